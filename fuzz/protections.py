@@ -150,7 +150,7 @@ TAKEN = (
         "captures of others",
         _FOREIGN + "test_kernels_runs_nothing_of_a_foreign_capture",
         "captures/trust.py",
-        "    if not trusted and not is_own(capture.path, REQUEST):",
+        "    if not is_own(capture.path, REQUEST):",
         "    if False:",
     ),
     Taken(
@@ -159,6 +159,13 @@ TAKEN = (
         "captures/trust.py",
         "return hmac.new(key, file.read_bytes(), hashlib.sha256).hexdigest()",
         "return hmac.new(key, b'', hashlib.sha256).hexdigest()",
+    ),
+    Taken(
+        "codes of requests",
+        _FOREIGN + "test_the_code_is_of_this_request_and_this_user",
+        "captures/trust.py",
+        'b"run again\\0" + content, hashlib',
+        'b"run again\\0", hashlib',
     ),
     Taken(
         "variables from a list",
@@ -431,8 +438,8 @@ TAKEN = (
         "a bundle is not run",
         "test_bundle.py::test_a_bundle_is_never_run",
         "captures/trust.py",
+        "    if capture.from_archive or capture.request.bundled:",
         "    if capture.request.bundled:",
-        "    if False:",
     ),
     Taken(
         "links in a tar",
@@ -550,6 +557,35 @@ TAKEN = (
         "captures/store.py",
         "            if not being_written(old):",
         "            if True:",
+    ),
+    Taken(
+        "what a repository configures is not run",
+        "test_git_files.py::test_nothing_that_a_repository_configures_is_run",
+        "workflows/git_files.py",
+        '    "GIT_ALLOW_PROTOCOL": "",',
+        '    "GIT_ALLOW_PROTOCOL": "file:ext:ssh",',
+        (("workflows/git_files.py", '    "GIT_NO_LAZY_FETCH": "1",', ""),),
+    ),
+    Taken(
+        "git is started in one place",
+        "test_git_files.py::test_git_is_started_in_one_place",
+        "workflows/git_files.py",
+        '    *("git", "--no-pager"',
+        '    *("/usr/bin/git", "--no-pager"',
+    ),
+    Taken(
+        "modules of the checkout and the action",
+        "test_ci_pieces.py::test_a_file_of_the_checkout_shadows_no_library_of_the_action",
+        "../action.yml",
+        "run: fusiondoc check",
+        "run: python -m fusiondoc check",
+    ),
+    Taken(
+        "actions by their commits",
+        "test_ci_pieces.py::test_actions_are_pinned_by_commit",
+        "../.github/workflows/release.yml",
+        "pypa/gh-action-pypi-publish@ed0c53931b1dc9bd32cbe73a98c7f6766f8a527e # v1.13.0",
+        "pypa/gh-action-pypi-publish@release/v1",
     ),
 )
 

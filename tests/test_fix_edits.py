@@ -42,8 +42,9 @@ from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcom
 from fusiondoc.model.runs import Verification
 from fusiondoc.reports.fixes_found import as_json, as_markdown, lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
-from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, uncommitted, unified_diff
+from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, unified_diff
 from fusiondoc.workflows.fix_search import Candidate, Rounding
+from fusiondoc.workflows.git_files import uncommitted
 
 # -- only the meant tokens ----------------------------------------------------------------------------------
 

@@ -157,6 +157,11 @@ class Capture:
         return self.path.name
 
     @property
+    def from_archive(self) -> bool:
+        """Whether it was unpacked from an archive, such as a bundle, to be read; whatever it says of itself."""
+        return self.shown is not None
+
+    @property
     def label(self) -> str:
         """The target as the user named it, else the name of the capture."""
         return self.request.target.text or self.name

@@ -97,7 +97,8 @@ def command(
     from fusiondoc.fixes.source_file import require_libcst
     from fusiondoc.reports import fixes_found
     from fusiondoc.runner.launch import terminal_progress
-    from fusiondoc.workflows.fix import apply, fix_target, uncommitted
+    from fusiondoc.workflows.fix import apply, fix_target
+    from fusiondoc.workflows.git_files import uncommitted
 
     require_libcst()
     if force and not apply_:

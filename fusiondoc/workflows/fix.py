@@ -11,7 +11,6 @@ import contextlib
 import difflib
 import re
 import shutil
-import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,6 @@ from fusiondoc.fixes.proposals import Bundle, alters_signature, bundles, describ
 from fusiondoc.fixes.source_file import Edit, ParsedFile, SourceText, changed_text, read_text, without_unused
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
-from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import Report
 from fusiondoc.runner.launch import ShowProgress, no_progress
 from fusiondoc.whole_files import write_whole
@@ -43,6 +41,7 @@ from fusiondoc.workflows.fix_search import (
 )
 from fusiondoc.workflows.follow_ups import ASKED
 from fusiondoc.workflows.follow_ups import measured as measured_try
+from fusiondoc.workflows.git_files import uncommitted
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, diagnose_target, tell_nobody
 
@@ -301,11 +300,6 @@ def _row(one: TriedFix, against: int) -> Try:
     )
 
 
-_HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.M)
-_GIT = ("git", "-c", "core.fsmonitor=false", "--no-optional-locks", "--literal-pathspecs")
-"""No command that the repository's configuration names is run."""
-
-
 def apply(files: Sequence[ChangedFile], cwd: Path, force: bool) -> list[tuple[Path, Path]]:
     """Write the files; returns (file, backup) of each.
 
@@ -370,34 +364,6 @@ def _lines(text: str, edit: Edit) -> Iterable[int]:
     if edit.start == edit.end and (edit.start == 0 or text[edit.start - 1] == "\n"):
         return ()
     return range(first, text.count("\n", 0, edit.end) + 2)
-
-
-def uncommitted(path: Path) -> set[int]:
-    """Lines of a file that git knows no committed version of; none where there is no git or no repository."""
-    told = _git(path, "ls-files", "--error-unmatch", "--", path.name)
-    inside = _git(path, "rev-parse", "--is-inside-work-tree")
-    if inside is None:
-        return set()
-    if told is None:
-        ignored = _git(path, "check-ignore", "-q", "--", path.name) is not None
-        return set() if ignored else set(range(1, path.read_bytes().count(b"\n") + 2))
-    diff = _git(path, "diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", path.name)
-    found: set[int] = set()
-    for start, count in _HUNK.findall(diff or ""):
-        first = whole_number(start) or 0
-        found |= set(range(first, first + (whole_number(count or "1") or 0)))
-    return found
-
-
-def _git(path: Path, *arguments: str) -> str | None:
-    """What git says in the folder of the file; None if it fails or is not there."""
-    try:
-        done = subprocess.run(
-            [*_GIT, *arguments], cwd=str(path.parent), capture_output=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
 def _backup(path: Path) -> Path:
