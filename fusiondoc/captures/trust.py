@@ -162,6 +162,7 @@ def request_again(
         cwd=folder,
         variables=_variables(request.environment_user, request.environment_set),
         command=tuple(command),
+        model=request.model,
         **options,
     )
 

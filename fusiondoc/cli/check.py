@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
-from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
+from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
 from fusiondoc.cli.output import (
     check_fail_on,
     complete_files,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Check this section whatever run it is for. Can be repeated.",
 )
+@model_name_option
 @run_options
 @click.option(
     "--no-rerun", is_flag=True, help="Do not run again without fallback to see why groups fell back."

@@ -249,6 +249,9 @@ class Target:
     """The folder of the capture, as seen from the current one."""
     folder: str | None = None
     """The folder that the program was run in."""
+    model: str | None = None
+    """Which model it is of, for reports of many runs: the label that was given, else where it is in its
+    project; None where the capture does not tell."""
 
     @property
     def of_capture(self) -> bool:

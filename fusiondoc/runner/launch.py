@@ -21,6 +21,7 @@ from typing import Any, Callable, ContextManager, Iterator, Mapping, Optional, P
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.model_identity import model_of
 from fusiondoc.captures.probe_records import LIVE_RECORDS, FuserSwitch, GrowingRecords, LiveRecord, Loaded
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
@@ -448,6 +449,7 @@ def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnviron
         command=request.command,
         cwd=str(request.cwd),
         target=KeptTarget(**request.target.as_json()),
+        model=request.model or model_of(request.target, request.cwd),
         options=request.options(),
         environment_set=environment.set,
         environment_user=environment.user,

@@ -299,6 +299,7 @@ def _way(name: str) -> _Way:
 def _request(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
     data = names.document(source.read(), counts)
     content = json.loads(data)  # a capture has a whole request
+    content["model"] = None  # it names the project
     target.write((json.dumps({**content, "bundled": True}, indent=1) + "\n").encode("utf-8"))
 
 

@@ -255,6 +255,7 @@ def report_of(
             capture.request.environment_set,
             str(_shown(capture)),
             capture.request.cwd,
+            capture.request.model,
         ),
     )
     reached = bool(report.unfused or parsed.observed.headers)

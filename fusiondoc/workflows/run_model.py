@@ -28,10 +28,12 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
+from fusiondoc.captures.model_identity import of_file, of_name
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model import FRONTENDS, REQUESTS
+from fusiondoc.model.source import from_package
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
 
 TARGET = "fusion_target.py"
@@ -300,6 +302,7 @@ def run_model(
     request = replace(
         request,
         target=TargetSpec(label, "file", path=target.file),
+        model=request.model or model_of_object(fn, label, request.cwd),
         trace=request.trace and target.pickled,
     )
     ran = run_target(request, Ready(folder), tell=tell)
@@ -311,6 +314,17 @@ def run_model(
     if target.source_map:
         ran.capture.add_source_map(target.source_map)
     return report_run(request, ran, follow_ups=follow_ups, peak=peak, tell=tell)
+
+
+def model_of_object(fn: Any, label: str, cwd: Path) -> str:
+    """Which model an object of this process is: its name in the file of its code, where that is of the
+    user's, else in the current folder."""
+    owner = fn if inspect.isfunction(fn) else type(fn)
+    file = getattr(sys.modules.get(owner.__module__), "__file__", None)
+    if file is None or from_package(file) != file or not Path(file).is_file():
+        return of_name(label, cwd)
+    entry = f":{owner.__qualname__}"
+    return of_file(Path(file), entry, file + entry, cwd)
 
 
 def check_fuser(fuser: str) -> str:
