@@ -316,7 +316,7 @@ def being_written(path: Path) -> bool:
     try:
         if not stat.S_ISREG((path / WRITING).lstat().st_mode):
             return False
-        process = int((path / WRITING).read_bytes()[:20])
+        process = int(read_within(path / WRITING, 20))
     except (OSError, ValueError):
         return False
     if process == os.getpid():

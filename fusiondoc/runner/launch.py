@@ -55,6 +55,7 @@ from fusiondoc.runner.interpreter import (
     probe_command,
 )
 from fusiondoc.version import __version__, seconds_since_start
+from fusiondoc.whole_files import read_within
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
 
@@ -363,7 +364,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
                 )
             capture = Capture(folder)
             for one in capture.ranks:
-                if (one.path / REQUEST).read_bytes() == (folder / REQUEST).read_bytes():
+                if read_within(one.path / REQUEST) == read_within(folder / REQUEST):
                     sign(one.path, REQUEST)
             done = capture.records.done
             if done is None and ending.away and not capture.records.redirected.in_words:

@@ -26,6 +26,7 @@ from fusiondoc.masking import MASK, is_secret, mask, masked_arguments
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.lines.log_files import utf16_decoder
 from fusiondoc.version import __version__
+from fusiondoc.whole_files import open_regular, read_within
 from fusiondoc.workflows.archives import MOST_SMALL, Member, write_archive
 
 SECRET = "secret"
@@ -219,7 +220,7 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
         for number, (name, path) in enumerate(found):
             counts: Counter[str] = Counter()
             made = Path(folder, str(number))
-            with path.open("rb") as source, made.open("wb") as target:
+            with open_regular(path) as source, made.open("wb") as target:
                 _way(name)(names, source, target, counts)
             size = made.stat().st_size
             packed.append(Packed(name, size, {kind: n for kind, n in sorted(counts.items()) if n}))
@@ -234,7 +235,7 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
 
 
 def _opener(path: Path) -> Callable[[], IO[bytes]]:
-    return lambda: path.open("rb")
+    return lambda: open_regular(path)
 
 
 def _contents(done: Bundle) -> str:
@@ -270,7 +271,7 @@ def _goes_with_it(name: str, path: Path, sources: bool) -> bool:
         return False
     if name == "files/*":
         text = re.fullmatch(r"[\w.-]{1,80}\.(?:cu|ptx|dot)", path.name, re.ASCII) is not None
-        return text and b"\0" not in path.read_bytes().rstrip(b"\0")
+        return text and b"\0" not in read_within(path, MOST_SMALL).rstrip(b"\0")
     return True
 
 

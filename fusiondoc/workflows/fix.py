@@ -30,7 +30,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report
 from fusiondoc.runner.launch import ShowProgress, no_progress
-from fusiondoc.whole_files import write_whole
+from fusiondoc.whole_files import read_within, write_whole
 from fusiondoc.workflows.fix_search import (
     FOLDER,
     Interrupted,
@@ -312,8 +312,8 @@ def apply(files: Sequence[ChangedFile], cwd: Path, force: bool) -> list[tuple[Pa
 
 def _put_back(path: Path, backup: Path) -> None:
     with contextlib.suppress(OSError):
-        data = backup.read_bytes()
-        if path.read_bytes() != data:
+        data = read_within(backup)
+        if read_within(path) != data:
             write_whole(path, data)
         backup.unlink()
 
@@ -355,7 +355,7 @@ def uncommitted(path: Path) -> set[int]:
         return set()
     if told is None:
         ignored = _git(path, "check-ignore", "-q", "--", path.name) is not None
-        return set() if ignored else set(range(1, path.read_bytes().count(b"\n") + 2))
+        return set() if ignored else set(range(1, read_within(path).count(b"\n") + 2))
     diff = _git(path, "diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", path.name)
     found: set[int] = set()
     for start, count in _HUNK.findall(diff or ""):
@@ -379,7 +379,7 @@ def _backup(path: Path) -> Path:
 
     A link of that name, which may lead anywhere, is something too.
     """
-    data = path.read_bytes()
+    data = read_within(path)
     number = 1
     while True:
         beside = path.with_name(path.name + ".before-fix" + (f"-{number}" if number > 1 else ""))

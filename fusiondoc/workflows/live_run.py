@@ -33,6 +33,7 @@ from fusiondoc.probe.program_watch import ProgramWatch
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.launch import run_environment
 from fusiondoc.version import __version__
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.load import report_of
 
 LOG_LIMIT = 1024
@@ -354,7 +355,7 @@ def _names_a_group(log: Path) -> bool:
     """Whether a fusion group is printed anywhere in the log."""
     if not log.stat().st_size:
         return False
-    with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_regular(log) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return any(data.find(kind) >= 0 for kind in (b"FusionGroup_", b"TensorExprGroup_"))
 
 

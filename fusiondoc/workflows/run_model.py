@@ -34,6 +34,7 @@ from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model import FRONTENDS, REQUESTS
 from fusiondoc.model.source import from_package
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
 
 TARGET = "fusion_target.py"
@@ -165,8 +166,9 @@ def _pickled(torch: Any, fn: Any, file: Path) -> bool:
             warnings.simplefilter("ignore")  # that sources cannot be kept beside the pickle (torch below 2)
             torch.save(fn, str(file))
         # torch.save does not compress, so a reference to what only this process has shows.
-        if b"__main__" not in file.read_bytes():
-            return True
+        with open_regular(file) as written:
+            if b"__main__" not in written.read():
+                return True
     except Exception:  # pickle raises nearly anything
         pass
     with suppress(OSError):

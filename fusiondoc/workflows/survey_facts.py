@@ -21,6 +21,7 @@ from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, Saved
 from fusiondoc.model.typed_fields import json_within, sound
 from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, LogInput, content
 from fusiondoc.reports.json_format import read_part
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows import named_json, saved_bytes, source_of
 from fusiondoc.workflows.archives import is_archive_name
 from fusiondoc.workflows.survey_listing import DATE, OF_CAPTURE, Item, at_hand, is_compressed, without_days
@@ -41,7 +42,7 @@ def _bytes_of(file: Path) -> Iterator[bytes]:
     if is_compressed(file.name):
         yield from content(LogInput(file.name, file))
         return
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         yield from iter(lambda: opened.read(CHUNK_BYTES), b"")
 
 

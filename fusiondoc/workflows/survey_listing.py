@@ -7,7 +7,6 @@ import contextlib
 import importlib
 import os
 import re
-import stat
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -20,6 +19,7 @@ from fusiondoc.masking import masked
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.survey_answers import Unreadable
 from fusiondoc.parsers.lines.log_files import COMPRESSED, is_log_name
+from fusiondoc.whole_files import must_be_regular
 from fusiondoc.workflows import is_capture, named_json
 from fusiondoc.workflows.archives import is_archive_name
 
@@ -155,6 +155,11 @@ def _in_folder(place: str) -> Listing:
         )
     if top.is_file():
         return Listing((Item(place, top.stat().st_size),), 0)
+    if not top.is_dir():
+        try:
+            must_be_regular(top.stat(), top)
+        except OSError as error:
+            raise UsageError(f"{place}: {error.strerror}", "Give reports, logs or folders of them.") from None
     items: list[Item] = []
     ignored = 0
     closed: list[Unreadable] = []
@@ -187,13 +192,11 @@ def _in_folder(place: str) -> Listing:
                 continue
             try:
                 told = path.stat()
+                must_be_regular(told, path)
             except OSError as error:
                 closed.append(Unreadable(str(path), f"it cannot be read: {error.strerror}"))
                 continue
-            if stat.S_ISREG(told.st_mode):
-                items.append(Item(str(path), told.st_size))
-            else:
-                ignored += 1
+            items.append(Item(str(path), told.st_size))
     return Listing(tuple(items), ignored, tuple(closed))
 
 
@@ -258,6 +261,9 @@ def at_hand(item: Item) -> Iterator[Path]:
         yield Path(item.name)
         return
     store, path = _store(item.name)
+    if getattr(store, "local_file", False):  # file://: a copy of a pipe is waited on for ever
+        yield Path(path)
+        return
     with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:
         local = Path(folder) / path.rstrip("/").rpartition("/")[2]
         store.get(path, str(local), recursive=item.capture)
