@@ -11,6 +11,7 @@ from fusiondoc.captures.probe_records import Failure, Records
 from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError, ModelFailed, UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.probe import NO_MORE_RECORDS
+from fusiondoc.whole_files import open_regular
 
 _SHOWN_LINES = 5
 _TAIL_BYTES = 4000
@@ -211,7 +212,7 @@ def _last_lines(log: Path) -> str:
 
 def _tail(log: Path, size: int = _TAIL_BYTES) -> str:
     try:
-        with log.open("rb") as file:
+        with open_regular(log) as file:
             file.seek(max(0, log.stat().st_size - size))
             return file.read().decode("utf-8", "replace")
     except OSError:

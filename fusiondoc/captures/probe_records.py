@@ -23,6 +23,7 @@ from fusiondoc.captures.switch_records import Switches, read_switches
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object, sound
+from fusiondoc.whole_files import open_regular
 
 
 @dataclass(frozen=True)
@@ -323,7 +324,7 @@ class GrowingRecords(Generic[T]):
     def new(self) -> list[T]:
         """Those whose lines have become complete since the last call."""
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 file.seek(self._read)
                 data = file.read()
         except OSError:

@@ -344,8 +344,8 @@ def being_written(path: Path) -> bool:
     try:
         if not stat.S_ISREG((path / WRITING).lstat().st_mode):
             return False
-        process = whole_number((path / WRITING).read_bytes()[:20].strip())
-    except OSError:
+        process = whole_number(read_within(path / WRITING, 20).strip())
+    except (OSError, ValueError):
         return False
     if process is None:
         return False

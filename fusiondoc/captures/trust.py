@@ -40,7 +40,7 @@ from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
 from fusiondoc.masking import MASK
 from fusiondoc.model import dataclass
 from fusiondoc.model.source import Options
-from fusiondoc.whole_files import read_within
+from fusiondoc.whole_files import open_regular, read_within
 
 SIGNATURE = "signature"
 """The file in a capture."""
@@ -70,14 +70,14 @@ def is_own(capture: Path, request: str) -> bool:
         for name in (SIGNATURE, request):
             if not stat.S_ISREG((capture / name).lstat().st_mode):
                 return False
-        told = (capture / SIGNATURE).read_bytes()[:200]
+        told = read_within(capture / SIGNATURE, 200)
         return hmac.compare_digest(told, _digest(_key(make=False), capture / request).encode("ascii"))
     except OSError:
         return False
 
 
 def _digest(key: bytes, file: Path) -> str:
-    return hmac.new(key, file.read_bytes(), hashlib.sha256).hexdigest()
+    return hmac.new(key, read_within(file), hashlib.sha256).hexdigest()
 
 
 _CODE_LENGTH = 12
@@ -88,7 +88,7 @@ def _code_to_run(capture: Path) -> str | None:
     """What the user gives to run a capture of somebody else: of this very request, with the key of this user.
     None where no key can be kept."""
     try:
-        content = (capture / REQUEST).read_bytes()
+        content = read_within(capture / REQUEST)
         return hmac.new(_key(make=True), b"run again\0" + content, hashlib.sha256).hexdigest()[:_CODE_LENGTH]
     except OSError:
         return None
@@ -103,7 +103,7 @@ def _key(make: bool) -> bytes:
             handle = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(secrets.token_bytes(32))
-    key = path.read_bytes()
+    key = read_within(path, 1 << 10)
     if len(key) < 32:
         raise OSError(f"{path} is cut off")
     return key
@@ -175,6 +175,7 @@ def request_again(
         cwd=folder,
         variables=_variables(request.environment_user, request.environment_set),
         command=tuple(command),
+        model=request.model,
         **options,
     )
 
@@ -327,12 +328,7 @@ def read_source(path: Path, roots: Sequence[Path]) -> bytes | None:
         inside = any(Path(os.path.realpath(root)) in real.parents for root in roots)
         if real.suffix != ".py" or not inside:
             return None
-        told = real.stat()
-        if not stat.S_ISREG(told.st_mode) or told.st_size > MOST_BYTES:
-            return None
-        with real.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        return data if len(data) <= MOST_BYTES else None
+        return read_within(real, MOST_BYTES)
     except (OSError, ValueError, RuntimeError):
         return None
 
@@ -382,7 +378,8 @@ def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
     asked = [name for name in capture.request.options.dumps if name in OPTIONS]
     for option in asked:
         for path in sorted((capture.path / DUMP_FILES).glob(f"__tmp_*{OPTIONS[option]}")):
-            data = path.read_bytes()
+            with open_regular(path) as file:
+                data = file.read()
             if b"\0" not in data.rstrip(b"\0"):
                 text = data.rstrip(b"\0").decode("utf-8", "replace")
                 found.setdefault(path.stem[len("__tmp_") :], []).append((option, text))
@@ -391,7 +388,7 @@ def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
 
 def _named(log: Path) -> set[str]:
     names = set()
-    with contextlib.suppress(OSError), log.open("rb") as lines:
+    with contextlib.suppress(OSError), open_regular(log) as lines:
         for line in lines:
             found = _PRINTING.search(line) if b"PRINTING: " in line else None
             if found is not None:

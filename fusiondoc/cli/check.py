@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
-from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
+from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
 from fusiondoc.cli.output import (
     check_fail_on,
     complete_files,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Check this section whatever run it is for. Can be repeated.",
 )
+@model_name_option
 @run_options
 @click.option(
     "--no-rerun", is_flag=True, help="Do not run again to see why groups fell back, or whose error it is."
@@ -236,7 +237,7 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
     """Bring the file in line with the report; the difference goes to stdout, or to stderr beside a report."""
     from fusiondoc.expectations.read_file import read_text
     from fusiondoc.expectations.update import refuse_to_drop_backward, updated
-    from fusiondoc.whole_files import alone, write_whole
+    from fusiondoc.whole_files import alone, read_within, write_whole
 
     with alone(file):
         before = read_text(file) if file.exists() else ""
@@ -246,7 +247,7 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
         if after == before:
             tell(f"{file} is up to date")
             return
-        mark = _BOM if file.exists() and file.read_bytes().startswith(_BOM) else b""
+        mark = _BOM if file.exists() and read_within(file).startswith(_BOM) else b""
         try:
             write_whole(file, mark + after.encode("utf-8"))
         except OSError as error:

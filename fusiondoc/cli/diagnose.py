@@ -12,6 +12,7 @@ from fusiondoc.cli.options import (
     launcher_arguments,
     launcher_options,
     make_request,
+    model_name_option,
     peak_option,
     run_options,
     source_root_option,
@@ -33,6 +34,7 @@ from fusiondoc.errors import INTERRUPTED, UsageError
 @click.command(name="diagnose")
 @click.argument("target", shell_complete=complete_files)
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@model_name_option
 @run_options
 @click.option(
     "--verify",

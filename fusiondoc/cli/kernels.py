@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
-from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
+from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
 from fusiondoc.cli.output import complete_files, format_option, in_colour, output_option, tell, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 
@@ -64,6 +64,7 @@ _SORT = (
     help="Run again what a capture of somebody else asks for; without CODE, show it and its code.",
 )
 @peak_option
+@model_name_option
 @run_options
 def command(
     arguments: tuple[str, ...],

@@ -228,6 +228,25 @@ def source_root_option(command: F) -> F:
     )(command)
 
 
+def _model_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    from fusiondoc.captures.model_identity import check_model_name
+
+    return check_model_name(value)
+
+
+def model_name_option(command: F) -> F:
+    """``--model-name NAME``, as the argument ``model_name``."""
+    return click.option(
+        "--model-name",
+        metavar="NAME",
+        callback=_model_name,
+        help="Which model this is: survey counts runs with the same NAME together; by default its "
+        "project and path.",
+    )(command)
+
+
 def run_options(command: F) -> F:
     """Every option that says how to run a model."""
     for option in reversed((*_OPTIONS, _CAPTURES_IN)):
@@ -367,5 +386,6 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         verify=options.get("verify", False),
         dumps=tuple(name for text in options["dumps"] for name in text.split(",") if name),
         command=tuple(sys.argv),
+        model=options.get("model_name"),
         launcher=options.get("launcher", ()),
     )

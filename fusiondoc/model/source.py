@@ -255,6 +255,9 @@ class Target:
     """How many files were read, where it is of logs alone."""
     logs_in: str | None = field(default=None, metadata={"json": False})
     """The folder that holds all of these and no others, where they are several."""
+    model: str | None = None
+    """Which model it is of, for reports of many runs: the label that was given, else where it is in its
+    project; None where the capture does not tell."""
 
     @property
     def of_capture(self) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.numbers import whole_number
+from fusiondoc.whole_files import open_regular
 
 MOST_BYTES = 256 << 20
 """Of a trace, unpacked: reading one takes some ten times as much memory."""
@@ -97,7 +98,7 @@ def read_events(path: Path) -> list[Any]:
         NoTrace: it cannot be read, is cut off, or no trace.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             stream = gzip.GzipFile(fileobj=file) if packed else file

@@ -38,6 +38,7 @@ from fusiondoc.parsers.repeats import (
     Tape,
 )
 from fusiondoc.parsers.stream import Stream
+from fusiondoc.whole_files import open_regular
 
 LEAST_BYTES = 48 << 20
 """Of a log that is worth a process: less is read in the time that it takes to start and to be of use."""
@@ -348,7 +349,7 @@ class KnownChunks:
         self._served = Served(code, str(log.path.resolve()))
 
     def __iter__(self) -> Iterator[Chunk]:
-        with contextlib.closing(self.sent()) as messages, self._path.open("rb", 0) as file:
+        with contextlib.closing(self.sent()) as messages, open_regular(self._path, 0) as file:
             for chunk in map(_chunk_of, messages):
                 if chunk is None:
                     self.complete = True

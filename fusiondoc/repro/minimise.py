@@ -30,6 +30,7 @@ from fusiondoc.repro import (
     tensor_input,
 )
 from fusiondoc.runner.child import Child
+from fusiondoc.whole_files import open_regular
 
 _SILENT = ("PYTORCH_JIT_LOG_LEVEL", "PYTORCH_NVFUSER_DUMP")
 """Variables that make torch print; a file is judged by what it prints itself."""
@@ -76,7 +77,8 @@ def run_file(python: Path, file: Path, arguments: Sequence[str], timeout: float)
             raise CannotRun(
                 f"{python} cannot be started: {error.strerror}", "Choose another interpreter with --python."
             ) from None
-        printed = log.read_bytes().decode("utf-8", "replace")
+        with open_regular(log) as written:
+            printed = written.read().decode("utf-8", "replace")
     return judge(printed, ending.exit_status, ending.signal, ending.timed_out, ending.interrupted)
 
 

@@ -18,6 +18,7 @@ from typing import Any, Callable, ContextManager, Iterator, Mapping, Optional, P
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.model_identity import model_of
 from fusiondoc.captures.probe_records import LIVE_RECORDS, FuserSwitch, GrowingRecords, LiveRecord, Loaded
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
@@ -45,6 +46,7 @@ from fusiondoc.runner.interpreter import (
     probe_command,
 )
 from fusiondoc.version import __version__, seconds_since_start
+from fusiondoc.whole_files import read_within
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
 
@@ -273,7 +275,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
                 )
             capture = Capture(folder)
             for one in capture.ranks:
-                if (one.path / REQUEST).read_bytes() == (folder / REQUEST).read_bytes():
+                if read_within(one.path / REQUEST) == read_within(folder / REQUEST):
                     sign(one.path, REQUEST)
             done = capture.records.done
             if done is None and ending.away and not capture.records.redirected.in_words:
@@ -360,6 +362,7 @@ def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnviron
         command=request.command,
         cwd=str(request.cwd),
         target=KeptTarget(**request.target.as_json()),
+        model=request.model or model_of(request.target, request.cwd),
         options=request.options(),
         environment_set=environment.set,
         environment_user=environment.user,

@@ -29,7 +29,7 @@ from fusiondoc.reports.json_format import (
     read_bench,
     read_suite,
 )
-from fusiondoc.whole_files import open_given
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*(\(.*\))?\Z", re.DOTALL)
@@ -219,7 +219,7 @@ def saved_bench(argument: str) -> Bench | Suite | None:
     try:
         if not path.is_file():
             return None
-        with open_given(path) as file:
+        with open_regular(path) as file:
             start = file.read(200)
             if not looks_like_bench(start) and not looks_like_suite(start):
                 return None

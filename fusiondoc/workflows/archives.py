@@ -24,7 +24,7 @@ from fusiondoc.captures.capture import FILES, LOGS
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.lines.log_files import LIMIT_RATIO, XzFile
-from fusiondoc.whole_files import whole_file
+from fusiondoc.whole_files import open_regular, whole_file
 
 ENDINGS = (".tar.xz", ".zip")
 
@@ -138,7 +138,7 @@ def unpack(path: Path) -> Unpacked:
 def _unpack(path: Path, folder: Path) -> Path:
     left = max(LEAST_LIMIT, LIMIT_RATIO * path.stat().st_size)
     tops: set[str] = set()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         zipped = path.name.lower().endswith(".zip")
         for name, size, data in _in_zip(file) if zipped else _in_tar(path):
             if size > left:

@@ -18,6 +18,7 @@ from fusiondoc.masking import KINDS
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.lines.log_files import utf16_decoder
 from fusiondoc.version import __version__
+from fusiondoc.whole_files import open_regular, read_within
 from fusiondoc.workflows import more_secrets
 from fusiondoc.workflows.archives import MOST_SMALL, Member, write_archive
 from fusiondoc.workflows.names_replaced import Names, names_in
@@ -80,7 +81,7 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
         for number, (name, path) in enumerate(found):
             counts: Counter[str] = Counter()
             made = Path(folder, str(number))
-            with path.open("rb") as source, made.open("wb") as target:
+            with open_regular(path) as source, made.open("wb") as target:
                 _way(name)(names, source, target, counts)
             size = made.stat().st_size
             packed.append(Packed(name, size, {kind: n for kind, n in sorted(counts.items()) if n}))
@@ -105,7 +106,7 @@ def looked_for() -> tuple[str, ...]:
 
 
 def _opener(path: Path) -> Callable[[], IO[bytes]]:
-    return lambda: path.open("rb")
+    return lambda: open_regular(path)
 
 
 def _contents(done: Bundle) -> str:
@@ -147,7 +148,7 @@ def _goes_with_it(name: str, path: Path, sources: bool) -> bool:
         return False
     if name == "files/*":
         text = re.fullmatch(r"[\w.-]{1,80}\.(?:cu|ptx|dot)", path.name, re.ASCII) is not None
-        return text and b"\0" not in path.read_bytes().rstrip(b"\0")
+        return text and b"\0" not in read_within(path, MOST_SMALL).rstrip(b"\0")
     return True
 
 
@@ -176,6 +177,7 @@ def _way(name: str) -> _Way:
 def _request(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
     data = names.document(source.read(), counts)
     content = json.loads(data)  # a capture has a whole request
+    content["model"] = None  # it names the project
     target.write((json.dumps({**content, "bundled": True}, indent=1) + "\n").encode("utf-8"))
 
 

@@ -29,7 +29,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report
 from fusiondoc.runner.launch import ShowProgress, no_progress
-from fusiondoc.whole_files import write_whole
+from fusiondoc.whole_files import read_within, write_whole
 from fusiondoc.workflows.fix_search import (
     FOLDER,
     Interrupted,
@@ -331,8 +331,8 @@ def apply(files: Sequence[ChangedFile], cwd: Path, force: bool) -> list[tuple[Pa
 
 def _put_back(path: Path, backup: Path) -> None:
     with contextlib.suppress(OSError):
-        data = backup.read_bytes()
-        if path.read_bytes() != data:
+        data = read_within(backup)
+        if read_within(path) != data:
             write_whole(path, data)
         backup.unlink()
 
@@ -371,7 +371,7 @@ def _backup(path: Path) -> Path:
 
     A link of that name, which may lead anywhere, is something too.
     """
-    data = path.read_bytes()
+    data = read_within(path)
     number = 1
     while True:
         beside = path.with_name(path.name + ".before-fix" + (f"-{number}" if number > 1 else ""))

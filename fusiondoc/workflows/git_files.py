@@ -15,6 +15,8 @@ import subprocess
 from pathlib import Path
 from typing import Sequence
 
+from fusiondoc.whole_files import read_within
+
 _SECONDS = 30
 
 _READ_ONLY = (
@@ -60,7 +62,7 @@ def uncommitted(path: Path) -> set[int]:
     folder = path.parent
     if git(folder, "rev-parse", "--is-inside-work-tree") is None:
         return set()
-    now = _lines(path.read_bytes())
+    now = _lines(read_within(path))
     if git(folder, "ls-files", "--error-unmatch", "--", path.name) is None:
         ignored = git(folder, "check-ignore", "-q", "--", path.name) is not None
         return set() if ignored else set(range(1, len(now) + 2))

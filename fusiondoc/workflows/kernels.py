@@ -25,7 +25,7 @@ from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.text.kernel_listing import chosen, ending, narrowed, present, render
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress
-from fusiondoc.whole_files import read_within, write_whole
+from fusiondoc.whole_files import open_regular, read_within, write_whole
 from fusiondoc.workflows import Kind, is_capture, sources_of
 from fusiondoc.workflows.load import report_from, report_of
 from fusiondoc.workflows.run import Tell, run_target
@@ -267,7 +267,9 @@ def _own_files(folder: Path) -> set[str]:
         path = folder / name
         if Path(name).name != name or not path.is_file():
             continue
-        if sha256(path.read_bytes()).hexdigest() != known:
+        with open_regular(path) as file:
+            found = sha256(file.read()).hexdigest()
+        if found != known:
             raise _foreign(path, "was changed since fusiondoc saved it")
         own.add(name)
     return own

@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.model_identity import check_model_name, of_file
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest, KeptTarget
 from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
 from fusiondoc.captures.trust import sign
@@ -35,6 +36,7 @@ from fusiondoc.reports.program_by_itself import sentence
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.launch import run_environment
 from fusiondoc.version import __version__
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.load import report_of
 
 LOG_LIMIT = 1024
@@ -68,6 +70,7 @@ class LiveRun:
         log_limit: int = LOG_LIMIT,
         name: str | None = None,
         keep: bool = False,
+        model_name: str | None = None,
     ) -> None:
         if fuser not in REQUESTS:
             raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, REQUESTS))
@@ -76,6 +79,7 @@ class LiveRun:
         if log_limit < 1:
             raise UsageError(f"log_limit={log_limit}", "It is a number of MiB, 1 at least.")
         self._dumps = tuple(dumps)
+        self._model = None if model_name is None else check_model_name(model_name)
         self._log_limit = log_limit << 20
         self._notes: list[str] = []
         self._undo: contextlib.ExitStack | None = None
@@ -108,7 +112,9 @@ class LiveRun:
         undo = contextlib.ExitStack()
         try:
             undo.callback(_RUNNING.release)
-            _entered_at = _place(sys._getframe(1))
+            caller = _caller(sys._getframe(1))
+            _entered_at = _place(caller)
+            self._model = self._model or _model_at(caller)
             self._start(_entered_at, undo)
         except BaseException:
             undo.close()
@@ -178,6 +184,7 @@ class LiveRun:
             created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
             cwd=str(Path.cwd()),
             target=KeptTarget(place, IN_PROCESS),
+            model=self._model,
             environment_set={JIT_LOG: level, **variables},
             python=sys.executable,
             python_version=platform.python_version(),
@@ -361,13 +368,28 @@ def _names_a_group(log: Path) -> bool:
     """Whether a fusion group is printed anywhere in the log."""
     if not log.stat().st_size:
         return False
-    with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_regular(log) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return any(data.find(kind) >= 0 for kind in (b"FusionGroup_", b"TensorExprGroup_"))
 
 
-def _place(frame: FrameType | None) -> str:
-    """``train.py:12``: where the block is entered."""
+def _caller(frame: FrameType | None) -> FrameType | None:
+    """Where the block is entered, outside of fusiondoc."""
     own = (str(Path(__file__).parent.parent) + os.sep, contextlib.__file__)
     while frame is not None and frame.f_code.co_filename.startswith(own):
         frame = frame.f_back
+    return frame
+
+
+def _place(frame: FrameType | None) -> str:
+    """``train.py:12``."""
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else "block"
+
+
+def _model_at(frame: FrameType | None) -> str | None:
+    """The file and function of the block, as a model; None where no file holds it (a notebook)."""
+    if frame is None or not Path(frame.f_code.co_filename).is_file():
+        return None
+    function = frame.f_code.co_name
+    entry = "" if function.startswith("<") else f":{function}"
+    file = frame.f_code.co_filename
+    return of_file(Path(file), entry, file + entry, Path.cwd())

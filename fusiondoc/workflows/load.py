@@ -294,6 +294,7 @@ def report_of(
             capture.request.environment_set,
             str(_shown(capture)),
             capture.request.cwd,
+            model=capture.request.model,
         ),
     )
     reached = bool(report.unfused or parsed.observed.headers)

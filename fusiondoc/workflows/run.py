@@ -32,6 +32,7 @@ from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error
 from fusiondoc.runner import keep_peak
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress, no_progress, run
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.follow_ups import run_timing, run_tries
 from fusiondoc.workflows.fuser_faults import find_fault, wants_to_know
 from fusiondoc.workflows.load import parse_capture, report_of
@@ -76,7 +77,7 @@ def _error(capture: Capture) -> FuserError | None:
     if error is not None and error.kind != PROGRAM:
         return error
     try:
-        with capture.log_path.open("rb") as log:
+        with open_regular(capture.log_path) as log:
             text = log.read(_LOG_BYTES).decode("utf-8", "replace")
     except OSError:
         return error

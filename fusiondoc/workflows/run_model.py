@@ -29,13 +29,16 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.model_identity import of_file, of_name
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model import FRONTENDS, REQUESTS
 from fusiondoc.model.numbers import pair_of
+from fusiondoc.model.source import from_package
 from fusiondoc.probe import CALLER, FUSER
 from fusiondoc.probe.switch_watch import off_in_process
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
 
 TARGET = "fusion_target.py"
@@ -166,8 +169,9 @@ def _pickled(torch: Any, fn: Any, file: Path) -> bool:
             warnings.simplefilter("ignore")  # that sources cannot be kept beside the pickle (torch below 2)
             torch.save(fn, str(file))
         # torch.save does not compress, so a reference to what only this process has shows.
-        if b"__main__" not in file.read_bytes():
-            return True
+        with open_regular(file) as written:
+            if b"__main__" not in written.read():
+                return True
     except Exception:  # pickle raises nearly anything
         pass
     with suppress(OSError):
@@ -307,6 +311,7 @@ def run_model(
     request = replace(
         request,
         target=TargetSpec(label, "file", path=target.file),
+        model=request.model or model_of_object(fn, label, request.cwd),
         trace=request.trace and target.pickled,
     )
     ran = run_target(request, Ready(folder), tell=tell)
@@ -332,6 +337,17 @@ def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest)
         of_run = told.fuser.effective == "nnc" if what == FUSER else what not in request.knobs
         if of_run and what not in known:
             capture.add_record("switched_off", what=what, when=CALLER)
+
+
+def model_of_object(fn: Any, label: str, cwd: Path) -> str:
+    """Which model an object of this process is: its name in the file of its code, where that is of the
+    user's, else in the current folder."""
+    owner = fn if inspect.isfunction(fn) else type(fn)
+    file = getattr(sys.modules.get(owner.__module__), "__file__", None)
+    if file is None or from_package(file) != file or not Path(file).is_file():
+        return of_name(label, cwd)
+    entry = f":{owner.__qualname__}"
+    return of_file(Path(file), entry, file + entry, cwd)
 
 
 def check_fuser(fuser: str) -> str:

@@ -28,7 +28,6 @@ from fusiondoc.model.survey_answers import (
 from fusiondoc.workflows.survey_facts import (
     NS,
     GroupKey,
-    Item,
     KernelKey,
     PlaceKey,
     ReasonKey,
@@ -36,6 +35,7 @@ from fusiondoc.workflows.survey_facts import (
     facts_of,
     text_of,
 )
+from fusiondoc.workflows.survey_listing import Item
 
 MOST_SAMPLES = 5_000
 """Times of a kernel of which its median is taken."""
@@ -192,7 +192,7 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
         for found in _gone(key, ids[key], tally, totals[key.model], part.places)
     ]
     gone = _not_moved(lost, part.groups, totals)
-    outliers, left_out = _outliers(part.kernels, {row.digest: row.run for row in rows})
+    outliers, left_out = _outliers(part.kernels, {(row.digest, row.model): row.run for row in rows})
     return Survey(
         runs=rows,
         groups=tuple(sorted(groups, key=lambda one: (-one.runs, one.model or "", one.id))),
@@ -392,9 +392,9 @@ def _reasons(part: Part) -> tuple[ReasonShare, ...]:
 
 
 def _outliers(
-    kernels: Mapping[KernelKey, Sequence[_Kernel]], names: Mapping[str, str]
+    kernels: Mapping[KernelKey, Sequence[_Kernel]], names: Mapping[tuple[str, str | None], str]
 ) -> tuple[tuple[Outlier, ...], int]:
-    """The outliers, and how many more there are. ``names``: digest of a run to its name."""
+    """The outliers, and how many more there are. ``names``: digest and model of a run to its name."""
     found: list[Outlier] = []
     left_out = 0
     for (model, gpu, name), parts in kernels.items():
@@ -412,6 +412,8 @@ def _outliers(
         for ns, digest in slow:
             ms, ratio = ns / NS, round(ns / usual, 4)
             found.append(
-                Outlier(names[digest], name, model, gpu, ms, usual / NS, ratio, one.runs, left_out=more)
+                Outlier(
+                    names[digest, model], name, model, gpu, ms, usual / NS, ratio, one.runs, left_out=more
+                )
             )
     return tuple(sorted(found, key=lambda one: (-one.ratio, one.run, one.kernel))), left_out
