@@ -4,9 +4,9 @@ rows are right, how many losses it misses, and how far its dates are off.
     python benchmarks/survey_losses.py --seed 1 --seed 2 --seed 3
 
 A year of runs of many models on twelve machines (three GPUs; drivers, torch and fusiondoc are upgraded
-machine by machine or all at once), each model with a commit a week that moves its lines. ``LOSSES`` and ``HARMLESS``
-name what happens to each model; every other model has only noise (a run in a hundred fails, in another one a
-group is missing). The command line is run as a user runs it, over files.
+machine by machine or all at once), each model with a commit a week that moves its lines. ``LOSSES`` and
+``HARMLESS`` name what happens to each model; every other model has only noise (a run in a hundred fails, in
+another one a group is missing). The command line is run as a user runs it, over files.
 """
 
 from __future__ import annotations

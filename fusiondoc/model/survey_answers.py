@@ -94,8 +94,8 @@ class GroupShare:
 @dataclass(frozen=True)
 class Gone:
     """A loss: from some day on a smaller share of the runs of a model has a group, or so many instances of
-    it, and the last runs still lack it. Groups that were lost at one time by one cause are one loss. Groups at
-    other lines, in larger groups, or split into groups with all their operators are not lost."""
+    it, and the last runs still lack it. Groups that were lost at one time by one cause are one loss. Groups
+    at other lines, in larger groups, or split into groups with all their operators are not lost."""
 
     group: str
     """Id in ``groups``; of several the first."""

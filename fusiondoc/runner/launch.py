@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any, Callable, ContextManager, Iterator, Mapping, Optional, Protocol, Sequence
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
+from fusiondoc.captures.commit import commit_of
 from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.probe_records import LIVE_RECORDS, FuserSwitch, GrowingRecords, LiveRecord, Loaded
 from fusiondoc.captures.process_records import RANKS
@@ -457,6 +458,7 @@ def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnviron
         python=str(interpreter.path),
         python_version=interpreter.python,
         torch=interpreter.torch,
+        commit=commit_of(request.target.path.parent if request.target.path is not None else request.cwd),
     )
 
 

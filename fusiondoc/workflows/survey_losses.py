@@ -94,11 +94,13 @@ class _Model:
         self._programs = Programs(self._plans)
         self._holdings = Holdings(self._programs, self._plans)
         self._forms: dict[Track, dict[GroupKey, None]] = {}
+        factors = tuple(self._factors())
+        self._history = History(self._moments, self._dated, factors, scopes_of(len(self._rows), factors))
+        self._without_backward = self._ended_backward()
         self._tracks = self._followed()
         self.sequences: dict[tuple[int | None, ...], list[_Candidate]] = defaultdict(list)
         for track in self._tracks:
             self._look_at(track)
-        self._history: History | None = None
 
     def _moment(self, row: RunRow, times: Mapping[str, str]) -> str:
         if not self._dated:
@@ -110,6 +112,22 @@ class _Model:
     def moved(self) -> int:
         """Groups that were at other lines before."""
         return sum(len(forms) > 1 for forms in self._forms.values())
+
+    def _ended_backward(self) -> frozenset[int]:
+        """Runs of scripts since one of which no backward pass is shown any more: its groups are lost. One run
+        without it may have had nothing to train."""
+        shown = [
+            int(bool(plan.backward)) if plan.backward is not False and not plan.ended_early else None
+            for plan in self._plans
+        ]
+        found = losses_of(self._history, shown, 1)
+        return frozenset(
+            run
+            for loss in found
+            if not sum(_those(shown, loss.after))
+            for run in loss.after
+            if shown[run] == 0
+        )
 
     def _followed(self) -> list[Track]:
         often: Counter[Track] = Counter()
@@ -128,6 +146,8 @@ class _Model:
             if plan.digest not in by_plan:
                 by_plan[plan.digest] = self._instances(track, plan)
         counts = [by_plan[plan.digest] for plan in self._plans]
+        if track.phase == "backward":
+            counts = [0 if run in self._without_backward else number for run, number in enumerate(counts)]
         usual = Counter(number for number in counts if number)
         for least in sorted({1, *(number for number, _ in usual.most_common(MOST_COUNTS))}):
             has = tuple(None if number is None else int(number >= least) for number in counts)
@@ -138,7 +158,7 @@ class _Model:
         number = self._holdings.count(track, plan)
         if not number and plan.ended_early and not self._failing:
             return None
-        if not number and track.phase == "backward" and plan.backward is None:
+        if not number and track.phase == "backward" and not plan.backward:
             return None
         return number
 
@@ -148,8 +168,7 @@ class _Model:
         Args:
             tested: sequences of runs that are looked at in all models.
         """
-        factors = tuple(self._factors())
-        history = History(self._moments, self._dated, factors, scopes_of(len(self._rows), factors))
+        history = self._history
         found = [
             _Lost(candidate, has, loss)
             for has, candidates in self.sequences.items()

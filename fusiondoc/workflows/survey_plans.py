@@ -57,7 +57,8 @@ class Plan:
     groups: tuple[PlannedGroup, ...]
     outside: tuple[Outside, ...]
     backward: bool | None
-    """Whether it ran a backward pass: it shows one, or was asked for one; None if nothing tells."""
+    """Whether it ran a backward pass: it shows one, or was asked for one; of a script that shows none nothing
+    tells (None)."""
     ended_early: bool
 
 
@@ -80,7 +81,11 @@ def plan_of(
         key=repr,
     )
     phases = {one.key.phase for one in planned} | {one.phase for one in outside}
-    backward = True if "backward" in phases or _asked(report, "backward") is True else None
+    backward: bool | None = None
+    if "backward" in phases or _asked(report, "backward") is True:
+        backward = True
+    elif _asked(report, "backward") is False and not _asked(report, "script"):
+        backward = False
     ended_early = any(one.code in ENDED_EARLY for one in report.findings)
     content = repr((planned, outside, backward, ended_early)).encode("utf-8", "backslashreplace")
     return Plan(

@@ -9,7 +9,7 @@ from fusiondoc.comparison.finding_changes import Places
 from fusiondoc.comparison.group_match import Item, items_of, match
 from fusiondoc.model.report import Group, OpNode, Report
 from fusiondoc.workflows.survey_plans import Operator, Plan
-from fusiondoc.workflows.survey_tracks import Programs, Track
+from fusiondoc.workflows.survey_tracks import FORMULA, NOWHERE, Programs, Track
 
 
 class _Outside(NamedTuple):
@@ -29,7 +29,7 @@ class _AsReport(NamedTuple):
 def successors(programs: Programs, before: Plan, after: Plan) -> set[Track]:
     """The groups of the plan before whose operators are in groups of the plan after as well, but for those
     that the program no longer has."""
-    reports = [cast(Report, _as_report(plan)) for plan in (before, after)]
+    reports = [cast(Report, _as_report(programs, plan)) for plan in (before, after)]
     places = Places(*reports)
     items = items_of(reports[0], 0, places), items_of(reports[1], 1, places)
     outside = _names_outside(after) - _names_outside(before)
@@ -61,7 +61,7 @@ def _track(programs: Programs, plan: Plan, item: Item) -> Track:
     return Track(group.key.phase, tuple(nodes))
 
 
-def _as_report(plan: Plan) -> _AsReport:
+def _as_report(programs: Programs, plan: Plan) -> _AsReport:
     groups = tuple(
         Group(
             id=str(index),
@@ -70,7 +70,7 @@ def _as_report(plan: Plan) -> _AsReport:
             phase=group.key.phase,
             specialisation=1,
             respecialises=None,
-            nodes=tuple(OpNode(one.op, _source(one), None) for one in group.operators),
+            nodes=tuple(OpNode(one.op, _source(programs, plan, one), None) for one in group.operators),
             inputs=(),
             outputs=(),
             runs=None,
@@ -83,9 +83,17 @@ def _as_report(plan: Plan) -> _AsReport:
         for index, group in enumerate(plan.groups)
     )
     return _AsReport(
-        groups, tuple(_Outside(row.operator.op, _source(row.operator), None) for row in plan.outside)
+        groups,
+        tuple(_Outside(row.operator.op, _source(programs, plan, row.operator), None) for row in plan.outside),
     )
 
 
-def _source(one: Operator) -> str | None:
-    return f"{one.file}:{one.line}:{max(0, one.column)}" if one.file else None
+def _source(programs: Programs, plan: Plan, one: Operator) -> str | None:
+    """With the number that its line has in all programs of the model: what is known to be the same line
+    is the same one here too."""
+    line = programs.line(plan, one)
+    if line == NOWHERE:
+        return None
+    if line == FORMULA:
+        return f"{one.file}:{one.line}:{max(0, one.column)}"
+    return f"program:{line + 1}:{max(0, one.column)}"
