@@ -1,5 +1,5 @@
-"""Which commit of the user's program a run was made of, as its repository's own files say: git is not started,
-as the configuration of a repository can name programs that git runs."""
+"""Which commit of the user's program a run was made of, as its repository's own files say. Git is not
+started: the configuration of a repository can name programs that git runs."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from fusiondoc.model.survey_answers import (
     Survey,
     Unreadable,
 )
-from fusiondoc.reports import survey_losses
+from fusiondoc.reports import losses_in_words
 from fusiondoc.reports.formatting import percent
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, visible_in
@@ -120,10 +120,10 @@ def tables(survey: Survey, most: int) -> list[Shown]:
             "gone",
             "Gone",
             "fewer runs have it since; one row a loss",
-            survey_losses.HEADS,
+            losses_in_words.HEADS,
             survey.gone,
-            survey_losses.cells,
-            lambda one: (survey_losses.title(one), survey_losses.sentence(one)),
+            losses_in_words.cells,
+            lambda one: (losses_in_words.title(one), losses_in_words.sentence(one)),
             most,
         ),
         _shown(

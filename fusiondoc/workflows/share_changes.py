@@ -14,9 +14,8 @@ from typing import NamedTuple, Sequence
 PRIOR = 0.02
 """Both parameters of the Beta distribution. The smaller it is, the less is explained by chance."""
 
-PLAUSIBLE = 1.92
-"""Log-likelihood within which places of a change are plausible: half of 3.84, the 95 % quantile of the
-chi-squared distribution with one degree of freedom."""
+PLAUSIBLE = 0.95
+"""Chance with which a change was at one of the places that are called plausible."""
 
 MOST_PLACES = 40
 """Places at which a gradual change may begin or end."""
@@ -80,23 +79,31 @@ def best_split(has: Sequence[int], moments: Sequence[str]) -> Split | None:
 
 
 def plausible_places(has: Sequence[int], moments: Sequence[str]) -> tuple[int, int] | None:
-    """The first and last place at which one change in time is plausible, by the profile of the likelihood;
+    """The first and last of the likeliest places of one change in time, by the profile of the likelihood;
     None if all runs are of one moment."""
     sums = sums_of(has)
     runs, having = len(has), sums[-1]
     found = []
     for place in range(1, runs):
-        if moments[place] == moments[place - 1]:
-            continue
         if moments[place] != moments[place - 1]:
-            before, after = sums[place], having - sums[place]
-            told = likelihood(before, place, before / place)
-            found.append((told + likelihood(after, runs - place, after / (runs - place)), place))
-    if not found:
-        return None
+            told = evidence(sums[place], place) + evidence(having - sums[place], runs - place)
+            found.append((told, place))
+    return _likeliest(found) if found else None
+
+
+def _likeliest(found: Sequence[tuple[float, int]]) -> tuple[int, int]:
+    """The first and last place of those that hold together, beginning with the likeliest, the chance
+    ``PLAUSIBLE``; each has the logarithm of its likelihood."""
     most = max(found)[0]
-    places = [place for told, place in found if told >= most - PLAUSIBLE]
-    return places[0], places[-1]
+    chances = sorted(((math.exp(told - most), place) for told, place in found), reverse=True)
+    wanted = PLAUSIBLE * sum(chance for chance, _ in chances)
+    places: list[int] = []
+    for chance, place in chances:
+        places.append(place)
+        wanted -= chance
+        if wanted <= 0:
+            break
+    return min(places), max(places)
 
 
 class Slope(NamedTuple):
@@ -129,10 +136,10 @@ def best_slope(has: Sequence[int], days: Sequence[int]) -> Slope | None:
     stretches = _Stretches(numbers, having, runs)
     found = [(stretches.slope(begin, end), begin, end) for begin in places for end in places if begin < end]
     told, begin, end = max(found)
-    begins = [one[1] for one in found if one[0] >= told - PLAUSIBLE]
+    earliest, latest = _likeliest([one[:2] for one in found])
     # Two levels, and two places among those that were tried.
     cost = math.log(len(has)) + math.log(len(found))
-    return Slope(told - cost, numbers[begin], numbers[end], numbers[min(begins)], numbers[max(begins)])
+    return Slope(told - cost, numbers[begin], numbers[end], numbers[earliest], numbers[latest])
 
 
 class _Stretches:
