@@ -30,6 +30,8 @@ BY_CHANCE = 0.01
 """Chance that they are, of runs in any order."""
 MOSTLY = 0.9
 """Share of the runs before that is enough where runs are few."""
+LEAST_SLOPE, MOST_SLOPE = 0.1, 0.98
+"""Fall of the share at one run between which a gradual change is looked for: with more it was at once."""
 MOST_SCOPES = 24
 MOST_SEVERAL = 12
 """Values of a factor up to which a cause can be some of them, and not only the newer ones."""
@@ -169,6 +171,10 @@ def _in_time(inside: Holders, scope: Scope, rest: float, cost: float) -> Iterato
     before, after = frozenset(inside.runs[: split.place]), frozenset(inside.runs[split.place :])
     told, of_split = split.evidence + rest, cost + math.log(split.choices)
     yield Explanation(scope, DATE, after, told, of_split, True, None, before)
+    fell = sum(inside.of[: split.place]) / split.place - share_of(inside.of[split.place :])
+    gain = split.evidence - math.log(split.choices) - evidence(inside.having, len(inside.of))
+    if gain < math.log(SURE) or not LEAST_SLOPE < fell < MOST_SLOPE:
+        return
     days = [inside.history.day(run) for run in inside.runs]
     slope = best_slope(inside.of, days)
     if slope is not None and slope.evidence - cost + rest > told - of_split:
