@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterator, Mapping, Optional, Protocol, Sequence
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
+from fusiondoc.captures.commit import commit_of
 from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.model_identity import model_of
 from fusiondoc.captures.probe_records import LIVE_RECORDS, FuserSwitch, GrowingRecords, LiveRecord, Loaded
@@ -372,6 +373,7 @@ def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnviron
         python=str(interpreter.path),
         python_version=interpreter.python,
         torch=interpreter.torch,
+        commit=commit_of(request.target.path.parent if request.target.path is not None else request.cwd),
     )
 
 

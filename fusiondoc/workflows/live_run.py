@@ -16,6 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any, Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
+from fusiondoc.captures.commit import commit_of
 from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.model_identity import check_model_name, of_file
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest, KeptTarget
@@ -189,6 +190,7 @@ class LiveRun:
             python=sys.executable,
             python_version=platform.python_version(),
             torch=str(torch.__version__),
+            commit=commit_of(Path.cwd()),
         ).as_json()
         request["options"] = {"dumps": list(self._dumps)}  # nothing else was asked for
         try:

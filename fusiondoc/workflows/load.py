@@ -239,6 +239,12 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
     return ParsedLog(report, observed, tuple(logs))
 
 
+def _made_by(capture: Capture) -> dict[str, str]:
+    """The versions of fusiondoc and of the program that made a capture."""
+    told = {"fusiondoc": capture.request.fusiondoc, "commit": capture.request.commit}
+    return {name: text for name, text in told.items() if text}
+
+
 def _fuser_off(capture: Capture) -> str | None:
     """What switched the fuser of a run off, as the reason of its operators."""
     if capture.records.switches.fuser_off_before:
@@ -272,7 +278,7 @@ def report_of(
     report, told = parsed.report, capture.records
     report = replace(
         report,
-        environment=told.environment.texts,
+        environment={**told.environment.texts, **_made_by(capture)},
         fuser=_fuser(report.fuser, capture),
         peak=peak_of(told.environment, capture.peak, peak),
         knobs=tuple(map(_knob, told.knobs)),
