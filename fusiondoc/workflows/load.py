@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.ending import Ended, ended_early, where_it_was
+from fusiondoc.captures.ending import ended_early
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
-from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.store import is_latest
 from fusiondoc.captures.trust import is_own, kept_source, project_root, read_source, text_of
 from fusiondoc.diagnosis.changes_for_findings import without_commands_of_others
@@ -19,7 +18,6 @@ from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
-from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import ranks_that_ended
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked, masked_in
@@ -30,11 +28,6 @@ from fusiondoc.model.runs import (
     Iteration,
     KnobState,
     Peak,
-    RankFacts,
-    RankTold,
-    Verification,
-    furthest_off,
-    rank_names,
 )
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -54,6 +47,7 @@ from fusiondoc.workflows import (
     source_of,
     sources_of,
 )
+from fusiondoc.workflows.rank_captures import compared, rank_logs, told_by_log, told_of
 from fusiondoc.workflows.refused_logs import refuse_what_is_no_log
 
 
@@ -284,7 +278,7 @@ def report_of(
         knobs=tuple(map(_knob, told.knobs)),
         iterations=_timed(report.iterations, told.passes),
         ranks=ranks_of(report, told_of((capture, *others))) if capture.request.options.launcher else None,
-        verification=_compared((capture, *others)) or told.verification,
+        verification=compared((capture, *others)) or told.verification,
         tries=capture.tries,
         texts=LogTexts(parsed.logs, capture, source_roots),
         timing={
@@ -406,104 +400,3 @@ def _timed(iterations: tuple[Iteration, ...], passes: Sequence[PassDone]) -> tup
     """The iterations that the log marks, with the seconds that the probe took."""
     seconds = {(one.index, one.phase): one.seconds for one in passes}
     return tuple(replace(one, seconds=seconds.get((one.index, one.phase))) for one in iterations)
-
-
-def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInput]:
-    """The logs of the ranks in some captures of one run.
-
-    Args:
-        shown: how a report names each capture.
-    """
-    return [
-        LogInput(f"{name}/{RANKS}/{one.name}/{file}", one.path / file, one.rank)
-        for capture, name in zip(captures, shown)
-        for one in capture.ranks
-        for file in one.log_names
-    ]
-
-
-def told_of(captures: Sequence[Capture]) -> RankTold | None:
-    """What captures tell of their ranks; None of a run of one process."""
-    processes = [(one, capture) for capture in captures for one in capture.ranks]
-    launched = [capture for capture in captures if capture.request.options.launcher]
-    if not processes and not launched:
-        return None
-    worlds = [one.records.rank.world_size or 0 for one, _ in processes if one.records.rank is not None]
-    expected = max(worlds, default=0) or None
-    return RankTold("launcher", expected, tuple(_facts(one, run) for one, run in processes))
-
-
-def _compared(captures: Sequence[Capture]) -> tuple[Verification, ...]:
-    """Results of several ranks against eager: of each the one that is furthest off, and on which ranks."""
-    rows: dict[tuple[int, int, str, str], dict[int, Verification]] = {}
-    for process in (one for capture in captures for one in capture.ranks):
-        for row in process.records.verification:
-            key = row.iteration, row.inputs, row.phase, row.what
-            rows.setdefault(key, {})[process.rank] = row
-    return tuple(map(_furthest_off, rows.values()))
-
-
-def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
-    worst = furthest_off(rows.values())
-    off = tuple(rank for rank, row in rows.items() if row.same == worst.same)
-    if worst.same or len(off) == len(rows):
-        return worst
-    return replace(worst, detail="; ".join(filter(None, (f"on {rank_names(off)} alone", worst.detail))))
-
-
-def told_by_log(observed: Observed) -> RankTold | None:
-    """The same of logs alone."""
-    if observed.ranks_by is None:
-        return None
-    note = None
-    if observed.ranks_by == "order":
-        note = (
-            "What stands before the lines names no rank: they are numbered in the order in which they came."
-        )
-    elif observed.machines:
-        note = (
-            "Several logs begin where torchrun starts processes, each with local ranks ([default0]:): they"
-            " are counted on in the order of the logs."
-        )
-    return RankTold(observed.ranks_by, ranks=ranks_that_ended(observed), note=note)
-
-
-def _facts(process: Capture, run: Capture) -> RankFacts:
-    told, result = process.records, process.result
-    asked = told.rank.asked if told.rank is not None else None
-    ended, failed = None, False
-    if result.ended is Ended.UNFINISHED:
-        over = run.result.ended is not Ended.UNFINISHED
-        ended = "was ended with the run" if over else "has not ended, or its machine was switched off"
-    elif asked is not None and process.ended_badly:
-        ended = f"was ended by the launcher ({asked})"
-    elif process.ended_badly:
-        ended, failed = result.in_words, True
-        if told.error is not None:
-            ended += f": {told.error.type}: {(told.error.message or '').strip()[:200]}"
-    steps = told.script.steps.ms if told.script.steps is not None else ()
-    return RankFacts(
-        rank=process.rank,
-        host=told.rank.host if told.rank is not None else None,
-        torch=told.environment.texts.get("torch"),
-        gpu=told.environment.gpu,
-        ended=ended,
-        failed=failed,
-        where=where_it_was(process.log_path) if ended is not None else None,
-        restarts=told.rank.restarts if told.rank is not None else 0,
-        step_ms=_later(steps or _passes(process)),
-    )
-
-
-def _passes(process: Capture) -> tuple[float, ...]:
-    """Milliseconds of each pass: forward and backward together."""
-    sums: dict[int, float] = {}
-    for one in process.records.passes:
-        if one.index is not None and one.seconds is not None:
-            sums[one.index] = sums.get(one.index, 0.0) + one.seconds * 1000
-    return tuple(sums[index] for index in sorted(sums))
-
-
-def _later(steps: Sequence[float]) -> tuple[float, ...]:
-    """The later half: the first ones profile and compile."""
-    return tuple(steps[len(steps) // 2 :])
