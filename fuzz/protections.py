@@ -312,7 +312,7 @@ TAKEN = (
         "a project's file trusts nobody",
         _FOREIGN + "test_a_projects_file_trusts_nobody_for_the_user",
         "cli/config.py",
-        "    if _dashed(key) in SAID:",
+        "    if _dashed(key) in GIVEN:",
         "    if False:",
     ),
     Taken(

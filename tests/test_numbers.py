@@ -40,10 +40,12 @@ fusiondoc; ``runner`` reads what fusiondoc's own processes send."""
 
 OF_NUMBERS = {
     "alignment.py": {"float(a[i] == b[j])"},
+    # Of the environment, where what is no number is expected; every start imports this file.
+    "cli/__init__.py": {"int(columns)"},
     "expectations/missing.py": {
         "int(_apart(one.layers, here.layers))",
         "int(not here.adjoins(one))",
-        "int(phase is not None and wanted is not None and (phase != wanted))",
+        "int(phase is not None and wanted is not None and phase != wanted)",
         "int(row.ran is False)",
     },
     # yaml_text.number gives a finite number below 1e15; the others are indices.
@@ -114,7 +116,8 @@ def test_one_module_makes_numbers_of_what_others_wrote() -> None:
         str(file.relative_to(package)): set(conversions(ast.parse(file.read_text(encoding="utf-8"))))
         for file in files
     }
-    assert {name: calls for name, calls in found.items() if calls} == OF_NUMBERS
+    known = {name: {ast.unparse(ast.parse(call)) for call in calls} for name, calls in OF_NUMBERS.items()}
+    assert {name: calls for name, calls in found.items() if calls} == known
 
 
 def test_the_search_for_conversions_finds_them() -> None:

@@ -329,21 +329,24 @@ def test_a_process_that_is_stopped_is_given_up(tmp_path: Path, monkeypatch: pyte
     log = tmp_path / "some.log"
     log.write_bytes(text_of("logs/nvfuser-2.1.2-control-flow") * 200)
     alone = read_alone(log, monkeypatch)
-    monkeypatch.setattr(pipes, "_MOST_SILENT", 0.5)
     monkeypatch.setattr(read_module, "is_worth_it", lambda log: True)
     chunks = KnownChunks.__iter__
     for first in (0, 2):
         stopped = []
 
         def stop(known: KnownChunks, first: int = first, stopped: list[int] = stopped) -> Iterator[Chunk]:
-            assert known._served.process is not None
-            if not first:
+            def now() -> None:
+                assert known._served.process is not None
                 os.kill(known._served.process.pid, signal.SIGSTOP)
                 stopped.append(known._served.process.pid)
+                monkeypatch.setattr(pipes, "_MOST_SILENT", 0.3)  # not before: a process takes time to start
+
+            monkeypatch.setattr(pipes, "_MOST_SILENT", 60.0)
+            if not first:
+                now()
             for number, chunk in enumerate(chunks(known), 1):
                 if number == first:
-                    os.kill(known._served.process.pid, signal.SIGSTOP)
-                    stopped.append(known._served.process.pid)
+                    now()
                 yield chunk
             assert not known.complete
 

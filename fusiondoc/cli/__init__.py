@@ -19,7 +19,6 @@ import click
 
 from fusiondoc.cli.streams import open_streams
 from fusiondoc.errors import CANNOT_RUN, INTERRUPTED, OWN_FAULT, FusiondocError, did_you_mean
-from fusiondoc.model.numbers import whole_number
 from fusiondoc.version import __version__
 
 COMMANDS = {
@@ -155,7 +154,7 @@ def _help_width() -> int:
     """Columns of help, as click works them out; but click imports shutil for it, with all its archives."""
     columns = os.environ.get("COLUMNS", "")
     try:
-        width = whole_number(columns) or os.get_terminal_size(1).columns
+        width = int(columns) if columns.isdigit() else os.get_terminal_size(1).columns
     except (ValueError, OSError):  # stdout is closed, or no terminal
         width = 80
     return max(min(width or 80, _MOST_WIDTH) - 2, 50)

@@ -41,7 +41,8 @@ class _Lossy(io.FileIO):
     def write(self, data: object) -> int:
         size = len(memoryview(data).cast("B"))  # type: ignore[arg-type]
         with contextlib.suppress(OSError):
-            super().write(data)  # type: ignore[arg-type]
+            written = super().write(data)  # type: ignore[arg-type]
+            return size if written is None else written
         return size
 
 
