@@ -38,7 +38,7 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
         advice = _how_to_go_on(observed, said.rank, said.signal)
         found = _crash(report, died, said.work, said.kernel, said.rank, advice)
         yield replace(found, evidence=[*found.evidence, said.line])
-    elif context.request is None and not observed.errors:
+    elif context.request is None:
         yield from _log_ends(report, observed)
 
 
@@ -56,7 +56,7 @@ def _log_ends(report: Report, observed: Observed) -> Iterable[Finding]:
             advice=_TAKE_IT_OUT if work.cut else _IF_IT_DIED,
             severity="warning" if work.cut else "note",
         )
-    elif observed.cut_kernel is not None:
+    elif observed.cut_kernel is not None and not observed.errors:
         name, line = observed.cut_kernel
         yield finding(
             "FD303",
