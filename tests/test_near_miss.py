@@ -353,3 +353,22 @@ def test_an_operator_that_the_file_knows_outside_groups_is_no_reason_from_afar()
     beside = replace(far, user_source="model.py:14")
     one = check(loads(text, "f.yaml").sections[0], replace(report, unfused=(far, beside)))[0]
     assert one.why.startswith("sigmoid is not fused: ") and "model.py:14" in one.why
+
+
+def test_one_more_of_a_group_can_be_what_is_left_of_a_lost_one() -> None:
+    """The first layer and the last one, whose tail was split off, are equal then: the reason is at the tail."""
+    row = report_from([str(REJECTS)]).unfused[0]
+    split = replace(row, op="aten::cumsum", phase="forward", ran=True, user_source="model.py:5", layers=())
+    layers = group_of("G1", "mul relu add", "forward", 4)
+    layers = replace(layers, instances=layers.instances * 2)
+    report = made_report(layers, group_of("G2", "tanh mul", "forward", 6), unfused=(split,))
+    text = "groups: [[mul, relu, add], [mul, relu, add, tanh, mul]]"
+    first, last = check(loads(text, "f.yaml").sections[0], report)
+    assert first.holds and last.found == "mul, relu, add (G1)"
+    assert last.why is not None and last.why.startswith(
+        "tanh, mul are in G2 (model.py:6), split off by cumsum"
+    )
+    # As many as are expected are those of the first expectation: none is left.
+    text = "groups: [{ops: [mul, relu, add], at_least: 2}, [mul, relu, add, tanh, mul]]"
+    first, last = check(loads(text, "f.yaml").sections[0], report)
+    assert first.holds and last.near.group is None
