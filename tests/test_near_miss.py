@@ -353,3 +353,89 @@ def test_an_operator_that_the_file_knows_outside_groups_is_no_reason_from_afar()
     beside = replace(far, user_source="model.py:14")
     one = check(loads(text, "f.yaml").sections[0], replace(report, unfused=(far, beside)))[0]
     assert one.why.startswith("sigmoid is not fused: ") and "model.py:14" in one.why
+
+
+def test_one_more_of_a_group_can_be_what_is_left_of_a_lost_one() -> None:
+    """The first layer and the last one, whose tail was split off, are equal then: the reason is at the tail."""
+    row = report_from([str(REJECTS)]).unfused[0]
+    split = replace(row, op="aten::cumsum", phase="forward", ran=True, user_source="model.py:5", layers=())
+    layers = group_of("G1", "mul relu add", "forward", 4)
+    layers = replace(layers, instances=layers.instances * 2)
+    report = made_report(layers, group_of("G2", "tanh mul", "forward", 6), unfused=(split,))
+    text = "groups: [[mul, relu, add], [mul, relu, add, tanh, mul]]"
+    first, last = check(loads(text, "f.yaml").sections[0], report)
+    assert first.holds and last.found == "mul, relu, add (G1)"
+    assert last.why is not None and last.why.startswith(
+        "tanh, mul are in G2 (model.py:6), split off by cumsum"
+    )
+    # As many as are expected are those of the first expectation: none is left.
+    text = "groups: [{ops: [mul, relu, add], at_least: 2}, [mul, relu, add, tanh, mul]]"
+    first, last = check(loads(text, "f.yaml").sections[0], report)
+    assert first.holds and last.near.group is None
+
+
+GATED = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+        self.gate = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.silu(self.gate(x)) * self.up(x) + x * 0.5
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = Block()
+        self.b = Block()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.b(self.a(x))
+        return torch.tanh(y + 1.0) * torch.sigmoid(x)
+
+
+model = Model().eval()
+inputs = (torch.rand(4, 8),)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("options", "old", "new", "said"),
+    [
+        (
+            ("--fuser", "onednn", "--trace"),
+            "F.silu(self.gate(x))",
+            "F.hardswish(self.gate(x))",
+            "expected linear, sigmoid, mul, mul, add in forward; found linear, hardswish, mul, add (G2 in a):"
+            " sigmoid is nowhere else in the graphs of the log; mul is not fused",
+        ),
+        (
+            ("--fuser", "nnc", "--frontend", "aot", "--backward"),
+            "torch.tanh(y + 1.0)",
+            "torch.tanh(torch.cumsum(y, 0) + 1.0)",
+            "expected add, silu, add, mul, mul, add, add, tanh, sigmoid, mul in forward; found add, silu, add,"
+            " mul, mul, add (G2): add, tanh, sigmoid, mul are in G3 (model.py:24), split off by cumsum, which"
+            " is not fused: NNC has no lowering for it (FD211), model.py:24",
+        ),
+    ],
+    ids=["onednn", "aot"],
+)
+def test_a_near_miss_under_other_fusers(
+    options: tuple, old: str, new: str, said: str, fusiondoc: Run, tmp_path: Path
+) -> None:
+    """The reason was the sigmoid of another line, and the nearest group one of the backward pass."""
+    run = ("check", "model.py", "--expect", "f.yaml", *options)
+    (tmp_path / "model.py").write_text(GATED)
+    assert fusiondoc(*run, "--update").returncode == 0
+    assert old in GATED
+    (tmp_path / "model.py").write_text(GATED.replace(old, new))
+    done = fusiondoc(*run, env={"COLUMNS": "1000"})
+    assert done.returncode == 1 and said in done.stdout, done.stdout

@@ -4,6 +4,8 @@ what fulfils one is not the near miss of another."""
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
+from itertools import chain
 from typing import Iterator, Mapping, Sequence
 
 from fusiondoc.alignment import common
@@ -48,6 +50,9 @@ class Assignment:
     matched: list[Matched]
     free: dict[str, set[int]] = field(default_factory=dict)
     """Group (each first specialisation) -> its instances that fulfil no expectation."""
+    surplus: dict[str, set[int]] = field(default_factory=dict)
+    """Group -> its instances that fulfil an expectation which has enough without them: what was left of a
+    group that another expectation lacks can be one more of these."""
 
     @property
     def claimed(self) -> frozenset[str]:
@@ -85,6 +90,11 @@ def specialised_once(report: Report) -> int:
     return listed + report.fusion_groups_left_out
 
 
+def with_instances(group: Group, places: Sequence[int]) -> Group:
+    """The group with some of its instances alone."""
+    return replace(group, instances=tuple(group.instances[place] for place in places), instances_left_out=0)
+
+
 def _first(group: Group, known: dict[str, Group]) -> Group:
     """The group that a specialisation is of."""
     return known.get(group.respecialises or group.id, group)
@@ -95,14 +105,19 @@ def _claim(found: Assignment) -> None:
     then of the others as many as these need, those first that no expectation lacks."""
     hungry = [one.wanted for one in found.matched if one.lacking]
     loose = []
+    needed: dict[str, set[int]] = {name: set() for name in found.free}
     for one in found.matched:
         if one.wanted.count.at_most == 0:
             continue
-        if one.is_whole:
-            for group in one.groups:
-                found.free[group.id] -= _places(group, one.wanted)
-        else:
+        if not one.is_whole:
             loose.append(one)
+            continue
+        need = one.number - (one.more if one.wanted.count.at_most is None else 0)
+        for group in one.groups:
+            inside = sorted(_places(group, one.wanted))
+            found.free[group.id].difference_update(inside)
+            needed[group.id].update(inside[: max(0, need)])
+            need -= len(inside)
     for one in loose:
         places = [(group, place) for group in one.groups for place in sorted(_places(group, one.wanted))]
         taken = sum(place not in found.free[group.id] for group, place in places)
@@ -111,6 +126,10 @@ def _claim(found: Assignment) -> None:
         left.sort(key=lambda pair: max((_likeness(pair[0], other) for other in hungry), default=0.0))
         for group, place in left[: max(0, need)]:
             found.free[group.id].discard(place)
+            needed[group.id].add(place)
+    for one in found.matched:
+        for group in one.groups if one.is_whole and one.wanted.count.at_most != 0 else ():
+            found.surplus[group.id] = _places(group, one.wanted) - needed[group.id] - found.free[group.id]
 
 
 def _places(group: Group, wanted: GroupExpectation) -> set[int]:
@@ -146,7 +165,15 @@ def _give_nearest(found: Assignment, report: Report) -> None:
         heads = [(group, _first(group, known).id) for group in report.groups]
         left = [group for group, head in heads if found.free.get(head) and head not in own]
         taken = [group for group, head in heads if not found.free.get(head)]
-        asking[index] = _likely(by_nearness(left, one.wanted, kernels), one.wanted, taken)
+        more = [
+            with_instances(group, sorted(found.surplus[group.id]))
+            for group in report.groups
+            if found.surplus.get(group.id) and group.id not in own
+        ]
+        asking[index] = chain(
+            _likely(by_nearness(left, one.wanted, kernels), one.wanted, taken),
+            _likely(by_nearness(more, one.wanted, kernels), one.wanted, taken),
+        )
     kept: dict[str, list[tuple[float, int, int]]] = {}
     waiting = deque(asking)
     while waiting:
@@ -158,7 +185,7 @@ def _give_nearest(found: Assignment, report: Report) -> None:
         head = _first(near.group, known).id
         row = kept.setdefault(head, [])
         row.append((_likeness(near.group, found.matched[index].wanted), -near.failed, -index))
-        if len(row) > len(found.free.get(head, ())):
+        if len(row) > len(found.free.get(head, ())) + len(found.surplus.get(head, ())):
             last = min(row)
             row.remove(last)
             waiting.append(-last[2])

@@ -19,7 +19,7 @@ from fusiondoc.alignment import greedy
 from fusiondoc.comparison.finding_changes import NOWHERE
 from fusiondoc.comparison.group_match import Cluster, items_of, match
 from fusiondoc.expectations import GroupExpectation, Section, SourceRange, is_in_layer
-from fusiondoc.expectations.assignment import Assignment, specialised_once
+from fusiondoc.expectations.assignment import Assignment, specialised_once, with_instances
 from fusiondoc.expectations.missing import is_in, line_of, named, names_at, near
 from fusiondoc.expectations.near_miss import mismatches, same_operators, short
 from fusiondoc.expectations.outcome import new_name
@@ -95,11 +95,6 @@ def as_group(wanted: GroupExpectation, number: int, name: str) -> Group:
         kernels=(), bytes_in=None, bytes_out=None, fallback=False, rank=None,
         instances=(Instance(None, (), None),) * number,
     )  # fmt: skip
-
-
-def with_instances(group: Group, places: Sequence[int]) -> Group:
-    """The group with some of its instances alone."""
-    return replace(group, instances=tuple(group.instances[place] for place in places), instances_left_out=0)
 
 
 def clusters(wanted: Sequence[Group], there: Sequence[Group]) -> list[Cluster]:
