@@ -4,6 +4,8 @@ All values are made up, at run time and from a fixed seed, and no prefix of a se
 that no scanner of secrets finds one in this file.
 """
 
+# ruff: noqa: E501 - a case is a line
+
 from __future__ import annotations
 
 import base64

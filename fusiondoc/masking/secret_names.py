@@ -1,4 +1,4 @@
-"""Which names of options, variables and fields say that their value is a secret, and which values can be one."""
+"""Which names of options, variables and fields say that a value is a secret, and which values can be one."""
 
 from __future__ import annotations
 

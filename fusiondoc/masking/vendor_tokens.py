@@ -1,7 +1,7 @@
 """The forms that services give their tokens: how each begins, and what follows.
 
-Only forms that nothing else has: a prefix of the service's own and a long random rest. Sources are the pages on
-which the services describe their tokens (many for GitHub's secret scanning, which asks for such prefixes).
+Only forms that nothing else has: a prefix of the service's own and a long random rest. Sources are the pages
+on which the services describe their tokens, many of them for GitHub's secret scanning.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ TOKEN_FORMS = (
     TokenForm("Twilio", ("SK",), rf"{_HEX}{{32}}"),
     # Payments, shops
     TokenForm("Stripe", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), rf"{_WORD}{{16,}}"),
-    TokenForm("Stripe", ("whsec_",), rf"[A-Za-z0-9+/=]{{24,}}"),
+    TokenForm("Stripe", ("whsec_",), r"[A-Za-z0-9+/=]{24,}"),
     TokenForm("Square", ("sq0atp-", "sq0csp-", "sq0idp-"), rf"{_ANY}{{20,}}"),
     TokenForm("Shopify", ("shpat_", "shpca_", "shppa_", "shpss_"), r"[A-Fa-f0-9]{30,}"),
     TokenForm("PayPal", ("access_token$",), r"\w+\$[a-z0-9]{10,}\$[a-f0-9]{30,}"),
