@@ -132,6 +132,20 @@ _JOINED = (
     ),
     *("aws configure set aws_secret_access_key {}", 'password=\\"{}\\"', "`password`: `{}`", "passwd:\t{}"),
     *(
+        *(
+            "--hf_token {}",
+            "--wandb-key {}",
+            "wandb.login(key='{}')",
+            "password=quote('{}')",
+            "SecretStr('{}')",
+        ),
+        *(
+            "requests.get(u, auth=('bob', '{}'))",
+            "ACCESS_TOKEN   {}",
+            "npm config set //r/:_authToken {}",
+            "app_key={}",
+        ),
+        *("ldap_bind_password {}", "Password for 'https://bob@x.com': {}", '{{"username":"bob","key":"{}"}}'),
         "environ({{'DB_PASS': '{}', 'HOME': '/root'}})",
         "password&quot;:&quot;{}&quot;",
         'password="${{x:-{}}}"',

@@ -104,6 +104,10 @@ def _last_group_if_random(found: re.Match[str]) -> str | None:
     return _last_group(found) if looks_random(found.group(found.lastindex or 0)) else None
 
 
+def _last_group_if_mixed(found: re.Match[str]) -> str | None:
+    return _last_group(found) if _may_be_token(found.group(found.lastindex or 0)) else None
+
+
 def _words_to_the_end(found: re.Match[str]) -> str | None:
     """Several words are one passphrase; a single one is another rule's, which knows code."""
     return _last_group(found) if len(found.group(2).split()) > 2 else None
@@ -165,7 +169,8 @@ def _assigned(found: re.Match[str]) -> str | None:
     named = whole.startswith("--") or upper or _OF_A_SERVICE.search(whole) is not None
     if name.lower() == "token" and not named and not _may_be_token(value):
         return None
-    if name.lower().startswith("key") and not says_secret(whole) and not (upper and "_" in whole):
+    is_plain_key = name.lower().startswith("key") and not says_secret(whole) and not (upper and "_" in whole)
+    if is_plain_key and not _is_mixed(value):
         return None
     if name.lower() == "pass" and not says_secret(whole) and not (upper and "=" in found.group("between")):
         return None
@@ -184,6 +189,11 @@ def _is_code(name: str, value: str, quoted: bool) -> bool:
     if quoted:
         return False
     return _CODE.match(value) is not None or value.lower().endswith(name.lower())
+
+
+def _is_mixed(value: str) -> bool:
+    """Random of digits, capital and small letters: what a ``key`` of a cache or a table is not."""
+    return looks_random(value) and not looks_like_words(re.sub("[0-9]", "", value))
 
 
 def _may_be_token(value: str) -> bool:
@@ -250,7 +260,8 @@ _COMMANDS = (
 _PROSE = (
     r"(?i)\b(?:pass ?word|pass ?phrase|pass ?code|pwd|pw"
     r"|(?:api|secret|access|private)[ -]?key|(?:api |access |auth )?token)"
-    r"(?: for [^\s:]{1,40})?(?:\s*(?:is|was|set to)\s*:?\s+|\s*:\s+)[\"'`]?([^\s\"'`,;]{5,})"
+    r"(?: for (?:[^\s:'\"]{1,40}|'[^'\n]{1,100}'|\"[^\"\n]{1,100}\"))?"
+    r"(?:\s*(?:is|was|set to)\s*:?\s+|\s*:\s+)[\"'`]?([^\s\"'`,;]{5,})"
 )
 
 _BY_WHAT_STANDS_BEFORE = (
@@ -320,17 +331,36 @@ _BY_WHAT_STANDS_BEFORE = (
         more_lines=1,
         finds=(": |", ": >", ":|", ":>"),
     ),
-    Rule(("passw",), r"(?im)(^\s*(?:[\w-]+\.)*(?:password|passwd)\s+)(\S*[0-9!@#$%^&*]\S*)\s*$", _last_group),
+    Rule(("passw",), r"(?im)(^\s*[\w.-]{0,60}(?:password|passwd)\s+)(\S*[0-9!@#$%^&*]\S*)\s*$", _last_group),
     Rule(
         ("identified", "password"),
         r"(?i)(\b(?:identified\s+(?:with\s+\S+\s+)?by|password)\s+[\"'])([^\"'\n]{1,200})(?=[\"'])",
         _last_group,
     ),
+    Rule(
+        ("auth",),
+        r"(?i)(\bauth[\"']?\s{0,8}[:=]\s{0,8}\(\s{0,8}[bfru]?[\"'][^\"'\n]{1,80}[\"']\s{0,8},\s{0,8}[bfru]?[\"'])"
+        r"([^\"'\n]{1,512})(?=[\"'])",
+        _last_group,
+    ),
+    Rule(
+        ("passw", "passphrase", "secret", "key"),
+        r"(?i)((?:password|passwd|passphrase|secret|(?:api|access|secret|private)_?key)\s{0,8}=\s{0,8}"
+        r"(?![\w.]*(?:get|environ|input|prompt|ask|read|load))[a-z_][\w.]{0,60}\(\s{0,8}[bfru]?[\"'])"
+        r"([^\"'\n]{4,512})(?=[\"'])",
+        _last_group_with_a_digit,
+    ),
+    Rule(("secretstr", "secretbytes"), r"(\bSecret(?:Str|Bytes)\(b?[\"'])([^\"'\n]+)(?=[\"'])", _last_group),
+    Rule(
+        ("token", "password", "secret", "key"),
+        r"(\b(?:[A-Z0-9]{1,30}_){1,6}(?:TOKEN|PASSWORD|PASSWD|SECRET|KEY)\s{1,40})([^\s=:]{8,4096})",
+        _last_group_if_mixed,
+    ),
     Rule(("sshpass", "redis-cli", "docker", "mysql", "curl", "http", "wandb"), _COMMANDS, _last_group),
     Rule(
         ("passw", "secret", "token", "key", "pass"),
         r"(?i)(\b(?:setenv|export|env|set|configure set|config(?: --\w+)? (?:set )?)\s+)"
-        rf"[\w.-]{{0,60}}?(?P<name>{WORDS})"
+        rf"[\w./:-]{{0,60}}?(?P<name>{WORDS})"
         r"\s+[\"']?(?P<value>[^\s\"'=:]+)",
         _pair,
         finds=("setenv ", "export ", "env ", "set ", "config "),
@@ -343,7 +373,7 @@ _BY_WHAT_STANDS_BEFORE = (
     Rule(_SECRET_HINTS, rf"(?i){_NAMED}{_EQUALS}{_VALUE}", _assigned),
     Rule(
         ("--",),
-        rf"(?i)(?<![\w-])(?P<name>--?(?:[a-z0-9]{{1,30}}-){{0,4}}(?:{WORDS}))"
+        rf"(?i)(?<![\w-])(?P<name>--?(?:[a-z0-9]{{1,30}}[_-]){{0,4}}(?:{WORDS}|key))"
         r"(?P<between>[ ]{1,8})(?P<open>[\"'])?(?P<value>[^\s\"'-][^\s\"']*)",
         _assigned,
     ),

@@ -52,9 +52,9 @@ _KNOWN_FOLDERS = frozenset(
     re.findall(
         r"[\w.+-]+",
         "user project conda miniconda miniconda3 anaconda anaconda3 mambaforge miniforge miniforge3 mamba"
-        " micromamba pytorch torch rocm nvidia cuda intel hpcx amazon aws google hostedtoolcache homebrew local"
-        " python python3 venv env envs bin lib lib64 share src app app-root data datasets models tmp cache work"
-        " home ray spark ml root imagenet coco c4 runner ubuntu jovyan admin test",
+        " micromamba pytorch torch rocm nvidia cuda intel hpcx amazon aws google hostedtoolcache homebrew"
+        " local python python3 venv env envs bin lib lib64 share src app app-root data datasets models tmp"
+        " cache work home ray spark ml root imagenet coco c4 runner ubuntu jovyan admin test",
     )
 )
 """Those that many machines have; what a report says of a file below them stays readable."""
