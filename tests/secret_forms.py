@@ -4,6 +4,8 @@ All values are made up, at run time and from a fixed seed, and no prefix of a se
 that no scanner of secrets finds one in this file.
 """
 
+# ruff: noqa: E501 - a case is a line
+
 from __future__ import annotations
 
 import base64
@@ -130,6 +132,20 @@ _JOINED = (
     ),
     *("aws configure set aws_secret_access_key {}", 'password=\\"{}\\"', "`password`: `{}`", "passwd:\t{}"),
     *(
+        *(
+            "--hf_token {}",
+            "--wandb-key {}",
+            "wandb.login(key='{}')",
+            "password=quote('{}')",
+            "SecretStr('{}')",
+        ),
+        *(
+            "requests.get(u, auth=('bob', '{}'))",
+            "ACCESS_TOKEN   {}",
+            "npm config set //r/:_authToken {}",
+            "app_key={}",
+        ),
+        *("ldap_bind_password {}", "Password for 'https://bob@x.com': {}", '{{"username":"bob","key":"{}"}}'),
         "environ({{'DB_PASS': '{}', 'HOME': '/root'}})",
         "password&quot;:&quot;{}&quot;",
         'password="${{x:-{}}}"',

@@ -189,9 +189,10 @@ def test_no_cut_of_a_long_line_goes_through_a_secret(name: str, monkeypatch: pyt
     monkeypatch.setattr(bundle, "_AROUND", 150)
     secret = "Xy7" + "q9Zt4" * 4
     names = names_in([], [])
+    end = "@x.com" if "://" in name else ""  # an address of mail would be replaced all the same
     for word in ("ab ", "abcdefghijk"):  # with spaces and without
-        for shift in range(340, 420, 3):
-            line = (word * 400)[:shift] + f" {name}{secret}@x.com " + word * 300
+        for shift in range(590, 660, 2):
+            line = (word * 400)[:shift] + f" {name}{secret}{end} " + word * 300
             parts = list(bundle._stretches(io.BytesIO(line.encode()), names))
             assert "".join(parts) == line and len(parts) > 1
             made = "".join(names.text(part, Counter()) for part in parts)
@@ -274,7 +275,7 @@ def test_the_rules_of_detect_secrets_are_used_where_it_is_installed(
 @pytest.mark.parametrize("name", ["nvfuser-2.1.2-rejects-full", "nnc-2.11-primitive-layer-norm"])
 def test_a_real_log_loses_nothing_that_its_report_needs(name: str, tmp_path: Path, fusiondoc: Run) -> None:
     """With all rules, those of detect-secrets too; but for folders of other machines."""
-    data = lzma.open(FIXTURES / "logs" / f"{name}.log.xz").read()
+    data = lzma.decompress((FIXTURES / "logs" / f"{name}.log.xz").read_bytes())
     names = names_in([], [], more_secrets.finder())
     counts: Counter[str] = Counter()
     made = "".join(names.text(part, counts) for part in bundle._stretches(io.BytesIO(data), names))

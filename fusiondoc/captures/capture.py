@@ -158,7 +158,7 @@ class Capture:
 
     @property
     def from_archive(self) -> bool:
-        """Whether it was unpacked from an archive, such as a bundle, to be read; whatever it says of itself."""
+        """Whether it was unpacked from an archive, such as a bundle; whatever it says of itself."""
         return self.shown is not None
 
     @property

@@ -201,7 +201,7 @@ def _must_be_allowed(capture: Capture, code: str | None) -> None:
 
 
 def _what_would_run(request: KeptRequest) -> str:
-    """The command of a request, as a shell would take it: by what is run, not by what the request calls it."""
+    """The command of a request, as a shell would take it; by what is run, not by what it is called there."""
     target = request.target
     name = f":{target.name}" if target.name else ""
     words = [request.python or "python", f"{target.path or target.module}{name}{target.call or ''}"]

@@ -29,8 +29,8 @@ def command(capture: str | None, output: Path | None, no_source: bool, dry_run: 
     User, host, home folder, project folder, folders below /opt and its like, and e-mail addresses become
     other names, and what looks like a secret becomes ***, in every file: also in the log and in copies of
     your sources. The table says what was replaced where, and the lines below it which kinds of secrets were
-    looked for; no list of kinds is complete, so look at the file before you send it. `fusiondoc parse FILE` makes the same report of it;
-    a bundle is never run again.
+    looked for; no list of kinds is complete, so look at the file before you send it. `fusiondoc parse FILE`
+    makes the same report of it; a bundle is never run again.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Secrets in arguments, variables, reports and JSON: by the name that a value stands under, and in its text."""
+"""Secrets in arguments, variables, reports and JSON: by the name of a value, and in its text."""
 
 from __future__ import annotations
 

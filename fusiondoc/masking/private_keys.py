@@ -1,4 +1,4 @@
-"""Private keys in a text: over several lines behind any prefix of a log, or in one line with ``\\n`` written out.
+"""Private keys in a text: over lines behind any prefix of a log, or in one line with ``\\n`` written out.
 
 A log puts the same in front of every line of a key that it prints: a rank, a time stamp, ``> ``. What stands
 before ``-----BEGIN`` is that prefix, and numbers in it may change from line to line.

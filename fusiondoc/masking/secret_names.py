@@ -1,4 +1,4 @@
-"""Which names of options, variables and fields say that their value is a secret, and which values can be one."""
+"""Which names of options, variables and fields say that a value is a secret, and which values can be one."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def is_secret(name: str, value: str) -> bool:
         return not (bare.isdigit() and len(bare) < 6) and not _is_path(bare)
     if name.isupper() and re.search(r"(?:^|_)pass$", snake):
         return not (_PASSES & set(snake.split("_"))) and not (bare.isdigit() and len(bare) < 6)
-    return snake.split("_")[-1] in ("key", "sig", "signature", "credential", "dsn") and looks_random(bare)
+    return re.search(r"(?:key|(?:^|_)(?:sig|signature|credential|dsn))$", snake) is not None and looks_random(
+        bare
+    )
 
 
 def says_secret(name: str) -> bool:

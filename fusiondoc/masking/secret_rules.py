@@ -104,6 +104,10 @@ def _last_group_if_random(found: re.Match[str]) -> str | None:
     return _last_group(found) if looks_random(found.group(found.lastindex or 0)) else None
 
 
+def _last_group_if_mixed(found: re.Match[str]) -> str | None:
+    return _last_group(found) if _may_be_token(found.group(found.lastindex or 0)) else None
+
+
 def _words_to_the_end(found: re.Match[str]) -> str | None:
     """Several words are one passphrase; a single one is another rule's, which knows code."""
     return _last_group(found) if len(found.group(2).split()) > 2 else None
@@ -165,7 +169,8 @@ def _assigned(found: re.Match[str]) -> str | None:
     named = whole.startswith("--") or upper or _OF_A_SERVICE.search(whole) is not None
     if name.lower() == "token" and not named and not _may_be_token(value):
         return None
-    if name.lower().startswith("key") and not says_secret(whole) and not (upper and "_" in whole):
+    is_plain_key = name.lower().startswith("key") and not says_secret(whole) and not (upper and "_" in whole)
+    if is_plain_key and not _is_mixed(value):
         return None
     if name.lower() == "pass" and not says_secret(whole) and not (upper and "=" in found.group("between")):
         return None
@@ -186,12 +191,35 @@ def _is_code(name: str, value: str, quoted: bool) -> bool:
     return _CODE.match(value) is not None or value.lower().endswith(name.lower())
 
 
+def _is_mixed(value: str) -> bool:
+    """Random of digits, capital and small letters: what a ``key`` of a cache or a table is not."""
+    return looks_random(value) and not looks_like_words(re.sub("[0-9]", "", value))
+
+
 def _may_be_token(value: str) -> bool:
     """As ``looks_random``, of less than its length too."""
     if looks_random(value):
         return True
     digits, letters = len(re.findall("[0-9]", value)), len(re.findall("[A-Za-z]", value))
     return len(value) >= 10 and digits >= 3 and letters >= 3 and re.fullmatch(r"[\w+/=-]+", value) is not None
+
+
+def _pair(found: re.Match[str]) -> str | None:
+    """A name and a value that something else than a sign joins."""
+    name, value = found.group("name"), found.group("value")
+    if _is_code(name, value, False) or not is_secret(name, value):
+        return None
+    if name.lower() == "token" and not _may_be_token(value):
+        return None
+    start, end = found.span("value")
+    return found.string[found.start() : start] + MASK + found.string[end : found.end()]
+
+
+def _listed(found: re.Match[str]) -> str | None:
+    """Two texts in a list: the second is no name too."""
+    value = found.group("value")
+    is_option = found.group().lstrip("\"'").startswith("-")
+    return _pair(found) if is_option or re.search("[0-9]", value) else None
 
 
 # -- the rules ---------------------------------------------------------------------------------------------
@@ -203,8 +231,8 @@ _NAMED = (
     r"(?P<name>pass(?:word|wd|phrase|code)?|pwd|secrets?|credentials?|token|key(?:[_-]?(?:id|data|base))?)"
     r"(?P<more>[_-]?(?:[0-9]{1,2}|value|plain))?"
 )
-"""The end of a name, by few words: all of them at each place of a long line would take long. What stands before
-it is looked at then."""
+"""The end of a name, by few words: all of them at each place of a long line would take long. Then what stands
+before it is looked at."""
 _VALUE = (
     r"(?P<open>(?:[bBfFrRuU]{1,2}(?=[\"']))?(?:(?P<plain>[\"'`])"
     r"|(?P<written>\\{1,16}[\"']|\\{1,16}u002[27]|&quot;|&#3[49];)))?"
@@ -224,13 +252,16 @@ _WEBHOOKS = (
     r"|[\w.-]+/hooks/(?=[a-z0-9]{26}\b)|events\.pagerduty\.com/integration/))([^\s\"'<>`)\\]+)"
 )
 _COMMANDS = (
-    r"(?:\bsshpass\s+-p\s*|\bwandb\s+login\s+(?:--\S+\s+)*|\bredis-cli\b[^\n]{0,100}?\s-a\s+|\bdocker\s+login\b[^\n]{0,200}?\s-p[ =]"
-    r"|\bmysql(?:dump|admin)?\b[^\n]{0,100}?\s-p(?=[^\s-])|\bcurl\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"']{1,80}:"
+    r"(?:\bsshpass\s+-p\s*|\bwandb\s+login\s+(?:--\S+\s+)*|\bredis-cli\b[^\n]{0,100}?\s-a\s+"
+    r"|\bdocker\s+login\b[^\n]{0,200}?\s-p[ =]|\bmysql(?:dump|admin)?\b[^\n]{0,100}?\s-p(?=[^\s-])"
+    r"|\bcurl\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"']{1,80}:"
     r"|\bhttps?\b[^\n]{0,100}?\s-a\s+[^\s:]{1,80}:)[\"']?([^\s\"']+)"
 )
 _PROSE = (
-    r"(?i)\b(?:pass ?word|pass ?phrase|pass ?code|pwd|pw|(?:api|secret|access|private)[ -]?key|(?:api |access |auth )?token)"
-    r"(?: for [^\s:]{1,40})?(?:\s*(?:is|was|set to)\s*:?\s+|\s*:\s+)[\"'`]?([^\s\"'`,;]{5,})"
+    r"(?i)\b(?:pass ?word|pass ?phrase|pass ?code|pwd|pw"
+    r"|(?:api|secret|access|private)[ -]?key|(?:api |access |auth )?token)"
+    r"(?: for (?:[^\s:'\"]{1,40}|'[^'\n]{1,100}'|\"[^\"\n]{1,100}\"))?"
+    r"(?:\s*(?:is|was|set to)\s*:?\s+|\s*:\s+)[\"'`]?([^\s\"'`,;]{5,})"
 )
 
 _BY_WHAT_STANDS_BEFORE = (
@@ -271,23 +302,24 @@ _BY_WHAT_STANDS_BEFORE = (
         ("passw", "secret", "token", "key", "pass"),
         rf"(?i)([\"']?\b(?:name|key|header|property)[\"']?\s*[:=]\s*[\"']?[\w.-]{{0,60}}?(?P<name>{WORDS})[\"']?\s*,?\s*"
         r"(?:-\s*)?[\"']?value[\"']?\s*[:=]\s*[\"']?)(?P<value>[^\s\"',}<>]+)",
-        lambda found: _pair(found),
+        _pair,
         more_lines=1,
     ),
     Rule(
         ("</",),
         rf"(?i)(<[\w:.-]{{0,60}}?(?P<name>{WORDS})(?:\s[^<>]{{0,200}})?>\s*)(?P<value>[^<>\s][^<>\n]{{0,512}}?)(?=\s*</)",
-        lambda found: _pair(found),
+        _pair,
     ),
     Rule(
         ("passw", "secret", "token", "key"),
-        rf"(?i)([\"'](?:--?)?[\w.-]{{0,60}}?(?P<name>{WORDS})[\"']\s*,\s*b?[\"'])(?P<value>[^\"'\n]{{1,512}})(?=[\"'])",
-        lambda found: _listed(found),
+        rf"(?i)([\"'](?:--?)?[\w.-]{{0,60}}?(?P<name>{WORDS})[\"']\s*,\s*b?[\"'])"
+        r"(?P<value>[^\"'\n]{1,512})(?=[\"'])",
+        _listed,
     ),
     Rule(
         ("login", "machine"),
-        r"(?i)(\b(?:machine\s+\S{1,100}|default)\s+(?:[^\s]{1,60}\s+){0,4}?login\s+\S{1,100}\s+(?:[^\s]{1,60}\s+){0,4}?"
-        r"password\s+)(\S+)",
+        r"(?i)(\b(?:machine\s+\S{1,100}|default)\s+(?:[^\s]{1,60}\s+){0,4}?login\s+\S{1,100}\s+"
+        r"(?:[^\s]{1,60}\s+){0,4}?password\s+)(\S+)",
         _last_group,
         more_lines=3,
     ),
@@ -295,22 +327,42 @@ _BY_WHAT_STANDS_BEFORE = (
     Rule(
         ("passw", "secret", "token", "key"),
         rf"(?i)((?P<name>{WORDS})\s?:\s*[|>][+-]?[ \t]*\n[ \t]*)(?P<value>[^\s\"']+)",
-        lambda found: _pair(found),
+        _pair,
         more_lines=1,
         finds=(": |", ": >", ":|", ":>"),
     ),
-    Rule(("passw",), r"(?im)(^\s*(?:[\w-]+\.)*(?:password|passwd)\s+)(\S*[0-9!@#$%^&*]\S*)\s*$", _last_group),
+    Rule(("passw",), r"(?im)(^\s*[\w.-]{0,60}(?:password|passwd)\s+)(\S*[0-9!@#$%^&*]\S*)\s*$", _last_group),
     Rule(
         ("identified", "password"),
         r"(?i)(\b(?:identified\s+(?:with\s+\S+\s+)?by|password)\s+[\"'])([^\"'\n]{1,200})(?=[\"'])",
         _last_group,
     ),
+    Rule(
+        ("auth",),
+        r"(?i)(\bauth[\"']?\s{0,8}[:=]\s{0,8}\(\s{0,8}[bfru]?[\"'][^\"'\n]{1,80}[\"']\s{0,8},\s{0,8}[bfru]?[\"'])"
+        r"([^\"'\n]{1,512})(?=[\"'])",
+        _last_group,
+    ),
+    Rule(
+        ("passw", "passphrase", "secret", "key"),
+        r"(?i)((?:password|passwd|passphrase|secret|(?:api|access|secret|private)_?key)\s{0,8}=\s{0,8}"
+        r"(?![\w.]*(?:get|environ|input|prompt|ask|read|load))[a-z_][\w.]{0,60}\(\s{0,8}[bfru]?[\"'])"
+        r"([^\"'\n]{4,512})(?=[\"'])",
+        _last_group_with_a_digit,
+    ),
+    Rule(("secretstr", "secretbytes"), r"(\bSecret(?:Str|Bytes)\(b?[\"'])([^\"'\n]+)(?=[\"'])", _last_group),
+    Rule(
+        ("token", "password", "secret", "key"),
+        r"(\b(?:[A-Z0-9]{1,30}_){1,6}(?:TOKEN|PASSWORD|PASSWD|SECRET|KEY)\s{1,40})([^\s=:]{8,4096})",
+        _last_group_if_mixed,
+    ),
     Rule(("sshpass", "redis-cli", "docker", "mysql", "curl", "http", "wandb"), _COMMANDS, _last_group),
     Rule(
         ("passw", "secret", "token", "key", "pass"),
-        rf"(?i)(\b(?:setenv|export|env|set|configure set|config(?: --\w+)? (?:set )?)\s+)(?P<whole>[\w.-]{{0,60}}?(?P<name>{WORDS}))"
-        r"(?P<between>\s+)(?P<open>[\"'])?(?P<value>[^\s\"'=:]+)",
-        lambda found: _pair(found),
+        r"(?i)(\b(?:setenv|export|env|set|configure set|config(?: --\w+)? (?:set )?)\s+)"
+        rf"[\w./:-]{{0,60}}?(?P<name>{WORDS})"
+        r"\s+[\"']?(?P<value>[^\s\"'=:]+)",
+        _pair,
         finds=("setenv ", "export ", "env ", "set ", "config "),
     ),
     Rule(
@@ -321,8 +373,8 @@ _BY_WHAT_STANDS_BEFORE = (
     Rule(_SECRET_HINTS, rf"(?i){_NAMED}{_EQUALS}{_VALUE}", _assigned),
     Rule(
         ("--",),
-        rf"(?i)(?<![\w-])(?P<name>--?(?:[a-z0-9]{{1,30}}-){{0,4}}(?:{WORDS}))(?P<between>[ ]{{1,8}})(?P<open>[\"'])?"
-        r"(?P<value>[^\s\"'-][^\s\"']*)",
+        rf"(?i)(?<![\w-])(?P<name>--?(?:[a-z0-9]{{1,30}}[_-]){{0,4}}(?:{WORDS}|key))"
+        r"(?P<between>[ ]{1,8})(?P<open>[\"'])?(?P<value>[^\s\"'-][^\s\"']*)",
         _assigned,
     ),
     Rule(("passw", "pass", "pwd", "pw", "key", "token"), _PROSE, _last_group_with_a_digit),
@@ -333,24 +385,6 @@ _BY_WHAT_STANDS_BEFORE = (
         _last_group,
     ),
 )
-
-
-def _pair(found: re.Match[str]) -> str | None:
-    """A name and a value that something else than a sign joins."""
-    name, value = found.group("name"), found.group("value")
-    if _is_code(name, value, False) or not is_secret(name, value):
-        return None
-    if name.lower() == "token" and not _may_be_token(value):
-        return None
-    start, end = found.span("value")
-    return found.string[found.start() : start] + MASK + found.string[end : found.end()]
-
-
-def _listed(found: re.Match[str]) -> str | None:
-    """Two texts in a list: the second is no name too."""
-    value = found.group("value")
-    is_option = found.group().lstrip("\"'").startswith("-")
-    return _pair(found) if is_option or re.search("[0-9]", value) else None
 
 
 _BY_THEIR_FORM = (

@@ -1,7 +1,7 @@
 """The forms that services give their tokens: how each begins, and what follows.
 
-Only forms that nothing else has: a prefix of the service's own and a long random rest. Sources are the pages on
-which the services describe their tokens (many for GitHub's secret scanning, which asks for such prefixes).
+Only forms that nothing else has: a prefix of the service's own and a long random rest. Sources are the pages
+on which the services describe their tokens, many of them for GitHub's secret scanning.
 """
 
 from __future__ import annotations

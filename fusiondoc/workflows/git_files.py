@@ -2,9 +2,9 @@
 
 A repository's ``.git/config`` and ``.gitattributes`` name commands: filters, ``textconv`` and external diff
 drivers, hooks, ``core.fsmonitor``, and remotes from which missing objects are fetched. Git has no switch that
-leaves all of that configuration out, so only commands that read objects and the index are used (``rev-parse``,
-``ls-files``, ``check-ignore``, ``cat-file``): none of them looks at the content of the working tree, which is
-where filters and drivers run. The comparison with the working tree is made here.
+leaves all of that configuration out, so only commands that read objects and the index are used:
+``rev-parse``, ``ls-files``, ``check-ignore``, ``cat-file``. None of them looks at the content of the working
+tree, which is where filters and drivers run. The comparison with the working tree is made here.
 """
 
 from __future__ import annotations

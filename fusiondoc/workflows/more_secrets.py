@@ -1,7 +1,7 @@
-"""Secrets that the rules of detect-secrets know (``pip install 'fusiondoc[secrets]'``), beside fusiondoc's own.
+"""Secrets that the rules of detect-secrets know (``pip install 'fusiondoc[secrets]'``) beside our own.
 
-Of its detectors those that know a service by the form of its tokens: what looks for random text, for words such
-as "password" and for addresses finds too much in a log of torch, and fusiondoc's own rules do the second.
+Of its detectors those that know a service by the form of its tokens: what looks for random text, for words
+such as "password" and for addresses finds too much in a log of torch; fusiondoc's own rules do the second.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def finder() -> MoreSecrets | None:
 
 
 def _masked(text: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, int]:
-    """Each long word of a text is looked at once: a log repeats most of its own."""
+    """Each line is looked at once: a log repeats most of its own."""
     lines = [line for line in set(text.split("\n")) if _MAY_BE_ONE.search(line)]
     number = 0
     for secret in sorted(_found("\n".join(lines), patterns), key=lambda one: (-len(one), one)):
@@ -89,8 +89,8 @@ def _masked(text: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, int]:
     return text, number
 
 
-_MAY_BE_ONE = re.compile(r"[A-Za-z0-9_+/=.-]{14,}|://[^\s/]*@")
-"""No secret that these rules know is shorter."""
+_MAY_BE_ONE = re.compile(r"(?<![A-Za-z0-9_-])(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{10,}|://[^\s/]*@")
+"""What a secret that these rules know has in it: a digit in a word that is not short."""
 
 
 def _found(text: str, patterns: Sequence[re.Pattern[str]]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Names of a person and a machine out of texts: user, host, home folder, project, folders, addresses; and secrets.
+"""Names of people and machines out of texts: user, host, home, project, folders, addresses; and secrets.
 
 Each name becomes the same other name everywhere, so that what refers to the same file still does.
 """
@@ -38,19 +38,23 @@ _EMAIL = re.compile(
     r"(?![\w(\[@-]|\.\w)"
 )
 
-_FOLDERS = re.compile(
-    r"(?<![\w.~/\\-])(/(?:opt|srv|mnt|media|data|scratch|nfs|gpfs|lustre|shared?|storage|projects|workspaces?|work"
-    r"|Volumes|home|Users)/+)([\w.+@-]{1,64})(?![\w.+@-])"
+_FOLDERS_OF_OTHERS = (
+    *("opt", "srv", "mnt", "media", "data", "scratch", "nfs", "gpfs", "lustre", "share", "shared", "storage"),
+    *("projects", "workspace", "workspaces", "work", "Volumes", "home", "Users"),
 )
+_FOLDERS = re.compile(
+    rf"(?<![\w.~/\\-])(/(?:{'|'.join(_FOLDERS_OF_OTHERS)})/+)([\w.+@-]{{1,64}})(?![\w.+@-])"
+)
+_FOLDER_HINTS = tuple(f"/{name.lower()}/" for name in _FOLDERS_OF_OTHERS)
 """Folders whose next part is the name of a company, a team or a person."""
 
 _KNOWN_FOLDERS = frozenset(
     re.findall(
         r"[\w.+-]+",
-        "user project conda miniconda miniconda3 anaconda anaconda3 mambaforge miniforge miniforge3 micromamba mamba"
-        " pytorch torch rocm nvidia cuda intel hpcx amazon aws google hostedtoolcache homebrew local python python3 venv"
-        " env envs bin lib lib64 share src app app-root data datasets models tmp cache work home ray spark ml root"
-        " imagenet coco c4 runner ubuntu jovyan admin test",
+        "user project conda miniconda miniconda3 anaconda anaconda3 mambaforge miniforge miniforge3 mamba"
+        " micromamba pytorch torch rocm nvidia cuda intel hpcx amazon aws google hostedtoolcache homebrew"
+        " local python python3 venv env envs bin lib lib64 share src app app-root data datasets models tmp"
+        " cache work home ray spark ml root imagenet coco c4 runner ubuntu jovyan admin test",
     )
 )
 """Those that many machines have; what a report says of a file below them stays readable."""
@@ -93,10 +97,21 @@ class _Numbered:
 
 
 @dataclass(frozen=True)
-class Names:
-    """What is replaced: patterns with what they become, each with its kind, in the order of their use."""
+class Replacement:
+    """``pattern`` becomes ``other`` in a text that has one of ``hints`` in it, in lower case: to look for
+    these is many times quicker."""
 
-    rules: tuple[tuple[str, re.Pattern[str], _Other], ...]
+    kind: str
+    hints: tuple[str, ...]
+    pattern: re.Pattern[str]
+    other: _Other
+
+
+@dataclass(frozen=True)
+class Names:
+    """What is replaced, in the order of the replacements."""
+
+    rules: tuple[Replacement, ...]
     more_secrets: MoreSecrets | None = None
 
     def text(self, text: str, counts: Counter[str]) -> str:
@@ -106,9 +121,11 @@ class Names:
         if self.more_secrets is not None:
             text, number = self.more_secrets(text)
             counts[SECRET] += number
-        for kind, pattern, other in self.rules:
-            text, number = _replaced(pattern, other, text)
-            counts[kind] += number
+        lower = text.lower()
+        for rule in self.rules:
+            if any(hint in lower for hint in rule.hints):
+                text, number = _replaced(rule.pattern, rule.other, text)
+                counts[rule.kind] += number
         return text
 
     def json(self, value: Any, counts: Counter[str]) -> Any:
@@ -185,17 +202,20 @@ def names_in(paths: Iterable[str], folders: Sequence[str], more_secrets: MoreSec
     projects -= homes
     users |= {PurePath(home).name for home in homes}
     hosts = {platform.node(), os.environ.get("HOSTNAME") or "", *_words_of_host()}
-    rules: list[tuple[str, re.Pattern[str], _Other]] = [("address", _EMAIL, ADDRESS)]
+    rules = [Replacement("address", ("@",), _EMAIL, ADDRESS)]
     for kind, folders_of, other in (("project", projects, PROJECT), ("home", homes, HOME)):
         for folder in sorted(folders_of, key=lambda one: (-len(one), one)):
             pattern = _path(folder)
             if pattern is not None:
-                rules.append((kind, pattern, other))
-    rules.append(("folder", _FOLDERS, _Numbered()))
+                last = re.split(r"[\\/]+", folder.rstrip("\\/"))[-1]
+                rules.append(Replacement(kind, (last.lower(),), pattern, other))
+    rules.append(Replacement("folder", _FOLDER_HINTS, _FOLDERS, _Numbered()))
     for kind, names, other in (("user", users, USER), ("host", hosts, HOST)):
         for name in sorted(names, key=lambda one: (-len(one), one)):
             if name and name != other:
-                rules.append((kind, _word(name, in_paths=_is_common(name), is_host=kind == "host"), other))
+                common = _is_common(name)
+                pattern = _word(name, in_paths=common, is_host=kind == "host")
+                rules.append(Replacement(kind, _hints_of_word(name.lower(), common), pattern, other))
     return Names(tuple(rules), more_secrets)
 
 
@@ -218,6 +238,13 @@ def _path(folder: str) -> re.Pattern[str] | None:
     # A single folder such as /work is also the end of other paths.
     before = r"(?<![\w.~/\\-])" if len(parts) == 1 else ""
     return re.compile(before + start + r"[\\/]+".join(map(re.escape, parts)) + r"(?![\w-]|\.\w)")
+
+
+def _hints_of_word(name: str, in_paths: bool) -> tuple[str, ...]:
+    if not in_paths:
+        return (name,)
+    below = [f"{home}{slash}{name}" for home in ("home", "users") for slash in "/\\"]
+    return (f"{name}@", *below)
 
 
 def _word(name: str, in_paths: bool, is_host: bool) -> re.Pattern[str]:
