@@ -36,6 +36,9 @@ SAME_RUNS = 0.9
 """Share of the runs after a loss that two explanations must have in common to be of the same loss."""
 PURE = 0.03
 """Share below which what a cause does not explain is noise."""
+STILL = 0.1
+"""Share of the runs without a group that must be after the last one with it, for this to be the end of those:
+else both go on side by side."""
 MOST_LOSSES = 4
 """Of one group."""
 
@@ -117,7 +120,12 @@ def _best_loss(left: Holders, tested: int) -> Loss | None:
         and one.told >= best.told - NEARLY
         and _alike(one.after, best.after) >= SAME_RUNS
     ]
-    names = tuple(one.by for one in together)
+    of_commit = next((one for one in together if one.by == "commit"), None)
+    if best.by == "lines" and of_commit is not None:
+        best = of_commit  # that is why the lines changed, and it has a name
+    names = tuple(one.by for one in together if one.by != best.by)
+    if "commit" in (best.by, *names):
+        names = tuple(name for name in names if name != "lines")
     return Loss(
         best.scope,
         best.by,
@@ -225,6 +233,9 @@ def onset(history: History, has: Sequence[int | None], loss: Loss) -> tuple[str,
         if places is not None:
             first, latest = min(first, both[places[0] - 1]), max(latest, both[places[1]])
     until = max(had, default=begin)
+    # Runs that had it are over only if some more that lack it came after them.
+    if sum(run > until for run in lacking) < STILL * len(lacking):
+        until = begin
     days = [history.moments[run][:10] for run in (begin, first, latest, until)]
     return days[0], days[1], days[2], days[3] if days[3] > days[0] else None
 

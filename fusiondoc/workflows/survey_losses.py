@@ -245,7 +245,9 @@ class _Model:
             )
             if all(nodes - other for other in parts):
                 kept.append(one)
-        return sorted(kept, key=lambda one: (one.candidate.track.phase or "", text_of(self._form(one))))
+        return sorted(
+            kept, key=lambda one: (one.candidate.track.phase == "backward", text_of(self._form(one)))
+        )
 
     def _form(self, one: _Lost) -> GroupKey:
         """The last form that a group had before it was lost."""
