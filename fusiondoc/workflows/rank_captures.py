@@ -1,5 +1,4 @@
-"""What the captures of the ranks of a run tell: their logs, how each ended, their steps, and how their results
-compare with eager."""
+"""What the captures of the ranks of a run tell: their logs, how each ended, their steps, their results."""
 
 from __future__ import annotations
 
