@@ -114,7 +114,7 @@ TAKEN = (
     Taken(
         "time of lines",
         _LINES + "test_reading_takes_time_in_proportion",
-        "parsers/lines/error_texts.py",
+        "parsers/lines/last_words.py",
         'ERROR = re.compile(rb"(?:[A-Za-z_]\\w*\\.)*[A-Z]',
         'ERROR = re.compile(rb"(?:[A-Za-z_]\\w*\\.?)*[A-Z]',
     ),
@@ -157,7 +157,7 @@ TAKEN = (
         "signature",
         _FOREIGN + "test_only_a_capture_made_here_is_run_again",
         "captures/trust.py",
-        "return hmac.new(key, file.read_bytes(), hashlib.sha256).hexdigest()",
+        "return hmac.new(key, read_within(file), hashlib.sha256).hexdigest()",
         "return hmac.new(key, b'', hashlib.sha256).hexdigest()",
     ),
     Taken(
@@ -249,7 +249,7 @@ TAKEN = (
         "files without an end",
         "test_whole_files.py::test_files_without_an_end_are_refused",
         "whole_files.py",
-        "        if told.st_size == 0 and os.path.realpath(path).startswith(_OF_THE_KERNEL):",
+        "        if told.st_size == 0 and _name_of(handle, path).startswith(_OF_THE_KERNEL):",
         "        if False:",
     ),
     Taken(
@@ -298,8 +298,8 @@ TAKEN = (
         "commands of logs",
         "test_commands_to_copy.py::test_a_log_puts_no_command_into_a_plan",
         "diagnosis/changes_for_findings.py",
-        'return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, "new.log"])',
-        'return " ".join(["fusiondoc", "compare", old, "new.log"])',
+        'return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, new])',
+        'return " ".join(["fusiondoc", "compare", old, new])',
     ),
     Taken(
         "commands on a page",
@@ -555,8 +555,8 @@ TAKEN = (
         "captures that are written",
         "test_whole_files.py::test_one_that_is_being_written_or_kept_by_name_stays",
         "captures/store.py",
-        "            if not being_written(old):",
-        "            if True:",
+        " and (one == path or not being_written(one))]",
+        "]",
     ),
     Taken(
         "what a repository configures is not run",

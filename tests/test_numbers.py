@@ -42,10 +42,12 @@ OF_NUMBERS = {
     "alignment.py": {"float(a[i] == b[j])"},
     # Of the environment, where what is no number is expected; every start imports this file.
     "cli/__init__.py": {"int(columns)"},
+    "expectations/gate.py": {"int(outcome.path[-1])"},  # an index
+    "expectations/moved.py": {"int(cluster.a[0].group.id)"},  # of its own
     "expectations/missing.py": {
         "int(_apart(one.layers, here.layers))",
         "int(not here.adjoins(one))",
-        "int(phase is not None and wanted is not None and phase != wanted)",
+        "int(name != op)",
         "int(row.ran is False)",
     },
     # yaml_text.number gives a finite number below 1e15; the others are indices.
@@ -84,7 +86,11 @@ OF_NUMBERS = {
     },
     "workflows/follow_ups.py": {"float(median(rates))", "float(median(times))"},
     "workflows/survey.py": {"int(ray.cluster_resources().get('CPU', 1))"},
-    "workflows/survey_facts.py": {"int(told_size)"},
+    "workflows/loss_causes.py": {"int(left.has[run] or 0)", "int(has[run] or 0)"},
+    "workflows/share_explanations.py": {"float(share == 0)", "int(has[run] or 0)"},
+    "workflows/survey_listing.py": {"int(told_size)"},
+    "workflows/survey_losses.py": {"int(bool(plan.backward))", "int(has[run] or 0)", "int(number >= least)"},
+    "workflows/survey_successors.py": {"int(item.group.id)"},  # of its own
 }
 """Calls that take a number already, or that say why they may take a text."""
 

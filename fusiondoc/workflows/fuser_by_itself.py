@@ -10,7 +10,6 @@ from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.fuser_knobs import has_nvfuser
 from fusiondoc.model.own_fuser import OwnFuser
 from fusiondoc.model.report import Report
-from fusiondoc.runner.own_launcher import missing_switches
 
 _FUSERS = ("nvfuser", "nnc", "onednn")
 
@@ -31,6 +30,8 @@ def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
             return None
     if wanted not in _FUSERS or own not in (*_FUSERS, "none") or wanted == own:
         return None
+    from fusiondoc.runner.own_launcher import missing_switches  # only here: it brings what starts processes
+
     lines = missing_switches(wanted, device, told.switches, torch, cuda, env.get("llvm") == "True")
     return OwnFuser(own, device, wanted, lines)
 

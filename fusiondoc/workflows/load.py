@@ -329,7 +329,7 @@ def report_of(
         finished=ending.records.done is not None and ending.records.error is None,
         ended_early=ended_early(ending.result, ending.records),
         graph_breaks=told.aot.breaks,
-        rank=int(ending.name) if ending is not capture and ending.name.isdigit() else None,
+        rank=ending.rank if ending is not capture else None,
     )
     return _without_secrets(diagnose(report, context))
 

@@ -12,6 +12,9 @@ from functools import lru_cache
 
 from fusiondoc.model.numbers import all_whole, whole_number
 
+_WHOLE = re.compile(r"-?[0-9]+\Z")
+"""A size; one beyond all bounds is not known."""
+
 ITEMSIZES: dict[str, int] = {
     **dict.fromkeys(("Bool", "Byte", "Char", "QInt8", "QUInt8", "Bits8"), 1),
     **dict.fromkeys(("Short", "UInt16", "Half", "BFloat16", "Bits16"), 2),
@@ -106,7 +109,7 @@ def _arguments(tensor: TensorType, text: str) -> bool:
         elif part.startswith("device="):
             tensor.device = part[7:]
             bare = False
-        elif part == "*" or part.startswith("SS(") or whole_number(part) is not None:
+        elif part == "*" or part.startswith("SS(") or _WHOLE.match(part):
             sizes.append(whole_number(part))
             symbols.append(part)
         elif _SIZE_AND_STRIDE.match(part) is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Callable
 
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.facts import ErrorSeen, Facts, Work
 from fusiondoc.parsers.lines.error_texts import (
     INTERPRETER,
@@ -64,7 +65,7 @@ def tells_of_a_crash(line: bytes) -> bool:
 def without_rank(line: bytes) -> tuple[int | None, bytes]:
     """The rank with which torch tags a line, and the line without it."""
     found = _RANK_OF_TORCH.match(line)
-    return (None, line) if found is None else (int(found.group(1)), line[found.end() :])
+    return (None, line) if found is None else (whole_number(found.group(1)), line[found.end() :])
 
 
 class LastWords:
@@ -102,7 +103,7 @@ class LastWords:
         if tells_of_a_crash(line):
             self._settle()
             named = _RANK_OF_LAUNCHER.search(line, 0, _LOOKED_AT) if rank is None else None
-            of = int(named.group(1) or named.group(2)) if named is not None else rank
+            of = whole_number(named.group(1) or named.group(2)) if named is not None else rank
             self._facts.work.crashed(_text(line), pos, of, _signal_in(line))
             return True
         return self._process(rank).take(line, pos)
@@ -270,7 +271,7 @@ class _LauncherSummary:
         elif line.startswith(b"=====") and self._root:
             self._left = 0
         elif (found := _FIELD.match(line)) is not None:
-            self._field(line, pos, found.group(1), int(found.group(2)))
+            self._field(line, pos, found.group(1), whole_number(found.group(2)) or 0)
         elif not _OF_SUMMARY.match(line):
             self._left = 0
             return False
