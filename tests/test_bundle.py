@@ -21,6 +21,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.trust import request_again
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import KINDS
+from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.workflows import archives, bundle, more_secrets, source_of
 from fusiondoc.workflows.names_replaced import names_in
 
@@ -270,6 +271,15 @@ def test_the_rules_of_detect_secrets_are_used_where_it_is_installed(
     assert "Artifactory" in done.stderr and "pip install" not in done.stderr
     with zipfile.ZipFile(tmp_path / "b.zip") as packed:
         assert packed.read("20260101-000000-encoder/log") == b"fetch with *** now\n"
+
+
+def test_the_rules_of_detect_secrets_find_nothing_in_real_logs() -> None:
+    pytest.importorskip("detect_secrets")
+    finder = more_secrets.finder()
+    assert finder is not None
+    for path in sorted(FIXTURES.glob("**/*.log*"))[::6]:
+        for chunk in read_chunks(LogInput(path.name, path)):
+            assert finder(chunk.decode("utf-8", "replace"))[1] == 0, path
 
 
 @pytest.mark.parametrize("name", ["nvfuser-2.1.2-rejects-full", "nnc-2.11-primitive-layer-norm"])
