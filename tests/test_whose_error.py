@@ -263,3 +263,20 @@ def test_check_fails_where_only_the_fused_run_fails(fusiondoc: Run, tmp_path: Pa
     assert done.returncode == 1 and "expected the fused run to end" in done.stdout
     refused = fusiondoc("check", "small.py", *NO_LLVM, "--expect", "f.yaml", "--update", cwd=tmp_path)
     assert refused.returncode != 0 and (tmp_path / "f.yaml").read_text() == before
+
+
+def test_what_an_nvfuser_run_on_a_gpu_showed(fusiondoc: Run) -> None:
+    """The capture of ``diagnose rotary.py --trace`` on an H200: nothing but the log and fault.json tells."""
+    done = fusiondoc("parse", FIXTURES / "captures" / "rotary-nvfuser-2.1.2.tar.xz", "--format", "json")
+    assert done.returncode == 0
+    report = json.loads(done.stdout)
+    (finding,) = found(report, "FD309")
+    assert not found(report, "FD905")
+    assert "rotary.py:34 reads a result of group G1 (mul, mul, mul, mul" in finding["message"]
+    assert "kernels K1, K2" in finding["message"]
+    assert "sizes [2, 64, 64, 4], unfused [2, 4, 64, 64]" in finding["message"]
+    assert "The smallest part that still fails: prim::transpose_copy (1 of 7 operators)" in finding["message"]
+    ways = [one["change"] for one in report["plan"][:2]]
+    assert ways == ["Run it with --fuser nnc", "Run it with --knob skip_node_kind=prim::transpose_copy"]
+    line = 'torch._C._jit_set_nvfuser_skip_node_kind("prim::transpose_copy", True)'
+    assert line in report["plan"][1]["python"]
