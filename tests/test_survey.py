@@ -25,9 +25,8 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.survey_answers import MOST_SLOWEST, Survey, Work
 from fusiondoc.reports import survey_documents as documents
 from fusiondoc.reports.json_format import plain
-from fusiondoc.workflows import survey as engines
 from fusiondoc.workflows import survey as workflow
-from fusiondoc.workflows import survey_copies, survey_facts, survey_listing, survey_tallies
+from fusiondoc.workflows import survey_copies, survey_engines, survey_facts, survey_listing, survey_tallies
 from fusiondoc.workflows.survey import chunks_of, survey
 from fusiondoc.workflows.survey_facts import digest
 from fusiondoc.workflows.survey_listing import Item, listed
@@ -569,7 +568,7 @@ def test_workers_without_fusiondoc_are_told(
         is_initialized=lambda: True,
         cluster_resources=dict,
         remote=lambda **_: lambda work: SimpleNamespace(remote=lambda chunk: chunk[0].name),
-        wait=lambda tasks, num_returns: (tasks[:1], tasks[1:]),
+        wait=lambda tasks, num_returns, timeout: (tasks[:1], tasks[1:]),
         get=get,
         exceptions=SimpleNamespace(RayError=RayError, **kinds),
     )
@@ -594,11 +593,13 @@ class _Cluster:
         self.lost = 0
         self.name, self.workers = "dask", 2
 
-    def outcomes(self, work: engines.Job, chunks: Sequence[engines.Chunk]) -> Iterator[engines.Outcome]:
+    def outcomes(
+        self, work: survey_engines.Job, chunks: Sequence[survey_engines.Chunk]
+    ) -> Iterator[survey_engines.Outcome]:
         for number, chunk in enumerate(reversed(chunks)):
             dies = number == 1 and not self.lost
             self.lost += dies
-            yield engines.Outcome(chunk, None if dies else work(chunk))
+            yield survey_engines.Outcome(chunk, None if dies else work(chunk))
 
     def close(self) -> None:
         return None

@@ -110,7 +110,7 @@ def facts(survey: Survey) -> list[tuple[str, str]]:
         found.append(("Ignored", f"{count(survey.ignored, 'file')}, by name neither report nor log"))
     if work.lost_workers:
         died = count(work.lost_workers, "worker")
-        found.append(("Lost", f"{died} died; what they had was read again"))
+        found.append(("Lost", f"{died} died; what they had went to others, or is named as not read"))
     return found
 
 

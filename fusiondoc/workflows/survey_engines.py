@@ -1,0 +1,451 @@
+"""Who reads the files of a survey: processes of this machine, or a Dask or Ray cluster that is there.
+
+An engine gives an outcome for each chunk of files, also where the worker that had it died. Nothing that
+happens to a worker lets it wait for ever: it waits for results and for the end of those who make them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, Sequence
+
+from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.model import count, dataclass
+from fusiondoc.workflows.survey_listing import Item
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+Chunk = Sequence[Item]
+Job = Callable[[Chunk], Any]
+
+ENGINES = ("local", "dask", "ray")
+_IN_FLIGHT = 3
+"""Chunks for each worker of a cluster that are under way: more would only wait, and take memory."""
+MOST_WAIT = 300.0
+"""Seconds that a cluster may be without any worker: one that grows by need takes minutes to start one."""
+_MOST_FETCH = 10.0
+"""Seconds for an answer to come from a worker of Dask; more at each try."""
+_LOOK = 2.0
+"""Seconds between two looks at the workers of a cluster from which nothing comes."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a chunk; ``made`` None: its worker died."""
+
+    chunk: Chunk
+    made: Any
+
+
+class NoWorkers(Exception):
+    """A cluster has lost all its workers, and no other came; its text is a clause."""
+
+
+class Engine(Protocol):
+    """Runs the same function over chunks."""
+
+    name: str
+
+    @property
+    def workers(self) -> int:
+        """Workers that it has, or that have worked."""
+
+    @property
+    def lost(self) -> int:
+        """Workers that died so far."""
+
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+        """One for each chunk.
+
+        Raises:
+            NoWorkers: there is nobody to make more of them.
+        """
+
+    def close(self) -> None:
+        """Leave the cluster as it was."""
+
+
+class Inline:
+    """This process alone, for a few files."""
+
+    name = "local"
+    workers = 1
+    lost = 0
+
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+        for chunk in chunks:
+            yield Outcome(chunk, work(chunk))
+
+    def close(self) -> None:
+        """Nothing to leave."""
+
+
+class Local:
+    """Processes of this machine, each with a pipe of its own: they share no lock and no queue, so that one
+    that is killed at any moment, also halfway through its answer, takes nothing with it but its chunk. (The
+    pool of concurrent.futures then waits for the rest of that answer for ever.)"""
+
+    name = "local"
+
+    def __init__(self, workers: int | None) -> None:
+        self.workers = workers or os.cpu_count() or 1
+        self.lost = 0
+
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+        from multiprocessing.connection import wait
+
+        waiting = deque(chunks)
+        busy: dict[Any, _Worker] = {}
+        # What a killed worker has unpacked goes with this folder.
+        with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:
+            try:
+                while waiting or busy:
+                    while waiting and len(busy) < self.workers:
+                        worker = _Worker(work, folder, tuple(busy))
+                        busy[worker.pipe] = worker
+                        worker.give(waiting.popleft())
+                    for pipe in wait(list(busy)):
+                        worker = busy.pop(pipe)
+                        outcome = worker.outcome()
+                        if outcome.made is None:
+                            self.lost += 1
+                        elif waiting:
+                            worker.give(waiting.popleft())  # before the outcome is looked at
+                            busy[pipe] = worker
+                        if pipe not in busy:
+                            worker.end()
+                        yield outcome
+            finally:
+                for worker in busy.values():
+                    worker.end()
+
+    def close(self) -> None:
+        """The processes have ended."""
+
+
+class _Worker:
+    """A process that reads one chunk after the other.
+
+    Args:
+        folder: for what it unpacks.
+        others: pipes of other workers, which it is not to hold open.
+    """
+
+    def __init__(self, work: Job, folder: str, others: Sequence[Connection]) -> None:
+        from multiprocessing import Pipe, Process
+
+        self.pipe: Connection
+        self.pipe, its = Pipe()
+        self._chunk: Chunk = ()
+        inherited = (self.pipe, *others) if _forks() else ()
+        self._process: BaseProcess = Process(
+            target=_serve, args=(work, its, folder, inherited), daemon=True, name="fusiondoc-survey"
+        )
+        with _signals_held():
+            self._process.start()
+        its.close()
+
+    def give(self, chunk: Chunk) -> None:
+        """Let it read this chunk; if it is dead, the outcome says so."""
+        self._chunk = chunk
+        with contextlib.suppress(OSError):
+            self.pipe.send(chunk)
+
+    def outcome(self) -> Outcome:
+        """What came of its chunk.
+
+        Raises:
+            Exception: what the work raised.
+        """
+        try:
+            made, error = self.pipe.recv()
+        except (EOFError, OSError, pickle.UnpicklingError):  # nothing, or half an answer
+            return Outcome(self._chunk, None)
+        if error is not None:
+            raise error
+        return Outcome(self._chunk, made)
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self.pipe.close()
+        self._process.terminate()
+        self._process.join(_TO_END)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join(_TO_END)
+
+
+_TO_END = 5.0
+"""Seconds that a worker may take to end."""
+
+
+def _serve(work: Job, pipe: Connection, folder: str, inherited: Sequence[Connection]) -> None:
+    """What a worker does until its pipe is closed, also by the end of the first process, whatever ends it."""
+    for other in inherited:
+        other.close()
+    _as_a_new_process()
+    tempfile.tempdir = folder
+    with contextlib.suppress(Exception), pipe:  # no memory for an answer: it ends as if it was killed
+        while True:
+            chunk = pipe.recv()
+            error = made = None
+            try:
+                made = work(chunk)
+            except Exception as raised:
+                error = raised
+            pipe.send((made, error))
+
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name))
+
+
+def _as_a_new_process() -> None:
+    """Handlers of the process that was forked are not for this one: what raises there is taken here for an
+    error of the work, and the process goes on. Ctrl-C, which reaches all processes, is for the first one."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Inside the block no signal is handled: a process that starts there first gets handlers of its own."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _forks() -> bool:
+    from multiprocessing import get_start_method
+
+    return get_start_method() == "fork"
+
+
+class _Presence:
+    """Whether a cluster has workers, and since when it has none."""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+        self._last = time.monotonic()
+
+    def seen(self, workers: int) -> None:
+        """So many are there now.
+
+        Raises:
+            NoWorkers: there has been none for ``MOST_WAIT`` seconds.
+        """
+        now = time.monotonic()
+        if workers:
+            self._last = now
+        elif now - self._last > MOST_WAIT:
+            raise NoWorkers(f"the {self._engine} cluster has had no workers for {MOST_WAIT:g} s")
+
+
+_HAS_FUSIONDOC = "__import__('importlib.util').util.find_spec('fusiondoc') is not None"
+"""Asked of a worker by itself: functions of ours need fusiondoc there."""
+
+
+def _by_whom(work: Job, chunk: Chunk) -> tuple[str, Any]:
+    """What a worker of Dask does: its address, and what it made."""
+    worker: Any = importlib.import_module("distributed").get_worker()
+    return worker.address, work(chunk)
+
+
+class Dask:
+    """A cluster of dask.distributed. Its scheduler gives what a dead worker had to another one."""
+
+    name = "dask"
+
+    def __init__(self, address: str | None) -> None:
+        try:
+            self._package: Any = importlib.import_module("distributed")
+        except ImportError:
+            raise _missing("dask", "distributed") from None
+        address = address or os.environ.get("DASK_SCHEDULER_ADDRESS")
+        if not address:
+            raise UsageError(
+                "--engine dask needs the address of a scheduler",
+                "Such as --address tcp://10.0.0.1:8786; dask scheduler and dask worker start one.",
+            )
+        try:
+            self._client: Any = self._package.Client(address, timeout=20)
+        except (OSError, ValueError) as error:
+            raise CannotRun(f"No Dask scheduler at {address}: {error}", "Check --address.") from None
+        self._seen: set[str] = set(self._now())
+        """All that were there, and all that have worked."""
+        self._worked: set[str] = set()
+        self._presence = _Presence("Dask")
+        # A worker that cannot load a task ends without a word, and the survey would wait for ever.
+        found = self._client.run(eval, _HAS_FUSIONDOC, on_error="return")
+        lacking = sorted(one for one, has in found.items() if has is False)
+        if lacking:
+            self.close()
+            raise _not_there(f"{count(len(lacking), 'worker')} of that cluster, first {lacking[0]},")
+
+    @property
+    def workers(self) -> int:
+        """Workers that have read something; before that those that are there."""
+        return len(self._worked or self._seen)
+
+    @property
+    def lost(self) -> int:
+        """Workers that were seen and are gone."""
+        return len(self._seen - set(self._now()))
+
+    def _now(self) -> list[str]:
+        """Addresses of the workers that are there; none where the scheduler is gone."""
+        try:
+            return list(self._client.nthreads())
+        except (OSError, RuntimeError, self._package.TimeoutError):
+            return []
+
+    def _look(self) -> int:
+        """How many workers are there."""
+        now = self._now()
+        self._seen.update(now)
+        self._presence.seen(len(now))
+        return len(now)
+
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+        package = self._package
+        died = (package.scheduler.KilledWorker, package.client.FutureCancelledError)
+        waiting = deque(chunks)
+        going: dict[Any, Chunk] = {}
+        patience = _MOST_FETCH
+        try:
+            while waiting or going:
+                most = _IN_FLIGHT * max(1, self._look())
+                while waiting and len(going) < most:
+                    chunk = waiting.popleft()
+                    going[self._client.submit(_by_whom, work, chunk, pure=False)] = chunk
+                try:
+                    done = package.wait(list(going), timeout=_LOOK, return_when="FIRST_COMPLETED").done
+                except package.TimeoutError:
+                    continue
+                for future in done:
+                    made = None
+                    try:
+                        worker, made = future.result(timeout=patience)
+                        self._worked.add(worker)
+                        self._seen.add(worker)
+                    except package.TimeoutError:  # its worker died since, so that it is made again
+                        patience *= 2
+                        continue
+                    except died:
+                        pass
+                    future.release()
+                    yield Outcome(going.pop(future), made)
+        except (OSError, package.client.CancelledError):
+            raise NoWorkers("the connection to the Dask scheduler is lost") from None
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
+
+
+class Ray:
+    """A Ray cluster. A task whose worker died has no outcome here, and is counted."""
+
+    name = "ray"
+
+    def __init__(self, address: str | None) -> None:
+        try:
+            ray: Any = importlib.import_module("ray")
+        except ImportError:
+            raise _missing("ray", "ray") from None
+        self._ray = ray
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            try:
+                ray.init(address=address or "auto", log_to_driver=False, logging_level="ERROR")
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise CannotRun(
+                    f"No Ray cluster at {address or 'auto'}: {' '.join(str(error).split())[:200]}",
+                    "Start one with ray start --head, and name it: --address HOST:6379",
+                ) from None
+        # Its threads print what happens to workers to the standard output, where the answer goes.
+        self._prints = contextlib.redirect_stdout(sys.stderr)
+        self._prints.__enter__()
+        self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.lost = 0
+        self._presence = _Presence("Ray")
+
+    def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+        ray = self._ray
+        task = ray.remote(max_retries=0)(work)
+        kinds = ray.exceptions
+        lost = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError")
+        died = tuple(getattr(kinds, name) for name in lost if hasattr(kinds, name))
+        waiting = deque(chunks)
+        going: dict[Any, Chunk] = {}
+        while waiting or going:
+            while waiting and len(going) < _IN_FLIGHT * self.workers:
+                chunk = waiting.popleft()
+                going[task.remote(chunk)] = chunk
+            done, _ = ray.wait(list(going), num_returns=1, timeout=_LOOK)
+            if not done:
+                self._presence.seen(int(ray.cluster_resources().get("CPU", 0)))
+                continue
+            chunk = going.pop(done[0])
+            try:
+                made = ray.get(done[0])
+            except died:
+                self.lost += 1
+                made = None
+            except kinds.RayError as error:
+                if "No module named 'fusiondoc" in str(error):
+                    raise _not_there("The workers of that cluster") from None
+                if type(error).__name__ != "LocalRayletDiedError":
+                    raise
+                raise NoWorkers("the node of the Ray cluster on this machine died") from None
+            yield Outcome(chunk, made)
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._ours:
+            self._ray.shutdown()
+        self._prints.__exit__(None, None, None)
+
+
+def engine_of(name: str, address: str | None, workers: int | None, files: int) -> Engine:
+    """The engine of that name.
+
+    Raises:
+        UsageError, CannotRun: its package is missing, or there is no such cluster.
+    """
+    if name == "dask":
+        return Dask(address)
+    if name == "ray":
+        return Ray(address)
+    if address is not None:
+        raise UsageError("--address is for --engine dask and --engine ray", "Leave it out.")
+    return Inline() if files < 16 or workers == 1 else Local(workers)
+
+
+def _not_there(who: str) -> CannotRun:
+    return CannotRun(
+        f"{who} cannot import fusiondoc", "Install the same version there: pip install fusiondoc"
+    )
+
+
+def _missing(extra: str, package: str) -> CannotRun:
+    return CannotRun(
+        f"--engine {extra} needs the package {package}, which is not installed",
+        f"pip install 'fusiondoc[{extra}]', here and on the workers.",
+    )
