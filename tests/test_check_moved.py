@@ -3,6 +3,7 @@ broken, also where names changed with it. ``compare`` of the same runs agrees.""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,12 @@ pytestmark = pytest.mark.torch
 NAMES = [one.name for one in MODELS]
 
 
+def write_program(path: Path, text: str) -> None:
+    """Python knows compiled files by the second and size of their source, which are often the same here."""
+    path.write_text(text)
+    shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+
+
 class Gate:
     """A model with the file of expectations that ``--update`` wrote from it."""
 
@@ -34,7 +41,7 @@ class Gate:
     def check(self, name: str, text: str, *more: str):
         for old in self._folder.glob("*.py"):
             old.unlink()
-        (self._folder / name).write_text(text)
+        write_program(self._folder / name, text)
         return self._run("check", name, *self._options, *more, env={"COLUMNS": "1000"})
 
     def newest(self) -> str:
@@ -124,8 +131,8 @@ sections:
 def test_a_target_that_is_still_there_was_not_renamed(fusiondoc: Run, tmp_path: Path) -> None:
     """A second model needs a section of its own: ``--update`` adds one, and leaves that of the first."""
     text = MODELS[0].text
-    (tmp_path / "model.py").write_text(text)
-    (tmp_path / "copy.py").write_text(text)
+    write_program(tmp_path / "model.py", text)
+    write_program(tmp_path / "copy.py", text)
     run = ("--expect", "fusions.yaml", "--fuser", "nnc")
     assert fusiondoc("check", "model.py", *run, "--update").returncode == 0
     before = (tmp_path / "fusions.yaml").read_text()
@@ -137,7 +144,7 @@ def test_a_target_that_is_still_there_was_not_renamed(fusiondoc: Run, tmp_path: 
 
 
 def test_a_renamed_target_that_two_sections_fit_or_none_is_an_error(fusiondoc: Run, tmp_path: Path) -> None:
-    (tmp_path / "model.py").write_text(MODELS[0].text)
+    write_program(tmp_path / "model.py", MODELS[0].text)
     run = ("check", "model.py", "--expect", "fusions.yaml", "--fuser", "nnc")
     (tmp_path / "fusions.yaml").write_text(BOTH)
     done = fusiondoc(*run)
@@ -156,10 +163,10 @@ def test_lines_and_names_that_a_file_gives_move_with_their_groups(fusiondoc: Run
     rest = "- [mul, relu, add, add, tanh, mul]\n"
     run = ("check", "--expect", "f.yaml", "--fuser", "nnc")
     (tmp_path / "f.yaml").write_text(f"number_of_groups: {{at_least: 2}}\ngroups:\n{first}{rest}")
-    (tmp_path / "model.py").write_text(text)
+    write_program(tmp_path / "model.py", text)
     assert "note" not in fusiondoc(*run, "model.py").stdout
     moved = text.replace("LAYERS = 2", "\n\nLAYERS = 2").replace("squash", "shrink").replace("Block", "Part")
-    (tmp_path / "model.py").write_text(moved)
+    write_program(tmp_path / "model.py", moved)
     done = fusiondoc(*run, "model.py", env={"COLUMNS": "1000"})
     assert done.returncode == 0, done.stdout
     assert "squash is shrink now; --update writes the new name" in done.stdout
@@ -186,7 +193,7 @@ def test_one_more_equal_layer_in_files_as_they_are_written(
     number: str, status: int, said: str, fusiondoc: Run, tmp_path: Path
 ) -> None:
     """``number_of_groups: 2`` is how ``--update`` wrote it."""
-    (tmp_path / "model.py").write_text(MODELS[0].text.replace("LAYERS = 2", "LAYERS = 3"))
+    write_program(tmp_path / "model.py", MODELS[0].text.replace("LAYERS = 2", "LAYERS = 3"))
     groups = "groups:\n- [mul, relu, add]\n- [mul, relu, add, add, tanh, mul]\n"
     (tmp_path / "f.yaml").write_text(f"{groups}number_of_groups: {number}\n")
     done = fusiondoc("check", "model.py", "--expect", "f.yaml", "--fuser", "nnc", env={"COLUMNS": "1000"})
@@ -215,13 +222,13 @@ def test_a_module_that_is_gone_is_not_another_one_that_was_there(fusiondoc: Run,
             "        for other in self.others:\n            x = other(x)\n        return stretch",
         )
     )
-    (tmp_path / "model.py").write_text(text)
+    write_program(tmp_path / "model.py", text)
     run = ("check", "model.py", "--expect", "f.yaml", "--fuser", "nnc")
     assert fusiondoc(*run, "--update").returncode == 0
     assert "layer: blocks\n" in (tmp_path / "f.yaml").read_text()
     gone = text.replace("        for block in self.blocks:\n            x = block(x)\n", "")
     assert gone != text
-    (tmp_path / "model.py").write_text(gone)
+    write_program(tmp_path / "model.py", gone)
     done = fusiondoc(*run)
     assert done.returncode == 1 and "new name" not in done.stdout, done.stdout
 

@@ -64,7 +64,10 @@ def test_the_change_fuses_more_and_computes_the_same(
     body = "\n".join(written).split("-> Tensor:\n")[1].split("\n\n\n")[0] + "\n"
     after = run(tmp_path / "changed.py", body, program[1], grad)
     other = runpy.run_path(str(tmp_path / "changed.py"))
-    assert torch.equal(one["model"](*one["inputs"]), other["model"](*one["inputs"]))
+    # A vector unit rounds the last elements of a row otherwise than those before them.
+    torch.testing.assert_close(
+        one["model"](*one["inputs"]), other["model"](*one["inputs"]), rtol=1e-6, atol=1e-7
+    )
     fused = [report.coverage.ops_fused or 0 for report in (before, after)]
     assert fused[1] > fused[0]
     assert groups_of(after) == 1

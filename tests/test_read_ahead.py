@@ -348,7 +348,7 @@ def test_a_process_that_is_stopped_is_given_up(tmp_path: Path, monkeypatch: pyte
                 if number == first:
                     now()
                 yield chunk
-            assert not known.complete
+            assert first or not known.complete  # in the midst it may have sent all
 
         with monkeypatch.context() as patch:
             patch.setattr(KnownChunks, "__iter__", stop)
