@@ -207,6 +207,7 @@ def diagnose(
         if not (place / "request.json").exists():  # nothing ran
             shutil.rmtree(place, ignore_errors=True)
         raise
+    store.done(place)
     return _shown(done.report)
 
 

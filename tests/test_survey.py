@@ -30,7 +30,8 @@ from fusiondoc.workflows import survey_copies, survey_engines, survey_facts, sur
 from fusiondoc.workflows.survey import chunks_of, survey
 from fusiondoc.workflows.survey_facts import digest
 from fusiondoc.workflows.survey_listing import Item, listed
-from fusiondoc.workflows.survey_tallies import Part, _order, read_chunk, survey_of
+from fusiondoc.workflows.survey_losses import order
+from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
 
 GOLDEN = ROOT / "fixtures" / "golden"
 _SPEC = importlib.util.spec_from_file_location("survey_fleet", ROOT / "benchmarks" / "survey_fleet.py")
@@ -78,15 +79,26 @@ def test_rows_are_what_the_reports_say(found: Survey) -> None:
         assert row.date is not None and row.date.replace("-", "") in data["target"]["capture"]
 
 
-def test_what_is_gone_since_which_release(found: Survey) -> None:
+@pytest.fixture(scope="module")
+def losing(tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    """Eighteen runs of each of 40 models: six with each release of torch."""
+    folder = tmp_path_factory.mktemp("losing")
+    fleet.make(folder, 720)
+    return survey([str(folder)], workers=2)
+
+
+def test_what_is_gone_since_which_release(losing: Survey) -> None:
+    found = losing
     by_torch = [one for one in found.gone if one.by == "torch"]
-    assert by_torch and {(one.last, one.since) for one in by_torch} == {("2.0.1", "2.1.2")}
+    assert len(by_torch) == len(found.gone) == len({one.model for one in by_torch}) == 14
+    assert {(one.last, one.since) for one in by_torch} == {("2.0.1", "2.1.2")}
     assert all(int(str(one.model)[len("models/block") : -3]) % 3 == 0 for one in by_torch), (
         "fleet.make drops groups of these only"
     )
     assert all(one.share_before == 1 for one in by_torch)
     shares = {one.id: one.share for one in found.groups}
-    assert all(0 < shares[one.group] < 1 for one in found.gone)
+    assert all(0 < shares[group] < 1 for one in found.gone for group in one.groups)
+    assert all(str(one.date_from) < str(one.date) == one.date_to for one in by_torch)
 
 
 def test_shares_and_reasons_are_counted_by_run(found: Survey) -> None:
@@ -117,7 +129,7 @@ def test_why_a_group_is_gone_is_what_its_operators_have_since(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("lines", "gone", "moved"), [((0, 7, 7), 0, 2), ((0, 7, None), 2, 2), ((0, None, 7), 2, 0)]
+    ("lines", "gone", "moved"), [((0, 7, 7), 0, 2), ((0, 7, None), 2, 2), ((0, None, 7), 0, 2)]
 )
 def test_groups_at_other_lines_are_not_gone(
     lines: tuple[int | None, ...], gone: int, moved: int, tmp_path: Path
@@ -138,7 +150,8 @@ def test_groups_at_other_lines_are_not_gone(
         data["target"] = {"name": "a/m.py", "options": {}, "capture": f".fusiondoc/2025010{day + 1}-000000-m"}
         (tmp_path / f"{day}.json").write_text(json.dumps(data))
     made = survey([str(tmp_path)])
-    assert (len(made.gone), made.moved) == (gone, moved)
+    assert sum(len(one.groups) for one in made.gone) == gone and made.moved == moved
+    assert len(made.gone) == (gone > 0), "what was lost at one time is one loss"
 
 
 def test_of_equal_groups_that_move_the_one_without_new_lines_is_gone(tmp_path: Path) -> None:
@@ -242,7 +255,7 @@ def test_times_of_a_run_of_several_ranks(tmp_path: Path) -> None:
 )
 def test_values_have_the_order_in_which_they_came(versions: tuple[str, ...]) -> None:
     shuffled = random.Random(3).sample(versions, len(versions))
-    assert sorted(shuffled, key=_order) == list(versions)
+    assert sorted(shuffled, key=order) == list(versions)
 
 
 def test_builds_of_one_release_are_no_order(tmp_path: Path) -> None:
@@ -418,12 +431,13 @@ def test_tallies_of_a_copy_that_takes_the_place_of_a_run(tmp_path: Path) -> None
     ]
     (kept,) = (item for item in items if item.name.endswith(".xz"))
     alone = read_chunk([kept])
-    for order in itertools.permutations(items):
+    for one_order in itertools.permutations(items):
         contents = survey_copies.Contents(part := Part(), ())
-        for item in order:
+        for item in one_order:
             contents.take(survey_copies.read_apart([item]))
         assert part.rows == alone.rows and len(contents.duplicates) == 3
-        assert part.groups == alone.groups and part.places == alone.places
+        assert part.groups == alone.groups and part.times == alone.times
+        assert part.plans.of_run == alone.plans.of_run and part.plans.by_digest == alone.plans.by_digest
         assert part.reasons == alone.reasons and part.kernels == alone.kernels
         assert {one.same_as for one in contents.duplicates} == {kept.name}
 
@@ -513,11 +527,12 @@ def test_half_of_a_character_in_a_report_can_be_written(tmp_path: Path) -> None:
     assert "aten::?" in documents.as_json(made).encode("utf-8").decode("utf-8")
 
 
-def test_the_documents(found: Survey, reports: Path, fusiondoc: Run, tmp_path: Path) -> None:
-    text = " ".join(documents.as_text(found).split())
+def test_the_documents(found: Survey, losing: Survey, reports: Path, fusiondoc: Run, tmp_path: Path) -> None:
+    text = " ".join(documents.as_text(losing).split())
     assert "in 100 %" in text and "from torch 2.1.2" in text
-    page = documents.as_page(found)
+    page = documents.as_page(losing)
     assert "Why operators are in no group" in page and "<script" not in page
+    assert "torch 2.0.1 to 2.1.2" in page
     schema = json.loads((ROOT / "docs" / "survey.schema.json").read_text())
     validate(json.loads(documents.as_json(found)), schema)
     for table in documents.TABLES:

@@ -314,6 +314,8 @@ class KeptRequest:
     python: str | None = None
     python_version: str | None = None
     torch: str | None = None
+    commit: str | None = None
+    """Of the program, where it is in a git repository."""
     masked: tuple[str, ...] = ()
     """Fields whose secrets were masked before they were written, such as "script_args": what they say cannot
     run again."""

@@ -1,9 +1,10 @@
 """What of a capture may be used: which files that it keeps may be read, and whether its run may run again, as
 the user's own.
 
-A capture that came from somebody else says which interpreter, program and variables to run again; so it is
-run again only if its request was signed with the key of this user, which lies outside captures, or if the
-user trusts it by name.
+A capture that came from somebody else says which interpreter, program and variables to run again. Nothing
+that it says of itself counts: its request was signed here with the key of this user, which lies outside
+captures, or the user was shown what would run and gives the code of exactly that, made with the same key, so
+that nobody else can know it. Of an archive nothing is run at all.
 
 A log may name any file, and a report shows lines of the files that it names. So only Python files of the
 project are read: below the project's folder or a folder that the user names, never through a link out of it.
@@ -23,6 +24,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import stat
 from dataclasses import fields
@@ -30,7 +32,7 @@ from pathlib import Path
 from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.request import KeptTarget, RunRequest, TargetSpec
+from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest, TargetSpec
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue
@@ -78,6 +80,20 @@ def _digest(key: bytes, file: Path) -> str:
     return hmac.new(key, read_within(file), hashlib.sha256).hexdigest()
 
 
+_CODE_LENGTH = 12
+"""Hexadecimal digits: 48 bits, which somebody without the key has one try for, on the user's command line."""
+
+
+def _code_to_run(capture: Path) -> str | None:
+    """What the user gives to run a capture of somebody else: of this very request, with the key of this user.
+    None where no key can be kept."""
+    try:
+        content = read_within(capture / REQUEST)
+        return hmac.new(_key(make=True), b"run again\0" + content, hashlib.sha256).hexdigest()[:_CODE_LENGTH]
+    except OSError:
+        return None
+
+
 def _key(make: bool) -> bytes:
     """The key of this user, made at the first need. OSError if there is none, or it is too short."""
     path = user_folder() / _KEY
@@ -119,27 +135,24 @@ def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -
 
 
 def request_again(
-    capture: Capture, dumps: Sequence[str], command: Sequence[str] = (), *, trusted: bool = False
+    capture: Capture, dumps: Sequence[str], command: Sequence[str] = (), *, code: str | None = None
 ) -> RunRequest:
     """What ``capture`` was asked for, with these dumps and without ``--verify``. Variables of torch that the
     user had set then and has not set now are set again, but for those that ask for logs and dumps.
 
     Args:
-        trusted: the user says that whoever made the capture may name what runs here.
+        code: what the user was shown for a capture of somebody else, and gives to run it.
 
     Raises:
         UsageError: its target, folder or request is gone, or somebody else made it.
     """
-    if capture.request.bundled:
+    if capture.from_archive or capture.request.bundled:
         raise UsageError(
             f"'{capture.name}' came in a bundle, which is read only and never run",
-            "Name the target to run it yourself.",
+            "Name the target to run it yourself: fusiondoc kernels TARGET --dump NAME",
         )
-    if not trusted and not is_own(capture.path, REQUEST):
-        raise UsageError(
-            f"'{capture.name}' was not made here by you, so what it asks for is not run",
-            "Name the target to run it yourself; if you trust who made the capture, add --trust-capture.",
-        )
+    if not is_own(capture.path, REQUEST):
+        _must_be_allowed(capture, code)
     request = capture.request
     if "script_args" in request.masked:
         raise UsageError(
@@ -165,6 +178,35 @@ def request_again(
         model=request.model,
         **options,
     )
+
+
+_MOST_SHOWN = 2000
+"""Characters of what would run: nobody reads more."""
+
+
+def _must_be_allowed(capture: Capture, code: str | None) -> None:
+    """Refuse a capture of somebody else, unless the user gives the code of exactly what it asks for."""
+    asked = _what_would_run(capture.request)
+    right = _code_to_run(capture.path) if len(asked) <= _MOST_SHOWN else None
+    if right is not None and code is not None and hmac.compare_digest(code.encode(), right.encode()):
+        return
+    hint = "Name the target to run it yourself: fusiondoc kernels TARGET --dump NAME"
+    if right is not None:
+        hint += f". To run exactly this: --trust-capture {right}"
+    raise UsageError(
+        f"'{capture.name}' was not made here by you, so what it asks for is not run"
+        + (f". That is: {asked}" if right is not None else ""),
+        hint,
+    )
+
+
+def _what_would_run(request: KeptRequest) -> str:
+    """The command of a request, as a shell would take it; by what is run, not by what it is called there."""
+    target = request.target
+    name = f":{target.name}" if target.name else ""
+    words = [request.python or "python", f"{target.path or target.module}{name}{target.call or ''}"]
+    options = request.options
+    return f"{shlex.join([*words, *options.script_args])} in {shlex.quote(request.cwd or '.')}"
 
 
 def _target(told: KeptTarget, capture: Capture) -> TargetSpec:

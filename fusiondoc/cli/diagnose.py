@@ -42,7 +42,7 @@ from fusiondoc.errors import INTERRUPTED, UsageError
     help="Compare every pass with an eager one: outputs and, with --backward, gradients.",
 )
 @click.option(
-    "--no-rerun", is_flag=True, help="Do not run again without fallback to see why groups fell back."
+    "--no-rerun", is_flag=True, help="Do not run again to see why groups fell back, or whose error it is."
 )
 @click.option(
     "--try", "try_changes", is_flag=True, help="Run again with each change that the findings suggest."

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from fusiondoc.cli.options import captures_option, model_name_option, peak_option, source_root_option
+from fusiondoc.cli.options import (
+    SECONDS,
+    captures_option,
+    model_name_option,
+    peak_option,
+    source_root_option,
+)
 from fusiondoc.cli.output import check_fail_on, complete_files, emit, exit_status, report_options
 from fusiondoc.errors import UsageError
 
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--idle",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     help="With --follow: end when LOG has not grown for this long.",
 )
@@ -62,12 +68,13 @@ def command(
       fusiondoc parse --follow train.log
     """
     check_fail_on(fail_on)
+    source_of = click.get_current_context().get_parameter_source
     from fusiondoc.cli.config import heard
     from fusiondoc.workflows.load import report_from
 
     if follow:
         report = heard(_followed(logs, idle, peak, source_root))
-    elif idle is not None:
+    elif idle is not None and source_of("idle") is not ParameterSource.DEFAULT_MAP:
         raise UsageError("--idle is for a log that is followed", "Add --follow.")
     else:
         report = heard(report_from(logs, peak, source_root))

@@ -9,8 +9,17 @@ from fusiondoc.model import dataclass, field
 
 SCHEMA = "fusiondoc.survey/1"
 
-DIMENSIONS = ("torch", "driver", "gpu", "date")
-"""What a group can have gone with."""
+DIMENSIONS = ("torch", "cuda", "driver", "gpu", "fusiondoc", "settings", "commit", "lines", "date")
+"""What a group can have gone with: of two that explain a loss alike the first is named first. ``lines`` is
+the program itself, told by its lines; ``date`` is a day on which nothing changed that runs record."""
+
+NAMES: Mapping[str, str] = {
+    **{name: name for name in DIMENSIONS},
+    "cuda": "CUDA",
+    "gpu": "GPU",
+    "lines": "program of",
+}
+"""How sentences name them."""
 
 MOST_SLOWEST = 20
 """Slowest runs of a kernel that are listed."""
@@ -55,6 +64,12 @@ class RunRow:
     """What they take of a profiled step, in milliseconds."""
     errors: int
     """Findings of severity error."""
+    fusiondoc: str | None = None
+    """Its version."""
+    commit: str | None = None
+    """Of the program."""
+    settings: str | None = None
+    """What was asked of the fuser, such as ``fuser=nvfuser, knob single_node=on``."""
 
 
 @dataclass(frozen=True)
@@ -80,23 +95,46 @@ class GroupShare:
 
 @dataclass(frozen=True)
 class Gone:
-    """A group that most runs had up to a value of a dimension, and none has since."""
+    """A loss: from some day on a smaller share of the runs of a model has a group, or so many instances of
+    it, and the last runs still lack it. Groups that were lost at one time by one cause are one loss. Groups
+    at other lines, in larger groups, or split into groups with all their operators are not lost."""
 
     group: str
-    """Id in ``groups``."""
+    """Id in ``groups``; of several the first."""
     text: str
     model: str | None
     by: str
-    """"torch", "driver", "gpu" or "date"."""
+    """What explains best which runs lack it: "torch", "cuda", "driver", "gpu", "fusiondoc", "settings" (what
+    was asked of the fuser), "commit", "lines" (the program has other lines) or "date" (nothing that runs
+    record)."""
     last: str
-    """The last value with it; of a GPU, those with it."""
+    """The last value with it; of what has no order all of them."""
     since: str
-    """The first value without it; of a GPU, those without."""
+    """The first value without it; of what has no order all of them."""
     share_before: float
+    """Of the runs of the scope before the loss."""
     runs_before: int
     runs_since: int
     why: tuple[str, ...] = ()
     """Why its operators are in no group in runs without it, most frequent first: ``FD211 in 12 runs``."""
+    groups: tuple[str, ...] = ()
+    """Ids of all groups that were lost."""
+    texts: tuple[str, ...] = ()
+    share_since: float = 0.0
+    """Of the runs of the scope after the loss."""
+    instances: int = 1
+    """More than 1: runs after it have fewer instances than that, and may have some."""
+    date: str | None = None
+    """Day of the first run without it; null if the runs have no dates."""
+    date_from: str | None = None
+    date_to: str | None = None
+    """The loss came between these days (95 % by the likelihood of the runs)."""
+    until: str | None = None
+    """The last day of a run that still had it, where the loss came step by step."""
+    scope: str | None = None
+    """The runs that lost it, if not all: ``GPU NVIDIA H200``."""
+    together: tuple[str, ...] = ()
+    """What changed with the cause and explains the loss as well: ``CUDA 11.8 to 12.1``."""
 
 
 @dataclass(frozen=True)
@@ -177,8 +215,7 @@ class Survey:
     """Files that are neither reports nor logs by their names."""
     work: Work
     moved: int = 0
-    """Groups that went from their lines when most runs got the same operators at others: they are not in
-    ``gone``."""
+    """Groups that were at several lines in turn, as their programs changed; that is no loss."""
     schema: str = field(default=SCHEMA)
 
     @property
@@ -236,6 +273,7 @@ class SavedUnfused:
     reason: SavedReason
     source: str | None = None
     user_source: str | None = None
+    phase: str | None = None
     ran: bool | None = None
     time: SavedTime | None = None
     bytes_moved: int | None = None
@@ -267,9 +305,10 @@ class SavedFallbacks:
 
 @dataclass(frozen=True)
 class SavedFinding:
-    """A finding counts by its severity."""
+    """A finding counts by its severity; its code may say that the run ended early."""
 
     severity: str
+    code: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Iterator, NamedTuple
 
 from fusiondoc.parsers.jit.message_runs import FRAME, PREFIX
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, utf16_decoder
-from fusiondoc.parsers.lines.tagged_lines import clean, is_plain
+from fusiondoc.parsers.lines.outer_prefix import is_plain
+from fusiondoc.parsers.lines.tagged_lines import clean
 from fusiondoc.parsers.repeats import NEVER, is_first
 from fusiondoc.whole_files import open_regular
 

@@ -184,7 +184,7 @@ class _Ahead(Repeats):
         """It is sent, unless its lines must be read again."""
         tape = self._tape
         noted = tape.told(at, pos, after)
-        if noted is None or noted.state.open != after.open:  # a message broke off in it
+        if noted is None:
             return
         if self._is_kept:
             noted = self._kept.keep(noted, text, tape.at, tape.held)

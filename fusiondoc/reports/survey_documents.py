@@ -29,6 +29,7 @@ from fusiondoc.model.survey_answers import (
     Survey,
     Unreadable,
 )
+from fusiondoc.reports import losses_in_words
 from fusiondoc.reports.formatting import percent
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, visible_in
@@ -70,7 +71,7 @@ class Shown:
 def verdict(survey: Survey) -> str:
     """What it all comes to, in a sentence."""
     text = f"{count(len(survey.runs), 'run')} of {count(len(survey.models), 'model')}"
-    gone = {one.group for one in survey.gone}
+    gone = {group for one in survey.gone for group in one.groups}
     text += f": {count(len(survey.groups), 'group')}, {len(gone)} of them gone"
     text += f", {survey.moved:,} moved to other lines" if survey.moved else ""
     slow = len(survey.outliers) + survey.outliers_left_out
@@ -122,24 +123,11 @@ def tables(survey: Survey, most: int) -> list[Shown]:
         _shown(
             "gone",
             "Gone",
-            "most runs had it until some value, none since",
-            ("group", "model", "last with", "first without", "share before", "runs since", "why"),
+            "fewer runs have it since; one row a loss",
+            losses_in_words.HEADS,
             survey.gone,
-            lambda one: (
-                one.text,
-                one.model or "-",
-                f"{one.by} {one.last}",
-                one.since,
-                percent(one.share_before),
-                f"{one.runs_since:,}",
-                ", ".join(one.why) or "-",
-            ),
-            lambda one: (
-                f"{one.text} ({one.model})" if one.model else one.text,
-                f"in {percent(one.share_before)} of {count(one.runs_before, 'run')} {_until(one)}, in none of"
-                f" {count(one.runs_since, 'run')} {_from(one)}"
-                + (f": {', '.join(one.why)}" if one.why else ""),
-            ),
+            losses_in_words.cells,
+            lambda one: (losses_in_words.title(one), losses_in_words.sentence(one)),
             most,
         ),
         _shown(
@@ -231,17 +219,6 @@ def _left_out(survey: Survey) -> str:
     return f"; the {MOST_SLOWEST} slowest runs of each, {left:,} more are left out" if left else ""
 
 
-def _until(one: Gone) -> str:
-    return f"on {one.last}" if one.by == "gpu" else f"up to {_BY[one.by]}{one.last}"
-
-
-def _from(one: Gone) -> str:
-    return f"on {one.since}" if one.by == "gpu" else f"from {_BY[one.by]}{one.since}"
-
-
-_BY = {"torch": "torch ", "driver": "driver ", "date": ""}
-
-
 def _group(one: GroupShare) -> str:
     names = [op.rpartition("::")[2] for op in one.ops]
     text = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
@@ -271,6 +248,7 @@ _NUMBERS = {
     "runs",
     "share",
     "share before",
+    "share since",
     "runs since",
     "fell back",
     "nodes",

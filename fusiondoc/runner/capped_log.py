@@ -25,15 +25,15 @@ from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START
 from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS as ONEDNN
 from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
-    ERROR,
     FALLBACK,
     KNOWN,
     is_cpp_warning,
     is_python_warning,
-    tells_of_a_crash,
 )
+from fusiondoc.parsers.lines.last_words import ERROR, tells_of_a_crash, without_rank
 from fusiondoc.parsers.lines.log_files import MOST_LINE
-from fusiondoc.parsers.lines.tagged_lines import OuterPrefix, clean, sample_of
+from fusiondoc.parsers.lines.outer_prefix import OuterPrefix, sample_of
+from fusiondoc.parsers.lines.tagged_lines import clean
 from fusiondoc.whole_files import open_regular
 
 _TRACEBACK = 300
@@ -61,6 +61,7 @@ class FusionLines:
             line = clean(line)
         if self._outer is not None:
             line = self._outer.split(line)[1]
+        line = without_rank(line)[1]
         if not line:
             return bool(self._frame or self._dumps.open)
         if self._frame:

@@ -16,6 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any, Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
+from fusiondoc.captures.commit import commit_of
 from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.model_identity import check_model_name, of_file
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest, KeptTarget
@@ -25,11 +26,14 @@ from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
 from fusiondoc.model import REQUESTS
 from fusiondoc.model.report import Report
-from fusiondoc.probe import environment, live_capture, te_plans
+from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
+from fusiondoc.probe.own_switches import OwnSwitches
 from fusiondoc.probe.program_watch import ProgramWatch
+from fusiondoc.probe.switch_watch import SwitchWatch, off_in_process
+from fusiondoc.reports.program_by_itself import sentence
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.launch import run_environment
 from fusiondoc.version import __version__
@@ -186,6 +190,7 @@ class LiveRun:
             python=sys.executable,
             python_version=platform.python_version(),
             torch=str(torch.__version__),
+            commit=commit_of(Path.cwd()),
         ).as_json()
         request["options"] = {"dumps": list(self._dumps)}  # nothing else was asked for
         try:
@@ -207,6 +212,13 @@ class LiveRun:
         self._records = Records(str(self.path / RECORDS))
         self._aot = LateWatch(torch, self._records)
         self._modules = FusedModules(torch, self._records, self._aot)
+        for what in off_in_process(torch):
+            if what != FUSER or self._switched_on == "none":
+                self._records.write("switched_off", what=what, when=BEFORE)
+        self._switches = SwitchWatch(torch, self._records, self._switched_on, own=OwnSwitches(torch))
+        self._switches.stage = RUNNING
+        undo.callback(self._switches.stop)
+        self._switches.start()
         self._program = ProgramWatch(torch, self._records)
         undo.callback(self._program.stop)
         self._program.start()
@@ -275,7 +287,9 @@ class LiveRun:
         self._aot.finish()
         self._modules.finish()
         self._te.end(None)
+        self._switches.tell_by_itself()
         self._program.finish(block=True)
+        self._switches.finish()
         # A CUDA call in a program that has made none would keep it from forking.
         records.write(
             "environment", **environment.torch_environment(torch, device=torch.cuda.is_initialized())
@@ -296,6 +310,7 @@ class LiveRun:
                 log_bytes=self.log.stat().st_size,
             )
         )
+        self._store.done(self.path)
 
     def _after(self) -> list[str]:
         """What the report shows to be missing."""
@@ -308,7 +323,7 @@ class LiveRun:
                 f"nvFuser had read {DUMP} before this block, so no kernel is in the log. Set it where the"
                 f" program starts: export {DUMP}={wanted}"
             ]
-        return []
+        return [sentence(report.fuser.by_itself)] if report.fuser.by_itself is not None else []
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import re
 from pathlib import Path
-from typing import Iterable, Iterator, Mapping, NamedTuple
+from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.captures.model_identity import recorded_model
 from fusiondoc.errors import UsageError
@@ -25,6 +25,7 @@ from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows import named_json, saved_bytes, source_of
 from fusiondoc.workflows.archives import is_archive_name
 from fusiondoc.workflows.survey_listing import DATE, OF_CAPTURE, Item, at_hand, is_compressed, without_days
+from fusiondoc.workflows.survey_plans import Plan, circumstances, plan_of, time_of
 
 
 def digest(path: Path, capture: bool) -> str:
@@ -65,14 +66,6 @@ class KernelKey(NamedTuple):
     """That of its group and which of its kernels it is, else its own."""
 
 
-class PlaceKey(NamedTuple):
-    """An operator in no group, at its line."""
-
-    model: str | None
-    op: str
-    place: str
-
-
 class ReasonKey(NamedTuple):
     """Why, and which operator."""
 
@@ -107,10 +100,11 @@ class RunFacts:
     row: RunRow
     groups: Mapping[GroupKey, GroupFact]
     reasons: Mapping[ReasonKey, ReasonFact]
-    places: Mapping[PlaceKey, str]
-    """Operators in no group, to the code of the reason."""
     kernels: Mapping[KernelKey, int]
     """Median nanoseconds of a launch, on the slowest of its ranks."""
+    plan: Plan
+    time: str | None = None
+    """Of day."""
 
 
 def facts_of(item: Item) -> RunFacts:
@@ -164,6 +158,7 @@ def _facts(
     model = _model(target, item, kind)
     gpu = environment.get("gpu") or None
     groups: dict[GroupKey, GroupFact] = {}
+    nodes_of: dict[GroupKey, Sequence[OpNode | SavedNode]] = {}
     kernel_names: dict[str, str] = {}
     operators = nodes_of_all = 0
     for group in report.groups:
@@ -176,6 +171,7 @@ def _facts(
         before = groups.get(key)
         own = count if group.specialisation == 1 or before is None else 0
         fell = group.fallback or (before is not None and before.fell_back)
+        nodes_of.setdefault(key, group.nodes)
         groups[key] = GroupFact(group.kind, own + (before.nodes if before else 0), fell)
         for nth, one in enumerate(group.kernels, 1):
             which = f", kernel {nth}" if len(group.kernels) > 1 else ""
@@ -188,7 +184,7 @@ def _facts(
             ns = round(kernel.ms.median * NS)
             kernels[key_of_kernel] = max(ns, kernels.get(key_of_kernel, 0))
             ns_of_all += ns
-    reasons, places_of = _reasons(report.unfused, model)
+    reasons = _reasons(report.unfused)
     times = [one.ns for one in reasons.values() if one.ns]
     row = RunRow(
         run=name,
@@ -211,8 +207,10 @@ def _facts(
         unfused_bytes=sum(one.bytes for one in reasons.values()),
         unfused_ms=sum(times) / NS if times else None,
         errors=sum(one.severity == "error" for one in report.findings),
+        **circumstances(report),
     )
-    return RunFacts(row, groups, reasons, places_of, kernels)
+    plan = plan_of(report, groups, nodes_of)
+    return RunFacts(row, groups, reasons, kernels, plan, time_of(target.capture or "", name, created))
 
 
 def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
@@ -235,10 +233,9 @@ def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
 
 
 def _reasons(
-    rows: Iterable[Unfused | SavedUnfused], model: str | None
-) -> tuple[dict[ReasonKey, ReasonFact], dict[PlaceKey, str]]:
+    rows: Iterable[Unfused | SavedUnfused],
+) -> dict[ReasonKey, ReasonFact]:
     found: dict[ReasonKey, ReasonFact] = {}
-    places: dict[PlaceKey, str] = {}
     for row in rows:
         if row.ran is False:
             continue
@@ -251,16 +248,13 @@ def _reasons(
             ns=so_far.ns + (round((row.time.ms or 0.0) * NS) if row.time is not None else 0),
             keeps_out=so_far.keeps_out + (row.keeps_out or 0),
         )
-        place = _place(row)
-        if place is not None:
-            places.setdefault(PlaceKey(model, row.op, place), row.reason.code)
-    return found, places
+    return found
 
 
 _NO_REASON = ReasonFact("", 0, 0, 0, 0)
 
 
-def _place(node: OpNode | Unfused | SavedNode | SavedUnfused) -> str | None:
+def _place(node: OpNode | SavedNode) -> str | None:
     """``file:line`` without folders: machines keep one program in different ones."""
     told = node.user_source or node.source
     if told is None:

@@ -16,6 +16,7 @@ from typing import IO, BinaryIO, Callable, Generator, Iterable, Iterator, Sequen
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import dataclass
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.whole_files import open_given, open_regular, refuse_endless
 
 CHUNK_BYTES = 1 << 20
@@ -78,7 +79,7 @@ def _logs_in(folder: Path) -> list[LogInput]:
     if (folder / "request.json").is_file() and (folder / "log").is_file():
         ranks = sorted(folder.glob("ranks/*/log"))
         if ranks:
-            return [LogInput(str(one), one) for one in ranks if one.parent.name.isdigit()]
+            return [LogInput(str(one), one) for one in ranks if whole_number(one.parent.name) is not None]
         return [LogInput(str(one), one) for one in (folder / "log", *sorted(folder.glob("log.[12]")))]
     paths = sorted(p for p in folder.rglob("*") if p.is_file() and is_log_name(p) and not _leads_away(p))
     if not paths:

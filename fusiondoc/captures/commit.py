@@ -1,0 +1,60 @@
+"""Which commit of the user's program a run was made of, as its repository's own files say. Git is not
+started: the configuration of a repository can name programs that git runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fusiondoc.whole_files import read_within
+
+_MOST_BYTES = 4 << 20
+"""Of ``packed-refs``; larger ones are those of very large repositories, and not read."""
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_BRANCH = re.compile(r"ref: (refs/[\w./+@-]{1,200})\Z")
+SHOWN = 12
+"""Digits of a commit that tell it apart."""
+
+
+def commit_of(folder: Path) -> str | None:
+    """The first digits of the commit that is checked out around a folder; None without a repository. Changes
+    that are not committed do not show."""
+    try:
+        for place in (folder, *folder.parents):
+            if (place / ".git").exists():
+                found = _head(_repository(place / ".git"))
+                return found[:SHOWN] if found is not None else None
+    except (OSError, ValueError):
+        return None
+    return None
+
+
+def _repository(path: Path) -> Path:
+    """The folder of a repository; of a further work tree a file names it."""
+    if path.is_dir():
+        return path
+    text = read_within(path, 4096).decode().strip()
+    return path.parent / text[len("gitdir: ") :] if text.startswith("gitdir: ") else path
+
+
+def _head(folder: Path) -> str | None:
+    head = read_within(folder / "HEAD", 4096).decode().strip()
+    if _COMMIT.match(head):
+        return head
+    branch = _BRANCH.match(head)
+    if branch is None or ".." in branch.group(1):
+        return None
+    common = folder
+    if (folder / "commondir").is_file():
+        common = folder / read_within(folder / "commondir", 4096).decode().strip()
+    for place in (folder, common):
+        if (place / branch.group(1)).is_file():
+            text = read_within(place / branch.group(1), 4096).decode().strip()
+            return text if _COMMIT.match(text) else None
+    if not (common / "packed-refs").is_file():
+        return None
+    for line in read_within(common / "packed-refs", _MOST_BYTES).decode().splitlines():
+        commit, _, name = line.partition(" ")
+        if name == branch.group(1) and _COMMIT.match(commit):
+            return commit
+    return None

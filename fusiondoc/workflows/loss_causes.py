@@ -1,0 +1,244 @@
+"""What a loss came with: the explanation (share_explanations.py) that says best which runs of a model lack
+a group.
+
+It is a loss if what lacks the group came later than what has it. That a group is in the runs of one GPU
+alone, whenever they ran, explains runs too, and is none.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Sequence
+
+from fusiondoc.model import dataclass
+from fusiondoc.workflows.share_changes import Slope, best_split, evidence, plausible_places
+from fusiondoc.workflows.share_explanations import (
+    DATE,
+    HALF,
+    LEAST_LACKING,
+    SURE,
+    Explanation,
+    History,
+    Holders,
+    Scope,
+    explanations,
+    share_of,
+)
+
+LEAST_DROP = 0.15
+"""By how much the share of runs must fall."""
+ODDS = 10.0
+"""How much more likely the loss must be than none, times the number of groups that were looked at."""
+NEARLY = 2.0
+"""Evidence within which two factors explain a loss alike: both are named."""
+SAME_RUNS = 0.9
+"""Share of the runs after a loss that two explanations must have in common to be of the same loss."""
+PURE = 0.03
+"""Share below which what a cause does not explain is noise."""
+STILL = 0.1
+"""Share of the runs without a group that must be after the last one with it, for this to be the end of those:
+else both go on side by side."""
+MOST_LOSSES = 4
+"""Of one group."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """That a group was lost, and with what."""
+
+    scope: Scope
+    by: str
+    """Name of a factor, or ``date``."""
+    together: tuple[str, ...]
+    """Other factors that changed with it: they explain the loss as well."""
+    before: tuple[int, ...]
+    """Runs of the scope that should have the group, and mostly have."""
+    after: tuple[int, ...]
+    evidence: float
+    """Of the loss against none."""
+    slope: Slope | None = None
+    """Of a loss that came gradually, with nothing that explains it."""
+
+
+def losses_of(history: History, has: Sequence[int | None], tested: int) -> list[Loss]:
+    """What was lost of a group, one after another.
+
+    Args:
+        has: of each run whether it has the group; None if it cannot tell.
+        tested: how many groups are looked at in all: with many of them, one looks lost by chance.
+    """
+    found: list[Loss] = []
+    left = Holders(history, has, range(history.runs))
+    for _ in range(2 * MOST_LOSSES):
+        left = left.since_it_came()
+        loss = _best_loss(left, tested)
+        if loss is None or len(found) == MOST_LOSSES:
+            break
+        back = _back_since(left, loss)
+        if back is not None:
+            left = Holders(history, has, [run for run in left.runs if run >= back])
+            continue
+        found.append(loss)
+        left = left.without(_explained(left, loss))
+    return found
+
+
+def _explained(left: Holders, loss: Loss) -> frozenset[int]:
+    """Runs that lack the group because of the loss; of a gradual one also those while it came."""
+    if loss.slope is None:
+        return frozenset(loss.after)
+    members = frozenset(loss.scope.runs)
+    return frozenset(run for run in left.runs if run in members and left.history.day(run) >= loss.slope.begin)
+
+
+def _best_loss(left: Holders, tested: int) -> Loss | None:
+    lacking = len(left.runs) - left.having
+    if lacking < LEAST_LACKING or left.having < LEAST_LACKING:
+        return None
+    at_all = list(explanations(left, left.history.scopes[0], 0.0))
+    best = _best(left, at_all, tested)
+    pure = (
+        best is not None
+        and share_of(_of(left, best.before)) > 1 - PURE
+        and share_of(_of(left, best.after)) < PURE
+    )
+    if not pure:
+        cost = math.log(2 * max(1, len(left.history.scopes) - 1))
+        for scope in left.history.scopes[1:]:
+            at_all += explanations(left, scope, cost)
+        best = _best(left, at_all, tested)
+    if best is None:
+        return None
+    null = _null(left, at_all)
+    together = [
+        one
+        for one in at_all
+        if one.scope == best.scope
+        and one.came_later
+        and one.by not in (best.by, DATE)
+        and one.told >= best.told - NEARLY
+        and _alike(one.after, best.after) >= SAME_RUNS
+    ]
+    of_commit = next((one for one in together if one.by == "commit"), None)
+    if best.by == "lines" and of_commit is not None:
+        best = of_commit  # that is why the lines changed, and it has a name
+    names = tuple(one.by for one in together if one.by != best.by)
+    if "commit" in (best.by, *names):
+        names = tuple(name for name in names if name != "lines")
+    return Loss(
+        best.scope,
+        best.by,
+        names,
+        tuple(sorted(best.before)),
+        tuple(sorted(best.after)),
+        best.evidence - null,
+        best.slope,
+    )
+
+
+def _of(left: Holders, runs: frozenset[int]) -> list[int]:
+    return [int(left.has[run] or 0) for run in runs]
+
+
+def _alike(one: frozenset[int], other: frozenset[int]) -> float:
+    return len(one & other) / max(1, len(one | other))
+
+
+def _null(left: Holders, tried: Sequence[Explanation]) -> float:
+    """The evidence that nothing was lost: one share, one that depends on what was there all the time, or one
+    that rose."""
+    same = evidence(left.having, len(left.runs))
+    others = [
+        one.evidence
+        for one in tried
+        if not one.scope.values
+        and (not one.came_later or share_of(_of(left, one.before)) <= share_of(_of(left, one.after)))
+    ]
+    return max([same, *others])
+
+
+def _is_loss(left: Holders, one: Explanation) -> bool:
+    before, after = _of(left, one.before), _of(left, one.after)
+    return (
+        one.came_later
+        and sum(before) >= LEAST_LACKING
+        and len(after) - sum(after) >= LEAST_LACKING
+        and share_of(before) >= HALF
+        and share_of(before) - share_of(after) >= LEAST_DROP
+    )
+
+
+def _best(left: Holders, tried: Sequence[Explanation], tested: int) -> Explanation | None:
+    """The loss that explains most, if it does so beyond chance. Of a factor and a day that explain alike it
+    is the factor: days change always."""
+    losses = [one for one in tried if _is_loss(left, one)]
+    if not losses:
+        return None
+    best = max(losses, key=lambda one: one.evidence)
+    same = [one.evidence for one in losses if _alike(one.after, best.after) >= SAME_RUNS]
+    if _sum_of(same) - _null(left, tried) < math.log(ODDS * max(1, tested)):
+        return None
+    if best.by == DATE:
+        factors = [
+            one
+            for one in losses
+            if one.by != DATE and one.evidence >= best.evidence - NEARLY and one.scope == best.scope
+        ]
+        best = max(factors, key=lambda one: one.evidence, default=best)
+    return best
+
+
+def _sum_of(evidences: Sequence[float]) -> float:
+    """Of explanations by which the same runs lack a group: whichever it is, it was lost."""
+    most = max(evidences)
+    return most + math.log(sum(math.exp(one - most) for one in evidences))
+
+
+def _back_since(left: Holders, loss: Loss) -> int | None:
+    """The run since which the group is there again, as often as before; None if it is not."""
+    if not left.history.dated:
+        return None
+    members = frozenset(loss.scope.runs)
+    begin = min((run for run in loss.after if not left.has[run]), default=None)
+    if begin is None:
+        return None
+    later = Holders(left.history, left.has, [run for run in left.runs if run in members and run >= begin])
+    split = best_split(later.of, later.moments)
+    if split is None:
+        return None
+    first, last = later.of[: split.place], later.of[split.place :]
+    gain = split.evidence - evidence(later.having, len(later.of)) - math.log(split.choices)
+    before = share_of([int(left.has[run] or 0) for run in loss.before])
+    again = share_of(last) >= before - LEAST_DROP and share_of(first) < share_of(last)
+    return later.runs[split.place] if again and gain > math.log(SURE) else None
+
+
+def onset(history: History, has: Sequence[int | None], loss: Loss) -> tuple[str, str, str, str | None]:
+    """The day of a loss, the first and last day on which it may have begun, and the last day on which runs
+    still had the group if they had it for a while beside those that lacked it."""
+    lacking = [run for run in loss.after if not has[run]]
+    begin = min(lacking, key=lambda run: (history.moments[run], run))
+    if loss.slope is not None:
+        days = [_day_text(day) for day in (loss.slope.begin, loss.slope.earliest, loss.slope.latest)]
+        return days[0], days[1], days[2], _day_text(loss.slope.end)
+    had = [run for run in loss.before if has[run]]
+    last_before = max((run for run in had if run < begin), default=begin)
+    first, latest = last_before, begin
+    if loss.by in (DATE, "commit", "lines"):
+        both = sorted((*loss.before, *loss.after))
+        places = plausible_places(
+            [int(has[run] or 0) for run in both], [history.moments[run] for run in both]
+        )
+        if places is not None:
+            first, latest = min(first, both[places[0] - 1]), max(latest, both[places[1]])
+    until = max(had, default=begin)
+    # Runs that had it are over only if some more that lack it came after them.
+    if sum(run > until for run in lacking) < STILL * len(lacking):
+        until = begin
+    days = [history.moments[run][:10] for run in (begin, first, latest, until)]
+    return days[0], days[1], days[2], days[3] if days[3] > days[0] else None
+
+
+def _day_text(day: int) -> str:
+    return datetime.date.fromordinal(day).isoformat()

@@ -1,0 +1,163 @@
+"""Where the share of runs that have something changes: the statistics, which know nothing of groups.
+
+A stretch of runs is judged by its marginal likelihood: each run has the thing with a probability of which
+only this is known before, that it is near 0 or 1 (a Beta distribution): what fuses is not left to chance. So
+a change is weighed against none as evidence, whatever the number of runs is (Kass and Raftery, Bayes Factors,
+JASA 90, 1995), and every place at which a change was looked for counts against it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Sequence
+
+PRIOR = 0.02
+"""Both parameters of the Beta distribution. The smaller it is, the less is explained by chance."""
+
+PLAUSIBLE = 0.95
+"""Chance with which a change was at one of the places that are called plausible."""
+
+MOST_PLACES = 40
+"""Places at which a gradual change may begin or end."""
+
+_LOG_GAMMA: tuple[list[float], list[float]] = ([], [])
+_OF_NOTHING = 2 * math.lgamma(PRIOR) - math.lgamma(2 * PRIOR)
+
+
+def _log_gamma(which: int, number: int) -> float:
+    """Of ``number`` and the prior, once (0) or twice (1)."""
+    known = _LOG_GAMMA[which]
+    while len(known) <= number:
+        known.append(math.lgamma(len(known) + PRIOR * (which + 1)))
+    return known[number]
+
+
+def evidence(having: int, runs: int) -> float:
+    """Logarithm of the marginal likelihood of a stretch."""
+    both = _log_gamma(0, having) + _log_gamma(0, runs - having)
+    return both - _log_gamma(1, runs) - _OF_NOTHING
+
+
+def likelihood(having: float, runs: int, share: float) -> float:
+    """Logarithm of the likelihood of a stretch whose share is known."""
+    share = min(max(share, 0.005), 0.995)
+    return having * math.log(share) + (runs - having) * math.log(1 - share)
+
+
+class Split(NamedTuple):
+    """A change between two runs."""
+
+    evidence: float
+    place: int
+    """The first run after it."""
+    choices: int
+    """Places at which it could have been."""
+
+
+def sums_of(has: Sequence[int]) -> list[int]:
+    """``sums[n]``: how many of the first n runs have it."""
+    sums = [0]
+    for one in has:
+        sums.append(sums[-1] + one)
+    return sums
+
+
+def best_split(has: Sequence[int], moments: Sequence[str]) -> Split | None:
+    """The most likely change in time; None if all runs are of one moment."""
+    sums = sums_of(has)
+    runs, having = len(has), sums[-1]
+    best: tuple[float, int] | None = None
+    choices = 0
+    for place in range(1, runs):
+        if moments[place] == moments[place - 1]:
+            continue
+        choices += 1
+        found = evidence(sums[place], place) + evidence(having - sums[place], runs - place)
+        if best is None or found > best[0]:
+            best = (found, place)
+    return Split(best[0], best[1], choices) if best is not None else None
+
+
+def plausible_places(has: Sequence[int], moments: Sequence[str]) -> tuple[int, int] | None:
+    """The first and last of the likeliest places of one change in time, by the profile of the likelihood;
+    None if all runs are of one moment."""
+    sums = sums_of(has)
+    runs, having = len(has), sums[-1]
+    found = []
+    for place in range(1, runs):
+        if moments[place] != moments[place - 1]:
+            told = evidence(sums[place], place) + evidence(having - sums[place], runs - place)
+            found.append((told, place))
+    return _likeliest(found) if found else None
+
+
+def _likeliest(found: Sequence[tuple[float, int]]) -> tuple[int, int]:
+    """The first and last place of those that hold together, beginning with the likeliest, the chance
+    ``PLAUSIBLE``; each has the logarithm of its likelihood."""
+    most = max(found)[0]
+    chances = sorted(((math.exp(told - most), place) for told, place in found), reverse=True)
+    wanted = PLAUSIBLE * sum(chance for chance, _ in chances)
+    places: list[int] = []
+    for chance, place in chances:
+        places.append(place)
+        wanted -= chance
+        if wanted <= 0:
+            break
+    return min(places), max(places)
+
+
+class Slope(NamedTuple):
+    """A change that takes its time: the share goes from one level to another between two days."""
+
+    evidence: float
+    begin: int
+    end: int
+    earliest: int
+    """The first day on which it plausibly begins."""
+    latest: int
+
+
+def best_slope(has: Sequence[int], days: Sequence[int]) -> Slope | None:
+    """The most likely gradual change; None where there are too few days for one.
+
+    Args:
+        days: of each run, rising.
+    """
+    numbers = sorted(set(days))
+    index = {day: nth for nth, day in enumerate(numbers)}
+    having, runs = [0] * len(numbers), [0] * len(numbers)
+    for one, day in zip(has, days):
+        having[index[day]] += one
+        runs[index[day]] += 1
+    step = max(1, len(numbers) // MOST_PLACES)
+    places = range(step, len(numbers), step)
+    if len(places) < 8:
+        return None
+    stretches = _Stretches(numbers, having, runs)
+    found = [(stretches.slope(begin, end), begin, end) for begin in places for end in places if begin < end]
+    told, begin, end = max(found)
+    earliest, latest = _likeliest([one[:2] for one in found])
+    # Two levels, and two places among those that were tried.
+    cost = math.log(len(has)) + math.log(len(found))
+    return Slope(told - cost, numbers[begin], numbers[end], numbers[earliest], numbers[latest])
+
+
+class _Stretches:
+    """Runs by day."""
+
+    def __init__(self, days: Sequence[int], having: Sequence[int], runs: Sequence[int]) -> None:
+        self._days = days
+        self._having, self._runs = having, runs
+        self._sums = sums_of(having), sums_of(runs)
+
+    def slope(self, begin: int, end: int) -> float:
+        """Log-likelihood of one level up to ``begin``, another from ``end`` on, a straight line between."""
+        having, runs = self._sums
+        after_having, after_runs = having[-1] - having[end], runs[-1] - runs[end]
+        first, last = having[begin] / runs[begin], after_having / after_runs
+        told = likelihood(having[begin], runs[begin], first) + likelihood(after_having, after_runs, last)
+        length = self._days[end] - self._days[begin] + 1
+        for at in range(begin, end):
+            share = first + (last - first) * (self._days[at] - self._days[begin] + 0.5) / length
+            told += likelihood(self._having[at], self._runs[at], share)
+        return told

@@ -1,0 +1,266 @@
+"""What can explain that some runs of a model lack a group: a change in time, or of what runs record.
+
+An explanation has a scope (all runs, or those on one GPU, driver ...) and a cause within it: newer values of
+a factor, some values of it, or just a day. Each has the evidence (share_changes.py) of its stretches of runs,
+and a cost for the number of explanations that were tried.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections import defaultdict
+from typing import Iterator, Mapping, NamedTuple, Sequence
+
+from fusiondoc.model import dataclass, field
+from fusiondoc.workflows.share_changes import Slope, best_slope, best_split, evidence
+
+DATE = "date"
+HALF = 0.5
+"""Share of the runs from which on a group is said to be in them."""
+SURE = 10.0
+"""How much more likely it must be that a group came, or came back, than that it did not."""
+LEAST_LACKING = 2
+"""Runs that must lack it: one alone can have any reason."""
+EARLY = 0.1
+EARLY_OF_OTHERS = 0.25
+"""Share of the runs with a group that must be before those without it, for these to have come later: on newer
+versions, and on what has no order."""
+BY_CHANCE = 0.01
+"""Chance that they are, of runs in any order."""
+MOSTLY = 0.9
+"""Share of the runs before that is enough where runs are few."""
+LEAST_SLOPE, MOST_SLOPE = 0.1, 0.98
+"""Fall of the share at one run between which a gradual change is looked for: with more it was at once."""
+MOST_SCOPES = 24
+MOST_SEVERAL = 12
+"""Values of a factor up to which a cause can be some of them, and not only the newer ones."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Something that runs record."""
+
+    name: str
+    values: tuple[str, ...]
+    """In the order in which they came."""
+    codes: tuple[int, ...]
+    """Of each run: which value; -1 where it is not told."""
+    ordered: bool
+    """Newer values come after older ones; GPUs have no order."""
+    scope: bool
+    """Runs with one value of it may lose what others keep."""
+
+
+class Scope(NamedTuple):
+    """Runs among which a loss is looked for."""
+
+    values: tuple[tuple[str, str], ...]
+    """Factor and value that these runs have: several if these are the same runs; none of all runs."""
+    runs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class History:
+    """The runs of a model in the order of time, or of versions where no run has a date."""
+
+    moments: tuple[str, ...]
+    """``2025-03-04T12:30:00`` or ``2025-03-04``; of runs without a date, what orders them."""
+    dated: bool
+    factors: tuple[Factor, ...]
+    scopes: tuple[Scope, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        return len(self.moments)
+
+    def day(self, run: int) -> int:
+        """As a number."""
+        return datetime.date.fromisoformat(self.moments[run][:10]).toordinal()
+
+
+def scopes_of(runs: int, factors: Sequence[Factor]) -> tuple[Scope, ...]:
+    """All runs, then those with one value of a factor, where these are some of them."""
+    values: dict[tuple[int, ...], list[tuple[str, str]]] = {}
+    for factor in factors:
+        if not factor.scope:
+            continue
+        members: dict[int, list[int]] = defaultdict(list)
+        for run, code in enumerate(factor.codes):
+            members[code].append(run)
+        for code, found in sorted(members.items()):
+            if code >= 0 and 4 <= len(found) < runs:
+                values.setdefault(tuple(found), []).append((factor.name, factor.values[code]))
+    largest = sorted(values, key=lambda found: (-len(found), values[found]))[:MOST_SCOPES]
+    return (Scope((), tuple(range(runs))), *(Scope(tuple(values[found]), found) for found in largest))
+
+
+@dataclass
+class Explanation:
+    scope: Scope
+    by: str
+    after: frozenset[int]
+    told: float
+    """Evidence for it, were it the only one that was tried."""
+    cost: float
+    came_later: bool
+    slope: Slope | None = None
+    before: frozenset[int] = field(default_factory=frozenset)
+
+    @property
+    def evidence(self) -> float:
+        return self.told - self.cost
+
+
+class Holders:
+    """Which of some runs have a group."""
+
+    def __init__(self, history: History, has: Sequence[int | None], runs: Sequence[int]) -> None:
+        self.history = history
+        self.has = has
+        self.runs = [run for run in runs if has[run] is not None]
+        self.of = [int(has[run] or 0) for run in self.runs]
+        self.moments = [history.moments[run] for run in self.runs]
+        self.having = sum(self.of)
+
+    def without(self, left_out: frozenset[int]) -> Holders:
+        return Holders(self.history, self.has, [run for run in self.runs if run not in left_out])
+
+    def since_it_came(self) -> Holders:
+        """From where most runs have it: before that it was not there to be lost."""
+        if not self.having or not self.history.dated:
+            return self
+        first = self.of.index(1)
+        found = Holders(self.history, self.has, self.runs[first:])
+        split = best_split(found.of, found.moments)
+        if split is None:
+            return found
+        left, right = found.of[: split.place], found.of[split.place :]
+        gain = split.evidence - evidence(found.having, len(found.of)) - math.log(split.choices)
+        if gain > math.log(SURE) and share_of(left) < HALF and share_of(right) > share_of(left):
+            return Holders(self.history, self.has, found.runs[split.place :])
+        return found
+
+
+def share_of(has: Sequence[int]) -> float:
+    return sum(has) / len(has) if has else 0.0
+
+
+def explanations(left: Holders, scope: Scope, cost: float) -> Iterator[Explanation]:
+    """One for each factor and one of time, within a scope; ``cost`` is owed for the choice of it."""
+    members = frozenset(scope.runs)
+    inside = Holders(left.history, left.has, [run for run in left.runs if run in members])
+    outside = len(left.runs) - len(inside.runs), left.having - inside.having
+    lacking = len(inside.runs) - inside.having
+    if lacking < LEAST_LACKING or inside.having < LEAST_LACKING:
+        return
+    rest = evidence(outside[1], outside[0])
+    cost += math.log(len(left.history.factors) + 1)
+    if left.history.dated:
+        yield from _in_time(inside, scope, rest, cost)
+    own = {name for name, _ in scope.values}
+    for factor in left.history.factors:
+        if factor.name not in own:
+            yield from _by_factor(inside, scope, factor, rest, cost)
+
+
+def _in_time(inside: Holders, scope: Scope, rest: float, cost: float) -> Iterator[Explanation]:
+    split = best_split(inside.of, inside.moments)
+    if split is None:
+        return
+    before, after = frozenset(inside.runs[: split.place]), frozenset(inside.runs[split.place :])
+    told, of_split = split.evidence + rest, cost + math.log(split.choices)
+    yield Explanation(scope, DATE, after, told, of_split, True, None, before)
+    fell = sum(inside.of[: split.place]) / split.place - share_of(inside.of[split.place :])
+    gain = split.evidence - math.log(split.choices) - evidence(inside.having, len(inside.of))
+    if gain < math.log(SURE) or not LEAST_SLOPE < fell < MOST_SLOPE:
+        return
+    days = [inside.history.day(run) for run in inside.runs]
+    slope = best_slope(inside.of, days)
+    if slope is not None and slope.evidence - cost + rest > told - of_split:
+        before = frozenset(run for run, day in zip(inside.runs, days) if day < slope.begin)
+        after = frozenset(run for run, day in zip(inside.runs, days) if day >= slope.end)
+        yield Explanation(scope, DATE, after, slope.evidence + rest, cost, True, slope, before)
+
+
+def _by_factor(
+    inside: Holders, scope: Scope, factor: Factor, rest: float, cost: float
+) -> Iterator[Explanation]:
+    """The best way to tell the values that have the group from those that lack it."""
+    runs: dict[int, int] = defaultdict(int)
+    having: dict[int, int] = defaultdict(int)
+    for run, has in zip(inside.runs, inside.of):
+        runs[factor.codes[run]] += 1
+        having[factor.codes[run]] += has
+    unknown = evidence(having.pop(-1, 0), runs.pop(-1, 0))
+    codes = sorted(runs)
+    if len(codes) < 2:
+        return
+    of_all = sum(having.values()), sum(runs.values())
+    best: tuple[float, float, frozenset[int]] | None = None
+    for choices, lost in _ways(factor, codes, runs, having):
+        sums = sum(having[code] for code in lost), sum(runs[code] for code in lost)
+        told = evidence(*sums) + evidence(of_all[0] - sums[0], of_all[1] - sums[1])
+        if best is None or told - choices > best[0] - best[1]:
+            best = (told, choices, lost)
+    if best is None:
+        return
+    told, choices, lost = best
+    after = frozenset(run for run in inside.runs if factor.codes[run] in lost)
+    before = frozenset(run for run in inside.runs if factor.codes[run] not in lost and factor.codes[run] >= 0)
+    newer = factor.ordered and min(lost) > max(code for code in codes if code not in lost)
+    if inside.history.dated:
+        later = _came_later(inside, before, after, newer)
+    else:
+        later = newer
+    yield Explanation(scope, factor.name, after, told + unknown + rest, cost + choices, later, None, before)
+
+
+def _ways(
+    factor: Factor, codes: Sequence[int], runs: Mapping[int, int], having: Mapping[int, int]
+) -> Iterator[tuple[float, frozenset[int]]]:
+    """Sets of values that may be those without the group, with the logarithm of how many there are."""
+    newer = [frozenset(codes[at:]) for at in range(1, len(codes))]
+    if factor.ordered:
+        cost = math.log(len(newer))
+        if len(codes) > MOST_SEVERAL:
+            yield from ((cost, one) for one in newer)
+            return
+        # Newer ones, or one of them alone: the two kinds are as likely.
+        cost += math.log(2) if len(codes) > 2 else 0.0
+        yield from ((cost, one) for one in newer)
+        if len(codes) > 2:
+            cost = math.log(2 * len(codes))
+            yield from ((cost, frozenset({code})) for code in codes)
+        return
+    by_share = sorted(codes, key=lambda code: (having[code] / runs[code], code))
+    several = len(codes) * math.log(2) if len(codes) <= MOST_SEVERAL else math.log(len(codes)) * 4
+    for at in range(1, len(by_share)):
+        yield several, frozenset(by_share[:at])
+
+
+def _came_later(inside: Holders, before: frozenset[int], after: frozenset[int], newer: bool) -> bool:
+    """Whether the values of ``after`` were not there from the begin: too many other runs were before them. A
+    newer version may have been tried early; a GPU that was there early was there all the time."""
+    early = len(after) // 20 if newer else 0
+    others = seen = 0
+    for run in inside.runs:
+        if run in after:
+            seen += 1
+            if seen > early:
+                break
+        elif run in before:
+            others += 1
+    if others < max(LEAST_LACKING, (EARLY if newer else EARLY_OF_OTHERS) * len(before)):
+        return False
+    share = len(after) / (len(after) + len(before))
+    return _at_most(early, others + early, share) < BY_CHANCE or others >= MOSTLY * len(before)
+
+
+def _at_most(few: int, runs: int, share: float) -> float:
+    """The chance of so few among so many runs, each with this chance."""
+    if not 0 < share < 1:
+        return float(share == 0)
+    ways = [math.lgamma(runs + 1) - math.lgamma(n + 1) - math.lgamma(runs - n + 1) for n in range(few + 1)]
+    logs = (one + n * math.log(share) + (runs - n) * math.log(1 - share) for n, one in enumerate(ways))
+    return sum(map(math.exp, logs))

@@ -1,0 +1,386 @@
+"""The groups that the runs of each model lost, one row a loss: several groups that were lost at one time with
+one cause are one loss, and a group that is there in another form is none."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+
+from fusiondoc.model import count, dataclass
+from fusiondoc.model.numbers import whole_number, whole_numbers
+from fusiondoc.model.survey_answers import DIMENSIONS, NAMES, Gone, RunRow
+from fusiondoc.workflows.loss_causes import SAME_RUNS, Loss, losses_of, onset
+from fusiondoc.workflows.share_explanations import DATE, Factor, History, scopes_of
+from fusiondoc.workflows.survey_facts import GroupKey, text_of
+from fusiondoc.workflows.survey_plans import Plan, Plans
+from fusiondoc.workflows.survey_successors import successors
+from fusiondoc.workflows.survey_tracks import Holdings, Programs, Track
+
+MOST_COUNTS = 4
+"""Numbers of instances of a group of which each is looked at by itself."""
+MOST_TRACKS = 2_000
+"""Groups of a model that are followed: those that most runs have."""
+OFTEN_FAILED = 0.5
+"""Share of failed runs of a model above which that is how its runs end."""
+MORE = 0.25
+"""Share of runs by which a reason must be more frequent afterwards to be one for what is gone."""
+
+
+def id_of(key: GroupKey) -> str:
+    """Of a group in the answer."""
+    return hashlib.blake2b(repr(tuple(key)).encode(), digest_size=5).hexdigest()
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What was lost, and how many groups only went to other lines."""
+
+    gone: tuple[Gone, ...]
+    moved: int
+
+
+def losses(rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]) -> Losses:
+    """Of all models.
+
+    Args:
+        times: time of day of each run that tells it.
+    """
+    by_model: dict[str | None, list[RunRow]] = defaultdict(list)
+    for row in rows:
+        by_model[row.model].append(row)
+    models = [
+        _Model(by_model[name], plans, times)
+        for name in sorted(by_model, key=lambda one: (one is None, one or ""))
+    ]
+    tested = sum(len(one.sequences) for one in models)
+    import os
+    import sys
+
+    if os.environ.get("DBG"):
+        print("tested", tested, file=sys.stderr)
+    gone = [row for one in models for row in one.gone(tested)]
+    gone.sort(key=lambda one: (one.model or "", one.group))
+    gone.sort(key=lambda one: one.date or "", reverse=True)
+    return Losses(tuple(gone), sum(one.moved for one in models))
+
+
+class _Candidate(NamedTuple):
+    """A group, or some instances of it."""
+
+    track: Track
+    least: int
+    """Instances that a run must have to have it."""
+
+
+class _Lost(NamedTuple):
+    candidate: _Candidate
+    has: Sequence[int | None]
+    loss: Loss
+
+
+class _Model:
+    """The runs of one model."""
+
+    def __init__(self, rows: Sequence[RunRow], plans: Plans, times: Mapping[str, str]) -> None:
+        dated = [row for row in rows if row.date is not None]
+        self._dated = 2 * len(dated) >= len(rows)
+        self._rows = sorted(
+            dated if self._dated else rows, key=lambda row: (self._moment(row, times), row.run)
+        )
+        self._moments = tuple(self._moment(row, times) for row in self._rows)
+        self._plans = plans.of(row.run for row in self._rows)
+        self._failing = 2 * sum(plan.ended_early for plan in self._plans) > len(self._plans)
+        self._programs = Programs(self._plans)
+        self._holdings = Holdings(self._programs, self._plans)
+        self._forms: dict[Track, dict[GroupKey, None]] = {}
+        factors = tuple(self._factors())
+        self._history = History(self._moments, self._dated, factors, scopes_of(len(self._rows), factors))
+        self._without_backward = self._ended_backward()
+        self._tracks = self._followed()
+        self.sequences: dict[tuple[int | None, ...], list[_Candidate]] = defaultdict(list)
+        for track in self._tracks:
+            self._look_at(track)
+
+    def _moment(self, row: RunRow, times: Mapping[str, str]) -> str:
+        if not self._dated:
+            return repr([order(value or "") for value in (row.torch, row.driver, row.cuda, row.fusiondoc)])
+        time = times.get(row.run)
+        return f"{row.date}T{time}" if time is not None else str(row.date)
+
+    @property
+    def moved(self) -> int:
+        """Groups that were at other lines before."""
+        return sum(len(forms) > 1 for forms in self._forms.values())
+
+    def _ended_backward(self) -> frozenset[int]:
+        """Runs of scripts since one of which no backward pass is shown any more: its groups are lost. One run
+        without it may have had nothing to train."""
+        shown = [
+            int(bool(plan.backward)) if plan.backward is not False and not plan.ended_early else None
+            for plan in self._plans
+        ]
+        found = losses_of(self._history, shown, 1)
+        return frozenset(
+            run
+            for loss in found
+            if not sum(_those(shown, loss.after))
+            for run in loss.after
+            if shown[run] == 0
+        )
+
+    def _followed(self) -> list[Track]:
+        often: Counter[Track] = Counter()
+        for plan in self._plans:
+            for track, index in self._holdings.tracks[plan.digest].items():
+                often[track] += 1
+                self._forms.setdefault(track, {})[plan.groups[index].key] = None
+        found = [track for track, runs in often.items() if runs >= 2]
+        found.sort(key=lambda track: (-often[track], track.phase or "", track.nodes))
+        return found[:MOST_TRACKS]
+
+    def _look_at(self, track: Track) -> None:
+        """Keep which runs have it, and which have so many instances of it, where some lack them."""
+        by_plan: dict[str, int | None] = {}
+        for plan in self._plans:
+            if plan.digest not in by_plan:
+                by_plan[plan.digest] = self._instances(track, plan)
+        counts = [by_plan[plan.digest] for plan in self._plans]
+        if track.phase == "backward":
+            counts = [0 if run in self._without_backward else number for run, number in enumerate(counts)]
+        usual = Counter(number for number in counts if number)
+        for least in sorted({1, *(number for number, _ in usual.most_common(MOST_COUNTS))}):
+            has = tuple(None if number is None else int(number >= least) for number in counts)
+            if 0 in has and 1 in has:
+                self.sequences[has].append(_Candidate(track, least))
+
+    def _instances(self, track: Track, plan: Plan) -> int | None:
+        number = self._holdings.count(track, plan)
+        if not number and plan.ended_early and not self._failing:
+            return None
+        if not number and track.phase == "backward" and not plan.backward:
+            return None
+        return number
+
+    def gone(self, tested: int) -> list[Gone]:
+        """A row for each loss.
+
+        Args:
+            tested: sequences of runs that are looked at in all models.
+        """
+        history = self._history
+        found = [
+            _Lost(candidate, has, loss)
+            for has, candidates in self.sequences.items()
+            for loss in losses_of(history, has, tested)
+            for candidate in candidates
+        ]
+        return [row for members in _same_losses(found) for row in self._row(history, members)]
+
+    def _factors(self) -> Iterator[Factor]:
+        for name in DIMENSIONS:
+            if name == DATE:
+                continue
+            if name == "lines":
+                numbers = [self._programs.of(plan) for plan in self._plans]
+                told = [None if number is None else f"{number:06}" for number in numbers]
+            else:
+                told = [_value(row, name) for row in self._rows]
+            known = [value for value in told if value is not None]
+            values = list(dict.fromkeys(known))
+            if len(values) < 2 or 10 * len(known) < 9 * len(told):
+                continue
+            if name in _VERSIONS:
+                values.sort(key=order)
+            index = {value: code for code, value in enumerate(values)}
+            codes = tuple(-1 if value is None else index[value] for value in told)
+            yield Factor(name, tuple(values), codes, name in _IN_ORDER, name in _SCOPES)
+
+    def _row(self, history: History, members: Sequence[_Lost]) -> Iterator[Gone]:
+        """A loss as a row; none if all of its groups are there in another form."""
+        members = self._without_successors(members)
+        if not members:
+            return
+        first = max(members, key=lambda one: (one.loss.evidence, len(one.candidate.track.nodes)))
+        loss, has = first.loss, first.has
+        keys = list(dict.fromkeys(self._form(one) for one in self._largest(members)))
+        begin, earliest, latest, until = (
+            onset(history, has, loss) if self._dated else (None, None, None, None)
+        )
+        last, since = self._values(history, loss, has)
+        before, after = [_those(has, runs) for runs in (loss.before, loss.after)]
+        yield Gone(
+            group=id_of(keys[0]),
+            text=text_of(keys[0]),
+            model=keys[0].model,
+            by=loss.by,
+            last=last,
+            since=since,
+            share_before=round(sum(before) / len(before), 6),
+            runs_before=len(before),
+            runs_since=len(after),
+            why=self._why(members, loss),
+            groups=tuple(map(id_of, keys)),
+            texts=tuple(map(text_of, keys)),
+            share_since=round(sum(after) / len(after), 6),
+            instances=max(one.candidate.least for one in members),
+            date=begin,
+            date_from=earliest,
+            date_to=latest,
+            until=until,
+            scope=" and ".join(f"{NAMES[name]} {value}" for name, value in loss.scope.values) or None,
+            together=tuple(self._change(history, name, loss, has) for name in loss.together),
+        )
+
+    def _largest(self, members: Sequence[_Lost]) -> list[_Lost]:
+        """Without groups that are parts of others that were lost with them."""
+        by_size = sorted(members, key=lambda one: (-len(one.candidate.track.nodes), one.candidate.least))
+        kept: list[_Lost] = []
+        for one in by_size:
+            nodes = Counter(one.candidate.track.nodes)
+            phase = one.candidate.track.phase
+            parts = (
+                Counter(other.candidate.track.nodes) for other in kept if other.candidate.track.phase == phase
+            )
+            if all(nodes - other for other in parts):
+                kept.append(one)
+        return sorted(
+            kept, key=lambda one: (one.candidate.track.phase == "backward", text_of(self._form(one)))
+        )
+
+    def _form(self, one: _Lost) -> GroupKey:
+        """The last form that a group had before it was lost."""
+        for run in reversed(one.loss.before):
+            plan = self._plans[run]
+            index = self._holdings.tracks[plan.digest].get(one.candidate.track)
+            if index is not None:
+                return plan.groups[index].key
+        return next(iter(self._forms[one.candidate.track]))
+
+    def _without_successors(self, members: Sequence[_Lost]) -> list[_Lost]:
+        """Those that the runs after the loss do not have in another form: the usual plans are held against
+        one another as ``compare`` does it."""
+        loss, has = members[0].loss, members[0].has
+        before = self._usual(run for run in loss.before if has[run])
+        after = self._usual(run for run in loss.after if has[run] == 0)
+        found = successors(self._programs, before, after)
+        return [one for one in members if one.candidate.least > 1 or one.candidate.track not in found]
+
+    def _usual(self, runs: Iterable[int]) -> Plan:
+        """The plan that most of some runs have."""
+        often = Counter(self._plans[run].digest for run in runs)
+        most = max(often.values())
+        digest = min(one for one, number in often.items() if number == most)
+        return next(plan for plan in self._plans if plan.digest == digest)
+
+    def _values(self, history: History, loss: Loss, has: Sequence[int | None]) -> tuple[str, str]:
+        """The last value with the groups and the first without; of what has no order all of them."""
+        if loss.by == DATE:
+            had = [run for run in loss.before if has[run]]
+            lacking = [run for run in loss.after if has[run] == 0]
+            return history.moments[max(had)][:10], history.moments[min(lacking)][:10]
+        factor = next(one for one in history.factors if one.name == loss.by)
+        before, after = (sorted({factor.codes[run] for run in runs}) for runs in (loss.before, loss.after))
+        if factor.ordered and max(before) < min(after):
+            return self._named(factor, before[-1]), self._named(factor, after[0])
+        return tuple(", ".join(self._named(factor, code) for code in one) for one in (before, after))  # type: ignore[return-value]
+
+    def _named(self, factor: Factor, code: int) -> str:
+        """A value as people know it: a program has no name but the day on which it came."""
+        if factor.name != "lines":
+            return factor.values[code]
+        run = factor.codes.index(code)
+        return self._moments[run][:10] if self._dated else f"{code + 1}"
+
+    def _change(self, history: History, name: str, loss: Loss, has: Sequence[int | None]) -> str:
+        other = Loss(loss.scope, name, (), loss.before, loss.after, 0.0)
+        return f"{NAMES[name]} {' to '.join(self._values(history, other, has))}"
+
+    def _why(self, members: Sequence[_Lost], loss: Loss) -> tuple[str, ...]:
+        """Reasons that operators of the groups have in more of the runs after than before."""
+        nodes = {node for one in members for node in one.candidate.track.nodes}
+        sums = []
+        for runs in (loss.before, loss.after):
+            codes: Counter[str] = Counter()
+            for run in runs:
+                codes.update(self._codes(self._plans[run], nodes))
+            sums.append(codes)
+        before, after = sums
+        found = {
+            code: runs
+            for code, runs in after.items()
+            if runs / len(loss.after) > before[code] / len(loss.before) + MORE
+        }
+        ranked = sorted(found.items(), key=lambda one: (-one[1], one[0]))[:3]
+        return tuple(f"{code} in {count(runs, 'run')}" for code, runs in ranked)
+
+    def _codes(self, plan: Plan, nodes: set[tuple[str, int]]) -> set[str]:
+        return {
+            row.code
+            for row in plan.outside
+            if (row.operator.op, self._programs.line(plan, row.operator)) in nodes
+        }
+
+
+def _those(has: Sequence[int | None], runs: Iterable[int]) -> list[int]:
+    return [int(has[run] or 0) for run in runs]
+
+
+_VERSIONS = ("torch", "cuda", "driver", "fusiondoc")
+_IN_ORDER = (*_VERSIONS, "commit", "lines")
+_SCOPES = ("gpu", "driver", "torch", "settings", "fusiondoc")
+
+
+def _value(row: RunRow, name: str) -> str | None:
+    value: str | None = getattr(row, name)
+    # Builds of one release (+cpu, +cu121) have no order.
+    return value.partition("+")[0] if value is not None and name == "torch" else value
+
+
+def _same_losses(found: Sequence[_Lost]) -> list[list[_Lost]]:
+    """Groups that were lost in the same runs, by the same cause, are one loss. Of a group and its instances
+    that were lost together the group is told."""
+    clusters: list[list[_Lost]] = []
+    ranked = sorted(
+        found, key=lambda one: (-one.loss.evidence, one.candidate.least, one.candidate.track.nodes)
+    )
+    for one in ranked:
+        for members in clusters:
+            if _is_same(members[0].loss, one.loss):
+                members.append(one)
+                break
+        else:
+            clusters.append([one])
+    made = []
+    for members in clusters:
+        least: dict[Track, _Lost] = {}
+        for one in members:
+            known = least.get(one.candidate.track)
+            if known is None or one.candidate.least < known.candidate.least:
+                least[one.candidate.track] = one
+        made.append(list(least.values()))
+    return made
+
+
+def _is_same(one: Loss, other: Loss) -> bool:
+    if one.scope != other.scope:
+        return False
+    a, b = frozenset(one.after), frozenset(other.after)
+    return len(a & b) >= SAME_RUNS * len(a | b)
+
+
+def order(value: str) -> tuple[Any, ...]:
+    """Versions and dates by their numbers; what comes before a release (``2.1.0a0``, ``2.2.0.dev20230901``,
+    ``2.1.0rc2``) before it."""
+    public = value.partition("+")[0]
+    early = _EARLY.search(public)
+    numbers = whole_numbers(re.findall(r"[0-9]{1,9}", public[: early.start()] if early else public))
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    stage = (_STAGES.index(early[1]), whole_number(early[2]) or 0) if early else (len(_STAGES), 0)
+    return numbers, stage, value
+
+
+_STAGES = ("dev", "a", "b", "rc")
+_EARLY = re.compile(r"(?<=\d)[._-]?(dev|a|b|rc)(\d{0,9})")

@@ -1,0 +1,203 @@
+"""What a survey keeps of a run to tell what was lost: where each operator stands, in which group it is, or
+why it is in none.
+
+Many runs have the same of all that; each such plan is kept once, and a run has its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Sequence
+
+from fusiondoc.model import dataclass
+from fusiondoc.model.report import OpNode, Report, Unfused
+from fusiondoc.model.source import Source
+from fusiondoc.model.survey_answers import SavedNode, SavedReport, SavedUnfused
+
+if TYPE_CHECKING:
+    from fusiondoc.workflows.survey_facts import GroupFact, GroupKey
+
+ENDED_EARLY = frozenset({"FD101", "FD303", "FD307", "FD902", "FD905"})
+"""Findings of runs that may lack groups because they, or their logs, ended before these were made."""
+
+
+class Operator(NamedTuple):
+    """An operator at its place. ``column`` is -1 where it is not told."""
+
+    op: str
+    file: str
+    """Without folders: machines keep one program in different ones; "" where no source is told."""
+    line: int
+    column: int
+
+
+class PlannedGroup(NamedTuple):
+    """A group of a plan."""
+
+    key: GroupKey
+    operators: tuple[Operator, ...]
+    instances: int
+
+
+class Outside(NamedTuple):
+    """Operators in no group."""
+
+    operator: Operator
+    phase: str | None
+    code: str
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What fused in a run, and what did not."""
+
+    digest: str
+    groups: tuple[PlannedGroup, ...]
+    outside: tuple[Outside, ...]
+    backward: bool | None
+    """Whether it ran a backward pass: it shows one, or was asked for one; of a script that shows none nothing
+    tells (None)."""
+    ended_early: bool
+
+
+def plan_of(
+    report: Report | SavedReport,
+    groups: Mapping[GroupKey, GroupFact],
+    nodes: Mapping[GroupKey, Sequence[OpNode | SavedNode]],
+) -> Plan:
+    """The plan of a run; ``nodes`` are the operators of each group."""
+    planned = sorted(
+        (PlannedGroup(key, tuple(map(_operator, nodes[key])), fact.nodes) for key, fact in groups.items()),
+        key=repr,
+    )
+    outside = sorted(
+        {
+            Outside(_operator(row), row.phase, row.reason.code, row.count)
+            for row in report.unfused
+            if row.ran is not False
+        },
+        key=repr,
+    )
+    phases = {one.key.phase for one in planned} | {one.phase for one in outside}
+    backward: bool | None = None
+    if "backward" in phases or _asked(report, "backward") is True:
+        backward = True
+    elif _asked(report, "backward") is False and not _asked(report, "script"):
+        backward = False
+    ended_early = any(one.code in ENDED_EARLY for one in report.findings)
+    content = repr((planned, outside, backward, ended_early)).encode("utf-8", "backslashreplace")
+    return Plan(
+        hashlib.blake2b(content, digest_size=16).hexdigest(),
+        tuple(planned),
+        tuple(outside),
+        backward,
+        ended_early,
+    )
+
+
+_FOLDERS = re.compile(r"[/\\]")
+
+
+def _operator(node: OpNode | Unfused | SavedNode | SavedUnfused) -> Operator:
+    source = Source.parse(node.user_source or node.source)
+    if source is None:
+        return Operator(node.op, "", 0, -1)
+    column = source.column
+    inner = Source.parse(node.source)
+    if column is None and inner is not None and inner.at_line.endswith(source.at_line):
+        column = inner.column
+    return Operator(node.op, _FOLDERS.split(source.file)[-1], source.line, -1 if column is None else column)
+
+
+def _asked(report: Report | SavedReport, name: str) -> Any:
+    options = report.target.options
+    if options is None:
+        return None
+    return options.get(name) if isinstance(options, Mapping) else getattr(options, name)
+
+
+_SETTINGS = ("fuser", "frontend", "trace", "script", "freeze", "no_freeze", "eval", "in_place_off", "device")
+"""Options of a run that decide what is fused; knobs too."""
+
+
+def settings_of(report: Report | SavedReport) -> str | None:
+    """What was asked of the fuser and of the run, such as ``fuser=nvfuser, knob single_node=on``; None where
+    nothing tells."""
+    if report.target.options is None:
+        return None
+    asked = {name: _asked(report, name) for name in _SETTINGS}
+    told = [f"{name}={_word(value)}" for name, value in asked.items() if value not in (None, False, "")]
+    knobs = _asked(report, "knobs")
+    if isinstance(knobs, Mapping):
+        told += sorted(f"knob {name}={_word(value)}" for name, value in knobs.items())
+    return ", ".join(told) or "none"
+
+
+def _word(value: object) -> str:
+    return "on" if value is True else " ".join(str(value).split())[:80]
+
+
+def circumstances(report: Report | SavedReport) -> dict[str, str | None]:
+    """What else than its environment can change what fuses, as fields of ``RunRow``."""
+    environment = report.environment
+    return {
+        "fusiondoc": environment.get("fusiondoc") or None,
+        "commit": environment.get("commit") or None,
+        "settings": settings_of(report),
+    }
+
+
+_MOMENT = re.compile(r"(?:^|[/\\])(\d{8})-([01]\d|2[0-3])([0-5]\d)([0-5]\d)-")
+
+
+def time_of(capture: str, name: str, created: str | None) -> str | None:
+    """The time of day of a run, ``hh:mm:ss``: in the name of its capture, else when that was made."""
+    found = _MOMENT.search(capture) or _MOMENT.search(name)
+    if found is not None:
+        return ":".join(found.groups()[1:])
+    told = re.match(r"\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)", created or "")
+    return told.group(1) if told is not None else None
+
+
+class Plans:
+    """The plans of some runs, each once."""
+
+    def __init__(self) -> None:
+        self.by_digest: dict[str, Plan] = {}
+        self.of_run: dict[str, str] = {}
+        """Name of a run -> digest of its plan."""
+        self._same: dict[Any, Any] = {}
+
+    def add(self, run: str, plan: Plan) -> None:
+        """The plan of one more run."""
+        self.of_run[run] = plan.digest
+        self._keep(plan)
+
+    def merge(self, other: Plans) -> None:
+        """Those of other runs too."""
+        self.of_run.update(other.of_run)
+        for plan in other.by_digest.values():
+            self._keep(plan)
+
+    def rename(self, before: str, after: str) -> None:
+        """A run has another name."""
+        self.of_run[after] = self.of_run.pop(before)
+
+    def of(self, runs: Iterable[str]) -> list[Plan]:
+        """The plan of each run."""
+        return [self.by_digest[self.of_run[run]] for run in runs]
+
+    def _keep(self, plan: Plan) -> None:
+        """What equals a part of another plan takes no memory again."""
+        if plan.digest in self.by_digest:
+            return
+        same = self._same
+        self.by_digest[plan.digest] = Plan(
+            plan.digest,
+            tuple(same.setdefault(one, one) for one in plan.groups),
+            tuple(same.setdefault(one, one) for one in plan.outside),
+            plan.backward,
+            plan.ended_early,
+        )

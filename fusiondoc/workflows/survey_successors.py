@@ -1,0 +1,103 @@
+"""Whether groups of one plan are there in another one, in another form, matched as ``compare`` does it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import NamedTuple, cast
+
+from fusiondoc.comparison.finding_changes import Places
+from fusiondoc.comparison.group_match import Item, items_of, match
+from fusiondoc.model.report import Group, OpNode, Report
+from fusiondoc.workflows.survey_plans import Operator, Plan
+from fusiondoc.workflows.survey_tracks import FORMULA, NOWHERE, Programs, Track
+
+
+class _Outside(NamedTuple):
+    op: str
+    source: str | None
+    user_source: str | None
+
+
+class _AsReport(NamedTuple):
+    """What the match reads of a report."""
+
+    groups: tuple[Group, ...]
+    unfused: tuple[_Outside, ...]
+    findings: tuple[()] = ()
+
+
+def successors(programs: Programs, before: Plan, after: Plan) -> set[Track]:
+    """The groups of the plan before whose operators are in groups of the plan after as well, but for those
+    that the program no longer has."""
+    reports = [cast(Report, _as_report(programs, plan)) for plan in (before, after)]
+    places = Places(*reports)
+    items = (
+        items_of(reports[0].groups, partial(places.of, 0)),
+        items_of(reports[1].groups, partial(places.of, 1)),
+    )
+    outside = _names_outside(after) - _names_outside(before)
+    found: set[Track] = set()
+    lost: set[Track] = set()
+    for cluster in match(items[0], items[1], lambda item: item.ops):
+        held = Counter(op for item in cluster.b for op in item.ops)
+        missing = Counter(op for item in cluster.a for op in item.ops) - held
+        for item in cluster.a:
+            track = _track(programs, before, item)
+            own = Counter(item.ops)
+            if not cluster.b or own & missing & outside:
+                lost.add(track)
+            else:
+                found.add(track)
+    return found - lost
+
+
+def _names_outside(plan: Plan) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row in plan.outside:
+        found[row.operator.op] += row.nodes
+    return found
+
+
+def _track(programs: Programs, plan: Plan, item: Item) -> Track:
+    group = plan.groups[int(item.group.id)]
+    nodes = sorted((one.op, programs.line(plan, one)) for one in group.operators)
+    return Track(group.key.phase, tuple(nodes))
+
+
+def _as_report(programs: Programs, plan: Plan) -> _AsReport:
+    groups = tuple(
+        Group(
+            id=str(index),
+            kind="",
+            name="",
+            phase=group.key.phase,
+            specialisation=1,
+            respecialises=None,
+            nodes=tuple(OpNode(one.op, _source(programs, plan, one), None) for one in group.operators),
+            inputs=(),
+            outputs=(),
+            runs=None,
+            kernels=(),
+            bytes_in=None,
+            bytes_out=None,
+            fallback=False,
+            rank=None,
+        )
+        for index, group in enumerate(plan.groups)
+    )
+    return _AsReport(
+        groups,
+        tuple(_Outside(row.operator.op, _source(programs, plan, row.operator), None) for row in plan.outside),
+    )
+
+
+def _source(programs: Programs, plan: Plan, one: Operator) -> str | None:
+    """With the number that its line has in all programs of the model: what is known to be the same line
+    is the same one here too."""
+    line = programs.line(plan, one)
+    if line == NOWHERE:
+        return None
+    if line == FORMULA:
+        return f"{one.file}:{one.line}:{max(0, one.column)}"
+    return f"program:{line + 1}:{max(0, one.column)}"

@@ -1,0 +1,240 @@
+"""Groups of a model followed through its programs: a group whose lines moved, or whose operators are now in a
+larger group or in several, is the same one.
+
+Programs are told apart by their lines (a run that ended early shows some of them), and the lines of each are
+aligned with those of the one before it, as ``compare`` aligns two reports.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Iterable, Mapping, NamedTuple, Sequence, Tuple
+
+from fusiondoc.alignment import Marks, align
+from fusiondoc.model import dataclass
+from fusiondoc.workflows.survey_plans import Operator, Plan
+
+Line = Tuple[str, int]
+"""(file, line)."""
+
+Node = Tuple[str, int]
+"""(operator, line as all programs of a model number it)."""
+
+NOWHERE, FORMULA = -1, -2
+"""Lines of operators without a source, and of autodiff formulas (``<string>``), which several texts share."""
+
+MOST_PROGRAMS = 40
+"""Programs that the lines of a run are held against, newest first: branches are built side by side."""
+
+WHOLE = 0.6
+"""Share of the lines of the last program that the next one must have to be more than a part of it."""
+
+LIKE = 0.5
+"""Share of equal lines above which a file of another name is taken for the renamed one."""
+
+
+class Track(NamedTuple):
+    """A group, whatever its lines were."""
+
+    phase: str | None
+    nodes: tuple[Node, ...]
+    """Sorted."""
+
+
+class _Program:
+    """Lines that stand in one version of a program."""
+
+    def __init__(self) -> None:
+        self.marks: dict[Line, set[tuple[str, int]]] = defaultdict(set)
+
+    def add(self, operators: Iterable[Operator]) -> None:
+        for one in operators:
+            self.marks[one.file, one.line].add((one.op, one.column))
+
+    def files(self) -> dict[str, list[tuple[int, Marks]]]:
+        """File -> its lines in order, with what is on them."""
+        found: dict[str, list[tuple[int, Marks]]] = defaultdict(list)
+        for (file, line), marks in sorted(self.marks.items()):
+            found[file].append((line, frozenset(marks)))
+        return found
+
+
+def _is_line(one: Operator) -> bool:
+    return bool(one.file) and not one.file.startswith("<")
+
+
+def _operators(plan: Plan) -> list[Operator]:
+    found = [one for group in plan.groups for one in group.operators]
+    return [one for one in (*found, *(row.operator for row in plan.outside)) if _is_line(one)]
+
+
+class Programs:
+    """The programs of a model, numbered as they appeared.
+
+    Args:
+        plans: those of its runs, in the order of time.
+    """
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        self._programs: list[_Program] = []
+        self._of_plan: dict[str, int | None] = {}
+        for plan in plans:
+            if plan.digest not in self._of_plan:
+                self._of_plan[plan.digest] = self._place(plan)
+        self._numbers: list[dict[Line, int]] = []
+        self._next = 0
+        self._number_lines()
+
+    def of(self, plan: Plan) -> int | None:
+        """The program of a plan; None if it names no line."""
+        return self._of_plan[plan.digest]
+
+    def line(self, plan: Plan, operator: Operator) -> int:
+        """The line of an operator, in numbers that hold for all programs."""
+        if not _is_line(operator):
+            return FORMULA if operator.file else NOWHERE
+        program = self._of_plan[plan.digest]
+        assert program is not None
+        return self._numbers[program][operator.file, operator.line]
+
+    def _place(self, plan: Plan) -> int | None:
+        operators = _operators(plan)
+        lines = {(one.file, one.line) for one in operators}
+        if not lines:
+            return None
+        for number in range(len(self._programs) - 1, max(-1, len(self._programs) - 1 - MOST_PROGRAMS), -1):
+            known = self._programs[number].marks.keys()
+            if lines <= known or known <= lines:
+                self._programs[number].add(operators)
+                return number
+        self._programs.append(_Program())
+        self._programs[-1].add(operators)
+        return len(self._programs) - 1
+
+    def _number_lines(self) -> None:
+        whole: _Program | None = None
+        numbers_of_whole: dict[Line, int] = {}
+        for program in self._programs:
+            same = _same_lines(whole, program) if whole is not None else {}
+            numbers: dict[Line, int] = {}
+            for line in sorted(program.marks):
+                earlier = same.get(line)
+                if earlier is not None:
+                    numbers[line] = numbers_of_whole[earlier]
+                else:
+                    numbers[line] = self._next
+                    self._next += 1
+            self._numbers.append(numbers)
+            # What is known from a run that ended early alone is no bridge between the programs around it.
+            if whole is None or len(program.marks) >= WHOLE * len(whole.marks):
+                whole, numbers_of_whole = program, numbers
+
+
+def _same_lines(before: _Program, after: _Program) -> dict[Line, Line]:
+    """Lines of the later program, with those that they were."""
+    found: dict[Line, Line] = {}
+    files = before.files(), after.files()
+    for name_before, name_after in _same_files(*files):
+        a, b = files[0][name_before], files[1][name_after]
+        pairs = align(
+            [marks for _, marks in a],
+            [marks for _, marks in b],
+            ([line for line, _ in a], [line for line, _ in b]),
+        )
+        for i, j in _nearest(a, b, pairs):
+            found[name_after, b[j][0]] = name_before, a[i][0]
+    return found
+
+
+def _nearest(
+    a: Sequence[tuple[int, Marks]], b: Sequence[tuple[int, Marks]], pairs: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Of equal lines beside one another, of which some are gone, the nearest ones are the same."""
+    found: list[tuple[int, int]] = []
+    for nth, (i, j) in enumerate(pairs):
+        first = found[-1][0] + 1 if found else 0
+        end = pairs[nth + 1][0] if nth + 1 < len(pairs) else len(a)
+        equal = [at for at in range(first, end) if at == i or a[at][1] == a[i][1]]
+        found.append((min(equal, key=lambda at: (abs(a[at][0] - b[j][0]), at != i)), j))
+    return found
+
+
+def _same_files(
+    before: Mapping[str, Sequence[tuple[int, Marks]]], after: Mapping[str, Sequence[tuple[int, Marks]]]
+) -> list[tuple[str, str]]:
+    """Files of the same name, then renamed ones."""
+    pairs = [(name, name) for name in before if name in after]
+    left = [name for name in before if name not in after], [name for name in after if name not in before]
+    scored = []
+    for one in left[0]:
+        for other in left[1]:
+            marks = Counter(marks for _, marks in before[one]), Counter(marks for _, marks in after[other])
+            total = len(before[one]) + len(after[other])
+            like = 2 * sum((marks[0] & marks[1]).values()) / total
+            if like > LIKE:
+                scored.append((-like, one, other))
+    taken: set[str] = set()
+    for _, one, other in sorted(scored):
+        if one not in taken and other not in taken:
+            taken.update((one, other))
+            pairs.append((one, other))
+    return pairs
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What the groups of a plan hold."""
+
+    groups: tuple[tuple[str | None, Mapping[Node, int], int], ...]
+    together: Mapping[str | None, Mapping[Node, int]]
+    """By phase, operators of all its groups."""
+
+
+class Holdings:
+    """How many instances of each track the plan of a run holds."""
+
+    def __init__(self, programs: Programs, plans: Iterable[Plan]) -> None:
+        self._held: dict[str, _Held] = {}
+        self.tracks: dict[str, dict[Track, int]] = {}
+        """By the digest of a plan: its groups as tracks, with their index in the plan."""
+        for plan in plans:
+            if plan.digest not in self._held:
+                self._add(programs, plan)
+
+    def _add(self, programs: Programs, plan: Plan) -> None:
+        groups = []
+        together: dict[str | None, Counter[Node]] = defaultdict(Counter)
+        tracks: dict[Track, int] = {}
+        for index, group in enumerate(plan.groups):
+            nodes = [(one.op, programs.line(plan, one)) for one in group.operators]
+            if not nodes:
+                continue
+            counts = Counter(nodes)
+            groups.append((group.key.phase, counts, group.instances))
+            tracks.setdefault(Track(group.key.phase, tuple(sorted(nodes))), index)
+            for node, number in counts.items():
+                together[group.key.phase][node] += number * group.instances
+        self._held[plan.digest] = _Held(tuple(groups), together)
+        self.tracks[plan.digest] = tracks
+
+    def count(self, track: Track, plan: Plan) -> int:
+        """Instances of the track whose operators are all in groups of this plan: of one that stands on lines
+        in any groups, else in one group that holds them all."""
+        needed = Counter(track.nodes)
+        held = self._held[plan.digest]
+        if all(line >= 0 for _, line in needed):
+            phases = [one for one in held.together if _may_be(one, track.phase)]
+            return min(
+                sum(held.together[phase].get(node, 0) for phase in phases) // number
+                for node, number in needed.items()
+            )
+        return sum(
+            count * min(counts.get(node, 0) // number for node, number in needed.items())
+            for phase, counts, count in held.groups
+            if _may_be(phase, track.phase)
+        )
+
+
+def _may_be(one: str | None, other: str | None) -> bool:
+    """A log that cannot tell forward from backward says None."""
+    return one == other or None in (one, other)
