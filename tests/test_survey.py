@@ -13,6 +13,7 @@ import os
 import random
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Iterator, Sequence
@@ -611,3 +612,46 @@ def test_a_cluster_that_loses_a_chunk_gives_the_same_answer(
     monkeypatch.setattr(workflow, "engine_of", lambda *_: _Cluster())
     made = survey([str(reports)], engine="dask", address="tcp://x")
     assert made.work.lost_workers == 1 and answer(made) == answer(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1",
+        "\n=1+1",
+        "\r\n\t =1+1",
+        "\u00a0=1+1",
+        "+1",
+        " -1",
+        "\n\n@SUM(A1)",
+        "\t1",
+        "\n1",
+        "\uff1d1+1",
+        "\u3000=1",
+    ],
+)
+def test_no_cell_of_a_csv_is_calculated(text: str, found: Survey) -> None:
+    """Whatever white space a spreadsheet takes away before the sign."""
+    first, *others = found.groups
+    made = replace(found, groups=(replace(first, phase=text, ops=("aten::mul", text)), *others))
+    head, row, *_ = csv.reader(io.StringIO(documents.as_csv(made, "groups")))
+    cells = dict(zip(head, row))
+    assert cells["phase"].startswith("'"), cells["phase"]
+    assert all(not one.strip().startswith(tuple("=+-@\uff1d")) for one in cells["ops"].split("; "))
+    assert len(row) == len(head) and cells["runs"] == str(first.runs), "numbers are numbers"
+
+
+def test_a_csv_is_no_command_to_a_terminal(tmp_path: Path, fusiondoc: Run) -> None:
+    bad = "a\x1b]0;title\x07\x9b31m\u202eb\rc"
+    data = json.loads((GOLDEN / "capture.json").read_text())
+    data["target"] = {"name": f"{bad}/m.py", "options": {}, "capture": None}
+    data["groups"][0]["nodes"][0]["op"] = bad
+    data["environment"]["gpu"] = bad
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    (tmp_path / f"{bad}.json").write_text("no report")
+    for table in documents.TABLES:
+        done = fusiondoc("survey", tmp_path, "--format", "csv", "--table", table)
+        assert done.returncode == 0, done.stderr
+        assert not any(one in done.stdout for one in "\x1b\x07\x9b\u202e\r"), table
+        if table in ("runs", "groups", "unreadable"):
+            assert "a\\x1b]0;title" in done.stdout

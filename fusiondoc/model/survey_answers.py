@@ -193,9 +193,10 @@ class Work:
 
     engine: str
     workers: int | None
+    """Processes of the local engine, CPUs of a Ray cluster; of a Dask cluster the workers that read anything."""
     seconds: float
     lost_workers: int
-    """Workers that died; what they had was read again by others."""
+    """Workers that died; what they had was read again by others, or is in ``unreadable``."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TypeVar
+from typing import Iterable, Sequence, TypeVar
 
 T = TypeVar("T")
 
@@ -46,6 +46,34 @@ def in_json(text: str) -> str:
     if text.isascii() and "\x7f" not in text:
         return text  # a writer of JSON has escaped the others of ASCII
     return _HIDDEN.sub(_json_escape, text)
+
+
+def csv_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A CSV document. Lists are joined by ``; ``, None is empty; no text is a command to a terminal, or a
+    formula to a spreadsheet, whatever white space stands before its sign."""
+    import csv  # few come here
+    import io
+
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(heads)
+    table.writerows([_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, tuple):  # some programs make a cell of each
+        return "; ".join(_no_formula(str(one)) for one in value)
+    return _no_formula(value) if isinstance(value, str) else value
+
+
+def _no_formula(text: str) -> str:
+    calculated = text.lstrip()[:1] in _FORMULA or text[:1] in ("\t", "\r", "\n")
+    return visible("'" + text if calculated else text)
+
+
+_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+"""The wide forms too, which spreadsheets take for the same."""
 
 
 def visible_in(value: T) -> T:

@@ -3,9 +3,7 @@ Parquet for notebooks."""
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import json
 from collections import Counter
 from dataclasses import fields
@@ -32,7 +30,7 @@ from fusiondoc.model.survey_answers import (
 from fusiondoc.reports import losses_in_words
 from fusiondoc.reports.formatting import percent
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import in_json, visible_in
+from fusiondoc.reports.printable import csv_table, in_json, visible_in
 from fusiondoc.reports.text import drawn, size
 from fusiondoc.reports.text import fields as names_and_values
 from fusiondoc.reports.text import plain as without_blocks
@@ -296,22 +294,9 @@ def _rows(survey: Survey, table: str) -> tuple[list[str], list[list[Any]]]:
 
 def as_csv(survey: Survey, table: str) -> str:
     """A table with a row of headings; lists are joined by ``; ``, what is not known is empty. A text that a
-    spreadsheet would calculate is quoted as text."""
+    spreadsheet would calculate is quoted as text, and hidden characters are escapes."""
     names, rows = _rows(survey, table)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([_cell(value) for value in row])
-    return out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, tuple):
-        value = "; ".join(map(str, value))
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value
+    return csv_table(names, rows)
 
 
 def as_parquet(survey: Survey, table: str) -> bytes:

@@ -5,8 +5,6 @@ text, Markdown and JSON.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Callable, Iterator, Sequence
 
@@ -35,7 +33,7 @@ from fusiondoc.reports.benchmark import (
     verdict,
 )
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import in_json, markdown, visible, visible_in
+from fusiondoc.reports.printable import csv_table, in_json, markdown, visible_in
 from fusiondoc.reports.text import drawn, fields, names_and_texts, size
 from fusiondoc.reports.text import plain as plain_text
 
@@ -118,26 +116,11 @@ COLUMNS = (
 
 def as_csv(bench: Bench) -> str:
     """A row for each variant, phase and shape, and one without times for a variant that could not run."""
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(COLUMNS)
-    table.writerows(rows_of(bench))
-    return out.getvalue()
+    return csv_table(COLUMNS, rows_of(bench))
 
 
 def rows_of(bench: Bench) -> Iterator[list[object]]:
     """Of ``COLUMNS``."""
-    for row in _rows(bench):
-        yield [_cell(one) if isinstance(one, str) else one for one in row]
-
-
-def _cell(text: str) -> str:
-    """Text that is no command to a terminal, and no formula to a spreadsheet."""
-    text = visible(text)
-    return "'" + text if text.startswith(("=", "+", "-", "@")) else text
-
-
-def _rows(bench: Bench) -> Iterator[list[object]]:
     for one in bench.variants:
         of_variant = [one.warmup_s, one.compile_s, one.recompiles, one.peak_bytes]
         of_variant += [one.groups.forward, one.groups.backward] if one.groups is not None else [None, None]

@@ -4,8 +4,6 @@ the terminal, as JSON (schema ``fusiondoc.suite/1``), Markdown and CSV.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Callable, Iterator, Sequence
 
@@ -32,7 +30,7 @@ from fusiondoc.model.bench import (
 from fusiondoc.reports.benchmark import HOST_BOUND, groups, milliseconds, of_processes, share
 from fusiondoc.reports.benchmark.documents import COLUMNS, could_not_run, rows_of
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import in_json, markdown, visible_in
+from fusiondoc.reports.printable import csv_table, in_json, markdown, visible_in
 from fusiondoc.reports.text import drawn, fields
 from fusiondoc.reports.text import plain as without_blocks
 
@@ -483,13 +481,9 @@ def as_markdown(suite: Suite) -> str:
 
 def as_csv(suite: Suite) -> str:
     """The rows of every bench, behind the case that they are of."""
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(["suite", "block", "sizes", *COLUMNS])
+    rows: list[list[object]] = []
     for case in suite.cases:
-        for row in rows_of(case.bench) if case.bench is not None else ():
-            table.writerow([suite.suite, case.block, case.sizes, *row])
-        if case.bench is None:
-            empty = (case.reason if name == "reason" else None for name in COLUMNS)
-            table.writerow([suite.suite, case.block, case.sizes, *empty])
-    return out.getvalue()
+        empty = [case.reason if name == "reason" else None for name in COLUMNS]
+        found = rows_of(case.bench) if case.bench is not None else [empty]
+        rows += ([suite.suite, case.block, case.sizes, *row] for row in found)
+    return csv_table(["suite", "block", "sizes", *COLUMNS], rows)
