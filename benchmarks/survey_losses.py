@@ -505,6 +505,7 @@ def report_of(run: Run, layers: list[Layer], starts: list[int], dice: random.Ran
         "schema": "fusiondoc.report/1",
         "target": {
             "name": f"/srv/node{run.machine}/project/model{run.model:02}.py",
+            "model": f"project/model{run.model:02}.py",
             "options": {"fuser": "auto", "runs": 5, "backward": run.backward, **run.options},
             "capture": f".fusiondoc/{moment}-model{run.model:02}",
         },

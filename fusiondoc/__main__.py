@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
+import signal
 import sys
+from typing import Any, NoReturn
 
 
 def main() -> None:
@@ -14,19 +17,40 @@ def main() -> None:
     # A report is very many objects that stay and form no cycles: at every 700 allocations, as is usual, the
     # collector takes a tenth of the time of a long log.
     gc.set_threshold(50_000, 20, 20)
-    if sys.argv[1:] == ["--version"]:
+    if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from fusiondoc.version import __version__
 
         # As click words it, without importing click. Where nothing can be written, the command line says so.
         with contextlib.suppress(OSError):
             print(f"fusiondoc, version {__version__}", flush=True)
             return
+    before = _interrupts_end_at_once()
     from fusiondoc.cli import main as run
 
     try:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
         run()
+    except KeyboardInterrupt:
+        _end_now()
     finally:
         gc.freeze()  # when Python ends it looks for cycles once more, in the whole report
+
+
+def _interrupts_end_at_once() -> Any:
+    """While the command line is imported nothing has to be put away, and an exception would show where the
+    import was; what was there before, or None if nothing is changed."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return None  # ignored (nohup), or somebody else's
+    with contextlib.suppress(ValueError):  # not in the main thread
+        return signal.signal(signal.SIGINT, lambda number, frame: _end_now())
+    return None
+
+
+def _end_now() -> NoReturn:
+    with contextlib.suppress(OSError):
+        os.write(2, b"interrupted\n")
+    os._exit(130)
 
 
 if __name__ == "__main__":

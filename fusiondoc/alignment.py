@@ -31,14 +31,39 @@ _SAME_NUMBER = 0.001
 def align(
     a: Sequence[Marks], b: Sequence[Marks], numbers: tuple[Sequence[int], Sequence[int]] | None = None
 ) -> Pairs:
-    """Pairs of places in ``a`` and ``b``, rising in both: equal lines first, then those that share an
-    operator.
+    """Pairs of places in ``a`` and ``b``, rising in ``a``: equal lines first, then those that share an
+    operator. What is in no order with the rest was moved past it: there only equal lines are paired.
 
     Args:
         numbers: the line numbers of both sides; of several equal lines those with the same number are paired.
     """
     if list(a) == list(b):
         return [(n, n) for n in range(len(a))]
+    return _with_moved(a, b, _in_order(a, b, numbers))
+
+
+def _with_moved(a: Sequence[Marks], b: Sequence[Marks], pairs: Pairs) -> Pairs:
+    """The pairs with those of equal lines that were moved past others. A line that is equal to one of those
+    is not the one that it is merely like."""
+    equal = [(i, j) for i, j in pairs if a[i] == b[j]]
+    used_a, used_b = {i for i, _ in equal}, {j for _, j in equal}
+    left_a = [i for i in range(len(a)) if i not in used_a]
+    left_b = [j for j in range(len(b)) if j not in used_b]
+    waiting: dict[Marks, list[int]] = defaultdict(list)
+    for j in reversed(left_b):
+        waiting[b[j]].append(j)
+    for i in left_a:
+        if a[i] and waiting[a[i]]:
+            equal.append((i, waiting[a[i]].pop()))
+    used_a, used_b = {i for i, _ in equal}, {j for _, j in equal}
+    alike = [(i, j) for i, j in pairs if i not in used_a and j not in used_b]
+    return sorted(equal + alike)
+
+
+def _in_order(
+    a: Sequence[Marks], b: Sequence[Marks], numbers: tuple[Sequence[int], Sequence[int]] | None
+) -> Pairs:
+    """The pairs that rise in both."""
     if numbers is not None and len(a) * len(b) <= _FEW_CELLS:
         at_a, at_b = numbers
 

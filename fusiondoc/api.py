@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.model_identity import check_model_name
 from fusiondoc.captures.request import RunRequest, TargetSpec, parse_module, parse_target
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.comparison import Comparison
@@ -95,6 +96,7 @@ def diagnose(
     tell: Callable[[str], None] | None = None,
     name: str | None = None,
     keep: bool = False,
+    model_name: str | None = None,
 ) -> Report:
     """Run a model under a fuser in a process of its own, and report what fused, what did not and why.
 
@@ -131,6 +133,7 @@ def diagnose(
         by_name: False scripts a model here, for one whose module must not be imported again.
         tell: is called with each note for stderr.
         name, keep: the name of the capture; with either it is kept until it is removed by name.
+        model_name: which model this is, for ``survey``; by default its project and where it is in that.
 
     Raises:
         UsageError: wrong arguments, or inputs that cannot be handed to another process.
@@ -171,6 +174,7 @@ def diagnose(
         script=script,
         script_args=tuple(script_args),
         step_function=step_function,
+        model=None if model_name is None else check_model_name(model_name),
     )
     told = tell or tell_nobody
     store = CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, tell=told)
@@ -203,6 +207,7 @@ def diagnose(
         if not (place / "request.json").exists():  # nothing ran
             shutil.rmtree(place, ignore_errors=True)
         raise
+    store.done(place)
     return _shown(done.report)
 
 
@@ -319,6 +324,7 @@ def capture(
     log_limit: int = LOG_LIMIT,
     name: str | None = None,
     keep: bool = False,
+    model_name: str | None = None,
 ) -> ShownRun:
     """Record what the fusers of this process say, from entering a ``with`` block to leaving it.
 
@@ -343,12 +349,14 @@ def capture(
         dumps: names of further dumps, as ``fusiondoc diagnose --dump`` takes them.
         log_limit: MiB of output that are kept; of more, head, tail and lines about fusion between them.
         name, keep: what the capture is called; it stays then, or with ``keep``, until it is removed by name.
+        model_name: which model this is, for ``survey``; by default the project, file and function of the
+            block.
 
     Raises:
         UsageError: (on entering) another capture of this process runs; a name is unknown.
         CannotRun: (on entering) there is no torch.
     """
-    return ShownRun(Path(folder) if folder else None, fuser, tuple(dumps), log_limit, name, keep)
+    return ShownRun(Path(folder) if folder else None, fuser, tuple(dumps), log_limit, name, keep, model_name)
 
 
 @dataclass(frozen=True, repr=False)

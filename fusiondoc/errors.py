@@ -41,6 +41,8 @@ _TRACEBACK = re.compile(r"Traceback (?:of TorchScript.*)?\(most recent call last
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)(?:: |$)")
 _FRAME = "<--- HERE"
 """TorchScript marks the place in a frame's lines so, of which the first begins where the user's does."""
+_TRACED_FRAME = re.compile(r"\S.{0,1000}\(\d+\): \S+\Z")
+"""A frame of a traced function: Python's stack as it was then, ``model.py(390): forward``."""
 _OF_COMPILER = re.compile(r"\(\d+\): error: |\bnvrtc: error: ")
 """Of a kernel that NVRTC does not take: the whole source stands behind it (NNC), or before it (nvFuser)."""
 
@@ -51,7 +53,7 @@ def _of_exception(lines: Sequence[str]) -> Sequence[str]:
     heads = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
     if not heads:
         return lines[1:] if len(lines) > 1 and _EXCEPTION.match(lines[1]) else []
-    below = lines[heads[-1] + 1 :]
+    below = list(dropwhile(_TRACED_FRAME.match, lines[heads[-1] + 1 :]))
     marks = [number for number, line in enumerate(below) if line.endswith(_FRAME)]
     return list(dropwhile(lambda line: line[0].isspace(), below[marks[-1] + 1 :] if marks else below))
 

@@ -16,8 +16,9 @@ from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.captures.store import cannot_write
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError, did_you_mean
 from fusiondoc.expectations import Section
-from fusiondoc.expectations.match import check
+from fusiondoc.expectations.gate import hold
 from fusiondoc.expectations.read_file import loads
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import Report
 from fusiondoc.workflows.run_model import check_fuser, knob_texts, name_of, run_model, slug_of
 
@@ -197,7 +198,7 @@ def expected(
         lines.append(f"groups: {_json(groups)}")
 
     def place(match: re.Match[str]) -> str:
-        number = int(match.group(1)) - before
+        number = (whole_number(match.group(1)) or 0) - before
         return f"{_NAME}, group {number}: " if number > 0 else f"{_NAME}: "
 
     try:
@@ -209,7 +210,7 @@ def expected(
 def broken(section: Section, report: Report) -> str | None:
     """What does not hold, a line each as ``fusiondoc check`` says it, and where the whole report is; None if
     all holds."""
-    lines = [outcome.text for outcome in check(section, report) if not outcome.holds]
+    lines = [outcome.text for outcome in hold(section, report) if not outcome.holds]
     if not lines:
         return None
     torch = report.environment.get("torch")

@@ -1,5 +1,6 @@
 """Files written whole or not at all, so that a full disk or a signal never leaves half of a report; files of
-others read within a bound; and files and pipes that the user names opened without waiting for ever."""
+others opened if they are regular files, and read within a bound; and pipes that the user names opened without
+waiting for ever."""
 
 from __future__ import annotations
 
@@ -20,17 +21,56 @@ MOST_WAIT = 10.0
 _OF_THE_KERNEL = ("/proc/", "/sys/")
 
 
+def open_regular(path: Path, buffering: int = -1) -> IO[bytes]:
+    """A regular file, open to be read. Every file is opened so that somebody else may have named, or put
+    where it is: in a capture, a folder of logs or reports, a project. Nothing is waited for (a pipe), nothing
+    is read that has no end (a device, ``/proc/kmsg``), also if it takes the place of a file meanwhile.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    must_be_regular(path.stat(), path)  # before: to open a device can be more than to read it
+    handle = os.open(path, _READ)
+    try:
+        must_be_regular(os.fstat(handle), path)
+        refuse_endless(handle, path)
+        return os.fdopen(handle, "rb", buffering)
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+
+
+def must_be_regular(told: os.stat_result, path: Path) -> None:
+    """Refuse what is no regular file, as its status tells.
+
+    Raises:
+        OSError: it is none; its text names what it is.
+    """
+    kind = stat.S_IFMT(told.st_mode)
+    if kind != stat.S_IFREG:
+        what = _KINDS.get(kind, "something else")
+        raise OSError(errno.EINVAL, f"it is {what}, not a regular file", str(path))
+
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+}
+
+
 def read_within(path: Path, most: int = MOST_TEXT) -> bytes:
-    """The content of a regular file that somebody else may have named, or put there: a device without an end
-    fills no memory, and nothing is waited for (a pipe, ``/proc/kmsg``).
+    """The content of a file that ``open_regular`` opens.
 
     Raises:
         OSError: it cannot be read, is larger than ``most`` bytes, or is no regular file.
     """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB", str(path))
@@ -38,8 +78,8 @@ def read_within(path: Path, most: int = MOST_TEXT) -> bytes:
 
 
 def open_given(path: Path) -> IO[bytes]:
-    """A file or pipe that the user named, open to be read, without a buffer. A pipe that something has open
-    at its other end is waited on, as every program does.
+    """A log, a file or a pipe, that the user named by itself, open to be read, without a buffer. A pipe that
+    something has open at its other end is waited on, as every program does.
 
     Raises:
         OSError: it cannot be read; nobody opened the other end within ``MOST_WAIT`` seconds; it is neither
@@ -47,10 +87,9 @@ def open_given(path: Path) -> IO[bytes]:
     """
     if stat.S_ISFIFO(path.stat().st_mode):
         return _open_pipe(path, "rb")
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    file = os.fdopen(handle, "rb", buffering=0)
+    file = os.fdopen(os.open(path, _READ), "rb", buffering=0)
     try:
-        refuse_endless(handle, path)
+        refuse_endless(file.fileno(), path)
     except OSError:
         file.close()
         raise
@@ -66,7 +105,7 @@ def refuse_endless(handle: int, path: Path) -> None:
     """
     told = os.fstat(handle)
     if stat.S_ISREG(told.st_mode):
-        if told.st_size == 0 and os.path.realpath(path).startswith(_OF_THE_KERNEL):
+        if told.st_size == 0 and _name_of(handle, path).startswith(_OF_THE_KERNEL):
             raise OSError(errno.EINVAL, "it is a file of the kernel, which may never end", str(path))
     elif stat.S_ISCHR(told.st_mode):
         if os.isatty(handle) or os.name == "nt" or told.st_rdev == Path(os.devnull).stat().st_rdev:
@@ -74,6 +113,14 @@ def refuse_endless(handle: int, path: Path) -> None:
         raise OSError(errno.EINVAL, "it is a device, which may never end", str(path))
     elif not stat.S_ISFIFO(told.st_mode) and not stat.S_ISSOCK(told.st_mode):
         raise OSError(errno.EINVAL, "it is neither a file nor a pipe", str(path))
+
+
+def _name_of(handle: int, path: Path) -> str:
+    """Of what is open: the file of that path may be another one by now."""
+    try:
+        return os.readlink(f"/proc/self/fd/{handle}")
+    except OSError:  # no such folder here
+        return os.path.realpath(path)
 
 
 def _open_pipe(path: Path, mode: str) -> IO[bytes]:

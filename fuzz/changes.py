@@ -24,6 +24,13 @@ TOKENS = (
 )
 """What stands in the place of a word: numbers that are none or too long, JSON's other types, long names."""
 
+NUMBERS = (
+    *(b"0", b"-1", b"1e200", b"1e308", b"1e-200", b"inf", b"nan", b"0x10", b"1_0", "\u0663".encode()),
+    *(b"9" * digits for digits in (18, 19, 20, 40, 400, 5000)),
+    *(b"9223372036854775807", b"18446744073709551615"),
+)
+"""What stands in the place of a number: the bounds of 64 bits, and more than Python's int and float take."""
+
 INSERTED = (
     *(
         b"\r",
@@ -81,6 +88,22 @@ def changed(data: bytes, draw: Random) -> bytes:
         return data
     word = draw.choice(words)
     return data[: word.start()] + draw.choice(TOKENS) + data[word.end() :]
+
+
+_NUMBER = re.compile(rb"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|(?<=[A-Za-z_])\d+")
+
+
+def changed_numbers(log: bytes, draw: Random) -> bytes:
+    """Many numbers of a log replaced by one, or each by another: two of them together can overflow."""
+    share = draw.choice((0.02, 0.1, 0.5, 1.0))
+    one = draw.choice(NUMBERS) if draw.random() < 0.6 else None
+    begin = draw.randrange(len(log) + 1)
+    end = min(len(log), begin + (4_000 if one is None or len(one) < 50 else 800))
+
+    def number(match: re.Match[bytes]) -> bytes:
+        return (one or draw.choice(NUMBERS)) if draw.random() < share else match.group()
+
+    return log[:begin] + _NUMBER.sub(number, log[begin:end]) + log[end:]
 
 
 VALUES: tuple[Any, ...] = (
@@ -182,5 +205,9 @@ def damaged_log(logs: Sequence[bytes], draw: Random, longest: int = 30_000) -> b
     begin = 0 if draw.random() < 0.3 else draw.randrange(len(log) + 1)
     log = log[begin : begin + draw.randrange(100, longest)]
     for _ in range(draw.choice((1, 1, 2, 3, 6))):
-        log = changed(log, draw) if draw.random() < 0.5 else changed_lines(log, logs, draw)
+        kind = draw.random()
+        if kind < 0.1:
+            log = changed_numbers(log, draw)
+        else:
+            log = changed(log, draw) if kind < 0.55 else changed_lines(log, logs, draw)
     return log

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from conftest import FIXTURES
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.trust import request_again
 from fusiondoc.errors import UsageError
-from fusiondoc.workflows import archives, bundle, source_of
+from fusiondoc.masking import KINDS
+from fusiondoc.workflows import archives, bundle, more_secrets, source_of
+from fusiondoc.workflows.names_replaced import names_in
 
 SECRET = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 PROJECT = "/home/qzuser.qzname/work/acme-model"
@@ -128,12 +131,43 @@ def test_the_command_shows_what_it_holds(capture: Path, tmp_path: Path, fusiondo
     assert fusiondoc("bundle", "-o", "no/x.zip", cwd=tmp_path).returncode == 2
 
 
-def test_a_bundle_is_never_run(capture: Path, tmp_path: Path, fusiondoc: Run) -> None:
-    bundle.bundle(Capture(capture), tmp_path / "b.zip")
+def without_flag(capture: Path, folder: Path, ending: str) -> Path:
+    """A bundle as a stranger would send it: it says that it is none, and names an interpreter of theirs."""
+    marker = folder / "ran"
+    (folder / "evil").write_text(f"#!/bin/sh\ntouch {marker}\n")
+    (folder / "evil").chmod(0o755)
+    (folder / "m.py").touch()
+    bundle.bundle(Capture(capture), folder / f"sent{ending}")
+    unpacked = source_of(str(folder / f"sent{ending}"))
+    assert unpacked.path is not None
+    shutil.copytree(unpacked.path, folder / "top")
+    asked = json.loads((folder / "top" / "request.json").read_text())
+    assert asked.pop("bundled") is True
+    target = {"text": "m.py", "kind": "file", "path": str(folder / "m.py"), "module": None, "name": None}
+    asked.update(python=str(folder / "evil"), cwd=str(folder), target=target)
+    (folder / "top" / "request.json").write_text(json.dumps(asked))
+    made = folder / f"b{ending}"
+    if ending == ".zip":
+        shutil.make_archive(str(folder / "b"), "zip", folder, "top")
+    else:
+        with tarfile.open(made, "w:xz", format=tarfile.USTAR_FORMAT) as archive:
+            archive.add(folder / "top", "top")
+    return made
+
+
+@pytest.mark.parametrize("ending", [".zip", ".tar.xz"])
+def test_a_bundle_is_never_run(capture: Path, tmp_path: Path, fusiondoc: Run, ending: str) -> None:
+    """Whatever it says of itself; and unpacked by hand it is a capture of somebody else."""
+    path = without_flag(capture, tmp_path, ending)
     with pytest.raises(UsageError, match="never run"):
-        request_again(source_of(str(tmp_path / "b.zip")).capture(), (), trusted=True)
-    done = fusiondoc("kernels", "b.zip", "--dump", "ptx", "--trust-capture", cwd=tmp_path)
-    assert done.returncode == 2 and "never run" in done.stderr
+        request_again(source_of(str(path)).capture(), ())
+    for name in (f"sent{ending}", path.name):
+        for code in ("", "0123456789ab"):
+            done = fusiondoc("kernels", name, "--dump", "ptx", "--trust-capture", code, cwd=tmp_path)
+            assert done.returncode == 2 and "never run" in done.stderr
+    done = fusiondoc("kernels", "top", "--dump", "ptx", "--trust-capture", cwd=tmp_path)
+    assert done.returncode == 2 and "not made here by you" in done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_key_over_chunks_and_a_line_without_end(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +179,116 @@ def test_a_key_over_chunks_and_a_line_without_end(capture: Path, monkeypatch: py
     with zipfile.ZipFile(made) as packed:
         log = packed.read("20260101-000000-encoder/log").decode()
     assert "MIIE" not in log and log.count("***") == 60 and log.endswith("y\nno end")
+
+
+@pytest.mark.parametrize("name", ["password = ", "api_key: ", "--api-key ", "https://bob:", "Bearer "])
+def test_no_cut_of_a_long_line_goes_through_a_secret(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever in the line it stands."""
+    monkeypatch.setattr(bundle, "_CHUNK", 400)
+    monkeypatch.setattr(bundle, "_LONGEST_LINE", 400)
+    monkeypatch.setattr(bundle, "_AROUND", 150)
+    secret = "Xy7" + "q9Zt4" * 4
+    names = names_in([], [])
+    end = "@x.com" if "://" in name else ""  # an address of mail would be replaced all the same
+    for word in ("ab ", "abcdefghijk"):  # with spaces and without
+        for shift in range(590, 660, 2):
+            line = (word * 400)[:shift] + f" {name}{secret}{end} " + word * 300
+            parts = list(bundle._stretches(io.BytesIO(line.encode()), names))
+            assert "".join(parts) == line and len(parts) > 1
+            made = "".join(names.text(part, Counter()) for part in parts)
+            assert secret not in made and secret[:8] not in made, (shift, made)
+
+
+def test_a_secret_in_a_line_of_more_than_a_megabyte(capture: Path, tmp_path: Path) -> None:
+    secret = "Xy7" + "q9Zt4" * 4
+    line = "x" * ((1 << 20) + (1 << 19) - 11) + " password = " + secret + " " + "y" * 600_000
+    (capture / "log").write_text(line)
+    bundle.bundle(Capture(capture), tmp_path / "b.zip")
+    with zipfile.ZipFile(tmp_path / "b.zip") as packed:
+        log = packed.read("20260101-000000-encoder/log").decode()
+    assert "password = *** yyy" in log and secret not in log
+
+
+def test_lines_that_are_one_secret_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "_CHUNK", 300)
+    names = names_in([], [])
+    for shift in range(0, 60, 7):
+        log = (
+            "x" * shift + "\n" + "y y\n" * 70 + "machine a.com\nlogin bob\npassword Hunter2x\n" + "z\n" * 300
+        )
+        made = "".join(
+            names.text(part, Counter()) for part in bundle._stretches(io.BytesIO(log.encode()), names)
+        )
+        assert "Hunter2x" not in made, shift
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("QZUSER.QZNAME on BOX-7, Box-7:29500", "user on host, host:29500"),
+        ("ACME\\QZUSER.QZNAME", "ACME\\user"),
+        ("master box-7.train.acme.internal:29500", "master host:29500"),
+        ("mail Bob.Miller@Acme.COM. <bob@acme.cloud>", "mail name@example.com. <name@example.com>"),
+        ("bob+x@ml.acme.corp, a@b.gmbh", "name@example.com, name@example.com"),
+        (
+            "/opt/acme/lib/a.so /opt/acme/b.so /opt/other",
+            "/opt/folder1/lib/a.so /opt/folder1/b.so /opt/folder2",
+        ),
+        ("/mnt/team-x/data /home/someone/x.py", "/mnt/folder1/data /home/folder2/x.py"),
+        ("/opt/conda/lib/python3.10/site-packages/torch/nn/modules/module.py", None),
+        ("x@w.T; q@k.transpose(-2, -1); x @ w.mT; /opt/python3.11/bin /data/model.py", None),
+        ("aten::add %x.1 Float(8, 128, device=cuda:0) hostname username", None),
+    ],
+)
+def test_names_in_capitals_addresses_and_folders(
+    text: str, made: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.node", lambda: "box-7")
+    monkeypatch.setattr("getpass.getuser", lambda: "qzuser.qzname")
+    assert names_in([], []).text(text, Counter()) == (text if made is None else made)
+
+
+def test_a_bundle_says_which_kinds_of_secrets_were_looked_for(
+    capture: Path, tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(more_secrets, "PACKAGE", "no_such_package")
+    done = fusiondoc("bundle", "-o", "b.zip", cwd=tmp_path)
+    assert "private keys" in done.stderr and "pip install 'fusiondoc[secrets]'" in done.stderr
+    with zipfile.ZipFile(tmp_path / "b.zip") as packed:
+        listed = json.loads(packed.read("20260101-000000-encoder/bundle.json"))
+    assert tuple(listed["looked_for"]) == KINDS and len(KINDS) >= 6
+
+
+def test_the_rules_of_detect_secrets_are_used_where_it_is_installed(
+    capture: Path, tmp_path: Path, fusiondoc: Run
+) -> None:
+    pytest.importorskip("detect_secrets")
+    assert len(more_secrets.kinds()) == len(more_secrets.DETECTORS)
+    secret = "AKC" + "b8Zk3Qw9Lm2Xv7"  # of Artifactory, which fusiondoc's own rules do not know so short
+    (capture / "log").write_text(f"fetch with {secret} now\n")
+    done = fusiondoc("bundle", "-o", "b.zip", cwd=tmp_path)
+    assert "Artifactory" in done.stderr and "pip install" not in done.stderr
+    with zipfile.ZipFile(tmp_path / "b.zip") as packed:
+        assert packed.read("20260101-000000-encoder/log") == b"fetch with *** now\n"
+
+
+@pytest.mark.parametrize("name", ["nvfuser-2.1.2-rejects-full", "nnc-2.11-primitive-layer-norm"])
+def test_a_real_log_loses_nothing_that_its_report_needs(name: str, tmp_path: Path, fusiondoc: Run) -> None:
+    """With all rules, those of detect-secrets too; but for folders of other machines."""
+    data = lzma.decompress((FIXTURES / "logs" / f"{name}.log.xz").read_bytes())
+    names = names_in([], [], more_secrets.finder())
+    counts: Counter[str] = Counter()
+    made = "".join(names.text(part, counts) for part in bundle._stretches(io.BytesIO(data), names))
+    (tmp_path / "before.log").write_bytes(data)
+    (tmp_path / "after.log").write_text(made)
+
+    def parsed(log: str) -> Any:
+        read = json.loads(fusiondoc("parse", log, "--format", "json", cwd=tmp_path).stdout)
+        groups = [(one["id"], one["ops"], one["kind"]) for one in read["groups"]]
+        return groups, [(one["op"], one["reason"]) for one in read["unfused"]]
+
+    assert counts["secret"] == 0
+    assert parsed("before.log") == parsed("after.log") and parsed("after.log")[0]
 
 
 # -- archives of others --------------------------------------------------------------------------------------

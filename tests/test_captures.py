@@ -14,12 +14,21 @@ from fusiondoc.captures.store import CaptureStore, while_writing
 from fusiondoc.errors import UsageError
 
 
-def make(store: CaptureStore, slug: str = "model", **request: object) -> Path:
+def make(
+    store: CaptureStore, slug: str = "model", result: dict[str, object] | None = None, **request: object
+) -> Path:
+    """``result``: how the run ended; None: it was killed with fusiondoc."""
     path = store.new(slug)
     content = {"schema": SCHEMA, "fusiondoc": "0.1.0", "target": {"text": f"{slug}.py"}, **request}
     with while_writing(path):
         (path / "request.json").write_text(json.dumps(content))
+        if result is not None:
+            (path / "result.json").write_text(json.dumps(result))
+    store.done(path)
     return path
+
+
+WELL: dict[str, object] = {"exit_status": 0}
 
 
 def test_new_captures_have_names_of_their_own_and_the_newest_is_found(tmp_path: Path) -> None:
@@ -35,7 +44,7 @@ def test_only_the_newest_are_kept_and_nothing_else_is_touched(tmp_path: Path) ->
     store = CaptureStore(tmp_path)
     own = tmp_path / ".fusiondoc" / "notes"
     own.mkdir(parents=True)
-    paths = [make(store) for _ in range(KEPT + 3)]
+    paths = [make(store, result=WELL) for _ in range(KEPT + 3)]
     assert [path.exists() for path in paths] == [False] * 3 + [True] * KEPT
     assert own.exists()
 
@@ -143,10 +152,10 @@ def test_what_makes_room_is_said_and_names_stay(tmp_path: Path, monkeypatch: pyt
     said: list[str] = []
     named = make(CaptureStore(tmp_path, name="before-rewrite"))
     kept = make(CaptureStore(tmp_path, keep=True))
-    first, second, third = (make(CaptureStore(tmp_path, tell=said.append), slug) for slug in "abc")
+    first, second, third = (make(CaptureStore(tmp_path, tell=said.append), slug, WELL) for slug in "abc")
     assert [path.exists() for path in (named, kept, first, second, third)] == [True, True, False, True, True]
     (note,) = said
-    assert first.name in note and f"captures keep {third.name}" in note and "--keep-last" in note
+    assert first.name in note and "--keep-last" in note and len(note) <= 80
     store = CaptureStore(tmp_path)
     assert store.get("before-rewrite").path == named
     make(CaptureStore(tmp_path), "before_rewrite_model")

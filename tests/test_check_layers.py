@@ -11,7 +11,8 @@ from conftest import FIXTURES
 import fusiondoc
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import is_in_layer
-from fusiondoc.expectations.match import Outcome, check
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.outcome import Outcome
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
 from fusiondoc.model.operator_places import InLayer, operators_by_layer

@@ -17,7 +17,8 @@ from thorough import examples
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import applying
-from fusiondoc.expectations.match import check, not_told
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.outcome import not_told
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import quoted, updated
 from fusiondoc.workflows.load import report_from

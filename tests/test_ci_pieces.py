@@ -66,12 +66,10 @@ def test_the_artifacts_are_what_the_commands_write() -> None:
     assert any(f"--output {sarif}" in command for command in commands())
 
 
-@pytest.mark.parametrize(("wanted", "status"), [(5, 0), (6, 1)])
-def test_the_composite_action_runs(wanted: int, status: int, tmp_path: Path) -> None:
-    """Its own shell lines, with its inputs in the environment as the runner puts them there."""
-    (tmp_path / "fusions.yaml").write_text(f"number_of_groups: {wanted}\n")
+def run_the_action(folder: Path, **given: str) -> subprocess.CompletedProcess[str]:
+    """Its last step's own shell lines, with its inputs in the environment as the runner puts them there."""
     inputs = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()}
-    inputs.update(target=str(REJECTS), args="--fail-on error")
+    inputs.update(given)
     step = ACTION["runs"]["steps"][-1]
     values = {
         key: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda m: inputs[m.group(1)], text)
@@ -81,12 +79,41 @@ def test_the_composite_action_runs(wanted: int, status: int, tmp_path: Path) -> 
     python = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, **values, "PYTHONPATH": str(ROOT), "PATH": python, "GITHUB_ACTIONS": "true"}
     env.pop("GITHUB_STEP_SUMMARY", None)
-    done = subprocess.run(
-        [step["shell"], "-ec", step["run"]], cwd=str(tmp_path), env=env, text=True, capture_output=True, check=False
-    )  # fmt: skip
+    command = [step["shell"], "-ec", step["run"]]
+    return subprocess.run(command, cwd=str(folder), env=env, text=True, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize(("wanted", "status"), [(5, 0), (6, 1)])
+def test_the_composite_action_runs(wanted: int, status: int, tmp_path: Path) -> None:
+    (tmp_path / "fusions.yaml").write_text(f"number_of_groups: {wanted}\n")
+    done = run_the_action(tmp_path, target=str(REJECTS), args="--fail-on error")
     assert done.returncode == status, done.stderr
     assert (tmp_path / "fusiondoc.sarif").is_file()
     assert "::" in done.stderr and done.stdout == ""
+
+
+def test_a_file_of_the_checkout_shadows_no_library_of_the_action(tmp_path: Path) -> None:
+    """``python -m`` would import modules of the checkout first: of a pull request, with the job's token."""
+    for name in ("fusiondoc", "click", "yaml", "rich", "jinja2", "json", "argparse", "pip"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
+    (tmp_path / "fusions.yaml").write_text("number_of_groups: 5\n")
+    done = run_the_action(tmp_path, target=str(REJECTS))
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
+    assert not [
+        step["run"] for step in ACTION["runs"]["steps"] if re.search(r"python\S* (-\S+ )*-[mc]", step["run"])
+    ]
+
+
+def test_actions_are_pinned_by_commit() -> None:
+    """A tag can be moved to other code; the comment says which release the commit is."""
+    pages = [ROOT / "action.yml", ROOT / "docs" / "ci.md", *sorted((ROOT / ".github").rglob("*.yml"))]
+    uses = [
+        line.strip() for page in pages for line in page.read_text("utf-8").splitlines() if "uses:" in line
+    ]
+    assert len(uses) >= 10
+    pinned = re.compile(r"(- )?uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*")
+    assert [line for line in uses if pinned.fullmatch(line) is None] == []
 
 
 def test_the_action_has_what_github_requires() -> None:

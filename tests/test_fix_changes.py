@@ -24,7 +24,7 @@ from fusiondoc.fixes import (
     same_operator,
 )
 from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
-from fusiondoc.fixes.source_file import changed_text
+from fusiondoc.fixes.source_file import Edit, changed_text
 from fusiondoc.model.change_plan import ChangeKind
 
 
@@ -551,6 +551,8 @@ def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
     assert cast("y = x.to(m.dtype)", "aten::to", []) == "y = x.type_as(m)"
     assert cast("y = x.to(dtype=m.dtype)", "aten::to", []) == "y = x.type_as(m)"
     assert cast("y = x.to(m)", "aten::to", []) == "y = x.type_as(m)"
+    assert cast("y = x.to(m)", "aten::to", [FLOAT, FLOAT]) == "y = x.type_as(m)"
+    assert cast("y = x.to(m)", "aten::to", [FLOAT]) == "y = x.to(m)", "m is a dtype"
     for line in ("y = x.to(torch.half)", "y = x.to(m.device)", "y = x.to(m.dtype, True)"):
         source = parsed(HEAD + line)
         row: Any = SimpleNamespace(op="aten::to")
@@ -611,6 +613,34 @@ def test_an_argument_that_is_never_given_is_none() -> None:
 )
 def test_an_argument_that_cannot_change_stays(kind: str) -> None:
     assert optional(MASKED.format(kind), "if mask") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "alters"),
+    [
+        ("mask: Optional[int] = None", "mask: int", True),
+        ("mask: Optional[int] = None", "", True),
+        ("-> Tensor", "", True),
+        ("[3]", "[4]", True),
+        ("bias: Optional[int]", "bias: int", False),
+        ("x + 1", "x + 2", False),
+        ("lambda z: z", "lambda a: a", False),
+    ],
+)
+def test_a_change_of_arguments_or_of_a_result_alters_a_signature(
+    before: str, after: str, alters: bool
+) -> None:
+    text = (
+        "class A:\n    bias: Optional[int]\n"
+        "    def f(self, x, y=[3], *, mask: Optional[int] = None) -> Tensor:\n        g = lambda z: z\n"
+        "        return x + 1\n"
+    )
+    file, at = parsed(text), text.index(before)
+    program: Any = SimpleNamespace(files=[file])
+    edit = Edit(file.source.path, at, at + len(before), after)
+    inserted = Edit(file.source.path, text.index("return"), text.index("return"), "pass; ")
+    one = Proposal(ChangeKind.ANNOTATION, "", (inserted, edit))
+    assert proposals.alters_signature(program, one) is alters
 
 
 def test_an_attribute_is_what_it_holds() -> None:
@@ -679,6 +709,34 @@ def test_a_model_in_eval_mode_is_frozen_and_one_in_training_only_on_request() ->
     assert all(one.eval_mode for one in found)  # left out without --inference
     texts = [changed_text(MADE, one.edits).split("\n") for one in found]
     assert "model.eval()" in texts[0] and "model = torch.jit.freeze(torch.jit.script(model))" in texts[1]
+
+
+SCRIPTED = "import torch\nnet = torch.nn.ReLU().eval()\nmodel = torch.jit.script(net)\n"
+
+
+def frozen_script(text: str, **changed: Any) -> str | None:
+    """The text in which a module that it scripts is frozen; None where that is not proposed."""
+    program = of_a_run(text, is_module=False, is_scripted=True, **changed)
+    found = list(added_lines._frozen_script(program))
+    assert all(one.freeze for one in found)
+    return changed_text(text, found[0].edits) if found else None
+
+
+def test_a_module_that_is_scripted_is_frozen_where_it_is() -> None:
+    wanted = SCRIPTED.replace("torch.jit.script(net)", "torch.jit.freeze(torch.jit.script(net))")
+    assert frozen_script(SCRIPTED) == wanted
+    in_training = frozen_script(SCRIPTED, training=True)
+    assert in_training == wanted.replace("script(net))", "script(net).eval())")
+    (asked,) = added_lines._frozen_script(of_a_run(SCRIPTED, training=True))
+    assert asked.eval_mode  # left out without --inference
+    function = "import torch\ndef make():\n    return torch.jit.script(torch.nn.ReLU().eval())\n"
+    called = SimpleNamespace(name="make", call="()")
+    assert "return torch.jit.freeze(torch.jit.script(" in (frozen_script(function, target=called) or "")
+    twice = function.replace("make():\n", "make():\n    if torch.rand(1) > 2: return torch.nn.ReLU()\n")
+    assert frozen_script(twice, target=called) is None
+    # What comes behind the line may need a module that is not frozen.
+    assert frozen_script(f"{SCRIPTED}model.eval()\n") is None
+    assert frozen_script("from models import model\n") is None
 
 
 @pytest.mark.parametrize("changed", [{"backward": True}, {"is_module": False}, {"training": None}])

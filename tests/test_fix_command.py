@@ -184,7 +184,8 @@ MIXED = """
 @pytest.mark.nightly
 def test_what_stands_in_the_middle_is_taken_out(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "mixed.py", MIXED)
-    done = fusiondoc("fix", "mixed.py", "--runs", 3, "--format", "json", cwd=tmp_path)
+    asked = ("--runs", 3, "--allow-signature", "--format", "json")
+    done = fusiondoc("fix", "mixed.py", *asked, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     kept = [one["kind"] for one in data["tried"] if one["outcome"] == "kept"]
@@ -195,3 +196,79 @@ def test_what_stands_in_the_middle_is_taken_out(fusiondoc: Run, tmp_path: Path) 
         "torch.tanh(y) * m.int()" in data["diff"]
         and "+    result = torch.flip(torch.relu(z), [0])" in data["diff"]
     )
+
+
+UNFUSED = """
+    from typing import Optional
+
+    import torch
+    from torch import Tensor, nn
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(8, 8)
+            self.b = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor, mask: Optional[Tensor] = None):
+            x = self.a(x)
+            if mask is not None:
+                x = torch.matmul(x, mask)
+            return self.b(x)
+
+
+    model = Net()
+    inputs = (torch.randn(4, 8), torch.randn(8, 8))
+"""
+
+
+def test_a_signature_stays_and_what_fuses_nothing_is_left_out(fusiondoc: Run, tmp_path: Path) -> None:
+    """Three matrix products, of which no fuser takes one: without the branch there is a node less, and
+    nothing is fused."""
+    write(tmp_path, "unfused.py", UNFUSED)
+    asked = ("fix", "unfused.py", "--runs", 3, "--fuser", "nnc", "--no-time", "--format", "json")
+    data = json.loads(fusiondoc(*asked, cwd=tmp_path).stdout)
+    assert "annotation" not in [one["kind"] for one in data["tried"]] and data["diff"] == ""
+    (said,) = [one for one in data["described"] if "--allow-signature" in one]
+    assert said.startswith("mask: Tensor instead of Optional: alters the arguments of a function; ")
+    data = json.loads(fusiondoc(*asked, "--allow-signature", cwd=tmp_path).stdout)
+    (tried,) = [one for one in data["tried"] if one["kind"] == "annotation"]
+    assert tried["outcome"] == "fuses no more" and tried["after"]["ops_fused"] == 0
+    assert data["diff"] == "" and not any("--allow-signature" in one for one in data["described"])
+
+
+SCRIPTED = """
+    import torch
+    from torch import nn
+
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(2, 2, 1)
+            self.norm = nn.BatchNorm2d(2)
+
+        def forward(self, x):
+            return torch.relu(self.norm(self.conv(x)) + x)
+
+
+    model = torch.jit.script(nn.Sequential(Block(), Block()).eval())
+    inputs = (torch.randn(1, 2, 4, 4),)
+"""
+
+
+def test_a_module_that_the_file_scripts_is_frozen(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "scripted.py", SCRIPTED)
+    asked = ("--runs", 3, "--fuser", "nnc", "--no-time", "--tries", 1, "--format", "json")
+    data = json.loads(fusiondoc("fix", "scripted.py", *asked, cwd=tmp_path).stdout)
+    (tried,) = data["tried"]
+    assert (tried["kind"], tried["outcome"]) == ("freeze", "kept")
+    before, after = tried["before"], tried["after"]
+    assert before["ops_fused"] == after["ops_fused"] == 4 and before["launches"] - after["launches"] == 2
+    made = "torch.jit.freeze(torch.jit.script(nn.Sequential(Block(), Block()).eval()))"
+    assert f"+model = {made}" in data["diff"]
+    (tmp_path / "frozen.py").write_text((tmp_path / "scripted.py").read_text())
+    subprocess.run(["patch", "-p1", "frozen.py"], input=data["diff"].encode(), cwd=tmp_path, check=True)
+    report = json.loads(fusiondoc("diagnose", "frozen.py", "--runs", 3, "-f", "json", cwd=tmp_path).stdout)
+    assert not [one for one in report["unfused"] if "batch_norm" in one["op"]]

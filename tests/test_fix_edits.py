@@ -40,10 +40,11 @@ from fusiondoc.fixes.source_file import (
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
-from fusiondoc.reports.fixes_found import as_json, as_markdown, lines, verdict, within
+from fusiondoc.reports.fixes_found import as_json, as_markdown, lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
-from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, uncommitted, unified_diff
+from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, unified_diff
 from fusiondoc.workflows.fix_search import Candidate, Rounding
+from fusiondoc.workflows.git_files import uncommitted
 
 # -- only the meant tokens ----------------------------------------------------------------------------------
 
@@ -142,7 +143,14 @@ def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
     row: Any = SimpleNamespace(op=f"aten::{op}", reason=SimpleNamespace(text="", code=""), source=None)
     at = Site(row, file, line)
     options = SimpleNamespace(trace=True)
-    program: Any = SimpleNamespace(sites=[at], idle_sites=[], files=[], options=options, ran=lambda *of: True)
+    program: Any = SimpleNamespace(
+        sites=[at],
+        idle_sites=[],
+        files=[],
+        options=options,
+        ran=lambda *of: True,
+        report=SimpleNamespace(programs=[]),
+    )
     if op in ("hardswish", "square"):
         recipe = next(one for one in RECIPES if f"aten::{op}" in one.replaces)
         found = recipes_in_code._at(program, at, recipe)
@@ -378,6 +386,29 @@ def test_a_difference_that_roundings_make_is_none() -> None:
     assert rounding.explains(compared("grad of another name", 9e-3))  # as the worst of its phase
     assert not rounding.explains(compared("output 0", 2e-4, phase="forward"))
     assert not rounding.explains(compared("grad a", 1e-3, detail="shape [2], before [3]"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ((0, 0, 4), (0, 0, 3), False),  # nothing is fused: a branch or an operator went
+        ((0, 0, 4), (1, 2, 3), True),
+        ((3, 6, 19), (3, 6, 13), True),  # batch norms went into convolutions
+        ((3, 12, 8), (2, 8, 7), False),  # a group went with its operators
+        ((2, 12, 4), (1, 11, 2), True),  # two groups became one, without one operator
+        ((2, 4, 5), (2, 5, 5), True),
+        ((2, 4, 5), (2, 5, 6), False),
+        ((2, 4, 5), (0, 0, 0), False),  # no plan is in the log
+    ],
+)
+def test_only_what_fuses_more_is_better(before: Any, after: Any, kept: bool) -> None:
+    """Groups, operators in them, and what runs in a forward pass."""
+    one, other = Version(*before, 0), Version(*after, 0)
+    assert other.better_than(one) is kept
+    assert not replace(other, fallbacks=1).better_than(one)
+    less = TriedFix(ChangeKind.KNOB, "x", (), (), Outcome.NO_GAIN, one, other)
+    if not kept and after == (0, 0, 3):
+        assert why_not(less).startswith("runs fewer operators, and fuses no more of them: 0 groups")
 
 
 def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any:

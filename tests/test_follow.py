@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import lzma
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
+import click
 import pytest
 from command_line import ROOT, Run
 
+from fusiondoc.cli import COMMANDS, command_of
+from fusiondoc.cli.options import Amount
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import ParseStats
 from fusiondoc.parsers.lines.growing_logs import Go
@@ -365,3 +371,149 @@ def test_an_error_while_following_is_no_traceback(tmp_path: Path, fusiondoc: Run
     done = fusiondoc("parse", "--follow", "train.log", "--idle", "1")
     assert done.returncode == 2
     assert "Permission denied" in done.stderr
+
+
+def a_folder(log: Path) -> None:
+    log.mkdir()
+
+
+def a_socket(log: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(log))
+
+
+def a_device(log: Path) -> None:
+    log.symlink_to("/dev/null")
+
+
+def an_endless_device(log: Path) -> None:
+    log.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    "becomes, kind",
+    [(a_folder, "folder"), (a_socket, "socket"), (a_device, "device"), (an_endless_device, "device")],
+)
+def test_a_log_that_becomes_something_else_ends_with_the_report_of_what_was_read(
+    becomes: Callable[[Path], None], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    log = Path("train.log")
+    text = text_of("logs/nnc-2.11-add-relu.log.xz")
+    (tmp_path / "whole.log").write_bytes(text)
+
+    def steps() -> Iterator[None]:
+        log.write_bytes(text)
+        yield None
+        yield None
+        log.unlink()
+        becomes(log)
+        for _ in range(100):
+            yield None
+
+    report, seen = followed(log, steps())
+    whole = report_from(["whole.log"])
+    assert [group.ops for group in report.groups] == [group.ops for group in whole.groups] != []
+    assert (report.parse.lines, report.coverage) == (whole.parse.lines, whole.coverage)
+    assert [one.code for one in report.findings] == [one.code for one in whole.findings]
+    assert seen.words[-1] == (
+        f"train.log is a {kind}. Following ends here; the report is of what was read before."
+    )
+
+
+def test_the_command_prints_the_report_when_the_log_becomes_a_folder(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fusiondoc", "parse", "--follow", "train.log"],
+        cwd=str(tmp_path),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert "add, relu" in process.stderr.readline()
+    log.unlink()
+    log.mkdir()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "2 operators" in out
+    assert "train.log is a folder. Following ends here" in err
+
+
+def test_a_log_whose_disk_fails_ends_with_the_report_of_what_was_read(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    text = text_of("logs/nnc-2.11-add-relu.log.xz")
+    log.write_bytes(text)
+
+    class Failing(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:  # type: ignore[override]
+            data = super().read(size)
+            if not data:
+                raise OSError(errno.EIO, "Input/output error")
+            return data
+
+    seen = Seen()
+    follower = Follower(log, seen, lambda: Go.ON)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fusiondoc.parsers.lines.growing_logs.open_given", lambda path: Failing(str(path)))
+        follower.run()
+    assert follower.report().fusion_groups == 1
+    assert seen.words == [
+        f"{log} cannot be read any further: Input/output error. Following ends here; the report is of what"
+        " was read before."
+    ]
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "-1", "0", "1e400", "1e12", "", "x", "\u0663"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("parse", "a.log", "--follow", "--idle"),
+        ("parse", "a.log", "--peak"),
+        ("diagnose", "m.py", "--timeout"),
+        ("bench", "m.py", "--timeout"),
+        ("repro", "a.log", "--group", "G1", "--timeout"),
+    ],
+)
+def test_no_option_takes_a_number_that_is_none(
+    command: tuple[str, ...], seconds: str, fusiondoc: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a.log").write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
+    (tmp_path / "m.py").write_text("x = 1\n")
+    done = fusiondoc(*command, seconds)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {command[-1]} {seconds}: ") and "next: Such as" in done.stderr
+
+
+def test_every_option_with_a_fraction_is_of_one_type() -> None:
+    plain = {
+        f"{name} {param.opts[0]}"
+        for name in COMMANDS
+        for param in command_of(name).params
+        if isinstance(param.type, (click.FloatRange, click.types.FloatParamType))
+        and not isinstance(param.type, Amount)
+    }
+    assert plain == set()
+
+
+@pytest.mark.parametrize("place", ["tool.fusiondoc", "tool.fusiondoc.parse"])
+def test_a_project_cannot_make_parse_wait(place: str, fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
+    (tmp_path / "pyproject.toml").write_text(f"[{place}]\nfollow = true\n")
+    done = fusiondoc("parse", "a.log")
+    assert done.returncode == 2
+    assert "pyproject.toml:2:1: follow is taken from the command line only" in done.stderr
+    assert "next: Leave it out, and give --follow" in done.stderr
+
+
+def test_a_project_may_say_how_long_a_log_is_followed(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
+    (tmp_path / "pyproject.toml").write_text("[tool.fusiondoc.parse]\nidle = 0.2\n")
+    assert fusiondoc("parse", "a.log").returncode == 0
+    assert fusiondoc("parse", "a.log", "--follow").returncode == 0
+    (tmp_path / "pyproject.toml").write_text("[tool.fusiondoc.parse]\nidle = inf\n")
+    done = fusiondoc("parse", "a.log")
+    assert done.returncode == 2
+    assert "pyproject.toml:2:1: --idle inf: it must be more than 0 seconds" in done.stderr

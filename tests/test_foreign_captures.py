@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,8 @@ def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_only_a_capture_made_here_is_run_again(capture: Path) -> None:
     with pytest.raises(UsageError, match="not made here by you") as refused:
         request_again(Capture(capture), ("cuda_kernel",))
-    assert "--trust-capture" in (refused.value.hint or "")
-    assert request_again(Capture(capture), (), trusted=True).python == Path("/bin/sh")
+    code = code_in(refused.value.hint or "")
+    assert request_again(Capture(capture), (), code=code).python == Path("/bin/sh")
     sign(capture, REQUEST)
     assert request_again(Capture(capture), ("cuda_kernel",)).dumps == ("cuda_kernel",)
     (capture / REQUEST).write_text((capture / REQUEST).read_text().replace("/bin/sh", "/bin/bash"))
@@ -76,7 +77,8 @@ def test_the_key_is_outside_and_of_one_user(
 
 
 def test_variables_come_from_a_list(capture: Path) -> None:
-    variables = request_again(Capture(capture), (), trusted=True).variables
+    sign(capture, REQUEST)
+    variables = request_again(Capture(capture), ()).variables
     assert variables == {"PYTORCH_JIT_TYPE_VERBOSITY": "2"}
 
 
@@ -201,14 +203,70 @@ def test_aliases_that_expand_are_refused_before_they_are_built() -> None:
     assert yaml_text.compose("a: &a [1]\nb: *a", "fusions.yaml") is not None
 
 
-def test_kernels_runs_nothing_of_a_foreign_capture(fusiondoc: Run, capture: Path) -> None:
-    marker = capture.parent / "ran"
-    (capture.parent / "evil").write_text(f"#!/bin/sh\ntouch {marker}\n")
-    (capture.parent / "evil").chmod(0o755)
+def code_in(said: str) -> str:
+    found = re.search(r"--trust-capture ([0-9a-f]{12})$", said.strip())
+    assert found is not None, said
+    return found.group(1)
+
+
+@pytest.fixture
+def evil(capture: Path) -> Path:
+    """What a run of the capture would start; it leaves ``ran`` beside it."""
+    path = capture.parent / "evil"
+    path.write_text(f"#!/bin/sh\ntouch {capture.parent / 'ran'}\n")
+    path.chmod(0o755)
     request = json.loads((capture / REQUEST).read_text())
-    (capture / REQUEST).write_text(json.dumps({**request, "python": str(capture.parent / "evil")}))
-    done = fusiondoc("kernels", capture, "--dump", "nnc_ir")
-    assert done.returncode == 2 and "--trust-capture" in done.stderr
-    assert not marker.exists()
-    fusiondoc("kernels", capture, "--dump", "nnc_ir", "--trust-capture")
+    (capture / REQUEST).write_text(json.dumps({**request, "python": str(path)}))
+    return path
+
+
+def test_kernels_runs_nothing_of_a_foreign_capture(fusiondoc: Run, capture: Path, evil: Path) -> None:
+    """The option alone runs nothing either: it shows what would run, and its code."""
+    marker = capture.parent / "ran"
+    for more in ((), ("--trust-capture",), ("--trust-capture", "0123456789ab")):
+        done = fusiondoc("kernels", capture, "--dump", "nnc_ir", *more)
+        assert done.returncode == 2 and not marker.exists()
+        assert f"{evil} {capture.parent / 'm.py'} in {capture.parent}" in done.stderr.replace("\n", " ")
+    fusiondoc("kernels", capture, "--dump", "nnc_ir", "--trust-capture", code_in(done.stderr))
     assert marker.exists()
+
+
+def test_the_code_is_of_this_request_and_this_user(
+    fusiondoc: Run, capture: Path, evil: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        request_again(Capture(capture), ())
+    code = code_in(refused.value.hint or "")
+    changed = (capture / REQUEST).read_text().replace('"fuser": "nnc"', '"fuser": "none"')
+    (capture / REQUEST).write_text(changed)
+    with pytest.raises(UsageError, match="not made here by you"):
+        request_again(Capture(capture), (), code=code)
+    monkeypatch.setenv("FUSIONDOC_CACHE", str(capture.parent / "other"))
+    with pytest.raises(UsageError) as other:
+        request_again(Capture(capture), ())
+    assert code_in(other.value.hint or "") != code
+
+
+def test_without_a_place_for_a_key_there_is_no_code(
+    capture: Path, evil: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (capture.parent / "file").touch()
+    monkeypatch.setenv("FUSIONDOC_CACHE", str(capture.parent / "file" / "cache"))
+    for code in (None, "", "None", "0123456789ab"):
+        with pytest.raises(UsageError) as refused:
+            request_again(Capture(capture), (), code=code)
+        assert "--trust-capture" not in (refused.value.hint or "")
+
+
+def test_what_nobody_would_read_has_no_code(capture: Path, evil: Path) -> None:
+    request = json.loads((capture / REQUEST).read_text())
+    request["options"]["script_args"] = ["x" * 3000, "&& evil"]
+    (capture / REQUEST).write_text(json.dumps(request))
+    with pytest.raises(UsageError) as refused:
+        request_again(Capture(capture), ())
+    assert "--trust-capture" not in (refused.value.hint or "") and "evil" not in refused.value.message
+
+
+def test_an_option_takes_no_capture_for_its_code(fusiondoc: Run, capture: Path, evil: Path) -> None:
+    done = fusiondoc("kernels", "--dump", "nnc_ir", "--trust-capture", capture)
+    assert done.returncode == 2 and "takes a code of 12" in done.stderr

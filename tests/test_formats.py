@@ -24,7 +24,7 @@ from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import Target
-from fusiondoc.reports import REPORT_FORMATS, code_annotations, render_comparison, render_report, sarif
+from fusiondoc.reports import REPORT_FORMATS, code_annotations, junit, render_comparison, render_report, sarif
 from fusiondoc.reports.formatting import NearPaths
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.printable import visible
@@ -80,7 +80,7 @@ def test_every_log_in_every_format(log: Path) -> None:
     assert len({one["fingerprint"] for one in issues}) == len(issues)
     assert len(issues) == len(planned) + len(in_lines) + without
     assert {one["severity"] for one in issues} <= {"info", "minor", "major", "critical", "blocker"}
-    root = check_xml(code_annotations.junit(report))
+    root = check_xml(junit.render(report))
     assert len(root.findall(".//testcase")) == max(1, len(report.findings))
     errors = sum(f.severity == "error" for f in report.findings)
     assert len(root.findall(".//failure")) == errors
@@ -99,10 +99,10 @@ def test_the_xsd_and_the_reader_that_others_use(tmp_path: Path) -> None:
     report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")])
     report = replace(report, expectations=(Expectation("s", False, "a", "b", "c", "f.yaml", 1, 1),))
     schema = xmlschema.XMLSchema(str(SCHEMAS / "junit-10.xsd"))
-    text = code_annotations.junit(report)
+    text = junit.render(report)
     schema.validate(text)
     for log in every(6, LOGS):
-        schema.validate(code_annotations.junit(report_from([str(log)])))
+        schema.validate(junit.render(report_from([str(log)])))
     (tmp_path / "a.xml").write_text(text, encoding="utf-8")
     suites = list(junitparser.JUnitXml.fromfile(str(tmp_path / "a.xml")))
     assert [suite.name for suite in suites] == ["expectations", "findings"]
@@ -157,7 +157,7 @@ def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
     assert text == visible(said.replace("\r\n", "\n"))
     SARIF.validate(json.loads(sarif.render(report)))
     json.loads(code_annotations.gitlab(report))
-    check_xml(code_annotations.junit(report).encode("utf-8", "backslashreplace").decode())
+    check_xml(junit.render(report).encode("utf-8", "backslashreplace").decode())
     rows = [
         line for line in code_annotations.github_summary(report).splitlines() if line.startswith("| error")
     ]

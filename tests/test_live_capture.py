@@ -205,3 +205,29 @@ def test_a_block_has_a_name_and_stays(tmp_path: Path, monkeypatch: pytest.Monkey
     with fusiondoc.capture(tmp_path, name="before") as again:
         pass
     assert "a capture named before already exists" in again.notes[0]
+
+
+NOT_SWITCHED_ON = """
+import json, sys, torch, fusiondoc
+f = torch.jit.script(torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Tanh()))
+if len(sys.argv) > 1:
+    exec(sys.argv[1])
+with fusiondoc.capture() as run:
+    for _ in range(4):
+        f(torch.rand(4, 8))
+own = run.report.fuser.by_itself
+said = [note for note in run.notes if "by itself" in note]
+print(json.dumps([len(run.report.groups), said, list(own.python) if own else None]))
+"""
+
+
+def test_nothing_fused_because_the_fuser_is_off_and_the_lines_switch_it_on(tmp_path: Path) -> None:
+    done = python_apart(code=NOT_SWITCHED_ON, cwd=tmp_path)
+    groups, (said,), lines = json.loads(done.stdout)
+    assert groups == 0
+    assert said.startswith("the program by itself fuses nothing: NNC is off on the CPU until switched on: ")
+    assert said.endswith("; ".join(lines)) and len(lines) == 2
+    program = tmp_path / "program.py"
+    program.write_text(NOT_SWITCHED_ON)
+    done = python_apart(program, "; ".join(lines), cwd=tmp_path)
+    assert json.loads(done.stdout) == [1, [], None], done.stderr

@@ -344,6 +344,82 @@ def test_a_masked_fill_with_a_number_is_shown_only_where_that_fuses(
     )  # .to(torch.float32) has no formula either
 
 
+NORM = """
+    import torch
+
+    class Norm(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.rand(8) + 0.5)
+
+        def forward(self, x):
+            h = x.to(torch.float32)
+            h = torch.tanh(h) * torch.sigmoid(h)
+            return self.weight * h.to(x.dtype)
+
+    model = Norm()
+    inputs = (torch.randn(4, 8, dtype=torch.bfloat16),)
+"""
+
+
+@pytest.mark.parametrize("weight", ["float32", "bfloat16"])
+def test_type_as_is_offered_only_where_a_tensor_has_that_type(
+    fusiondoc: Run, tmp_path: Path, weight: str
+) -> None:
+    """An RMS norm of a T5 or Llama: x in bfloat16. ``h.type_as(weight)`` is a cast to float32 where the
+    weight is float32, and leaves the rounding to bfloat16 out."""
+    text = textwrap.dedent(NORM).replace("model = Norm()", f"model = Norm().to(torch.{weight})")
+    (tmp_path / "norm.py").write_text(text)
+    report = _report(fusiondoc, "norm.py")
+    (row,) = [
+        one for one in report["unfused"] if one["op"] == "aten::to" and "dtype" in one["reason"]["text"]
+    ]
+    offered = [one["after"] for one in report["plan"] if "aten::to" in one["ops"] and one["kind"] == "recipe"]
+    assert offered == (["x.type_as(y) * y"] if weight == "bfloat16" else [])
+    assert row["user_source"].endswith("norm.py:12")
+
+
+CHANNELS = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convs = nn.ModuleList([nn.Conv2d(2, 2, 1, bias=False) for _ in range(3)])
+            self.norms = nn.ModuleList([nn.BatchNorm2d(2) for _ in range(3)])
+
+        def forward(self, x):
+            for conv, norm in zip(self.convs, self.norms):
+                x = norm(conv(x))
+            return x
+
+    model = Net().eval()
+    inputs = (torch.randn(1, 2, 4, 4),)
+"""
+
+
+@pytest.mark.parametrize("case", ["eval", "scripted", "training", "backward", "twice"])
+def test_freezing_is_offered_where_batch_norms_go_into_convolutions(
+    fusiondoc: Run, tmp_path: Path, case: str
+) -> None:
+    """As in shufflenet, whose 56 batch norms stand between convolutions: no group is gained by it, and 56
+    operators go. Where the result of the convolution is read elsewhere too, the batch norm stays."""
+    text = textwrap.dedent(CHANNELS)
+    if case == "scripted":
+        text = text.replace("model = Net().eval()", "model = torch.jit.script(Net().eval())")
+    if case == "training":
+        text = text.replace("Net().eval()", "Net()")
+    if case == "twice":
+        text = text.replace("x = norm(conv(x))", "y = conv(x)\n            x = torch.matmul(norm(y), y)")
+    (tmp_path / "channels.py").write_text(text)
+    report = _report(fusiondoc, "channels.py", *(["--backward"] if case == "backward" else []))
+    frozen = [one for one in report["plan"] if one["kind"] == "freeze"]
+    assert len(frozen) == (case in ("eval", "scripted", "training"))
+    if frozen:
+        assert frozen[0]["operators"] == 3 and "goes into the convolutions" in frozen[0]["unlocks"]
+
+
 def test_a_device_that_is_switched_off_is_what_to_change_and_the_groups_are_those_that_come(
     fusiondoc: Run, tmp_path: Path
 ) -> None:

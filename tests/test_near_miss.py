@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import raw_log
-from conftest import FIXTURES
+from conftest import FIXTURES, Run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from fusiondoc.expectations import GroupExpectation
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.near_miss import near_miss
 from fusiondoc.expectations.read_file import loads
+from fusiondoc.model.report import Group, OpNode, Report
 from fusiondoc.workflows.load import report_from
 
 REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
@@ -55,7 +57,7 @@ def test_what_splits_two_groups_is_named() -> None:
         ("[softmax]", "found no group with any of them: softmax is nowhere in the graphs of the log"),
         (
             "{ops: [sum, add], phase: backward}",
-            "found sum, add (G5): it is of a backward pass, and this run had none",
+            "found no backward group with any of them: it is of a backward pass, and this run had none",
         ),
         ("{ops: [sum, add], dtype: float16}", "its inputs are float32, not float16"),
         (
@@ -150,7 +152,7 @@ def test_the_function_and_class_of_the_program(tmp_path: Path) -> None:
 
 def test_the_plugin_can_ask_for_a_group_without_a_file() -> None:
     report = report_from([str(REJECTS)])
-    near = near_miss(report, GroupExpectation(("aten::tanh", "aten::mul", "aten::sort")))
+    near = near_miss(report, GroupExpectation(("aten::tanh", "aten::mul", "aten::sort")), report.groups)
     assert near.found == "tanh, mul (G3)"
     assert [(m.op, m.where, m.row.reason.code) for m in near.missing] == [("aten::sort", "unfused", "FD201")]
 
@@ -176,7 +178,7 @@ def test_every_group_of_every_recording_is_found_by_its_own_operators(recordings
         report = report_from([str(log)])
         for group in report.groups[:20]:
             wanted = GroupExpectation(group.ops, phase=group.phase)
-            near = near_miss(report, wanted)
+            near = near_miss(report, wanted, report.groups)
             assert near.group is not None and near.group.ops == group.ops and near.why == ""
             checked += 1
     assert checked > 20
@@ -222,3 +224,218 @@ def test_only_what_is_newly_outside_groups_is_listed() -> None:
     assert outside.found == "cumsum (FD211, models/split_blocks.py:12)"
     assert outcomes(log, "not_fused: [linear, cumsum]")[0].holds
     assert not outcomes(log, "not_fused: []")[0].holds
+
+
+SDPA = """\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q = nn.Linear(8, 8)
+        self.k = nn.Linear(8, 8)
+        self.v = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        scores = torch.matmul(q, k.transpose(-2, -1)) * 0.125
+        weights = torch.softmax(scores + 1.0, -1)
+        return torch.tanh(torch.matmul(weights, v) * 0.5) + x
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Attention()
+        self.second = Attention()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.second(self.first(x))
+        return torch.relu(y) * 2.0
+
+
+model = Model()
+inputs = (torch.rand(2, 4, 8),)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "* 0.125",
+            "/ 8",
+            "expected at least 2 of mul, add in forward; found div, add (G1 ×2 in first, second):"
+            " mul is nowhere else in the graphs of the log; it also has div",
+        ),
+        (
+            "        scores = torch.matmul(q, k.transpose(-2, -1)) * 0.125\n"
+            "        weights = torch.softmax(scores + 1.0, -1)\n"
+            "        return torch.tanh(torch.matmul(weights, v) * 0.5) + x\n",
+            "        y = torch.nn.functional.scaled_dot_product_attention(q, k, v)\n"
+            "        return torch.tanh(y * 0.5) + x\n",
+            "expected at least 2 of mul, add in forward; found no other forward group with most of them:"
+            " mul, add are nowhere else in the graphs of the log",
+        ),
+        (
+            "return torch.relu(y) * 2.0",
+            "z = torch.relu(y)\n        z.mul_(2.0)\n        return z",
+            "expected mul, tanh, add, relu, mul in forward; found mul, tanh, add, relu (G3 in second):"
+            " mul is there as mul_, which is not fused: it changes its input in place; aten::mul could be fused"
+            " (FD230), model.py:28",
+        ),
+    ],
+)
+def test_a_near_miss_is_no_group_of_another_expectation(
+    old: str, new: str, said: str, fusiondoc: Run, tmp_path: Path
+) -> None:
+    """It named ``mul, tanh, add``, which another line expected and had; its ``mul`` was that of another group."""
+    (tmp_path / "model.py").write_text(SDPA)
+    run = ("check", "model.py", "--expect", "f.yaml", "--fuser", "nnc")
+    assert fusiondoc(*run, "--update").returncode == 0
+    assert old in SDPA
+    (tmp_path / "model.py").write_text(SDPA.replace(old, new))
+    done = fusiondoc(*run, env={"COLUMNS": "1000"})
+    assert done.returncode == 1 and said + "\n" in done.stdout, done.stdout
+
+
+def group_of(name: str, ops: str, phase: str, line: int = 1) -> Group:
+    nodes = tuple(OpNode(f"aten::{op}", None, f"model.py:{line}") for op in ops.split())
+    whole = report_from([str(REJECTS)]).groups[0]
+    return replace(whole, id=name, nodes=nodes, phase=phase, instances=whole.instances[:1])
+
+
+def made_report(*groups: Group, unfused: tuple = ()) -> Report:
+    return replace(report_from([str(REJECTS)]), groups=groups, unfused=unfused, programs=(), findings=())
+
+
+def test_a_group_of_the_other_phase_is_no_near_miss_and_its_operators_are_no_reason() -> None:
+    row = report_from([str(REJECTS)]).unfused[0]
+    forward = replace(row, op="aten::mul", phase="forward", ran=True, user_source="model.py:9")
+    report = made_report(
+        group_of("G1", "mul relu", "forward"), group_of("G2", "neg exp", "backward"), unfused=(forward,)
+    )
+    section = loads("groups: [{ops: [mul, relu, neg], phase: backward}]", "f.yaml").sections[0]
+    (one,) = check(section, report)
+    assert one.near.group.id == "G2"
+    assert one.why == "mul, relu are nowhere in the backward graphs of the log; it also has exp"
+    there = replace(forward, phase="backward", user_source="model.py:7")
+    (one,) = check(section, replace(report, unfused=(forward, there)))
+    assert "mul is not fused" in one.why and "model.py:7" in one.why and "model.py:9" not in one.why
+
+
+def test_each_group_is_the_near_miss_of_the_expectation_that_is_most_like_it() -> None:
+    report = made_report(group_of("G1", "mul relu", "forward"), group_of("G2", "tanh add exp", "forward"))
+    text = "groups: [[mul, relu, tanh, add], [mul, relu, sort], [tanh, add, exp, sort]]"
+    found = check(loads(text, "f.yaml").sections[0], report)
+    assert [one.near.group and one.near.group.id for one in found] == [None, "G1", "G2"]
+    assert found[0].text.startswith(
+        "expected mul, relu, tanh, add; found no group of its own: mul, relu are in G1 "
+    )
+    # A loose expectation needs one group of its own: it takes the one that no other lacks.
+    text = "groups: [{contains: [mul]}, [mul, relu, sort]]"
+    more = made_report(*report.groups, group_of("G3", "mul neg", "forward"))
+    loose, strict = check(loads(text, "f.yaml").sections[0], more)
+    assert loose.holds and strict.near.group.id == "G1"
+
+
+def test_an_operator_that_the_file_knows_outside_groups_is_no_reason_from_afar() -> None:
+    """``silu`` became ``hardswish``; the ``sigmoid`` of another line, never fused, was called the reason."""
+    whole = report_from([str(REJECTS)]).unfused[0]
+    far = replace(whole, op="aten::sigmoid", phase="forward", ran=True, user_source="model.py:40", layers=())
+    report = made_report(group_of("G1", "mul hardswish", "forward", 13), unfused=(far,))
+    text = "groups: [[mul, sigmoid]]\nnot_fused: [sigmoid]\n"
+    one = check(loads(text, "f.yaml").sections[0], report)[0]
+    assert one.why == "sigmoid is nowhere else in the graphs of the log; it also has hardswish"
+    beside = replace(far, user_source="model.py:14")
+    one = check(loads(text, "f.yaml").sections[0], replace(report, unfused=(far, beside)))[0]
+    assert one.why.startswith("sigmoid is not fused: ") and "model.py:14" in one.why
+
+
+def test_one_more_of_a_group_can_be_what_is_left_of_a_lost_one() -> None:
+    """The first layer and the last one, whose tail was split off, are equal then: the reason is at the tail."""
+    row = report_from([str(REJECTS)]).unfused[0]
+    split = replace(row, op="aten::cumsum", phase="forward", ran=True, user_source="model.py:5", layers=())
+    layers = group_of("G1", "mul relu add", "forward", 4)
+    layers = replace(layers, instances=layers.instances * 2)
+    report = made_report(layers, group_of("G2", "tanh mul", "forward", 6), unfused=(split,))
+    text = "groups: [[mul, relu, add], [mul, relu, add, tanh, mul]]"
+    first, last = check(loads(text, "f.yaml").sections[0], report)
+    assert first.holds and last.found == "mul, relu, add (G1)"
+    assert last.why is not None and last.why.startswith(
+        "tanh, mul are in G2 (model.py:6), split off by cumsum"
+    )
+    # As many as are expected are those of the first expectation: none is left.
+    text = "groups: [{ops: [mul, relu, add], at_least: 2}, [mul, relu, add, tanh, mul]]"
+    first, last = check(loads(text, "f.yaml").sections[0], report)
+    assert first.holds and last.near.group is None
+
+
+GATED = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+        self.gate = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.silu(self.gate(x)) * self.up(x) + x * 0.5
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = Block()
+        self.b = Block()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.b(self.a(x))
+        return torch.tanh(y + 1.0) * torch.sigmoid(x)
+
+
+model = Model().eval()
+inputs = (torch.rand(4, 8),)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("options", "old", "new", "said"),
+    [
+        (
+            ("--fuser", "onednn", "--trace"),
+            "F.silu(self.gate(x))",
+            "F.hardswish(self.gate(x))",
+            "expected linear, sigmoid, mul, mul, add in forward; found linear, hardswish, mul, add (G2 in a):"
+            " sigmoid is nowhere else in the graphs of the log; mul is not fused",
+        ),
+        (
+            ("--fuser", "nnc", "--frontend", "aot", "--backward"),
+            "torch.tanh(y + 1.0)",
+            "torch.tanh(torch.cumsum(y, 0) + 1.0)",
+            "expected add, silu, add, mul, mul, add, add, tanh, sigmoid, mul in forward; found add, silu, add,"
+            " mul, mul, add (G2): add, tanh, sigmoid, mul are in G3 (model.py:24), split off by cumsum, which"
+            " is not fused: NNC has no lowering for it (FD211), model.py:24",
+        ),
+    ],
+    ids=["onednn", "aot"],
+)
+def test_a_near_miss_under_other_fusers(
+    options: tuple, old: str, new: str, said: str, fusiondoc: Run, tmp_path: Path
+) -> None:
+    """The reason was the sigmoid of another line, and the nearest group one of the backward pass."""
+    run = ("check", "model.py", "--expect", "f.yaml", *options)
+    (tmp_path / "model.py").write_text(GATED)
+    assert fusiondoc(*run, "--update").returncode == 0
+    assert old in GATED
+    (tmp_path / "model.py").write_text(GATED.replace(old, new))
+    done = fusiondoc(*run, env={"COLUMNS": "1000"})
+    assert done.returncode == 1 and said in done.stdout, done.stdout

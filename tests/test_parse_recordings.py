@@ -74,7 +74,8 @@ def check_rejections(path: Path) -> int:
         assert len({e.line for e in row.evidence}) == len(row.evidence)
     rows = {(row.op, row.source) for row in report.unfused}
     for (op, source, _), _ in raw_log.rejections(log).items():
-        if not op.endswith("_copy"):
+        of_sizes = op == "aten::floor_divide" and "torch/_tensor.py" in source  # x.shape[-1] // 2, traced
+        if not op.endswith("_copy") and not of_sizes:
             assert (op, source) in rows or (op, source) in fused, (path, op, source)
     return len(stated)
 

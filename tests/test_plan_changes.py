@@ -39,7 +39,7 @@ from fusiondoc.reports.formatting import with_near_places
 from fusiondoc.reports.run_words import gain
 from fusiondoc.reports.text import Detail
 from fusiondoc.reports.text.screen import _shortened, render
-from fusiondoc.runner.launch import knob_lines
+from fusiondoc.runner.own_launcher import knob_lines
 from fusiondoc.workflows.load import report_from
 
 TENSOR = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"

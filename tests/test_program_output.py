@@ -20,7 +20,7 @@ from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit import message_runs
 from fusiondoc.parsers.kernels import launches, nnc_and_onednn
 from fusiondoc.parsers.kernels.dump_kinds import KINDS
-from fusiondoc.parsers.lines import error_texts, other_tools
+from fusiondoc.parsers.lines import error_texts, last_words, other_tools
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.program_output import SIGNS, pieces
 from fusiondoc.parsers.read import Reading
@@ -35,8 +35,10 @@ AT_REST: dict[str, Pattern[bytes]] = {
     "glued": message_runs.GLUED,
     "fallback": error_texts.FALLBACK,
     "options": error_texts.OPTIONS_SET,
-    "crash": error_texts.CRASH,
-    "loose error": error_texts._LOOSE,
+    "crash": last_words.CRASH,
+    "stack": last_words._STACK,
+    "failed child": re.compile(re.escape(last_words._CHILD_FAILED)),
+    "loose error": last_words._LOOSE,
     "trace": re.compile(re.escape(other_tools._TRACE)),
     "IR": other_tools._STARTS_IR,
     "C++ warning": re.compile(rb"\[W\w+\.cpp:\d+\] "),

@@ -26,7 +26,7 @@ from fusiondoc.diagnosis import ranks_compared
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.tagged_lines import is_plain
+from fusiondoc.parsers.lines.outer_prefix import is_plain
 from fusiondoc.probe import rank_process
 from fusiondoc.reports.run_words import rank_sentences, ranks_merged
 from fusiondoc.workflows import with_ranks

@@ -11,7 +11,7 @@ import signal
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Generator
+from typing import Generator, Iterator
 
 import pytest
 from conftest import ROOT
@@ -22,11 +22,11 @@ from fusiondoc.model.report import Report
 from fusiondoc.parsers import read as read_module
 from fusiondoc.parsers import read_ahead, repeats
 from fusiondoc.parsers.kernels import kernel_sources
-from fusiondoc.parsers.lines import log_files
+from fusiondoc.parsers.lines import log_files, pipes
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import Reading
-from fusiondoc.parsers.read_ahead import KnownChunks, is_worth_it, messages_of
+from fusiondoc.parsers.read_ahead import Chunk, KnownChunks, is_worth_it, messages_of
 from fusiondoc.parsers.stream import Stream
 
 RECORDINGS = ROOT.parent / "shared" / "recordings"
@@ -322,6 +322,39 @@ def test_a_process_that_is_killed_is_noticed(tmp_path: Path) -> None:
         os.kill(known._served.process.pid, signal.SIGKILL)
         assert b"".join(chunk.text for chunk in known) != log.read_bytes()
         assert not known.complete
+
+
+def test_a_process_that_is_stopped_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it sent anything, and in the midst of it; what it had sent counts."""
+    log = tmp_path / "some.log"
+    log.write_bytes(text_of("logs/nvfuser-2.1.2-control-flow") * 200)
+    alone = read_alone(log, monkeypatch)
+    monkeypatch.setattr(read_module, "is_worth_it", lambda log: True)
+    chunks = KnownChunks.__iter__
+    for first in (0, 2):
+        stopped = []
+
+        def stop(known: KnownChunks, first: int = first, stopped: list[int] = stopped) -> Iterator[Chunk]:
+            def now() -> None:
+                assert known._served.process is not None
+                os.kill(known._served.process.pid, signal.SIGSTOP)
+                stopped.append(known._served.process.pid)
+                monkeypatch.setattr(pipes, "_MOST_SILENT", 0.3)  # not before: a process takes time to start
+
+            monkeypatch.setattr(pipes, "_MOST_SILENT", 60.0)
+            if not first:
+                now()
+            for number, chunk in enumerate(chunks(known), 1):
+                if number == first:
+                    now()
+                yield chunk
+            assert not known.complete
+
+        with monkeypatch.context() as patch:
+            patch.setattr(KnownChunks, "__iter__", stop)
+            assert read(log) == alone
+        with pytest.raises(ProcessLookupError):  # it is not left behind
+            os.kill(stopped[0], 0)
 
 
 def test_without_a_second_core_or_process_one_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

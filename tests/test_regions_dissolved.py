@@ -176,3 +176,29 @@ def test_an_operator_in_place_that_ends_its_graph_is_named(after: str, said: str
     advice = CliRunner().invoke(cli, ["parse", "-v", str(tmp_path / "plan.log")]).output
     assert ("Write x = x + y instead of x += y after it" in advice) == ("add_" in after)
     assert ("Write aten::sigmoid_ without its underscore after it" in advice) == ("sigmoid_" in after)
+
+
+NESTED = """graph(%a : Tensor):
+  %b : Tensor = prim::DifferentiableGraph_0(%a)
+  return (%b)
+with prim::DifferentiableGraph_0 = graph(%a : Tensor):
+  %c : Tensor = aten::relu(%a) # m.py:1:1
+  %d : Tensor = aten::sin(%c) # m.py:2:1
+  %e : Tensor = prim::DifferentiableGraph_1(%d)
+  return (%e)
+with prim::DifferentiableGraph_1 = graph(%d : Tensor):
+  %f : Tensor = aten::tanh(%d) # m.py:3:1
+  return (%f)"""
+
+
+def test_a_differentiable_graph_in_another_has_no_node_in_the_plan(tmp_path: Path) -> None:
+    """Its node is the third of the graph around it; that of the plan itself has one."""
+    log = tmp_path / "train.log"
+    prefix = "[DUMP profiling_graph_executor_impl.cpp:620] "
+    log.write_text("".join(f"{prefix}{line}\n" for line in ("Optimized Graph:", *NESTED.split("\n"))))
+    report, _ = read_logs(find_logs([str(log)]), work_out=Reasons())
+    assert {row.op for row in report.unfused} == {"aten::relu", "aten::sin", "aten::tanh"}
+    (program,) = report.programs
+    operators = {node.op: node for node in program.nodes}
+    region = operators["aten::tanh"].inside
+    assert region is not None and program.nodes[region].kind == "region"

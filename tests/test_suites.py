@@ -82,7 +82,9 @@ def test_every_case_names_a_program_and_inputs_that_can_be_read() -> None:
     for file in ("timed_programs.py",):
         tree = ast.parse((ROOT / "fusiondoc" / "suites" / file).read_text("utf-8"))
         functions[file] = {
-            node.name: len(node.args.args) for node in tree.body if isinstance(node, ast.FunctionDef)
+            node.name: len(node.args.args) - len(node.args.defaults)
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef)
         }
     for case in EVERY:
         file, _, name = case.program.partition(":")
@@ -255,6 +257,46 @@ def test_programs_compute_what_their_names_say() -> None:
     assert timed_programs.attention_16_float16.outer.weight.dtype == torch.float16
     with pytest.raises(AttributeError):
         timed_programs.__getattr__("blok_16")
+
+
+@pytest.mark.torch
+def test_the_axis_of_the_block_from_primitives_is_no_constant() -> None:
+    """nvFuser fails in training where the dimension of a mean is a constant of the graph (FD307)."""
+    torch = pytest.importorskip("torch")
+    from fusiondoc.suites import timed_programs
+
+    graph = torch.jit.script(timed_programs.primitive).graph
+    torch._C._jit_pass_inline(graph)
+    torch._C._jit_pass_constant_propagation(graph)
+    means = graph.findAllNodes("aten::mean")
+    given = {one.debugName() for one in graph.inputs()}
+    assert len(means) == 2
+    for mean in means:
+        (axis,) = list(mean.inputsAt(1).node().inputs())
+        assert axis.debugName() in given and mean.inputsAt(2).debugName() in given
+
+
+@pytest.mark.torch
+def test_the_block_from_primitives_is_right_under_a_fuser(fusiondoc: Run) -> None:
+    (case,) = (one for one in TUTORIAL.small if one.name == "primitive static")
+    inputs = [part for text in case.inputs for part in ("--input", text)]
+    asked = ("--fuser", "nnc", "--backward", "--verify", "--runs", 4, "--format", "json")
+    done = fusiondoc("diagnose", case.target, *inputs, *asked)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["verification"] and all(one["same"] for one in report["verification"])
+    assert {one["phase"] for one in report["groups"]} == {"forward", "backward"}
+
+
+@pytest.mark.torch
+def test_every_variant_that_is_here_runs_the_block_from_primitives(fusiondoc: Run) -> None:
+    asked = ("--suite", "tutorial", "--case", "primitive static", "--small", "--backward", "--rounds", 6)
+    variants = [part for name in ("eager", "none", "aot", "aot-default") for part in ("--variant", name)]
+    done = fusiondoc("bench", *asked, *variants, "--device", "cpu", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (case,) = json.loads(done.stdout)["cases"]
+    for one in case["bench"]["variants"]:
+        assert one["available"] and len(one["phases"]) == 2 and not one["reason"], one
 
 
 def test_cases_name_their_program_by_its_file() -> None:

@@ -27,9 +27,10 @@ from fusiondoc.reports import survey_documents as documents
 from fusiondoc.reports.json_format import plain
 from fusiondoc.workflows import survey as engines
 from fusiondoc.workflows import survey as workflow
-from fusiondoc.workflows import survey_copies, survey_facts, survey_tallies
+from fusiondoc.workflows import survey_copies, survey_facts, survey_listing, survey_tallies
 from fusiondoc.workflows.survey import chunks_of, survey
-from fusiondoc.workflows.survey_facts import Item, digest, listed
+from fusiondoc.workflows.survey_facts import digest
+from fusiondoc.workflows.survey_listing import Item, listed
 from fusiondoc.workflows.survey_losses import order
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
 
@@ -75,7 +76,7 @@ def test_rows_are_what_the_reports_say(found: Survey) -> None:
         assert row.groups == sum(len(group["instances"]) for group in data["groups"])
         assert row.unfused == sum(one["count"] for one in data["unfused"] if one["ran"] is not False)
         assert row.torch == data["environment"]["torch"] and row.driver == data["environment"]["driver"]
-        assert row.model == Path(data["target"]["name"]).name
+        assert row.model == data["target"]["name"]
         assert row.date is not None and row.date.replace("-", "") in data["target"]["capture"]
 
 
@@ -92,7 +93,7 @@ def test_what_is_gone_since_which_release(losing: Survey) -> None:
     by_torch = [one for one in found.gone if one.by == "torch"]
     assert len(by_torch) == len(found.gone) == len({one.model for one in by_torch}) == 14
     assert {(one.last, one.since) for one in by_torch} == {("2.0.1", "2.1.2")}
-    assert all(int(str(one.model)[5:-3]) % 3 == 0 for one in by_torch), (
+    assert all(int(str(one.model)[len("models/block") : -3]) % 3 == 0 for one in by_torch), (
         "fleet.make drops groups of these only"
     )
     assert all(one.share_before == 1 for one in by_torch)
@@ -290,7 +291,7 @@ def test_links_and_closed_folders_are_named(tmp_path: Path, monkeypatch: pytest.
             raise PermissionError(13, "Permission denied", str(path / "request.json"))
         return False
 
-    monkeypatch.setattr(survey_facts, "is_capture", is_capture)
+    monkeypatch.setattr(survey_listing, "is_capture", is_capture)
     made = survey([str(top)])
     assert [Path(row.run).name for row in made.runs] == ["one.json"] and not made.ignored
     named = {Path(one.run).name: one.why for one in made.unreadable}

@@ -7,13 +7,16 @@ import pty
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import FIXTURES, ROOT, Run
 from thorough import every
 
-from fusiondoc.reports.text import bar, can_show_blocks, plain, sparkline
+from fusiondoc.model.own_fuser import OwnFuser
+from fusiondoc.reports.text import Detail, bar, can_show_blocks, plain, sparkline
 from fusiondoc.reports.text.screen import render
 from fusiondoc.workflows.load import report_from
 
@@ -39,6 +42,27 @@ def test_the_first_screen_answers_the_questions() -> None:
     assert re.search(r"^Speed +not timed: --time", screen, flags=re.M)
     screen = "\n".join(render(report_from([str(REJECTS)]), width=80).split("\n")[:24])
     assert re.search(r"^Not fused +aten::\w+.*\n? *.*\(FD2\d\d\)", screen, flags=re.M)
+
+
+def rows_of_screen(report: Any) -> int:
+    return len(render(report, width=80, detail=Detail.SUMMARY).rstrip("\n").split("\n"))
+
+
+@pytest.mark.parametrize("path", [CAPTURE, *every(3, LOGS)], ids=lambda path: path.name)
+def test_what_the_program_does_by_itself_makes_no_first_screen_too_long(path: Path) -> None:
+    report = report_from([str(path)], 4800.0)
+    lines = ("torch._C._jit_override_can_fuse_on_cpu(True)", "torch._C._jit_set_te_must_use_llvm_cpu(False)")
+    own = OwnFuser("none", "cpu", "nnc", lines)
+    with_it = replace(report, fuser=replace(report.fuser, by_itself=own))
+    text = render(with_it, width=80, detail=Detail.SUMMARY)
+    assert "Program  by itself fuses nothing: NNC is off on the CPU" in text.replace("    ", "  ")
+    before, after = rows_of_screen(report), rows_of_screen(with_it)
+    if before < 24:
+        assert after <= 24
+    else:
+        assert after <= before + 1
+    if before <= 20:
+        assert all(line in text for line in lines)
 
 
 def kernel_lines(width: int) -> list:

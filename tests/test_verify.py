@@ -112,11 +112,24 @@ def test_the_bias_that_onednn_graph_leaves_out_is_found(fusiondoc: Run, tmp_path
     assert "G1" in found["advice"]
     again = fusiondoc("parse", "--fail-on", "FD501", cwd=tmp_path)
     assert again.returncode == 1 and "output 0" in again.stdout and "1/5" in again.stdout
+    for option in ("-q", "--summary"):
+        short = fusiondoc("parse", option, cwd=tmp_path, env={"COLUMNS": "200"}).stdout
+        assert (
+            "0 of 1 results are the same in all of 5 passes, fused and eager; output 0 is off by 0.1" in short
+        )
+    write(tmp_path, "fusions.yaml", "max_fallbacks: 0\n")
+    for options in ((), ("-q",)):
+        checked = fusiondoc("check", "--expect", "fusions.yaml", *options, cwd=tmp_path)
+        assert "Numbers: 0 of 1 results are the same" in checked.stdout
 
 
 def test_frozen_it_is_right(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "conv.py", ONEDNN_CASE)
     report = report_of(fusiondoc, tmp_path, "conv.py", "--fuser", "onednn", "--runs", 3)
+    said = "1 of 1 results are the same in all of 3 passes, fused and eager"
+    for option in ("-q", "--summary"):
+        assert said in fusiondoc("parse", option, cwd=tmp_path, env={"COLUMNS": "200"}).stdout
+    assert "Numbers:" not in fusiondoc("parse", cwd=tmp_path).stdout, "the section has it"
     assert [r["same"] for r in report["verification"]] == [True] * 3
     assert not {"FD501", "FD502", "FD503"} & set(codes(report))
 
@@ -203,6 +216,8 @@ def test_a_script_has_no_effect_and_is_told_so(fusiondoc: Run, tmp_path: Path) -
     write(tmp_path, "script.py", "print('hello')\n")
     done = fusiondoc("diagnose", "--script", "script.py", "--verify", cwd=tmp_path)
     assert done.returncode == 0 and "--verify has no effect on a script" in done.stderr
+    short = fusiondoc("parse", "-q", cwd=tmp_path)
+    assert short.stdout.endswith("\nNumbers: nothing was compared with eager\n")
 
 
 def test_a_model_that_cannot_be_copied(fusiondoc: Run, tmp_path: Path) -> None:

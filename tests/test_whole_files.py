@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import FIXTURES, Run
 
 from fusiondoc import whole_files
 from fusiondoc.captures import KEPT
@@ -109,6 +110,7 @@ def finished(store: CaptureStore) -> Path:
     path = store.new("x")
     with while_writing(path):
         pass
+    store.done(path)
     return path
 
 
@@ -146,7 +148,9 @@ def test_a_pipe_that_nobody_opens_is_not_waited_on_for_ever(
     monkeypatch.setattr(whole_files, "MOST_WAIT", 0.05)
     for name in ("pipe", "pipe.gz"):
         os.mkfifo(tmp_path / name)
-    (tmp_path / "a.log").write_text("hello\n")
+    (tmp_path / "a.log").write_bytes(
+        lzma.decompress((FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz").read_bytes())
+    )
     for arguments, said in (
         (["parse", "pipe"], "nobody opened the other end"),
         (["compare", "a.log", "pipe"], "nobody opened the other end"),

@@ -22,6 +22,7 @@ from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import Reading
 from fusiondoc.parsers.repeats import Stretch, Tape
 from fusiondoc.parsers.stream import Stream
+from fusiondoc.workflows.load import report_from
 
 AWKWARD = (
     "logs/nnc-2.11-rejects",
@@ -314,3 +315,25 @@ def test_an_empty_line_of_a_kernel_of_nnc_may_begin_a_chunk() -> None:
     for _ in range(3):
         at = data.index(b"\n[DEBUG cuda_codegen.cpp:1068] \n", at + 1)
         assert read([data[: at + 1], data[at + 1 :]]) == whole
+
+
+def test_a_message_that_broke_off_in_lines_that_stand_again_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lines are done when the next message of its prefix begins, which is behind those lines."""
+    monkeypatch.setattr(repeats, "LEAST", 1 << 12)
+    monkeypatch.setattr(repeats, "SHORTEST", 1 << 10)
+
+    def message(prefix: str, op: str, size: int, end: str) -> str:
+        nodes = [f"  %{n} : Tensor = {op}(%x) # m.py:{n}:1" for n in range(size)]
+        lines = ["Optimized Graph:", "graph(%x : Tensor):", *nodes, *([end] if end else [])]
+        return "".join(f"[DUMP {prefix}] {line}\n" for line in lines)
+
+    one, other = "graph_executor.cpp:780", "graph_executor.cpp:693"
+    block = message(one, "aten::relu", 30, "  return (%1)") + message(other, "aten::sin", 8, "")
+    block += message(one, "aten::cos", 30, "  return (%1)") + message(other, "aten::tanh", 8, "  return (%1)")
+    log = tmp_path / "train.log"
+    log.write_text(block * 6, encoding="utf-8")
+    counts = report_from([str(log)]).parse
+    assert (counts.lines, counts.recognised) == (block.count("\n") * 6, block.count("\n") * 6)
+    assert counts.truncated == 6

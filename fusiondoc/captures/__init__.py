@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Mapping
 
 from fusiondoc.errors import UsageError
+from fusiondoc.model.numbers import whole_number
 
 FOLDER = ".fusiondoc"
 """In the current folder, unless something else is said."""
@@ -48,7 +49,7 @@ def folder_named() -> Path | None:
 
 def number_kept() -> int:
     """How many captures are kept, beside those that are kept by name."""
-    return int(_value(LAST) or KEPT)
+    return whole_number(_value(LAST) or "") or KEPT
 
 
 def _value(key: str) -> str | None:
@@ -59,7 +60,7 @@ def _value(key: str) -> str | None:
 
 
 def _checked(key: str, value: str, where: str) -> str:
-    if key == LAST and not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) > 0):
+    if key == LAST and not 0 < (whole_number(value) or 0) < 10**9:
         raise UsageError(
             f"{where}: '{value}' is not a number of captures", "A whole number from 1, such as 50."
         )

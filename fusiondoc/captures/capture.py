@@ -1,5 +1,6 @@
 """A capture: a folder with the log of a run, the probe's records, what was asked for, how it ended, and
-what further runs added: bandwidth, the rerun without fallback, the timed and profiled runs, the tries."""
+what further runs added: bandwidth, the rerun without fallback, whose error it is, the timed and profiled
+runs, the tries."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from fusiondoc.captures.ending import Ended, Result, failure_of, where_it_was
+from fusiondoc.captures.fuser_fault import Blame, FuserFault
 from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, read_records, together
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest
@@ -20,6 +22,7 @@ from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import Try
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.runs import Peak, Speed
 from fusiondoc.model.typed_fields import as_json, object_of, read_object, sound
 from fusiondoc.version import __version__
@@ -87,12 +90,24 @@ _SCHEMA_NUMBER = re.compile(r"fusiondoc\.capture/(\d+)\Z")
 
 REQUEST, RESULT, RECORDS = "request.json", "result.json", "records.jsonl"
 _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "tries.json"
-_PROFILE = "profile.json"
+_PROFILE, _FAULT = "profile.json", "fault.json"
 LOGS = ("log", "log.1", "log.2")
 """The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
-INNER = ("rerun", "timing", "timing-again", "profile", "kernels", "tries/*", "fix/*", "ranks/*")
+INNER = (
+    "rerun",
+    "unfused",
+    "fused-again",
+    "around/*",
+    "timing",
+    "timing-again",
+    "profile",
+    "kernels",
+    "tries/*",
+    "fix/*",
+    "ranks/*",
+)
 """Folders of a capture with captures of further runs."""
-FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _PROFILE, _TRIES, *LOGS)
+FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _FAULT, _TIMING, _PROFILE, _TRIES, *LOGS)
 
 
 _MOST_BYTES = 256 << 20
@@ -142,6 +157,11 @@ class Capture:
         return self.path.name
 
     @property
+    def from_archive(self) -> bool:
+        """Whether it was unpacked from an archive, such as a bundle; whatever it says of itself."""
+        return self.shown is not None
+
+    @property
     def label(self) -> str:
         """The target as the user named it, else the name of the capture."""
         return self.request.target.text or self.name
@@ -170,9 +190,9 @@ class Capture:
     def ranks(self) -> tuple[Capture, ...]:
         """The captures of the processes that the launcher started here, in their order; () for a run of one
         process."""
-        found = [one for one in self.path.glob(f"{RANKS}/*") if one.name.isdigit() and one.is_dir()]
+        found = [(whole_number(one.name), one) for one in self.path.glob(f"{RANKS}/*") if one.is_dir()]
         made = []
-        for path in sorted(found, key=lambda one: int(one.name)):
+        for _, path in sorted((rank, path) for rank, path in found if rank is not None):
             with contextlib.suppress(UsageError):  # damaged; it is missing then
                 made.append(self.further(path))
         return tuple(made)
@@ -195,6 +215,19 @@ class Capture:
         """What the rerun without fallback showed; None if there was none."""
         kept = object_of(self._bytes(_RERUN))
         return read_object(Rerun, kept) if kept else None
+
+    @cached_property
+    def fault(self) -> FuserFault | None:
+        """Whose error it is that the run ended with; None where nothing tells."""
+        kept = object_of(self._bytes(_FAULT))
+        if kept:
+            return read_object(FuserFault, kept)
+        return FuserFault(Blame.FUSER) if self.records.passes_in_eager else None
+
+    @property
+    def fuser_is_at_fault(self) -> bool:
+        """Whether the error that the run ended with is one that only the fused run has."""
+        return self.fault is not None and self.fault.blame is Blame.FUSER
 
     @cached_property
     def timing(self) -> TimedRun | None:
@@ -235,7 +268,12 @@ class Capture:
         return together(one for one in found if one is not None)
 
     def failure(self) -> FusiondocError | None:
-        """The error that the run ended with, or None; None also for an interruption."""
+        """The error of the user's program that the run ended with, or None; None also for an interruption,
+        and for an error that only the fused run has, which is a finding."""
+        return None if self.fuser_is_at_fault else self.error()
+
+    def error(self) -> FusiondocError | None:
+        """The error that the run ended with, whoever is at fault; None for an interruption."""
         label = self.request.target.text or "the program"
         log = self.log_path if self.shown is None else self.shown / "log"
         timeout = self.request.options.timeout
@@ -258,11 +296,16 @@ class Capture:
         of_all = self.result.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.UNFINISHED)
         return self if of_all else self._first_to_fail() or self
 
+    @property
+    def rank(self) -> int:
+        """Of a process that the launcher started, whose folder has it as its name; else 0."""
+        return whole_number(self.name) or 0
+
     def _first_to_fail(self) -> Capture | None:
         """The rank that failed before the launcher ended the others; None where the launcher itself did."""
         failed = [one for one in self.ranks if one.ended_badly]
         own = [one for one in failed if one.records.rank is not None and one.records.rank.asked is None]
-        at = [(one.records.rank.ended_at or 0.0, int(one.name), one) for one in own if one.records.rank]
+        at = [(one.records.rank.ended_at or 0.0, one.rank, one) for one in own if one.records.rank]
         return min(at, key=lambda one: one[:2])[2] if at else None
 
     @property
@@ -271,7 +314,7 @@ class Capture:
         return self.result.ended in (Ended.SIGNAL, Ended.FAILED)
 
     def _where_ranks_were(self) -> str | None:
-        places = [(int(one.name), where_it_was(one.log_path)) for one in self.ranks]
+        places = [(one.rank, where_it_was(one.log_path)) for one in self.ranks]
         told = [f"rank {number} was at {where}" for number, where in places if where is not None]
         if not told:
             return None
@@ -291,6 +334,11 @@ class Capture:
         """Write what the rerun without fallback showed."""
         self._write(_RERUN, rerun)
         self.rerun = rerun
+
+    def keep_fault(self, fault: FuserFault) -> None:
+        """Write whose error it is."""
+        self._write(_FAULT, fault)
+        self.fault = fault
 
     def keep_timing(self, timing: TimedRun) -> None:
         """Write what came of the run of ``--time``."""
@@ -362,7 +410,7 @@ def _check_schema(path: Path, request: Any) -> None:
     if schema == SCHEMA:
         return
     number = _SCHEMA_NUMBER.match(str(schema))
-    if number and int(number.group(1)) > 1:
+    if number and whole_number(number.group(1)) not in (0, 1):
         raise UsageError(
             f"the capture '{path.name}' was made by fusiondoc {request.get('fusiondoc', '?')} in the newer "
             f"form {schema}; this is fusiondoc {__version__}, which reads {SCHEMA}",

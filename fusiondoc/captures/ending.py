@@ -11,6 +11,7 @@ from fusiondoc.captures.probe_records import Failure, Records
 from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError, ModelFailed, UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.probe import NO_MORE_RECORDS
+from fusiondoc.whole_files import open_regular
 
 _SHOWN_LINES = 5
 _TAIL_BYTES = 4000
@@ -103,21 +104,21 @@ def failure_of(
     if result.ended is Ended.TIMED_OUT:
         within = f"in {timeout:g} s" if timeout is not None else "in time"
         if records.error is not None:
-            hint = f"After that its process did not end {within}: {_GOES_ON} {log}."
+            hint = f"After that its process did not end {within}: {_GOES_ON}; {_where(log)}."
             return ModelFailed(_text(records.error, label), hint)
         if records.done is not None:
             return ModelFailed(
                 f"{label} did all that was asked for, but its process did not end {within} and was stopped",
-                f"{_GOES_ON} {log}. What was captured is whole: fusiondoc parse reports it.",
+                f"{_GOES_ON}; {_where(log)}. What was captured is whole: fusiondoc parse reports it.",
             )
         if result.stopped is not None:
             return ModelFailed(
                 f"{label} was stopped by {result.stopped} and did not go on {within}, so it was ended",
-                f"It stops itself, or something else does; {log} ends with where it was (Python's stack).",
+                f"It stops itself, or something else does; {_where(log)}.",
             )
         return ModelFailed(
             f"{label} did not end {within} and was stopped",
-            f"{log} ends with where it was (Python's stack). --timeout gives it more time.",
+            f"{_where(log)}. --timeout gives it more time.",
         )
     if result.ended is Ended.SIGNAL and records.done is not None and records.error is None:
         return ModelFailed(
@@ -147,7 +148,14 @@ def failure_of(
     )
 
 
-_GOES_ON = "A thread that is no daemon, or an atexit function, goes on; its stack is at the end of"
+_GOES_ON = "A thread that is no daemon, or an atexit function, goes on"
+
+
+def _where(log: Path) -> str:
+    """What the log tells of the moment at which the process was ended."""
+    if where_it_was(log) is not None:
+        return f"{log} ends with where it was (Python's stack)"
+    return f"the whole output is in {log}"
 
 
 def _unwritten_records(log: Path) -> str | None:
@@ -156,15 +164,21 @@ def _unwritten_records(log: Path) -> str | None:
     return lines[-1][len(NO_MORE_RECORDS) :].strip() if lines else None
 
 
+OF_SIGNAL = {
+    "SIGKILL": "Try smaller inputs: most often the kernel sends SIGKILL when memory runs out (dmesg and the"
+    " container's events tell it).",
+    "SIGXCPU": "Raise its limit of CPU time, which was reached (ulimit -t).",
+}
+"""Signals that come from outside, and leave no time to print a stack."""
+
+
 def _after_signal(signal: str | None, log: Path) -> str:
-    if signal == "SIGKILL":
-        return (
-            "Most often the kernel sends it when memory runs out (dmesg and the container's events tell it): "
-            "try smaller inputs."
-        )
-    if signal == "SIGXCPU":
-        return "Its limit of CPU time was reached (ulimit -t)."
-    return f"{log} ends with Python's stack at that moment, if there was time to print it."
+    told = OF_SIGNAL.get(signal or "")
+    if told is not None:
+        return told
+    if where_it_was(log) is not None:
+        return f"{log} ends with Python's stack at that moment."
+    return f"{log} does not hold Python's stack at that moment; its last lines tell how far the program got."
 
 
 def _text(told: Failure, label: str) -> str:
@@ -198,7 +212,7 @@ def _last_lines(log: Path) -> str:
 
 def _tail(log: Path, size: int = _TAIL_BYTES) -> str:
     try:
-        with log.open("rb") as file:
+        with open_regular(log) as file:
             file.seek(max(0, log.stat().st_size - size))
             return file.read().decode("utf-8", "replace")
     except OSError:

@@ -19,9 +19,11 @@ from fusiondoc.captures.process_records import (
     read_rank,
     read_script,
 )
+from fusiondoc.captures.switch_records import Switches, read_switches
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object, sound
+from fusiondoc.whole_files import open_regular
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,15 @@ class FuserSwitch:
     effective: str | None = None
     live: bool | None = None
     why: str | None = None
+
+
+@dataclass(frozen=True)
+class ByItself:
+    """What a process has without fusiondoc's switches: the fuser of each device, and the switches by the
+    functions of ``torch._C`` that set them."""
+
+    fusers: Mapping[str, str] = field(default_factory=dict)
+    switches: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -208,24 +219,6 @@ def together(several: Iterable[LeftRunning]) -> LeftRunning | None:
 
 
 @dataclass(frozen=True)
-class Switches:
-    """What the program has switched off itself: the fuser of the run, which the probe has set back, and what
-    every fusion pass needs of the executor (names of knobs), which it has left.
-
-    ``fuser_off_later``: the fuser was off when the passes were done; only they can have switched it off.
-    """
-
-    fuser_off: bool = False
-    fuser_off_later: bool = False
-    executor_off: tuple[str, ...] = ()
-
-    @property
-    def told(self) -> bool:
-        """Whether anything was off in a pass."""
-        return self.fuser_off_later or bool(self.executor_off)
-
-
-@dataclass(frozen=True)
 class Redirected:
     """Descriptors at which fusers log (1, 2) that the program closed or turned elsewhere: how, None for one
     that it left alone."""
@@ -247,6 +240,15 @@ class Redirected:
         """Such as "stderr is closed and stdout goes to /dev/null"; empty for none."""
         both = (("stdout", self.stdout), ("stderr", self.stderr))
         return " and ".join(f"{name} {how}" for name, how in both if how)
+
+
+@dataclass(frozen=True)
+class EagerPass:
+    """The pass in which a fused run failed, once more without the fuser, from the same inputs."""
+
+    iteration: int
+    inputs: int
+    passed: bool
 
 
 @dataclass(frozen=True)
@@ -272,15 +274,31 @@ class Records:
     """Of each model: ``op|source`` -> the module path of each such node, in the order of the inlined graph.
     In a program with several models the paths begin with the model's name."""
     error: Failure | None = None
+    eager_pass: EagerPass | None = None
+    """After an error of a fused pass under ``--verify``."""
     done: Done | None = None
     left: LeftRunning | None = None
     switches: Switches = Switches()
+    by_itself: ByItself = field(default_factory=ByItself)
     redirected: Redirected = Redirected()
     frontend: Frontend = Frontend()
     aot: AotRecords = field(default_factory=AotRecords)
     te: TeRecords = field(default_factory=TeRecords)
     script: ScriptRecords = field(default_factory=ScriptRecords)
     rank: RankProcess | None = None
+
+    @property
+    def passes_in_eager(self) -> bool:
+        """Whether the pass that failed runs in eager, from the same inputs, and an earlier one of the same
+        kind ran as TorchScript that was not fused yet: then neither the program nor TorchScript is the
+        cause."""
+        eager, error = self.eager_pass, self.error
+        if eager is None or not eager.passed or error is None:
+            return False
+        return any(
+            one.index < eager.iteration and one.inputs == eager.inputs and one.phase == error.stage
+            for one in self.passes
+        )
 
 
 LiveRecord = Union[FuserSwitch, Loaded, PassDone]
@@ -306,7 +324,7 @@ class GrowingRecords(Generic[T]):
     def new(self) -> list[T]:
         """Those whose lines have become complete since the last call."""
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 file.seek(self._read)
                 data = file.read()
         except OSError:
@@ -355,9 +373,11 @@ def read_records(data: bytes) -> Records:
         source_map=_source_map(all_of("source_map")),
         layers=layers_of_models(all_of("source_map")),
         error=read_object(Failure, _merged(all_of("error"))) if all_of("error") else None,
+        eager_pass=read_object(EagerPass, _merged(all_of("eager_pass"))) if all_of("eager_pass") else None,
         done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
         left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
-        switches=read_object(Switches, _merged(all_of("switches"))) or Switches(),
+        switches=read_switches(all_of),
+        by_itself=read_object(ByItself, _merged(all_of("by_itself"))) or ByItself(),
         redirected=read_object(Redirected, _merged(all_of("redirected"))) or Redirected(),
         frontend=read_object(Frontend, _merged(all_of("frontend"))) or Frontend(),
         aot=read_aot_of_processes(all_of),

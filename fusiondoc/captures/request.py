@@ -242,6 +242,8 @@ class RunRequest:
     cwd: Path = field(default_factory=Path.cwd)
     command: tuple[str, ...] = ()
     """The command line as the user gave it; only kept in the capture."""
+    model: str | None = None
+    """Which model it is (``captures/model_identity.py``), where that is known before the run."""
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong before a process starts (UsageError)."""
@@ -297,6 +299,8 @@ class KeptRequest:
     command: tuple[str, ...] = ()
     cwd: str | None = None
     target: KeptTarget = KeptTarget()
+    model: str | None = None
+    """Which model it is of, as ``captures/model_identity.py`` says."""
     options: Options = Options()
     environment_set: Mapping[str, str] = field(default_factory=dict)
     """Variables that fusiondoc set."""

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Callable, Iterator, Protocol, Sequence
 
 from fusiondoc.captures import FOLDER, folder_named, number_kept
-from fusiondoc.captures.capture import Capture
-from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.captures.capture import REQUEST, Capture
+from fusiondoc.captures.ending import Ended
+from fusiondoc.errors import CannotRun, UsageError, did_you_mean
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.whole_files import read_within
 
 WRITING = "writing"
@@ -36,6 +38,10 @@ class Place(Protocol):
         """Make an empty folder for a capture of that name; UsageError where that cannot be."""
         ...
 
+    def done(self, path: Path) -> None:
+        """The run that the folder was made for is over, and how it ended is written there."""
+        ...
+
 
 class Within:
     """Inside the capture of the run that a further run belongs to: it is listed, shown and removed with that
@@ -54,6 +60,9 @@ class Within:
             raise cannot_write(error, self._path) from None
         return self._path
 
+    def done(self, path: Path) -> None:
+        """It stays as long as the capture that it is in."""
+
 
 def _tell_nobody(line: str) -> None:
     """Nobody asked."""
@@ -66,7 +75,7 @@ class CaptureStore:
     Args:
         name: what the next capture is called; it stays until it is removed by name.
         keep: the next capture stays until it is removed by name.
-        tell: is told what is removed to make room.
+        tell: is told what is removed to make room, where it had a report.
     """
 
     def __init__(
@@ -143,7 +152,7 @@ class CaptureStore:
         return Capture(self._find(name))
 
     def new(self, slug: str) -> Path:
-        """Make an empty capture folder, and remove the oldest ones beyond those that are kept.
+        """Make an empty capture folder; call ``done`` once its run is over.
 
         Raises:
             UsageError: the place cannot be written, or the name is taken.
@@ -162,8 +171,23 @@ class CaptureStore:
                 (path / KEEP).write_text(self._given or "", encoding="utf-8")
         except OSError as error:
             raise cannot_write(error, self.folder) from None
-        self._make_room(path)
         return path
+
+    def done(self, path: Path) -> None:
+        """The run of a capture is over: remove the oldest ones beyond those that are kept. Runs that failed
+        are counted apart, so that none of them takes the place of one that went well."""
+        kept = number_kept()
+        others = [one for one in self.paths() if not is_kept(one) and (one == path or not being_written(one))]
+        well = [one for one in others if _went_well(one)]
+        failed = [one for one in others if one not in well]
+        removed = []
+        for old in (*well[kept:], *failed[kept:]):
+            had_report = _had_report(old)
+            shutil.rmtree(old, ignore_errors=True)
+            removed += [old.name] if had_report and not old.exists() else []
+        if removed:
+            more = f" and {len(removed) - 1} more" if len(removed) > 1 else ""
+            self._tell(f"note: removed {removed[0]}{more}: the newest {kept} stay (--keep-last N)")
 
     def _check_name(self) -> None:
         if self._given is None:
@@ -178,21 +202,6 @@ class CaptureStore:
             raise UsageError(
                 f"a capture named {self._given} already exists: {taken.name}",
                 f"Choose another --name, or remove it: fusiondoc captures remove {self._given}",
-            )
-
-    def _make_room(self, path: Path) -> None:
-        kept = number_kept()
-        others = [other for other in self.paths() if other != path and not is_kept(other)]
-        removed = []
-        for old in others[kept - 1 :]:
-            if not being_written(old):
-                shutil.rmtree(old, ignore_errors=True)
-                removed += [] if old.exists() else [old.name]
-        if removed:
-            names = ", ".join(removed[:3]) + (f" and {len(removed) - 3} more" if len(removed) > 3 else "")
-            self._tell(
-                f"note: removed {names}: the newest {kept} stay, and captures with a name; more with"
-                f" --keep-last N, this one with: fusiondoc captures keep {path.name}"
             )
 
     def keep(self, *names: str) -> tuple[str, ...]:
@@ -253,7 +262,7 @@ class CaptureStore:
         wanted = Path(name).name
         latest = _LATEST.match(name)
         if latest is not None:
-            return self._latest(int(latest.group(1) or 0), self._begun())
+            return self._latest(whole_number(latest.group(1) or "") or 0, self._begun())
         for path in paths:
             if given_name(path) == wanted:
                 return path
@@ -290,6 +299,25 @@ class CaptureStore:
         return f"fusiondoc captures lists them; the newest is {known[0]}."
 
 
+def _went_well(path: Path) -> bool:
+    """Whether its run came to its end, or the user ended it; of a capture of another version that is not
+    known."""
+    try:
+        return Capture(path).result.ended in (Ended.DONE, Ended.INTERRUPTED)
+    except UsageError:
+        return (path / REQUEST).is_file()
+
+
+def _had_report(path: Path) -> bool:
+    """Whether there was something to report: the program ran, though it may have failed."""
+    try:
+        capture = Capture(path)
+        ran = capture.result.ended is not Ended.UNFINISHED
+        return ran and not isinstance(capture.failure(), (UsageError, CannotRun))
+    except UsageError:
+        return (path / REQUEST).is_file()
+
+
 def is_latest(name: str) -> bool:
     """Whether a name counts captures back from the newest."""
     return _LATEST.match(name) is not None
@@ -316,8 +344,10 @@ def being_written(path: Path) -> bool:
     try:
         if not stat.S_ISREG((path / WRITING).lstat().st_mode):
             return False
-        process = int((path / WRITING).read_bytes()[:20])
+        process = whole_number(read_within(path / WRITING, 20).strip())
     except (OSError, ValueError):
+        return False
+    if process is None:
         return False
     if process == os.getpid():
         return True
@@ -349,7 +379,7 @@ def _age(path: Path) -> tuple[str, int]:
     """The second in the name, and the number behind it; slugs hold no dash."""
     number = path.name.rpartition("-")[2]
     numbered = path.name.count("-") > 2 and re.fullmatch("[0-9]{1,9}", number) is not None
-    return path.name[:15], int(number) if numbered else 1
+    return path.name[:15], (whole_number(number) or 0) if numbered else 1
 
 
 def cannot_write(error: OSError, place: Path) -> UsageError:

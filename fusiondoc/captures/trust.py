@@ -1,9 +1,10 @@
 """What of a capture may be used: which files that it keeps may be read, and whether its run may run again, as
 the user's own.
 
-A capture that came from somebody else says which interpreter, program and variables to run again; so it is
-run again only if its request was signed with the key of this user, which lies outside captures, or if the
-user trusts it by name.
+A capture that came from somebody else says which interpreter, program and variables to run again. Nothing
+that it says of itself counts: its request was signed here with the key of this user, which lies outside
+captures, or the user was shown what would run and gives the code of exactly that, made with the same key, so
+that nobody else can know it. Of an archive nothing is run at all.
 
 A log may name any file, and a report shows lines of the files that it names. So only Python files of the
 project are read: below the project's folder or a folder that the user names, never through a link out of it.
@@ -23,6 +24,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import stat
 from dataclasses import fields
@@ -30,7 +32,7 @@ from pathlib import Path
 from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.request import KeptTarget, RunRequest, TargetSpec
+from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest, TargetSpec
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue
@@ -38,7 +40,7 @@ from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
 from fusiondoc.masking import MASK
 from fusiondoc.model import dataclass
 from fusiondoc.model.source import Options
-from fusiondoc.whole_files import read_within
+from fusiondoc.whole_files import open_regular, read_within
 
 SIGNATURE = "signature"
 """The file in a capture."""
@@ -68,14 +70,28 @@ def is_own(capture: Path, request: str) -> bool:
         for name in (SIGNATURE, request):
             if not stat.S_ISREG((capture / name).lstat().st_mode):
                 return False
-        told = (capture / SIGNATURE).read_bytes()[:200]
+        told = read_within(capture / SIGNATURE, 200)
         return hmac.compare_digest(told, _digest(_key(make=False), capture / request).encode("ascii"))
     except OSError:
         return False
 
 
 def _digest(key: bytes, file: Path) -> str:
-    return hmac.new(key, file.read_bytes(), hashlib.sha256).hexdigest()
+    return hmac.new(key, read_within(file), hashlib.sha256).hexdigest()
+
+
+_CODE_LENGTH = 12
+"""Hexadecimal digits: 48 bits, which somebody without the key has one try for, on the user's command line."""
+
+
+def _code_to_run(capture: Path) -> str | None:
+    """What the user gives to run a capture of somebody else: of this very request, with the key of this user.
+    None where no key can be kept."""
+    try:
+        content = read_within(capture / REQUEST)
+        return hmac.new(_key(make=True), b"run again\0" + content, hashlib.sha256).hexdigest()[:_CODE_LENGTH]
+    except OSError:
+        return None
 
 
 def _key(make: bool) -> bytes:
@@ -87,7 +103,7 @@ def _key(make: bool) -> bytes:
             handle = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(secrets.token_bytes(32))
-    key = path.read_bytes()
+    key = read_within(path, 1 << 10)
     if len(key) < 32:
         raise OSError(f"{path} is cut off")
     return key
@@ -119,27 +135,24 @@ def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -
 
 
 def request_again(
-    capture: Capture, dumps: Sequence[str], command: Sequence[str] = (), *, trusted: bool = False
+    capture: Capture, dumps: Sequence[str], command: Sequence[str] = (), *, code: str | None = None
 ) -> RunRequest:
     """What ``capture`` was asked for, with these dumps and without ``--verify``. Variables of torch that the
     user had set then and has not set now are set again, but for those that ask for logs and dumps.
 
     Args:
-        trusted: the user says that whoever made the capture may name what runs here.
+        code: what the user was shown for a capture of somebody else, and gives to run it.
 
     Raises:
         UsageError: its target, folder or request is gone, or somebody else made it.
     """
-    if capture.request.bundled:
+    if capture.from_archive or capture.request.bundled:
         raise UsageError(
             f"'{capture.name}' came in a bundle, which is read only and never run",
-            "Name the target to run it yourself.",
+            "Name the target to run it yourself: fusiondoc kernels TARGET --dump NAME",
         )
-    if not trusted and not is_own(capture.path, REQUEST):
-        raise UsageError(
-            f"'{capture.name}' was not made here by you, so what it asks for is not run",
-            "Name the target to run it yourself; if you trust who made the capture, add --trust-capture.",
-        )
+    if not is_own(capture.path, REQUEST):
+        _must_be_allowed(capture, code)
     request = capture.request
     if "script_args" in request.masked:
         raise UsageError(
@@ -162,8 +175,38 @@ def request_again(
         cwd=folder,
         variables=_variables(request.environment_user, request.environment_set),
         command=tuple(command),
+        model=request.model,
         **options,
     )
+
+
+_MOST_SHOWN = 2000
+"""Characters of what would run: nobody reads more."""
+
+
+def _must_be_allowed(capture: Capture, code: str | None) -> None:
+    """Refuse a capture of somebody else, unless the user gives the code of exactly what it asks for."""
+    asked = _what_would_run(capture.request)
+    right = _code_to_run(capture.path) if len(asked) <= _MOST_SHOWN else None
+    if right is not None and code is not None and hmac.compare_digest(code.encode(), right.encode()):
+        return
+    hint = "Name the target to run it yourself: fusiondoc kernels TARGET --dump NAME"
+    if right is not None:
+        hint += f". To run exactly this: --trust-capture {right}"
+    raise UsageError(
+        f"'{capture.name}' was not made here by you, so what it asks for is not run"
+        + (f". That is: {asked}" if right is not None else ""),
+        hint,
+    )
+
+
+def _what_would_run(request: KeptRequest) -> str:
+    """The command of a request, as a shell would take it; by what is run, not by what it is called there."""
+    target = request.target
+    name = f":{target.name}" if target.name else ""
+    words = [request.python or "python", f"{target.path or target.module}{name}{target.call or ''}"]
+    options = request.options
+    return f"{shlex.join([*words, *options.script_args])} in {shlex.quote(request.cwd or '.')}"
 
 
 def _target(told: KeptTarget, capture: Capture) -> TargetSpec:
@@ -285,12 +328,7 @@ def read_source(path: Path, roots: Sequence[Path]) -> bytes | None:
         inside = any(Path(os.path.realpath(root)) in real.parents for root in roots)
         if real.suffix != ".py" or not inside:
             return None
-        told = real.stat()
-        if not stat.S_ISREG(told.st_mode) or told.st_size > MOST_BYTES:
-            return None
-        with real.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        return data if len(data) <= MOST_BYTES else None
+        return read_within(real, MOST_BYTES)
     except (OSError, ValueError, RuntimeError):
         return None
 
@@ -340,7 +378,8 @@ def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
     asked = [name for name in capture.request.options.dumps if name in OPTIONS]
     for option in asked:
         for path in sorted((capture.path / DUMP_FILES).glob(f"__tmp_*{OPTIONS[option]}")):
-            data = path.read_bytes()
+            with open_regular(path) as file:
+                data = file.read()
             if b"\0" not in data.rstrip(b"\0"):
                 text = data.rstrip(b"\0").decode("utf-8", "replace")
                 found.setdefault(path.stem[len("__tmp_") :], []).append((option, text))
@@ -349,7 +388,7 @@ def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
 
 def _named(log: Path) -> set[str]:
     names = set()
-    with contextlib.suppress(OSError), log.open("rb") as lines:
+    with contextlib.suppress(OSError), open_regular(log) as lines:
         for line in lines:
             found = _PRINTING.search(line) if b"PRINTING: " in line else None
             if found is not None:

@@ -6,17 +6,19 @@ Every call imports it, so it imports next to nothing.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Iterator, NoReturn
+from typing import Any, Iterator, NoReturn
 
 import click
 
-from fusiondoc.errors import INTERRUPTED, OWN_FAULT, FusiondocError, did_you_mean
+from fusiondoc.cli.streams import open_streams
+from fusiondoc.errors import CANNOT_RUN, INTERRUPTED, OWN_FAULT, FusiondocError, did_you_mean
 from fusiondoc.version import __version__
 
 COMMANDS = {
@@ -81,12 +83,20 @@ def _configure(ctx: click.Context) -> None:
     from fusiondoc import captures
 
     ctx.call_on_close(captures.forget)
+    ctx.call_on_close(_remove_unpacked)
 
     found = _configuration()
     if found is not None:
         from fusiondoc.cli.config import apply
 
         apply(ctx, *found, COMMANDS)
+
+
+def _remove_unpacked() -> None:
+    """Archives that were read lie unpacked in a temporary folder, which a signal would leave there."""
+    archives = sys.modules.get("fusiondoc.workflows.archives")
+    if archives is not None:
+        archives.remove_unpacked()
 
 
 @click.command(
@@ -120,10 +130,13 @@ def _signals_raise() -> Iterator[None]:
     """Inside the block SIGTERM and SIGHUP raise instead of ending the process at once; while a child runs,
     ``runner/child.py`` counts them."""
 
+    before: dict[int, Any] = {}
+
     def stop(number: int, frame: object) -> NoReturn:
+        for one in before:  # what is half written is removed once
+            signal.signal(one, signal.SIG_IGN)
         raise _Signalled(number)
 
-    before = {}
     for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
         number = getattr(signal, name, None)
         # ValueError: not in the main thread. One that is ignored (nohup) stays so.
@@ -150,14 +163,7 @@ def _help_width() -> int:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with the status of the contract."""
     debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
-    for name in ("stdout", "stderr"):
-        # Closed by the caller: Python has None there, which older click cannot write to.
-        if getattr(sys, name) is None:
-            setattr(sys, name, io.StringIO())
-    # Names of files and messages of programs need not be text that the terminal can show.
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
+    open_streams()
     try:
         with _signals_raise():
             status = cli.main(
@@ -182,17 +188,20 @@ def main(argv: list[str] | None = None) -> None:
             print("next: Options of a script of yours: diagnose --script FILE.py -- OPTIONS", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        interrupted()
+    except MemoryError:
+        memory_is_full()
     except BrokenPipeError:
         # The reader (head, less) went away: not an error. Keep the interpreter from flushing into it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            memory_is_full()
         if debug:
             raise
         _say(f"error: {error}")
-        if error.errno == 28:
+        if error.errno == errno.ENOSPC:
             print("next: free some space, or choose another file with --output.", file=sys.stderr)
         else:
             print("next: check the path and its permissions.", file=sys.stderr)
@@ -203,6 +212,31 @@ def main(argv: list[str] | None = None) -> None:
         _own_fault(error)
         sys.exit(OWN_FAULT)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def interrupted() -> NoReturn:
+    """The end after Ctrl-C (status 130). A second one would only show where Python was."""
+    while True:
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            break
+        except KeyboardInterrupt:
+            continue
+        except ValueError:  # not in the main thread
+            break
+    print("interrupted", file=sys.stderr)
+    sys.exit(INTERRUPTED)
+
+
+def memory_is_full() -> NoReturn:
+    """The end where this machine, or what this process may have of it, has no more memory (status 4)."""
+    print(
+        "error: There is not enough memory for this.\n"
+        "next: Raise the limit of this process (ulimit -v, or that of the container), use a machine with more"
+        " memory, or read a part of the log: head -c 500000000 LOG | fusiondoc parse -",
+        file=sys.stderr,
+    )
+    sys.exit(CANNOT_RUN)
 
 
 def _say(text: str) -> None:

@@ -6,13 +6,15 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any, Iterator
 
 import click
 
-from fusiondoc.cli.options import chosen_knobs, seed_of
+from fusiondoc.cli.options import SECONDS, chosen_knobs, seed_of
 from fusiondoc.cli.output import (
     complete_files,
     complete_knob_settings,
@@ -120,7 +122,7 @@ ENDINGS = {
 )
 @click.option(
     "--timeout",
-    type=float,
+    type=SECONDS,
     default=600.0,
     show_default=True,
     metavar="SECONDS",
@@ -181,8 +183,6 @@ def command(
             "bench needs a target or a suite, one of them",
             f"Such as: fusiondoc bench model.py, or fusiondoc bench --suite {next(iter(SUITES))}",
         )
-    if not options["timeout"] > 0:
-        raise UsageError(f"--timeout {options['timeout']:g}: it must be more than 0 seconds", "Such as 60.")
     plan = suite_named(suite) if suite is not None else None
     usual = plan.variants if plan is not None else VARIANTS
     names = (*VARIANTS, EACH_CALL)
@@ -243,16 +243,51 @@ class _Bar:
         self._bar.update(self._task, description=doing, completed=done, total=total)
 
 
-class _Quiet:
-    """Shows nothing."""
+LINE_SECONDS = 10.0
+"""So often a line says how far it is, where stderr is no terminal."""
 
-    def say(self, doing: str, done: int, total: int) -> None: ...
+
+class _Lines:
+    """A line on stderr at the start and every ten seconds, also while one step takes longer than that."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._at: tuple[str, int, int] | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._now_and_then, name="fusiondoc progress", daemon=True)
+
+    def say(self, doing: str, done: int, total: int) -> None:
+        first, self._at = self._at is None, (doing, done, total)
+        if first:
+            self._show()
+            self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _now_and_then(self) -> None:
+        while not self._over.wait(LINE_SECONDS):
+            with contextlib.suppress(OSError, ValueError):  # a reader that went away is no reason to stop
+                self._show()
+
+    def _show(self) -> None:
+        if self._at is None:
+            return
+        doing, done, total = self._at
+        share = f"{done / total:.0%} done, " if done and total else ""
+        tell(f"bench: {share}{time.monotonic() - self._began:.0f} s: {doing}")
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Any]:
     if not sys.stderr.isatty():
-        yield _Quiet()
+        lines = _Lines()
+        try:
+            yield lines
+        finally:
+            lines.end()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

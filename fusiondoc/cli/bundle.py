@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 def command(capture: str | None, output: Path | None, no_source: bool, dry_run: bool) -> int:
     """Pack a capture for a bug report, with names and secrets replaced; without CAPTURE, the newest.
 
-    User, host, home folder, project folder and e-mail addresses become other names, and what looks like a
-    secret becomes ***, in every file: also in the log and in copies of your sources. The table says what was
-    replaced where; look at the file before you send it. `fusiondoc parse FILE` makes the same report of it;
-    a bundle is never run again.
+    User, host, home folder, project folder, folders below /opt and its like, and e-mail addresses become
+    other names, and what looks like a secret becomes ***, in every file: also in the log and in copies of
+    your sources. The table says what was replaced where, and the lines below it which kinds of secrets were
+    looked for; no list of kinds is complete, so look at the file before you send it. `fusiondoc parse FILE`
+    makes the same report of it; a bundle is never run again.
 
     \b
     Examples:
@@ -69,6 +70,7 @@ def _show(done: Bundle, output: Path | None) -> None:
     from rich.table import Table
 
     from fusiondoc.reports.text import drawn, size
+    from fusiondoc.workflows.more_secrets import EXTRA, is_installed
 
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(overflow="fold")
@@ -81,6 +83,11 @@ def _show(done: Bundle, output: Path | None) -> None:
     say(drawn(table, shutil.get_terminal_size((80, 24)).columns, colour=False), nl=False)
     if done.left_out:
         tell(f"left out: {', '.join(done.left_out)}")
+    tell("secrets were looked for of these kinds:")
+    for kind in done.looked_for:
+        tell(f"  {kind}")
+    if not is_installed():
+        tell(f"the rules of detect-secrets know more services: pip install 'fusiondoc[{EXTRA}]'")
     if output is None:
         tell("nothing was written (--dry-run)")
     else:

@@ -179,6 +179,7 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         ("made", f"{request.created} by fusiondoc {request.fusiondoc}"),
         ("command", " ".join(request.command)),
         ("target", str(request.target.text)),
+        ("model", request.model or ""),
         ("options", " ".join(f"{one.name}={shlex.quote(one.value)}" for one in request.options.told())),
         ("python", f"{request.python} ({request.python_version})"),
         ("torch", str(request.torch)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
-from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
+from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
 from fusiondoc.cli.output import (
     check_fail_on,
     complete_files,
@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Check this section whatever run it is for. Can be repeated.",
 )
+@model_name_option
 @run_options
 @click.option(
-    "--no-rerun", is_flag=True, help="Do not run again without fallback to see why groups fell back."
+    "--no-rerun", is_flag=True, help="Do not run again to see why groups fell back, or whose error it is."
 )
 @peak_option
 @report_options
@@ -114,17 +115,20 @@ def command(
             emit(report, format_, output)
         raise failed
     if update:
+        _refuse_failed_run(expect, report)
         update_file(expect, report, only, diff_to_stdout=(format_ or "text") == "text" and output is None)
         expectations = _expectations(expect, False)
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
     if not update or format_ is not None or output is not None:
-        from fusiondoc.reports.text.findings import broken_expectations, expectation_text
+        from fusiondoc.reports.text.findings import expectation_text
 
         emit(report, format_, output, expectation_text)
-        if output is not None and not in_github():
-            for line in broken_expectations(report):  # else the log of a CI job says nothing of why it failed
-                tell(line)
+    if (update or output is not None) and not in_github():
+        from fusiondoc.reports.text.findings import broken_expectations
+
+        for line in broken_expectations(report):  # else the log of a CI job says nothing of why it failed
+            tell(line)
     if of_capture is not None:
         raise of_capture  # what it had until then may hold, and says nothing of what it did not come to
     if any(not one.holds for one in report.expectations):
@@ -137,7 +141,7 @@ def _report_of_logs(
 ) -> tuple[Report, FusiondocError | None]:
     """The report of logs, a capture, or the newest one, and what the run of the capture ended with; ``given``
     are run options, which fit none."""
-    from fusiondoc.workflows.load import failure_of_run, report_from
+    from fusiondoc.workflows.load import failure_of_run, log_from
 
     if given:
         what = f"'{arguments[0]}' is a log" if arguments else "without a TARGET the newest capture is read"
@@ -147,7 +151,7 @@ def _report_of_logs(
         )
     try:
         failed = failure_of_run(arguments)
-        return report_from(arguments, peak), failed
+        return log_from(arguments, peak), failed
     except UsageError as error:
         if error.message.startswith("there is no log, folder"):
             message = f"{error.message}, nor a target (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt)"
@@ -182,6 +186,17 @@ def _expectations(file: Path, update: bool) -> Expectations | None:
     return expectations
 
 
+def _refuse_failed_run(file: Path, report: Report) -> None:
+    """What fused until a fused run failed is not what is to be expected of the next one."""
+    from fusiondoc.expectations.gate import FUSER_FAILED
+
+    if any(one.code == FUSER_FAILED for one in report.findings):
+        raise UsageError(
+            f"--update: only the fused run fails ({FUSER_FAILED}), so {file} stays as it is",
+            f"fusiondoc parse {report.target.capture or ''} shows the group and the settings that avoid it.",
+        )
+
+
 def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
     names = [section.name for section in expectations.sections]
     for name in only:
@@ -192,22 +207,20 @@ def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
 
 def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) -> Report:
     """The report with what came of each expectation of the sections that hold for it."""
-    from fusiondoc.expectations.match import check
+    from fusiondoc.expectations.gate import gate
 
-    outcomes = [
-        outcome.in_report(expectations.file)
-        for section in _sections(report, expectations, only)
-        for outcome in check(section, report)
-    ]
-    return replace(report, expectations=tuple(outcomes))
+    sections = _sections(report, expectations, only)
+    rows = [row for section in sections for row in gate(section, report, expectations.file)]
+    return replace(report, expectations=tuple(rows))
 
 
 def _sections(report: Report, expectations: Expectations, only: tuple[str, ...]) -> list[Section]:
-    from fusiondoc.expectations import applying, why_not
+    from fusiondoc.expectations import why_not
+    from fusiondoc.expectations.renamed_target import sections_for
 
     if only:
         return [section for section in expectations.sections if section.name in only]
-    sections = applying(expectations, report)
+    sections = sections_for(expectations, report)
     if sections:
         return sections
     reasons = [f"{s.name or 'the file'}: {why_not(s.when, report)}" for s in expectations.sections[:5]]
@@ -224,7 +237,7 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
     """Bring the file in line with the report; the difference goes to stdout, or to stderr beside a report."""
     from fusiondoc.expectations.read_file import read_text
     from fusiondoc.expectations.update import refuse_to_drop_backward, updated
-    from fusiondoc.whole_files import alone, write_whole
+    from fusiondoc.whole_files import alone, read_within, write_whole
 
     with alone(file):
         before = read_text(file) if file.exists() else ""
@@ -234,7 +247,7 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
         if after == before:
             tell(f"{file} is up to date")
             return
-        mark = _BOM if file.exists() and file.read_bytes().startswith(_BOM) else b""
+        mark = _BOM if file.exists() and read_within(file).startswith(_BOM) else b""
         try:
             write_whole(file, mark + after.encode("utf-8"))
         except OSError as error:

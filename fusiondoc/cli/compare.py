@@ -28,6 +28,7 @@ from fusiondoc.cli.output import (
     write,
 )
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
+from fusiondoc.model.numbers import figure
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.reports import COMPARISON_FORMATS
 
@@ -198,11 +199,8 @@ def _check_words(values: tuple[str, ...]) -> None:
 
 def _share(text: str) -> float:
     """``10%`` or ``10`` as 0.1."""
-    try:
-        percent = float(text.strip().rstrip("%"))
-    except ValueError:
-        percent = -1.0
-    if not 0 <= percent < float("inf"):
+    percent = figure(text.strip().rstrip("%"))
+    if percent is None or percent < 0:
         raise UsageError(f"--slower-than takes a percentage, not '{text}'", "For example: --slower-than 10%")
     return percent / 100
 

@@ -34,8 +34,9 @@ PLACES = ("output", "save", "trace-file", "captures-in", "source-root")
 """Options that name what is written or removed, or whose files are shown: a project's file may name files and
 folders of the project only."""
 
-SAID = ("apply", "force", "trust-capture", "trust-log", "update")
-"""Options by which the user trusts something or lets files be changed: no file can say that."""
+GIVEN = ("apply", "follow", "force", "trust-capture", "trust-log", "update")
+"""Options by which the user trusts something, lets files be changed or waits for what may never end: no file
+can give them."""
 
 _HINT = "docs/configuration.md lists the keys: those of the long options, and ignore."
 
@@ -135,7 +136,7 @@ def _options(ctx: click.Context, command: str) -> dict[str, click.Option]:
 
 def _checked(option: click.Option, key: str, value: Value, settings: Settings) -> Any:
     """The value as the option takes it from the configuration."""
-    if _dashed(key) in SAID:
+    if _dashed(key) in GIVEN:
         raise UsageError(
             f"{value.place}: {key} is taken from the command line only, as files may be written by others",
             f"Leave it out, and give --{_dashed(key)} when you mean it.",
@@ -161,6 +162,8 @@ def _checked(option: click.Option, key: str, value: Value, settings: Settings) -
             option.type.convert(text, option, None)
         except click.BadParameter as error:
             raise UsageError(f"{value.place}: {key}: {error.message}", _HINT) from None
+        except UsageError as error:
+            raise UsageError(f"{value.place}: {error.message}", error.hint) from None
         texts.append(text)
     return texts if option.multiple else texts[0]
 

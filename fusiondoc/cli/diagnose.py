@@ -12,6 +12,7 @@ from fusiondoc.cli.options import (
     launcher_arguments,
     launcher_options,
     make_request,
+    model_name_option,
     peak_option,
     run_options,
     source_root_option,
@@ -33,6 +34,7 @@ from fusiondoc.errors import INTERRUPTED, UsageError
 @click.command(name="diagnose")
 @click.argument("target", shell_complete=complete_files)
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@model_name_option
 @run_options
 @click.option(
     "--verify",
@@ -40,7 +42,7 @@ from fusiondoc.errors import INTERRUPTED, UsageError
     help="Compare every pass with an eager one: outputs and, with --backward, gradients.",
 )
 @click.option(
-    "--no-rerun", is_flag=True, help="Do not run again without fallback to see why groups fell back."
+    "--no-rerun", is_flag=True, help="Do not run again to see why groups fell back, or whose error it is."
 )
 @click.option(
     "--try", "try_changes", is_flag=True, help="Run again with each change that the findings suggest."

@@ -14,6 +14,7 @@ import click
 
 from fusiondoc.cli.output import complete_codes, say
 from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.model.numbers import whole_number
 
 if TYPE_CHECKING:
     from fusiondoc.model.codes import Code
@@ -169,6 +170,7 @@ def _nearest(name: str) -> str:
     from fusiondoc.model.codes import CODES
 
     digits = name[2:] if name.startswith("FD") else name
-    if digits.isdigit() and f"FD{int(digits):03d}" in CODES:
-        return f"Did you mean 'FD{int(digits):03d}'?"
+    meant = f"FD{whole_number(digits) or 0:03d}"
+    if meant in CODES:
+        return f"Did you mean '{meant}'?"
     return did_you_mean(name, CODES)

@@ -46,6 +46,11 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
 @click.option(
     "--inference", is_flag=True, help="Also try what changes the program for inference: eval mode, frozen."
 )
+@click.option(
+    "--allow-signature",
+    is_flag=True,
+    help="Also try what alters the arguments of a function, such as a type without Optional.",
+)
 @format_option(_FORMATS, "Of what is printed: the diff alone (default), or all that was tried.")
 @output_option("Write it to this file; its ending gives the format.", callback=_checked)
 @click.option(
@@ -67,6 +72,7 @@ def command(
     apply_: bool,
     force: bool,
     inference: bool,
+    allow_signature: bool,
     tries: int,
     timed: bool,
     format_: str | None,
@@ -91,7 +97,8 @@ def command(
     from fusiondoc.fixes.source_file import require_libcst
     from fusiondoc.reports import fixes_found
     from fusiondoc.runner.launch import terminal_progress
-    from fusiondoc.workflows.fix import apply, fix_target, uncommitted
+    from fusiondoc.workflows.fix import apply, fix_target
+    from fusiondoc.workflows.git_files import uncommitted
 
     require_libcst()
     if force and not apply_:
@@ -104,6 +111,7 @@ def command(
         request,
         CaptureStore(),
         inference=inference,
+        allow_signature=allow_signature,
         most_tries=tries,
         timed=timed,
         tell=tell,

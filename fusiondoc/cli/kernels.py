@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
-from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
+from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
 from fusiondoc.cli.output import complete_files, format_option, in_colour, output_option, tell, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 
@@ -57,10 +58,13 @@ _SORT = (
 @output_option("Write the result to this file; its ending gives the format.", metavar="FILE")
 @click.option(
     "--trust-capture",
-    is_flag=True,
-    help="Run again what a capture asks for, though somebody else made it.",
+    is_flag=False,
+    flag_value="",
+    metavar="CODE",
+    help="Run again what a capture of somebody else asks for; without CODE, show it and its code.",
 )
 @peak_option
+@model_name_option
 @run_options
 def command(
     arguments: tuple[str, ...],
@@ -72,7 +76,7 @@ def command(
     format_: str | None,
     output: Path | None,
     peak: float | None,
-    trust_capture: bool,
+    trust_capture: str | None,
     **options: Any,
 ) -> int:
     """List generated kernels, and print or save what was dumped of them.
@@ -138,18 +142,24 @@ def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[s
 
 
 def _of_logs(
-    arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...], trusted: bool
+    arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...], code: str | None
 ) -> Looked:
     from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.kernels import of_arguments
 
+    if code and re.fullmatch(r"[0-9a-f]{12}", code) is None:
+        raise UsageError(
+            f"--trust-capture takes a code of 12 digits and letters, which '{code}' is not",
+            "Without one, as the last word, it shows the code: fusiondoc kernels CAPTURE --dump NAME"
+            " --trust-capture",
+        )
     given = _given(click.get_current_context(), {*options} - {"dumps"})
     if given:
         raise UsageError(
             f"--{sorted(given)[0].replace('_', '-')} is for running a TARGET, and none is named",
             "Name the target: fusiondoc kernels TARGET --dump NAME",
         )
-    return of_arguments(arguments, dumps, trusted=trusted, tell=tell, progress=terminal_progress)
+    return of_arguments(arguments, dumps, code=code, tell=tell, progress=terminal_progress)
 
 
 def _given(context: click.Context, options: set[str]) -> set[str]:

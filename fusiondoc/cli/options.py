@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
@@ -13,6 +12,7 @@ from click.core import ParameterSource
 from fusiondoc.cli.output import complete_dump_options, complete_knob_settings, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model import FRONTENDS, RECIPES, REQUESTS
+from fusiondoc.model.numbers import figure, whole_number
 
 if TYPE_CHECKING:
     from fusiondoc.captures.request import RunRequest
@@ -36,6 +36,35 @@ def _kept(_: click.Context, param: click.Parameter, value: str | None) -> None:
 
         captures.say(param.opts[0].lstrip("-"), str(value))
 
+
+class Amount(click.types.FloatParamType):
+    """A number above 0, with a fraction or without: every option that takes one is of this type, as
+    ``float`` takes nan and infinities too.
+
+    Args:
+        needed: what the option takes, in words of an error.
+        most: the largest one.
+        hint: what to do instead.
+    """
+
+    def __init__(self, needed: str, most: float, hint: str) -> None:
+        self._needed = needed
+        self._most = most
+        self._hint = hint
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """UsageError if it is none."""
+        number = figure(str(value).strip())
+        if number is None or not 0 < number <= self._most:
+            option = f"{param.opts[0]} " if param is not None else ""
+            raise UsageError(f"{option}{value}: {self._needed}", self._hint)
+        return number
+
+
+_MOST_SECONDS = 1e9
+"""Thirty years; waiting for more than 9.2e9 s overflows (``threading.TIMEOUT_MAX``)."""
+
+SECONDS = Amount("it must be more than 0 seconds, and less than 30 years", _MOST_SECONDS, "Such as 60.")
 
 _CAPTURES_IN = click.option(
     "--captures-in",
@@ -115,7 +144,7 @@ _OPTIONS = (
     ),
     click.option(
         "--timeout",
-        type=float,
+        type=SECONDS,
         default=600.0,
         show_default=True,
         metavar="SECONDS",
@@ -171,22 +200,18 @@ _OPTIONS = (
 _MOST_GB_PER_S = 100_000
 """GB/s; ten times the fastest GPU: more is bytes or MB by mistake."""
 
-
-def _peak(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    if value is None or (math.isfinite(value) and 0 < value <= _MOST_GB_PER_S):
-        return value
-    raise UsageError(
-        f"--peak {value:g}: a memory bandwidth in GB/s (10^9 bytes a second) is needed",
-        "Such as --peak 1555 for an A100 40GB; fusiondoc env --measure measures it.",
-    )
+_GB_PER_S = Amount(
+    "a memory bandwidth in GB/s (10^9 bytes a second) is needed",
+    _MOST_GB_PER_S,
+    "Such as --peak 1555 for an A100 40GB; fusiondoc env --measure measures it.",
+)
 
 
 def peak_option(command: F) -> F:
     """``--peak GB_PER_S``, as the argument ``peak``."""
     return click.option(
         "--peak",
-        type=float,
-        callback=_peak,
+        type=_GB_PER_S,
         metavar="GB_PER_S",
         help="Memory bandwidth of the GPU to compare kernels with.",
     )(command)
@@ -200,6 +225,25 @@ def source_root_option(command: F) -> F:
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         metavar="FOLDER",
         help="Show lines of the Python files below FOLDER too; by default only those of this project.",
+    )(command)
+
+
+def _model_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    from fusiondoc.captures.model_identity import check_model_name
+
+    return check_model_name(value)
+
+
+def model_name_option(command: F) -> F:
+    """``--model-name NAME``, as the argument ``model_name``."""
+    return click.option(
+        "--model-name",
+        metavar="NAME",
+        callback=_model_name,
+        help="Which model this is: survey counts runs with the same NAME together; by default its "
+        "project and path.",
     )(command)
 
 
@@ -256,7 +300,7 @@ def launcher_arguments() -> tuple[str, ...]:
                 f"{option} is for several processes, whose number is missing", "Such as --nproc-per-node 2."
             )
         return ()
-    if not (number.isdigit() and int(number)) and number not in _MANY:
+    if (whole_number(number) or 0) < 1 and number not in _MANY:
         raise UsageError(
             f"--nproc-per-node {number}: a number of processes is needed",
             "Such as 2, or gpu for one on each GPU.",
@@ -342,5 +386,6 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         verify=options.get("verify", False),
         dumps=tuple(name for text in options["dumps"] for name in text.split(",") if name),
         command=tuple(sys.argv),
+        model=options.get("model_name"),
         launcher=options.get("launcher", ()),
     )

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from fusiondoc.cli.options import captures_option, peak_option, source_root_option
+from fusiondoc.cli.options import (
+    SECONDS,
+    captures_option,
+    model_name_option,
+    peak_option,
+    source_root_option,
+)
 from fusiondoc.cli.output import check_fail_on, complete_files, emit, exit_status, report_options
 from fusiondoc.errors import UsageError
 
@@ -25,10 +33,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--idle",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     help="With --follow: end when LOG has not grown for this long.",
 )
+@model_name_option
 @captures_option
 @peak_option
 @source_root_option
@@ -37,6 +46,7 @@ def command(
     logs: tuple[str, ...],
     follow: bool,
     idle: float | None,
+    model_name: str | None,
     peak: float | None,
     source_root: tuple[Path, ...],
     format_: str | None,
@@ -58,17 +68,26 @@ def command(
       fusiondoc parse --follow train.log
     """
     check_fail_on(fail_on)
+    source_of = click.get_current_context().get_parameter_source
     from fusiondoc.cli.config import heard
     from fusiondoc.workflows.load import report_from
 
     if follow:
         report = heard(_followed(logs, idle, peak, source_root))
-    elif idle is not None:
+    elif idle is not None and source_of("idle") is not ParameterSource.DEFAULT_MAP:
         raise UsageError("--idle is for a log that is followed", "Add --follow.")
     else:
         report = heard(report_from(logs, peak, source_root))
-    emit(report, format_, output)
+    emit(_named(report, model_name), format_, output)
     return exit_status(report, fail_on)
+
+
+def _named(report: Report, model_name: str | None) -> Report:
+    """The report with this label; one that only the configuration names is for what has none."""
+    given = click.get_current_context().get_parameter_source("model_name") is ParameterSource.COMMANDLINE
+    if model_name is None or (report.target.model is not None and not given):
+        return report
+    return replace(report, target=replace(report.target, model=model_name))
 
 
 def _followed(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Iterator
 
 import click
 
-from fusiondoc.cli.options import captures_option
+from fusiondoc.cli.options import SECONDS, captures_option
 from fusiondoc.cli.output import output_option, say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model import CHOICES
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=120.0,
     show_default=True,
     metavar="SECONDS",

@@ -37,6 +37,11 @@ _TABLES = ("runs", "groups", "gone", "reasons", "outliers", "unreadable", "dupli
     "--workers", type=click.IntRange(min=1), help="Processes of the local engine; one for each core."
 )
 @click.option(
+    "--model-from",
+    metavar="PATTERN",
+    help="Take the model from the path of each run: a regular expression with a group, 'runs/([^/]+)/'.",
+)
+@click.option(
     "--table",
     type=click.Choice(_TABLES),
     default="runs",
@@ -62,6 +67,7 @@ def command(
     engine: str,
     address: str | None,
     workers: int | None,
+    model_from: str | None,
     table: str,
     format_: str | None,
     output: Path | None,
@@ -83,7 +89,7 @@ def command(
     from fusiondoc.reports import survey_documents as documents
     from fusiondoc.workflows.survey import survey
 
-    found = survey(places, engine=engine, address=address, workers=workers, tell=tell)
+    found = survey(places, engine=engine, address=address, workers=workers, model_from=model_from, tell=tell)
     if format_ == "parquet":
         assert output is not None
         write_file(output, documents.as_parquet(found, table), "--output")

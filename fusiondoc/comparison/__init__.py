@@ -200,6 +200,8 @@ class Comparison:
     notes: tuple[str, ...]
     """What one side does not tell, so that it could not be compared."""
     schema: str = SCHEMA
+    unrelated: str | None = None
+    """A sentence where A and B are of programs that have nothing in common."""
     reports: tuple[Report, Report] | None = field(
         default=None, compare=False, repr=False, metadata={"json": False}
     )

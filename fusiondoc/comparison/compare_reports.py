@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from copy import copy
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.comparison import (
@@ -29,6 +30,7 @@ from fusiondoc.comparison.finding_changes import (
 )
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, items_of, match, nodes_of
 from fusiondoc.comparison.kernel_changes import content, kernel_changes
+from fusiondoc.comparison.relatedness import nothing_in_common
 from fusiondoc.model.operator_places import GroupNeighbours
 from fusiondoc.model.report import Group, Kernel, OpNode, Report
 from fusiondoc.model.runs import KnobState
@@ -77,6 +79,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         groups_same=a.fusion_groups - changed,
         kernels_same=kernels_same,
         notes=notes(a, b),
+        unrelated=nothing_in_common(a, b, any(c.a and c.b for c in clusters)),
         reports=(a, b),
     )
 
@@ -89,7 +92,10 @@ def _apart(b: Report) -> Report:
 
 def _clusters(a: Report, b: Report, places: Places) -> list[Cluster]:
     known = {0: {k.id: k for k in a.kernels}, 1: {k.id: k for k in b.kernels}}
-    items = items_of(a, 0, places), items_of(b, 1, places)
+    items = (
+        items_of(a.groups, partial(places.of, 0)),
+        items_of(b.groups, partial(places.of, 1)),
+    )
     of_a = {id(item) for item in items[0]}
 
     def what(item: Item) -> Any:

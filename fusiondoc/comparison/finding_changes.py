@@ -330,6 +330,8 @@ def _change(change: str, a: Unfused | None, b: Unfused | None, count: int) -> Un
 _CHANGING = re.compile(r"\d+(?:[.,]\d+)*")
 _TIMES = re.compile(r" \(# times\)")
 _IDS = re.compile(r"[GK]#(?:(?:, | and | to )[GK]#)*(?: and # more)?")
+_LAYERS = re.compile(r"(?: \(|, )layer [^()]*(?=\))")
+"""A module, which has another name where it was renamed and is no other finding then."""
 _SOURCES = re.compile(r"[^\s()]+:\d+(?::\d+)?")
 
 
@@ -338,7 +340,7 @@ class _Found:
     finding: Finding
     place: Place
     words: str
-    """The message without numbers and places."""
+    """The message without numbers, places and modules."""
 
     @property
     def fixed(self) -> bool:
@@ -382,7 +384,7 @@ def _of_an_operator(finding: Finding) -> bool:
 
 
 def _words(finding: Finding) -> str:
-    text = _CHANGING.sub("#", _SOURCES.sub("", finding.message))
+    text = _CHANGING.sub("#", _LAYERS.sub("", _SOURCES.sub("", finding.message)))
     return _IDS.sub("ids", _TIMES.sub("", text))
 
 

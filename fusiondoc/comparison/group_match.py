@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Any, Callable, Hashable, Sequence, Tuple
+from typing import Any, Callable, Hashable, Iterable, Sequence, Tuple
 
 from fusiondoc.alignment import candidates, greedy, pair_equal
-from fusiondoc.comparison.finding_changes import NOWHERE, Place, Places, Token, split_source
+from fusiondoc.comparison.finding_changes import NOWHERE, Place, Token, split_source
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.report import Group, OpNode, Report
+from fusiondoc.model.report import Group, OpNode
 
 _GRAD = re.compile(r", requires_grad=[01]|requires_grad=[01](?:, )?")
 
@@ -74,21 +74,21 @@ class Item:
         return self.inputs, self.outputs
 
 
-def items_of(report: Report, side: int, places: Places) -> list[Item]:
-    """The groups of a report, in its order: one for each instance."""
+def items_of(groups: Iterable[Group], place_of: Callable[[str | None], Place]) -> list[Item]:
+    """The groups of one side, in their order: one for each instance. ``place_of`` tells what place, on both
+    sides, a ``file:line:column`` of this side is."""
     items: list[Item] = []
-    for group in report.groups:
-        first = _item(len(items), group, side, places)
+    for group in groups:
+        first = _item(len(items), group, place_of)
         layers = [one.layer for one in group.instances]
         layers += [None] * (group.count - len(layers))
         items += [replace(first, index=first.index + nth, layer=layer) for nth, layer in enumerate(layers)]
     return items
 
 
-def _item(index: int, group: Group, side: int, places: Places) -> Item:
+def _item(index: int, group: Group, place_of: Callable[[str | None], Place]) -> Item:
     nodes = tuple(
-        Node(node, node.op, places.of(side, node.source), places.of(side, node.user_source))
-        for node in group.nodes
+        Node(node, node.op, place_of(node.source), place_of(node.user_source)) for node in group.nodes
     )
     return Item(
         index,

@@ -21,6 +21,7 @@ from fusiondoc.captures.frontend_records import (
     TracedNode,
 )
 from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
+from fusiondoc.model.numbers import in_natural_order, whole_number
 from fusiondoc.model.other_frontends import (
     AotFunction,
     AotGraph,
@@ -174,9 +175,7 @@ def _graph(
         source=own,
         operators=len(operators),
         fused=sum(node.group is not None for node in operators),
-        groups=tuple(
-            sorted({node.group for node in operators if node.group}, key=lambda name: int(name[1:]))
-        ),
+        groups=tuple(sorted({node.group for node in operators if node.group}, key=in_natural_order)),
         nodes=tuple(nodes[:_MOST_SHOWN]),
         cut=max(0, graph.total - len(graph.nodes)) + max(0, len(nodes) - _MOST_SHOWN),
     )
@@ -259,8 +258,9 @@ def _fixed_sizes(traced: Mapping[str, TracedGraph]) -> tuple[str, ...]:
     for graph in traced.values():
         for one in _placeholders(graph):
             for text in (one.type or "").partition("[")[2].rstrip("]").split(","):
-                if text.isdigit() and int(text) > 1:
-                    sizes.add(int(text))
+                size = whole_number(text)
+                if size is not None and size > 1:
+                    sizes.add(size)
     found = []
     for phase in ("forward", "backward"):
         if phase in traced:

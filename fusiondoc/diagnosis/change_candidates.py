@@ -78,6 +78,8 @@ class Candidate:
     edits: tuple[Edit, ...] = ()
     removes: bool = False
     """The operators go."""
+    folded: int = 0
+    """Batch norms of these rows that become part of the convolutions before them."""
     sure: bool = True
     """It is known to bring operators into groups; else it is worth a try."""
     joins: tuple[WouldBeGroup, ...] = ()
@@ -100,6 +102,8 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
         if one is None or (one.kind.in_source and run.of_aot_gradient(row)):
             continue
         one = _with_lines(one, row, report, run, ranks)
+        if one.kind is ChangeKind.FREEZE and row.op == "aten::batch_norm":
+            one = replace(one, folded=places.behind_convolutions(row))
         if one.kind is ChangeKind.NOT_INPLACE and not one.edits:
             one = _where_made(one, row.op, report, files)
         if one.kind is ChangeKind.NUMBER and not one.edits:
@@ -146,6 +150,7 @@ def _joined(one: Candidate, more: Candidate) -> Candidate:
         edits=tuple(edits),
         where=one.where or more.where,
         note=one.note or more.note,
+        folded=one.folded + more.folded,
         python=one.python or more.python,
     )
 

@@ -12,13 +12,15 @@ import shlex
 from dataclasses import replace
 from typing import Iterable, Iterator, Mapping, Sequence
 
+from fusiondoc.captures.fuser_fault import FuserFault
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
-from fusiondoc.diagnosis.operators import is_in_place, taken_by
+from fusiondoc.diagnosis.no_log import is_no_log, program_of
+from fusiondoc.diagnosis.operators import CONTROL_FLOW, is_in_place, taken_by
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fuser_knobs.catalogue import knob_line
 from fusiondoc.model import count, dataclass, field
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Try
+from fusiondoc.model.change_plan import NEW_FOLDER, NEW_LOG, ChangeKind, PlannedChange, Try
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Options
@@ -27,16 +29,20 @@ from fusiondoc.model.source import Options
 def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
     """Errors, and what kept everything from being fused: the first of each code."""
     seen: set[str] = set()
+    if context.fault is not None:
+        yield from _around_the_fuser(context.fault, report, context)
     for finding in report.findings:
         early = finding.code in ("FD101", "FD102", "FD103", "FD104", "FD901") and not report.groups
         failed = finding.code == "FD905"
         if finding.code in seen or finding.keeps_out or (finding.advice is None and not failed):
             continue
+        if finding.code == "FD309" and context.fault is not None and context.fault.ways:
+            continue  # its ways around come first
         if finding.severity == "error" or (early and finding.severity == "warning"):
             seen.add(finding.code)
             yield _of_finding(finding, report, context)
     switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
-    if switched_off and "FD104" not in seen:
+    if switched_off and "FD104" not in seen and not context.switches.fuser_off_in_run:
         yield PlannedChange(
             "Choose a fuser: every fuser is off",
             ChangeKind.FUSER,
@@ -48,6 +54,32 @@ def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
             None,
             command_of(report, context, ("--fuser", "auto")),
             codes=("FD104",),
+        )
+
+
+_MOST_AROUND = 2
+
+
+def _around_the_fuser(fault: FuserFault, report: Report, context: Context) -> Iterable[PlannedChange]:
+    """The settings that were run after an error of the fused run alone, and that avoid it."""
+    ends = "the run ends without an error" + " and agrees with eager" * fault.held_against_eager
+    verify = ("--verify",) if fault.held_against_eager else ()
+    for way in fault.ways[:_MOST_AROUND]:
+        more = tuple(way.change.split(" ", 1))
+        fuser = more[1] if more[0] == "--fuser" else None
+        yield PlannedChange(
+            f"Run it with {way.change}",
+            ChangeKind.KNOB if fuser is None else ChangeKind.FUSER,
+            None,
+            None,
+            None,
+            f"{ends}: {count(way.ops_fused, 'operator')} in {count(way.groups, 'group')}",
+            None,
+            None,
+            command_of(report, context, (*more, *verify)),
+            operators=way.ops_fused,
+            codes=("FD309",),
+            python=to_keep(more, "") if fuser is None else None,
         )
 
 
@@ -86,8 +118,11 @@ def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedCh
         more = tuple(ANY_SIZE.split()) if ANY_SIZE in (finding.advice or "") else ()
     elif finding.code == "FD401" and "--fuser nnc" in advice:
         more = ("--fuser", "nnc", "--time")
-    if finding.code == "FD905" and not advice:
-        advice = "Fix the program first: it ended with an error"
+    if finding.code == "FD905":
+        unknown = context.fault is None and context.request is not None and bool(report.groups)
+        more = ("--fuser", "none") if unknown else more
+        advice = "Find out whose error it is: run it without the fuser" if unknown else advice
+        advice = advice or "Fix the program first: it ended with an error"
     knob = re.search(r"--knob (\w+=[\w:]+)", finding.advice or "")
     if finding.code == "FD104" and knob is not None:
         more = ("--knob", knob[1])
@@ -202,17 +237,26 @@ def to_keep(options: Sequence[str], said: str) -> str | None:
 def without_commands_of_others(report: Report, name: str) -> Report:
     """A saved report, which anybody may have written, with commands that only read it, and without the edits
     that a reader of SARIF applies to files."""
-    command = shlex.join(["fusiondoc", "compare", f"./{name}" if name.startswith("-") else name, "new.log"])
+    command = shlex.join(["fusiondoc", "compare", f"./{name}" if name.startswith("-") else name, NEW_LOG])
     return replace(
         report, plan=tuple(replace(one, command=command, edits=()) for one in report.plan), plan_try=None
     )
 
 
 def compare_logs(report: Report) -> str:
-    """``fusiondoc compare OLD NEW`` for a log: the new one is made as the old one was."""
-    name = (report.target.capture or report.target.name or "old.log").split(", ")[0]
-    old = "old.log" if name in ("-", "<stdin>", "stdin") or name.startswith("<") else name
-    return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, "new.log"])
+    """``fusiondoc compare OLD NEW`` for a log or a folder of logs: the new one is made as the old was.
+    What is no log, or has nothing in it, is nothing to compare with."""
+    if is_no_log(report):
+        program = program_of(report)
+        words = ["parse", "new.log"] if program is None else ["diagnose", program]
+        return shlex.join(["fusiondoc", *words])
+    target = report.target
+    if target.capture is None and target.logs > 1:
+        old, new = target.logs_in or "old", NEW_FOLDER
+    else:
+        old, new = target.capture or target.name or "old.log", NEW_LOG
+        old = "old.log" if old in ("-", "stdin") or old.startswith("<") else old
+    return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, new])
 
 
 MOST_TRIES = 8
@@ -238,10 +282,8 @@ FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
 _REDUCED = {"nnc_reductions": frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])}
 """Knob -> the operators that it is about; any for others."""
 
-_FOLDED = frozenset(["aten::batch_norm", "aten::dropout", "aten::feature_dropout", "prim::If", "prim::Loop"])
+_FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::feature_dropout"])
 """What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
-
-_CONTROL_FLOW = ("prim::If", "prim::Loop")
 
 _NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), "legacy": ("nnc",)}
 """The fuser to try in the place of another, best first."""
@@ -263,7 +305,7 @@ def suggested(report: Report, options: Options, kind: str, training: bool | None
             wanted.setdefault(name, []).append(code)
     for row in rows:
         # Whatever the log states on it: traced, a condition on shapes or flags is gone.
-        if row.op in _CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
+        if row.op in CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
             wanted[TRACE].append(row.reason.code)
     made = (_change(name, tuple(codes), report, options, kind) for name, codes in wanted.items())
     changes = [*_of_the_module(rows, options, training), *(change for change in made if change is not None)]
@@ -309,7 +351,7 @@ def _change(name: str, codes: tuple[str, ...], report: Report, options: Options,
         already = script or options.trace or kind == "archive"
         return None if already else Change(TRACE, codes, trace=True)
     if name == OTHER_FUSER:
-        fuser = _other_fuser(report, options, codes)
+        fuser = other_fuser(report, options, codes)
         return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
     knob, _, value = name.partition("=")
     if not _works(knob, report) or options.knobs.get(knob) == value:
@@ -330,8 +372,9 @@ def _works(name: str, report: Report) -> bool:
     return knob.fuser in ("executor", report.fuser.effective)
 
 
-def _other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
-    """One that can run here and, where the codes are of operators alone, takes one of them."""
+def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
+    """A fuser to try in the place of this one: it can run here and, where the codes are of operators alone,
+    it takes one of them; None without one."""
     effective = report.fuser.effective or options.fuser
     torch = report.environment.get("torch")
     ops = {row.op for row in report.unfused if row.reason.code in codes}

@@ -23,8 +23,10 @@ from fusiondoc.diagnosis.rules import (
     fd0_fd9_environment_and_log,
     fd1_fd2_not_fused,
     fd1_operation_fuser,
+    fd3_crashes,
     fd3_failures,
     fd3_fd5_crashes_and_wrong_results,
+    fd3_fd9_whose_error,
     fd4_speed,
     has_torchscript,
     of_te,
@@ -36,6 +38,7 @@ from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model import FUSERS, dataclass, fuser_title
 from fusiondoc.model.codes import CODES, Family
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Suppressed
 from fusiondoc.model.source import Source, path_ends_with
@@ -105,6 +108,7 @@ def _missing_plans(report: Report, observed: Observed) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     *fd3_failures.RULES,
+    *fd3_fd9_whose_error.RULES,
     *fd3_fd5_crashes_and_wrong_results.SHAPES,
     *fd0_fd9_environment_and_log.OF_ENVIRONMENT,
     *fd3_fd5_crashes_and_wrong_results.NUMBERS,
@@ -117,9 +121,9 @@ RULES: tuple[Rule, ...] = (
 
 
 WITHOUT_GRAPHS: tuple[Rule, ...] = (
-    fd3_fd5_crashes_and_wrong_results.crashed,
+    fd3_crashes.crashed,
     fd3_failures.timed_out,
-    fd3_failures.program_failed,
+    *fd3_fd9_whose_error.RULES,
     fd0_fd9_environment_and_log.interrupted,
     fd0_fd9_environment_and_log.left_running,
 )
@@ -215,7 +219,7 @@ def parse_ignore(text: str) -> Ignore:
     if match is None or code not in CODES:
         raise UsageError(f"'{code}' is not a finding code", did_you_mean(code, CODES))
     line = match.group(3)
-    return Ignore(text, code, match.group(2), int(line) if line else None)
+    return Ignore(text, code, match.group(2), whole_number(line or ""))
 
 
 def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str]]:

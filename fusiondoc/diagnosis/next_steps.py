@@ -33,6 +33,7 @@ from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model import count, dataclass, takers
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import GROUPS
@@ -114,7 +115,9 @@ def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]
         change = _planned(one, gain, groups, with_others, report, context)
         if folding and number and _with_batch_norm(groups):
             change = replace(change, note="; ".join(filter(None, (change.note, _FOLDED))))
-        if one.kind is ChangeKind.FREEZE and _with_batch_norm(groups) and _behind_convolutions(report):
+        if one.folded or (
+            one.kind is ChangeKind.FREEZE and _with_batch_norm(groups) and _behind_convolutions(report)
+        ):
             change = replace(change, unlocks=_FOLDS, gain_bytes=None, gain_ms=None)
         planned.append(change)
     return planned
@@ -205,7 +208,7 @@ def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Ra
             groups, moved = [], sum(row.bytes_moved or 0 for row in rows)
             gain = _Gain(sum(row.count for row in rows), moved or None)
         elif not groups:
-            kept = sum(row.keeps_out or 0 for row in rows)
+            kept = one.folded or sum(row.keeps_out or 0 for row in rows)
             if not kept:
                 continue
             gain = _Gain(kept, None)
@@ -364,6 +367,10 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     """That nothing is to be changed, in a few words, and why, with the numbers."""
     if context.result.ended is Ended.INTERRUPTED and not report.groups:
         return _NOT_KNOWN, "The run was interrupted before a group was made: run it again, to its end"
+    each = each_rank(report)
+    whose = f"{each.whose} has " if each is not None else ""
+    on_each = f"On {each.whose}: " if each is not None else ""
+    report = each.report if each is not None else report
     fuser = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
     if not report.groups and not report.unfused:
         return _NOT_KNOWN, "The log shows no plan of an executor, so it does not tell what to change"
@@ -371,13 +378,14 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     outside = sum(row.count for row in report.unfused if row.ran is not False)
     if report.groups and cover.fraction == 1.0:
         groups = count(sum(group.count for group in report.groups if group.specialisation == 1), "group")
-        text = f"All that {fuser} can take is fused: {cover.ops_fused:,} operators in {groups}"
+        text = f"All that {fuser} can take is fused: {whose}{cover.ops_fused:,} operators in {groups}"
     elif report.groups and cover.fraction is not None and cover.ops_total is not None:
         left = cover.ops_total - cover.ops_fused
-        text = f"{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take are fused;"
+        text = f"{on_each}{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take"
+        text += " are fused;"
         text += f" nothing is known that would surely bring in the other {left:,}"
     elif report.groups:
-        text = f"{report.fused_operators:,} operators are fused; no other is known that could be"
+        text = f"{on_each}{report.fused_operators:,} operators are fused; no other is known that could be"
     elif cover.ops_total == 0:
         text = (
             f"{fuser} takes none of the {count(outside, 'operator')}, and no known change makes it take one"
@@ -387,6 +395,8 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     rest, hint = _rest(report)
     text += f"; {rest}" if rest else ""
     text += f"; {hint}" if hint else ""
+    open_end = any(one.code == "FD303" and one.severity == "note" for one in report.findings)
+    text += "; how the process ended is not in the log (FD303)" if open_end else ""
     none_taken = cover.ops_total == 0 and not report.groups and outside > 0
     in_place = sum(row.count for row in report.unfused if row.ran is not False and row.reason.code == "FD230")
     if cover.fraction == 1.0 and in_place:
@@ -395,7 +405,7 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
             f"{text}; {count(in_place, 'operator')} in place could be, written otherwise (FD230)",
         )
     if cover.fraction == 1.0 or none_taken or not (report.groups or outside):
-        return "Nothing to do" + (" about fusion" if hint or none_taken else ""), text
+        return "Nothing to do" + (" about fusion" if hint or none_taken or open_end else ""), text
     return _NOT_FOUND, text
 
 

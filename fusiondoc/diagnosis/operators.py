@@ -265,6 +265,9 @@ MODULE_FLAGS: Mapping[str, int] = {name: at for flag in FLAGS.values() for name,
 WITH_FLAG = frozenset(f"aten::{name}_" for name in FLAGS)
 """Operators that modules of torch.nn call in place if ``inplace`` is set."""
 
+CONTROL_FLOW = frozenset(["prim::If", "prim::Loop"])
+"""Branches and loops: the interpreter's own work, for which no kernel runs."""
+
 IN_PLACE_ASSIGNS = frozenset(f"aten::{name}_" for name in ("copy", "index_put", "masked_scatter", "scatter"))
 """What ``x[...] = y`` is, and what has no version without the underscore that does the same alone."""
 

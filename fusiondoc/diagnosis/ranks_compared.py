@@ -7,6 +7,7 @@ from collections import defaultdict
 from statistics import median
 from typing import Hashable, Iterable, Mapping, Sequence
 
+from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused, shared_positions
 from fusiondoc.model.runs import (
     RankDifference,
@@ -23,6 +24,8 @@ from fusiondoc.model.source import SharedPositions
 _DEVICE = re.compile(r"device=(\w+):(\d+)")
 _MOST_KERNELS = 50
 _MOST_DIFFERENCES = 100
+_MOST_RANKS = 100_000
+"""Processes of one job."""
 
 NO_TAGS = (
     "No line names its process. Equal groups are on several GPUs: of a process for each, or of one that uses"
@@ -49,8 +52,7 @@ def ranks_of(report: Report, told: RankTold | None) -> Ranks | None:
         return None
     facts = {one.rank: one for one in told.ranks}
     compared = _Compared(report, place, numbers, facts, told.known_by == "devices")
-    missing = tuple(one for one in range(told.expected or numbers[-1] + 1) if one not in numbers)
-    missing = missing if told.known_by != "devices" else ()
+    missing = _missing(numbers, told)
     rows = tuple(map(compared.row, numbers))
     differences = tuple(compared.differences(rows, missing))
     return Ranks(
@@ -67,12 +69,21 @@ def ranks_of(report: Report, told: RankTold | None) -> Ranks | None:
     )
 
 
+def _missing(numbers: Sequence[int], told: RankTold) -> tuple[int, ...]:
+    """Ranks that left no log; none where the largest number is none of a rank (a GPU, a damaged log)."""
+    total = told.expected or numbers[-1] + 1
+    if told.known_by == "devices" or total > _MOST_RANKS:
+        return ()
+    seen = set(numbers)
+    return tuple(one for one in range(total) if one not in seen)
+
+
 def _by_device(groups: Sequence[Group]) -> dict[str, int]:
     """Group -> number of the GPU of its types, for groups that are equal but for it; {} for none."""
     alike: dict[Hashable, dict[int, str]] = defaultdict(dict)
     positions = shared_positions(groups, ())
     for group in groups:
-        devices = {int(number) for text in group.inputs for _, number in _DEVICE.findall(text)}
+        devices = set(whole_numbers(found[2] for text in group.inputs for found in _DEVICE.finditer(text)))
         if len(devices) == 1:
             alike[_key(group, positions)].setdefault(devices.pop(), group.id)
     return {name: device for found in alike.values() if len(found) > 1 for device, name in found.items()}

@@ -39,6 +39,13 @@ class RowsInPlans:
             self._of_each_element[group.id] = not many
         return self._of_each_element[group.id]
 
+    def behind_convolutions(self, row: Unfused) -> int:
+        """How many of a row's operators take the result of a convolution that nothing else takes: freezing
+        makes a batch norm there part of it (torch/csrc/jit/passes/frozen_conv_folding.cpp)."""
+        nodes = self._of.get((row.op, row.source), ())
+        behind = sum(_after_its_own_convolution(*one) for one in nodes)
+        return round(row.count * behind / len(nodes)) if behind else 0
+
     def may_come_from_outside(self, row: Unfused) -> bool:
         """Whether a tensor that the operator takes may be an input of its plan."""
         return any(
@@ -57,3 +64,15 @@ class RowsInPlans:
         if key not in self._read:
             self._read[key] = any(around.may_read_as_it_was(place) for around, place in self._of.get(key, ()))
         return self._read[key]
+
+
+_CONVOLUTIONS = frozenset(["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"])
+"""Those that batch norms are folded into (``supportedConvNode``,
+torch/csrc/jit/passes/frozen_conv_folding.cpp; seen of torch 2.13)."""
+
+
+def _after_its_own_convolution(around: Around, place: int) -> bool:
+    return any(
+        around.nodes[one].op in _CONVOLUTIONS and len(around.after.get(one, ())) == 1
+        for one in around.before.get(place, ())
+    )

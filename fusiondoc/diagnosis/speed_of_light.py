@@ -12,6 +12,7 @@ import re
 from typing import NamedTuple
 
 from fusiondoc.fuser_knobs.catalogue import SLOWEST
+from fusiondoc.model.numbers import as_count, pair_of
 from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Group, Kernel, Report
 
@@ -49,7 +50,8 @@ def counted_bytes(kernel: Kernel) -> float | None:
         return None
     fastest = kernel.ms.min * kernel.gb_per_s.max * 1e6
     slowest = kernel.ms.max * kernel.gb_per_s.min * 1e6
-    return fastest if fastest and abs(fastest - slowest) <= _SAME * fastest else None
+    same = as_count(fastest) and abs(fastest - slowest) <= _SAME * fastest
+    return fastest if same else None
 
 
 def must_move(group: Group) -> int | None:
@@ -104,7 +106,7 @@ def _moved(kernel: Kernel, groups: dict[str, Group]) -> int | None:
         from_types = must_move(mine[0])
         if from_types is not None:
             return from_types
-    return round(counted) if counted is not None else None
+    return as_count(counted) if counted is not None else None
 
 
 def _shapes_differ(groups: list[Group]) -> bool:
@@ -130,7 +132,7 @@ def _bound(kernel: Kernel, moved: int | None, share: float | None, peak: float |
     if kernel.ms is None or kernel.implementation is not None:
         return None  # of oneDNN Graph: a CPU has no launches
     if moved is None and kernel.gb_per_s is not None:
-        moved = round(kernel.gb_per_s.median * kernel.ms.median * 1e6)  # launches of several shapes
+        moved = as_count(kernel.gb_per_s.median * kernel.ms.median * 1e6)  # launches of several shapes
     if moved is None:
         return None
     if moved < launch_bound_below(peak) and kernel.ms.median <= LONG * FLOOR_MS:
@@ -140,8 +142,7 @@ def _bound(kernel: Kernel, moved: int | None, share: float | None, peak: float |
 
 def _capability(text: str | None) -> tuple[int, int] | None:
     """``[9, 0]`` as the environment has it."""
-    found = re.fullmatch(r"[\[(]([0-9]{1,3}), ?([0-9]{1,3})[\])]", text or "")
-    return (int(found[1]), int(found[2])) if found is not None else None
+    return pair_of(re.fullmatch(r"[\[(]([0-9]+), ?([0-9]+)[\])]", text or ""))
 
 
 class Limits(NamedTuple):

@@ -14,6 +14,7 @@ from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, is_fusible
 from fusiondoc.diagnosis.unlocked import saving_share
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part
+from fusiondoc.model.numbers import in_natural_order, whole_numbers
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps, Time
 from fusiondoc.model.source import Source
@@ -59,7 +60,7 @@ class _ProfileTies:
         ours = [one for one in report.groups if one.kind == "oneDNNFusionGroup" and one.specialisation == 1]
         self._partitions = ours if len(ours) == 1 else [group for group in ours for _ in group.instances]
         names = {unit.name for unit in units if _PARTITION.match(unit.name)}
-        in_order = sorted(names, key=lambda name: int(name.rpartition("_")[2]))
+        in_order = sorted(names, key=in_natural_order)
         self._numbered = {name: number for number, name in enumerate(in_order)}
         self._known: dict[tuple[str, str], list[Group]] = {}
         self._turn: dict[_Spot, int] = {}
@@ -408,7 +409,7 @@ def _hint(
     """What would help more than fusion."""
     if device != "cuda" or slow < _LARGE * whole or allow_tf32 or slow < max(kinds.values()) / 2:
         return None
-    numbers = [int(part) for part in re.findall(r"\d{1,4}", capability or "")[:2]]
+    numbers = whole_numbers(re.findall(r"[0-9]+", capability or "")[:2])
     if tuple(numbers) < _TF32_SINCE:
         return None
     return (

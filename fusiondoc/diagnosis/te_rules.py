@@ -12,6 +12,7 @@ from typing import Callable, Iterator, Sequence
 
 from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan
 from fusiondoc.model import dataclass
+from fusiondoc.model.numbers import pair_of
 from fusiondoc.model.report import Reason
 
 LATEST = (2, 20)
@@ -236,8 +237,7 @@ RULES = (
 
 def version_of(text: str | None) -> tuple[int, int] | None:
     """(major, minor) of a version, without its build: ``2.20.2+cu13``."""
-    found = re.match(r"(\d+)\.(\d+)", text or "")
-    return (int(found[1]), int(found[2])) if found else None
+    return pair_of(re.match(r"(\d+)\.(\d+)", text or ""))
 
 
 @dataclass(frozen=True)

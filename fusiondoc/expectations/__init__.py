@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Mapping, Sequence, Tuple, Union
 
 from fusiondoc.model import CHOICES, TE, dataclass, field
+from fusiondoc.model.numbers import all_whole, whole_number
 from fusiondoc.model.report import Group, Instance, Report
 from fusiondoc.model.source import path_ends_with
 
@@ -32,6 +33,8 @@ class Count:
 
     at_least: int | None = None
     at_most: int | None = None
+    plain: bool = False
+    """Written as a number alone."""
 
     def holds(self, number: int) -> bool:
         return (self.at_least is None or number >= self.at_least) and (
@@ -138,6 +141,14 @@ class StepLimits:
 
 
 @dataclass(frozen=True)
+class Renamed:
+    """The target of a section that is not there any more, and the one that has its groups."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
 class Section:
     """Expectations that hold together."""
 
@@ -157,6 +168,8 @@ class Section:
     findings: Findings = Findings()
     places: dict[str, Position] = field(default_factory=dict)
     """Key of the section -> where it stands."""
+    renamed: Renamed | None = None
+    """Its model has another name in the run that it is held against."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +206,7 @@ def is_in_layer(layer: str, pattern: str) -> bool:
     """
     found = _compiled(pattern).match(layer)
     return found is not None and all(
-        _among(int(number), ranges)
+        _among(whole_number(number), ranges)
         for number, ranges in zip(found.groups(), (one.group(1) for one in _NUMBERS.finditer(pattern)))
     )
 
@@ -205,10 +218,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile("([0-9]{1,9})".join(texts) + r"(?:\.|\Z)")
 
 
-def _among(number: int, ranges: str) -> bool:
+def _among(number: int | None, ranges: str) -> bool:
     for one in ranges.split(","):
         first, _, last = one.partition("-")
-        if int(first) <= number <= int(last or first):
+        low, high = whole_number(first), whole_number(last or first)
+        if number is not None and low is not None and high is not None and low <= number <= high:
             return True
     return False
 
@@ -249,23 +263,21 @@ def version_fits(version: str, wanted: str) -> bool:
     match = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
     if match is None:
         return False
-    return all(_fits(_numbers(match.group(1)), part.strip()) for part in wanted.split(","))
+    numbers = all_whole(match.group(1).split("."))
+    return numbers is not None and all(_fits(numbers, part.strip()) for part in wanted.split(","))
 
 
 def _fits(version: tuple[int, ...], part: str) -> bool:
     match = _PART.match(part)
-    if match is None:
+    limit = all_whole(match.group(2).split(".")) if match is not None else None
+    if match is None or limit is None:
         return False
-    sign, limit = match.group(1) or "==", _numbers(match.group(2))
+    sign = match.group(1) or "=="
     if sign in ("==", "!="):
         return (_padded(version, len(limit))[: len(limit)] == limit) == (sign == "==")
     size = max(len(version), len(limit))
     a, b = _padded(version, size), _padded(limit, size)
     return {">=": a >= b, "<=": a <= b, ">": a > b, "<": a < b}[sign]
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in text.split("."))
 
 
 def _padded(version: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -372,7 +384,10 @@ SECTION: Mapping[str, Field] = {
     "when": Field("when", "For which fuser, torch, GPU and model the section holds."),
     "groups": Field("group", "Fusion groups that must be there.", "list"),
     "modules": Field("module", "Modules with the share of them that must be fused.", "list"),
-    "number_of_groups": Field("counts", "How many groups there are, each specialised one counted once."),
+    "number_of_groups": Field(
+        "counts",
+        "How many groups, each specialised one once; more of those under groups do not break a number.",
+    ),
     "max_fallbacks": Field("count", "Highest number of fallbacks."),
     "not_fused": Field("operator", "Only these operators may be outside groups; none with [].", "any"),
     "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),

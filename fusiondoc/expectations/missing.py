@@ -8,8 +8,9 @@ import warnings
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Mapping, Sequence, Tuple
+from typing import Collection, Mapping, Sequence, Tuple
 
+from fusiondoc.alignment import common
 from fusiondoc.expectations import GroupExpectation, SourceRange, instances_in
 from fusiondoc.model import dataclass
 from fusiondoc.model.operator_places import GroupNeighbours, folded
@@ -19,6 +20,9 @@ from fusiondoc.whole_files import read_within
 
 _FAR = 1_000_000
 """A distance in lines beyond every file: another file, or a line that the log does not tell."""
+
+_BESIDE = 5
+"""Lines: of one function, mostly."""
 
 Key = Tuple[int, ...]
 
@@ -38,6 +42,12 @@ class Missing:
     """The unfused operators between the two groups that split them, the one that matters most first."""
     layer: str = ""
     """Where it is, if that is another layer than that of the nearest group."""
+    stands_as: str | None = None
+    """The form that is there instead: ``aten::mul_``, which works in place, for ``aten::mul``."""
+    phase: str | None = None
+    """The phase that it was looked for in; None is any."""
+    of_others: bool = False
+    """Absent, but for operators of that name in groups that fulfil other expectations."""
 
 
 _MOST_NAMED = 3
@@ -59,31 +69,55 @@ def where_is(
     wanted: GroupExpectation,
     group: Group | None,
     lacking: Sequence[tuple[str, int | None]],
+    claimed: Collection[str] = (),
+    outside: Collection[str] = (),
 ) -> tuple[Missing, ...]:
-    """Each lacking operator with its whereabouts.
+    """Each lacking operator with its whereabouts, in the phase of the expectation.
 
     ``lacking`` gives with an operator the index of the node of ``group`` that stands before it in the
-    expectation: of several such operators the one next to that node in the program is meant.
+    expectation: of several such operators the one next to that node in the program is meant. ``claimed`` are
+    the groups whose operators other expectations count; ``outside`` names operators of which some are known
+    to be outside groups, so that one is only meant where it stands beside the group.
     """
     neighbours = GroupNeighbours(report)
     used: set[int] = set()
+    if group is None:
+        # What has few of its operators is another group, and those are other operators of that name.
+        unlike = (one.id for one in report.groups if 2 * common(one.ops, wanted.ops) < len(wanted.ops))
+        claimed = {*claimed, *unlike}
     found: list[Missing] = []
     here = _Here.of(group, wanted, neighbours)
     for op, before in lacking:
         at = here.at(before)
-        best = _best(report, op, at, used)
+        best = _best(report, op, at, used, claimed, outside)
         if best is None:
-            found.append(Missing(op, "absent"))
+            of_others = any(
+                row.op == op and same_phase(row.phase, at.phase) for row in report.unfused
+            ) or any(
+                one.id in claimed and op in one.ops and same_phase(one.phase, at.phase)
+                for one in report.groups
+            )
+            found.append(Missing(op, "absent", phase=at.phase, of_others=of_others))
         elif isinstance(best, Unfused):
             layer = folded(best.layers) if _apart(best.layers, here.layers) or not here.layers else ""
-            found.append(Missing(op, "unfused", row=best, layer=layer))
+            found.append(Missing(op, "unfused", row=best, layer=layer, stands_as=_other_name(best.op, op)))
         else:
             other, node = best
             rows = neighbours.between(group.id, other.id) if group is not None else ()
             between = sorted(rows, key=_weight) or _on_lines_between(report, at.anchor, node)
             layer = folded(other.layers) if _apart(other.layers, here.layers) else ""
-            found.append(Missing(op, "group", group=other, node=node, between=tuple(between), layer=layer))
+            as_ = _other_name(node.op, op)
+            found.append(Missing(op, "group", None, other, node, tuple(between), layer, as_))
     return tuple(found)
+
+
+def _other_name(there: str, wanted: str) -> str | None:
+    return there if there != wanted else None
+
+
+def other_form(op: str) -> str:
+    """The same operator in place, or not in place: ``aten::mul_`` for ``aten::mul`` and back."""
+    return op[:-1] if op.endswith("_") else op + "_"
 
 
 def _weight(row: Unfused) -> tuple[int, bool]:
@@ -119,6 +153,13 @@ class _Here:
         """From the node at this index of the group; from its first one without an index."""
         return replace(self, anchor=_anchor(self.group, before), side=0 if before is None else 1)
 
+    def is_beside(self, row: Unfused) -> bool:
+        """Whether it adjoins, or stands a few lines away; also where no line is told."""
+        line = line_of(row)
+        if self.anchor is None or line is None:
+            return True
+        return self.adjoins(row) or _distance(line, self.anchor) <= _BESIDE
+
     def adjoins(self, one: Unfused | Group) -> bool:
         """Whether only operators outside groups stand between, or it is one of these."""
         if self.side is None:
@@ -149,25 +190,36 @@ def tell(missing: Sequence[Missing]) -> list[str]:
     model.py:31``. Those that are in one place share one, and a reason is said once."""
     together: dict[object, list[Missing]] = {}
     for one in missing:
-        here = one.group.id if one.group is not None else _not_fused(one.row, one.layer)
-        together.setdefault((here, one.layer, tuple(map(id, one.between))), []).append(one)
+        if one.row is not None:
+            here = _not_fused(one.row, one.layer)
+        else:
+            here = one.group.id if one.group is not None else _absent(one)
+        together.setdefault((here, one.layer, one.stands_as, tuple(map(id, one.between))), []).append(one)
     explained = [one.row for one in missing if one.row is not None]
     sentences = []
     for these in together.values():
         names = list(dict.fromkeys(without_namespace(one.op) for one in these))
         first = these[0]
-        if first.group is None:
+        if first.row is not None:
             where = _not_fused(first.row, first.layer)
-        else:
+        elif first.group is not None:
             where = _in_group(these, explained)
             explained += first.between[:1]
-        sentences.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {where}")
+        else:
+            where = _absent(first)
+        if first.stands_as is not None:
+            sentences.append(f"{names[0]} is there as {without_namespace(first.stands_as)}, which is {where}")
+        else:
+            sentences.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {where}")
     return sentences
 
 
-def _not_fused(row: Unfused | None, layer: str) -> str:
-    if row is None:
-        return "nowhere in the graphs of the log"
+def _absent(one: Missing) -> str:
+    graphs = f"{one.phase} graphs" if one.phase == "backward" else "graphs"
+    return f"nowhere{' else' if one.of_others else ''} in the {graphs} of the log"
+
+
+def _not_fused(row: Unfused, layer: str) -> str:
     return f"not fused{f' in {layer}' if layer else ''}: {reason_of(row)}"
 
 
@@ -197,31 +249,37 @@ def _anchor(group: Group | None, before: int | None) -> Source | None:
     return next((line for line in map(line_of, (*near, *group.nodes)) if line is not None), None)
 
 
-def _best(report: Report, op: str, here: _Here, used: set[int]) -> Unfused | tuple[Group, OpNode] | None:
-    """The operator of that name nearest in the program: same phase, same layer, next to the group in its
-    graph, fewest lines away, unfused first."""
+def _best(
+    report: Report,
+    op: str,
+    here: _Here,
+    used: set[int],
+    claimed: Collection[str],
+    outside: Collection[str],
+) -> Unfused | tuple[Group, OpNode] | None:
+    """The operator of that name, or its other form, nearest in the program: same layer, next to the group in
+    its graph, fewest lines away, of that name, unfused first. None in the same phase is none."""
     found: list[tuple[Key, int, Unfused | tuple[Group, OpNode]]] = []
+    names = (op, other_form(op))
 
-    def key(phase: str | None, one: Unfused | Group, line: Source | None, last: int) -> Key:
+    def key(name: str, one: Unfused | Group, line: Source | None, last: int) -> Key:
         apart = int(_apart(one.layers, here.layers))
-        return (
-            _other(phase, here.phase),
-            apart,
-            int(not here.adjoins(one)),
-            _distance(line, here.anchor),
-            last,
-        )
+        far = _distance(line, here.anchor)
+        return (apart, int(not here.adjoins(one)), far, int(name != op), last)
 
     for row in report.unfused:
-        if row.op == op:
-            unlikely, *rest = key(row.phase, row, line_of(row), 0)
-            found.append(((unlikely + int(row.ran is False), *rest), id(row), row))
+        if row.op in outside and not here.is_beside(row):
+            continue
+        if row.op in names and same_phase(row.phase, here.phase):
+            found.append(((int(row.ran is False), *key(row.op, row, line_of(row), 0)), id(row), row))
     for other in report.groups:
         if here.group is not None and other.id == here.group.id and other.count == 1:
             continue
+        if other.id in claimed or not same_phase(other.phase, here.phase):
+            continue
         for node in other.nodes:
-            if node.op == op:
-                found.append((key(other.phase, other, line_of(node), 1), id(node), (other, node)))
+            if node.op in names:
+                found.append(((0, *key(node.op, other, line_of(node), 1)), id(node), (other, node)))
     left = [one for one in found if one[1] not in used] or found
     if not left:
         return None
@@ -230,8 +288,9 @@ def _best(report: Report, op: str, here: _Here, used: set[int]) -> Unfused | tup
     return best[2]
 
 
-def _other(phase: str | None, wanted: str | None) -> int:
-    return int(phase is not None and wanted is not None and phase != wanted)
+def same_phase(one: str | None, other: str | None) -> bool:
+    """Whether both may be of one phase: None is a phase that nothing tells."""
+    return one is None or other is None or one == other
 
 
 def _distance(line: Source | None, anchor: Source | None) -> int:
@@ -286,7 +345,11 @@ def names_at(line: Source) -> tuple[str, str] | None:
 
     None where the file is not at hand, or is no Python that this interpreter reads.
     """
-    spans = _definitions(line.file)
+    try:
+        known = Path(line.file).stat()
+    except (OSError, ValueError):
+        return None
+    spans = _definitions(line.file, known.st_mtime_ns, known.st_size)
     if spans is None:
         return None
     function = owner = ""
@@ -306,8 +369,9 @@ _MOST_SOURCE = 1 << 20
 
 
 @lru_cache(maxsize=64)
-def _definitions(file: str) -> tuple[tuple[int, int, str, bool], ...] | None:
-    """(first line, last line, qualified name, whether it is a class), outer ones first."""
+def _definitions(file: str, _changed: int, _size: int) -> tuple[tuple[int, int, str, bool], ...] | None:
+    """(first line, last line, qualified name, whether it is a class), outer ones first. Read again where the
+    file has changed."""
     try:
         with warnings.catch_warnings():  # of the compiler, on literals such as "\\d"
             warnings.simplefilter("ignore")

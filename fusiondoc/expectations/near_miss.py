@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Mapping, NamedTuple, Sequence
+from heapq import heappop, heappush
+from typing import Collection, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from fusiondoc.alignment import common, longest_common
 from fusiondoc.expectations import GroupExpectation, Speed, instances_in
@@ -15,6 +16,7 @@ from fusiondoc.expectations.missing import (
     named,
     names_at,
     near,
+    same_phase,
     tell,
     where_is,
     without_namespace,
@@ -48,7 +50,14 @@ class NearMiss:
     def found(self) -> str:
         """``add, relu (G1)``, ``add, relu (G1 ×3 in encoder.layer.[0-2])``."""
         if self.group is None:
-            return "no group with any of them" if self.wanted.ops else "no such group"
+            if not self.wanted.ops:
+                return "no such group"
+            kind = f"{self.wanted.phase} group" if self.wanted.phase else "group"
+            if any(one.group is not None for one in self.missing):
+                return f"no {kind} of its own"
+            if any(one.of_others for one in self.missing):
+                return f"no other {kind} with most of them"
+            return f"no {kind} with any of them"
         return (
             f"{short(self.group.ops)} ({instances(self.group, instances_in(self.group, self.wanted.layer))})"
         )
@@ -74,17 +83,22 @@ class NearMiss:
 
 
 def near_miss(
-    report: Report, wanted: GroupExpectation, taken: Sequence[str] = (), groups: Sequence[Group] | None = None
+    report: Report,
+    wanted: GroupExpectation,
+    groups: Sequence[Group],
+    claimed: Collection[str] = (),
+    outside: Collection[str] = (),
 ) -> NearMiss:
-    """The near miss of an expectation that no group fulfils.
+    """The near miss of an expectation that no group fulfils: the nearest of ``groups``, which are those that
+    may be it.
 
-    ``taken`` are the ids of groups that other expectations have found: they are named only where no other is
-    as near. ``groups`` limits where to look; by default all groups of the report.
+    ``claimed`` are the ids of groups that fulfil expectations: their operators are not the ones that this
+    one lacks. ``outside`` names the operators that the file knows outside groups.
     """
     kernels = {kernel.id: kernel for kernel in report.kernels}
-    group = _nearest(report.groups if groups is None else groups, wanted, kernels, frozenset(taken))
+    group = next((near.group for near in by_nearness(groups, wanted, kernels)), None)
     if group is None:
-        missing = where_is(report, wanted, None, [(op, None) for op in wanted.ops])
+        missing = where_is(report, wanted, None, [(op, None) for op in wanted.ops], claimed, outside)
         return NearMiss(wanted, None, (), missing, (), ())
     if wanted.order == "set":
         shared = tuple(op for op in dict.fromkeys(wanted.ops) if op in group.ops)
@@ -107,7 +121,8 @@ def near_miss(
                 lacking.append((op, before))
         extra = tuple(spare.elements()) if wanted.order == "sequence" and wanted.ops else ()
     conditions = tuple(m for m in mismatches(group, wanted, kernels) if m.what != "operators")
-    return NearMiss(wanted, group, shared, where_is(report, wanted, group, lacking), extra, conditions)
+    missing = where_is(report, wanted, group, lacking, claimed, outside)
+    return NearMiss(wanted, group, shared, missing, extra, conditions)
 
 
 def instances(group: Group, these: Sequence[Instance] = ()) -> str:
@@ -149,29 +164,44 @@ def short(ops: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def _nearest(
-    groups: Sequence[Group], wanted: GroupExpectation, kernels: Mapping[str, Kernel], taken: frozenset[str]
-) -> Group | None:
-    """The group that shares most: operators in order, then in any, then conditions, fewest others."""
+class Near(NamedTuple):
+    """A group that has operators of an expectation that it does not fulfil."""
+
+    group: Group
+    shared: int
+    """Operators of the expectation that it has, in order."""
+    failed: int
+    """Conditions other than the operators that it does not meet."""
+
+
+_Rank = Tuple[int, int, int, int, int]
+"""Lower is nearer: operators shared in order, shared in any, conditions failed, operators, place."""
+
+
+def by_nearness(
+    groups: Sequence[Group], wanted: GroupExpectation, kernels: Mapping[str, Kernel]
+) -> Iterator[Near]:
+    """The groups of the same phase that share operators with the expectation, nearest first: operators in
+    order, then in any, then conditions, fewest others. Worked out as far as they are taken."""
     # Layers repeat: each different body is compared once, the most promising first.
-    bodies: dict[tuple[str, ...], list[Group]] = {}
-    for group in groups:
-        bodies.setdefault(group.ops, []).append(group)
+    bodies: dict[tuple[str, ...], list[tuple[int, Group]]] = {}
+    for place, group in enumerate(groups):
+        if same_phase(group.phase, wanted.phase):
+            bodies.setdefault(group.ops, []).append((place, group))
     bounds = sorted(((common(ops, wanted.ops), ops) for ops in bodies), key=lambda one: -one[0])
-    best, best_key = None, (0, 0, 0, 0, 0)
+    waiting: list[tuple[_Rank, Near]] = []
     for bound, ops in bounds[:_MOST_COMPARED]:
-        if best is not None and bound < best_key[0]:
-            break
+        while waiting and -waiting[0][0][0] > bound:
+            yield heappop(waiting)[1]
         in_order = wanted.order != "set"
         shared = len(longest_common(wanted.ops, ops) if in_order else set(ops) & set(wanted.ops))
         if wanted.ops and not shared:
             continue
-        for group in bodies[ops]:
+        for place, group in bodies[ops]:
             failed = sum(m.what != "operators" for m in mismatches(group, wanted, kernels))
-            key = (shared, bound, -failed, -(group.id in taken), -len(ops))
-            if best is None or key > best_key:
-                best, best_key = group, key
-    return best
+            heappush(waiting, ((-shared, -bound, failed, len(ops), place), Near(group, shared, failed)))
+    while waiting:
+        yield heappop(waiting)[1]
 
 
 DTYPE_OF = {

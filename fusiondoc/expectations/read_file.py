@@ -27,6 +27,7 @@ from fusiondoc.expectations import (
     yaml_text,
 )
 from fusiondoc.expectations.yaml_text import Problems
+from fusiondoc.model.numbers import figure, whole_number
 from fusiondoc.whole_files import read_within
 
 HINT = "docs/commands/check.md lists the keys; docs/expectations.schema.json lets an editor complete them."
@@ -233,7 +234,7 @@ class _Reader:
         value = yaml_text.number(node)
         written = yaml_text.text(node)
         if field.kind == "share" and written is not None and expectations.fits("percent", written):
-            return float(written[:-1]) / 100
+            return (figure(written[:-1]) or 0.0) / 100
         whole = field.kind in ("count", "positive", "counts")
         lowest = 1 if field.kind == "positive" else 0
         if value is None or value < lowest or (whole and value != int(value)):
@@ -329,7 +330,7 @@ def operators(names: Sequence[str]) -> tuple[str, ...]:
 
 def _count(value: Any) -> Count | None:
     if isinstance(value, int):
-        return Count(value, value)
+        return Count(value, value, plain=True)
     if not value:
         return None
     if "exactly" in value:
@@ -346,4 +347,5 @@ def _source(text: str) -> SourceRange:
     first, _, last = lines.partition("-")
     if not first:
         return SourceRange(file)
-    return SourceRange(file, *sorted((int(first), int(last or first))))
+    one, other = whole_number(first) or 0, whole_number(last or first) or 0
+    return SourceRange(file, min(one, other), max(one, other))

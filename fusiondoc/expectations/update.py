@@ -1,133 +1,29 @@
-"""``--update``: a file of expectations brought in line with a report, everything else left as it was.
-
-A section of a file of expectations written from a report: its lines as YAML.
-"""
+"""``--update``: a file of expectations brought in line with a report, everything else left as it was."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import textwrap
 from typing import Any, Callable, Mapping, Sequence
 
-import yaml
-
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import Expectations, Section, applying, fits, is_in_layer, yaml_text
-from fusiondoc.expectations.match import Outcome, check, lacks_backward, not_told, specialised_once
+from fusiondoc.expectations import ORDERS, Count, Expectations, Path, Section, fits, is_in_layer, yaml_text
+from fusiondoc.expectations.assignment import specialised_once
+from fusiondoc.expectations.match import check, lacks_backward
 from fusiondoc.expectations.missing import without_namespace
-from fusiondoc.expectations.read_file import loads
-from fusiondoc.expectations.yaml_text import CannotEdit
-from fusiondoc.model.operator_places import module_tree, outside
-from fusiondoc.model.report import Group, Report
-
-_WIDTH = 100
-_HEAD = (
-    "# What fusiondoc check compares a run with; docs/commands/check.md of fusiondoc describes the keys.",
-    "# fusiondoc check --update brings it up to date.",
+from fusiondoc.expectations.new_section import (
+    group_items,
+    module_items,
+    new_file,
+    quoted,
+    section_lines,
+    section_name,
+    share,
 )
-
-
-def new_file(report: Report) -> str:
-    """A file whose one section is what the report shows."""
-    lines = ["sections:", *(f"  {line}" for line in _item(section_lines(report)))]
-    return "\n".join([*_HEAD, *lines]) + "\n"
-
-
-def section_lines(report: Report) -> list[str]:
-    """The lines of a section that holds for this report and others of the same model and fuser."""
-    lines = []
-    name = report.target.name or ""
-    # The capture of a run knows its model; the name of a log is no model.
-    if name and report.target.capture:
-        fuser = f", {report.fuser.effective}" if report.fuser.effective else ""
-        lines.append(f"name: {quoted(name + fuser)}")
-    when = [f"target: {quoted(name)}"] if lines else []
-    if report.fuser.effective:
-        when.append(f"fuser: {report.fuser.effective}")
-    if when:
-        lines += ["when:", *(f"  {line}" for line in when)]
-    groups = group_items([group for group in report.groups if group.respecialises is None])
-    if groups:
-        lines += ["groups:", *(f"  {line}" for item in groups for line in _item(item))]
-    modules = [item for _, item in module_items(report)]
-    if modules:
-        lines += ["modules:", *(f"  {line}" for item in modules for line in _item(item))]
-    number = specialised_once(report)
-    lines += [
-        f"number_of_groups: {number}",
-        f"max_fallbacks: {sum(fallback.count for fallback in report.fallbacks)}",
-    ]
-    if report.coverage.told:
-        names = sorted({row.op for row in outside(report) if fits("operator", row.op)})
-        lines += wrapped("not_fused", names)
-    if report.coverage.fraction is not None:
-        lines.append(f"min_coverage: {share(report.coverage.fraction)}")
-    return lines
-
-
-def group_items(groups: Sequence[Group]) -> list[list[str]]:
-    """The lines of an item for each group; groups with the same operators and phase are one item."""
-    same: dict[tuple[tuple[str, ...], str | None], int] = {}
-    for group in groups:
-        key = (group.ops, group.phase)
-        same[key] = same.get(key, 0) + group.count
-    items = []
-    for (ops, phase), count in same.items():
-        lines = wrapped("ops", ops)
-        if phase:
-            lines.append(f"phase: {phase}")
-        if count > 1:
-            lines.append(f"at_least: {count}")
-        items.append(lines)
-    return items
-
-
-def module_items(report: Report) -> list[tuple[str, list[str]]]:
-    """The path and the lines of an item for each outermost module (those in it, where it is the only one)
-    with a group: at most twenty, the largest. None where the layers or the coverage are not told."""
-    modules = module_tree(report) if report.coverage.told else ()
-    while len(modules) == 1 and modules[0].inside:
-        modules = modules[0].inside
-    written = [one for one in modules if one.fused and fits("layer", one.path) and "*" not in one.path]
-    largest = sorted(written, key=lambda one: one.fused + one.unfused)[-20:]
-    chosen = [(one.path, one.share or 0.0) for one in written if one in largest]
-    return [(path, [f"layer: {quoted(path)}", f"coverage: {share(part)}"]) for path, part in chosen]
-
-
-def wrapped(key: str, values: Sequence[str]) -> list[str]:
-    """``key: [a, b]``, over several lines where it is long."""
-    text = f"{key}: [{', '.join(values)}]"
-    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-
-
-def quoted(text: str) -> str:
-    """A text as a YAML scalar, in quotes unless it is plainly a path or a name."""
-    if re.match(r"[A-Za-z_./][\w./-]*(:[\w.]+)?(, [a-z]+)?\Z", text, re.ASCII) and _is_text(text):
-        return text
-    # A string of JSON is one of YAML, but for characters that YAML does not take as they are.
-    return _UNPRINTABLE.sub(
-        lambda match: f"\\u{ord(match.group()):04x}", json.dumps(text, ensure_ascii=False)
-    )
-
-
-_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-
-
-def _is_text(text: str) -> bool:
-    """Whether YAML reads the word as text: not as a number, a truth value or nothing."""
-    return bool(yaml.safe_load(text) == text)
-
-
-def share(value: float) -> str:
-    """A share rounded down to a thousandth, so that it holds for what it was taken from."""
-    return f"{math.floor(min(max(value, 0.0), 1.0) * 1000 + 1e-9) / 1000:g}"
-
-
-def _item(lines: Sequence[str]) -> list[str]:
-    return [("- " if i == 0 else "  ") + line for i, line in enumerate(lines)]
-
+from fusiondoc.expectations.outcome import Outcome, not_told
+from fusiondoc.expectations.read_file import loads
+from fusiondoc.expectations.renamed_target import sections_for
+from fusiondoc.expectations.yaml_text import CannotEdit
+from fusiondoc.model.report import Group, Report
 
 _ROUNDS = 4
 
@@ -156,7 +52,10 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
         if not sections:
             return _proved(_with_section(text, expectations, report), name, report, only)
         for section in sections:
-            text = _section(text, name, section, report)
+            text = _under_its_name(text, section)
+        for section in sections:
+            now = next(one for one in loads(text, name).sections if one.path == section.path)
+            text = _section(text, name, now, report)
         return _proved(text, name, report, only)
     except CannotEdit as reason:
         raise UsageError(
@@ -198,8 +97,9 @@ def _section(text: str, name: str, section: Section, report: Report) -> str:
     for _ in range(_ROUNDS):
         before = text
         outcomes = check(section, report)
+        text = _renamed(text, outcomes)
         text = _renamed_modules(text, section, outcomes, report)
-        text = _whole(text, outcomes)
+        text = _whole(text, section, outcomes)
         text = _groups(text, section, outcomes, report)
         if text == before:
             break
@@ -207,10 +107,60 @@ def _section(text: str, name: str, section: Section, report: Report) -> str:
     return text
 
 
+def _under_its_name(text: str, section: Section) -> str:
+    """The section with the name that its model has now, in what names it and in its lines."""
+    renamed = section.renamed
+    if renamed is None:
+        return text
+    place = (*section.path, "when", "target")
+    several = yaml_text.value(text, place)
+    if several is not None:
+        place = (*place, several.index(renamed.old))
+    text = yaml_text.set_value(text, place, quoted(renamed.new))
+    if section.name == section_name(renamed.old, section.when.fuser[:1]):
+        name = section_name(renamed.new, section.when.fuser[:1])
+        text = yaml_text.set_value(text, (*section.path, "name"), quoted(name))
+    before = next(one for one in loads(text, "").sections if one.path == section.path)
+    for group, old in zip(section.groups, before.groups):
+        if group.source != old.source:
+            text = _set_names(text, group.path, {"source": tuple(map(str, group.source))})
+    return text
+
+
+def _renamed(text: str, outcomes: Sequence[Outcome]) -> str:
+    """What only has another name, under that name."""
+    for outcome in outcomes:
+        if outcome.holds:
+            text = _set_names(text, outcome.path, outcome.names)
+    return text
+
+
+def _set_names(text: str, path: Path, names: Mapping[str, Sequence[str]]) -> str:
+    """New values for keys of an expectation: alone, or in a list as they were or have to be."""
+    for key, values in names.items():
+        if key == "ops":
+            text = _set_operators(text, path, values)
+            continue
+        place = (*path, key)
+        several = yaml_text.value(text, place) is not None or len(values) > 1
+        new = [quoted(one) for one in values]
+        text = yaml_text.set_value(text, place, new if several else new[0])
+    return text
+
+
+def _set_operators(text: str, path: Path, ops: Sequence[str]) -> str:
+    """The operators of an expectation of a group, under its own key and as they were written."""
+    keys = [key for key in ORDERS if yaml_text.value(text, (*path, key)) is not None]
+    place = (*path, keys[0]) if keys else path  # else a plain list
+    if not any("::" in name for name in yaml_text.value(text, place) or ()):
+        ops = [without_namespace(op) for op in ops]
+    return yaml_text.set_value(text, place, ops)
+
+
 def _chosen(expectations: Expectations, report: Report, only: Sequence[str]) -> list[Section]:
     if only:
         return [section for section in expectations.sections if section.name in only]
-    return applying(expectations, report)
+    return sections_for(expectations, report)
 
 
 def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
@@ -303,15 +253,10 @@ def _as_found(text: str, outcome: Outcome, group: Group) -> str:
         ops = near.shared
     if near.conditions:
         return yaml_text.replace_item(text, outcome.path, group_items([group])[0])
-    path = (*outcome.path, key)
-    if yaml_text.value(text, path) is None:
-        path = outcome.path  # a plain list
-    if not any("::" in name for name in yaml_text.value(text, path) or ()):
-        ops = [without_namespace(op) for op in ops]  # as they were written
-    return yaml_text.set_value(text, path, ops)
+    return _set_operators(text, outcome.path, ops)
 
 
-def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
+def _whole(text: str, section: Section, outcomes: Sequence[Outcome]) -> str:
     """Limits and findings; removals last, so that paths stay true."""
     gone = []
     for outcome in outcomes:
@@ -341,12 +286,26 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
                 names = [without_namespace(name) for name in names]  # as they were written
             text = yaml_text.set_value(text, outcome.path, names)
         elif key == "number_of_groups":
-            text = yaml_text.set_value(text, outcome.path, str(outcome.value))
+            assert section.number_of_groups is not None
+            text = _number(text, outcome.path, outcome.value, section.number_of_groups)
         else:
             text = yaml_text.set_value(text, outcome.path, _LIMITS[str(key)](outcome.value))
     for outcome in sorted(gone, key=lambda o: [str(part).zfill(6) for part in o.path], reverse=True):
         text = yaml_text.remove(text, outcome.path)
     return text
+
+
+def _number(text: str, path: Path, number: int, wanted: Count) -> str:
+    """The bound that was broken; a number alone where it is one."""
+    if wanted.plain:
+        return yaml_text.set_value(text, path, str(number))
+    if wanted.at_least is not None and number < wanted.at_least:
+        bound = "at_least"
+    else:
+        bound = "at_most"
+    if yaml_text.scalar(text, (*path, bound)) is None:
+        bound = "exactly"
+    return yaml_text.set_value(text, (*path, bound), str(number))
 
 
 _LIMITS: Mapping[str, Callable[[Any], str]] = {

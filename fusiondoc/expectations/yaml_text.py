@@ -170,6 +170,13 @@ def value(text: str, path: Path) -> list[str] | None:
     return [str(one.value) for one in node.value] if isinstance(node, yaml.SequenceNode) else None
 
 
+def scalar(text: str, path: Path) -> str | None:
+    """The scalar at a path, as it is written; None where there is none."""
+    root = compose(text, "the text")
+    node = at(root, path) if root is not None else None
+    return str(node.value) if isinstance(node, yaml.ScalarNode) else None
+
+
 def set_value(text: str, path: Path, new: str | Sequence[str]) -> str:
     """Put a scalar, or a list of scalars, where another one is; a list keeps its style."""
     node = _node(text, path)

@@ -72,7 +72,9 @@ class Program:
     """A program that ran, its files read.
 
     Attributes:
-        gradients: are recorded in the run; None: not known.
+        training: the target is a module in training mode; None: it is none.
+        is_module: it is a module that is no TorchScript yet.
+        is_scripted: it is a module of TorchScript that is not frozen.
         unread: files of the user's that could not be read, and why.
     """
 
@@ -85,6 +87,7 @@ class Program:
         *,
         training: bool | None,
         is_module: bool,
+        is_scripted: bool = False,
     ) -> None:
         self.report = report
         self.target = target
@@ -92,6 +95,7 @@ class Program:
         self.cwd = cwd
         self.training = training
         self.is_module = is_module
+        self.is_scripted = is_scripted
         self.unread: dict[Path, str] = {}
         self._files: dict[Path, ParsedFile | None] = {}
 

@@ -10,47 +10,21 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from typing import Iterator, Mapping, Sequence
+from typing import Iterator, Mapping
 
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
 from fusiondoc.diagnosis.changes_for_findings import suggested
 from fusiondoc.diagnosis.operators import is_in_place, plain_name
 from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.fixes import Program, Proposal
+from fusiondoc.fixes.model_place import Place, place_of_model, value_of_model
 from fusiondoc.fixes.recipes_in_code import helping
-from fusiondoc.fixes.source_file import Edit, ParsedFile, dotted, walk
-from fusiondoc.model import dataclass
+from fusiondoc.fixes.source_file import Edit, ParsedFile, walk
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.runner.launch import knob_lines
+from fusiondoc.runner.own_launcher import knob_lines
 
 with contextlib.suppress(ImportError):
     import libcst as cst
-
-_SCRIPTING = ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the model has been made, and is no TorchScript yet.
-
-    ``lead`` begins each line; ``edits`` have to be made to have such a place.
-    """
-
-    file: ParsedFile
-    name: str
-    position: int
-    lead: str = ""
-    edits: tuple[Edit, ...] = ()
-    may_freeze: bool = True
-
-    @property
-    def where(self) -> str:
-        line = self.file.source.text.count("\n", 0, self.position) + 1
-        return f"{self.file.source.path}:{line}"
-
-    def insert(self, lines: Sequence[str], rank: int = 0) -> Edit:
-        """Lines, indented with four spaces a level, put here in the style of the file."""
-        return self.file.lines_at(self.position, lines, self.lead, rank)
 
 
 def propose(program: Program) -> Iterator[Proposal]:
@@ -59,101 +33,8 @@ def propose(program: Program) -> Iterator[Proposal]:
     place = place_of_model(program)
     if place is not None:
         yield from of_model(program, place)
-
-
-def place_of_model(program: Program) -> Place | None:
-    """Where the target's model is made; None where no line of the user's tells."""
-    file = program.target_file
-    if file is None:
-        return None
-    name = program.target.name or "model"
-    if "." in name:
-        return None
-    if program.target.call is not None:
-        return _in_definition(file, name)
-    return _at_top(file, name)
-
-
-def _at_top(file: ParsedFile, name: str) -> Place | None:
-    lines = [one for one in file.module.body if isinstance(one, cst.SimpleStatementLine)]
-    binding = [one for one in lines if _binds(file, one, name)]
-    if not binding:
-        return None
-    statement = binding[-1]
-    value = statement.body[0].value if isinstance(statement.body[0], (cst.Assign, cst.AnnAssign)) else None
-    if isinstance(value, cst.Call) and file.meaning(value.func) in _SCRIPTING and value.args:
-        return _before_scripting(file, name, statement, value)
-    last = [one for one in lines if _mentions(one, name)][-1]
-    return Place(file, name, file.after(last))
-
-
-def _before_scripting(
-    file: ParsedFile, name: str, statement: cst.SimpleStatementLine, value: cst.Call
-) -> Place | None:
-    inner = value.args[0].value
-    start = file.start_of_line(statement)
-    if isinstance(inner, cst.Name):
-        return Place(file, inner.value, start, may_freeze=False)
-    if isinstance(inner, cst.Call) and file.meaning(inner.func) in _SCRIPTING:
-        return None
-    made = file.free_name("net", "unscripted")
-    text = f"{made} = {file.text(inner)}{file.newline}"
-    edits = (file.inserted(start, text, rank=-3), file.replaced(inner, made))
-    return Place(file, made, start, edits=edits, may_freeze=False)
-
-
-def _binds(file: ParsedFile, line: cst.SimpleStatementLine, name: str) -> bool:
-    for one in line.body:
-        if isinstance(one, cst.Assign):
-            if any(isinstance(item.target, cst.Name) and item.target.value == name for item in one.targets):
-                return True
-        elif isinstance(one, cst.AnnAssign):
-            if isinstance(one.target, cst.Name) and one.target.value == name and one.value is not None:
-                return True
-        elif isinstance(one, cst.ImportFrom) and not isinstance(one.names, cst.ImportStar):
-            names = [item.asname.name if item.asname is not None else item.name for item in one.names]
-            if any(dotted(item) == name for item in names):
-                return True
-    return False
-
-
-def _mentions(line: cst.CSTNode, name: str) -> bool:
-    return any(isinstance(one, cst.Name) and one.value == name for one in walk(line))
-
-
-def _in_definition(file: ParsedFile, name: str) -> Place | None:
-    """In the function that returns the model, or at the end of the ``__init__`` of its class."""
-    for one in file.module.body:
-        if isinstance(one, cst.FunctionDef) and one.name.value == name:
-            return _before_return(file, one)
-        if isinstance(one, cst.ClassDef) and one.name.value == name:
-            inits = [item for item in one.body.body if isinstance(item, cst.FunctionDef)]
-            own = [item for item in inits if item.name.value == "__init__"]
-            if own and isinstance(own[0].body, cst.IndentedBlock):
-                last = own[0].body.body[-1]
-                return Place(file, "self", file.after(last), file.lead(last), may_freeze=False)
-    return None
-
-
-def _before_return(file: ParsedFile, function: cst.FunctionDef) -> Place | None:
-    returns = [
-        one
-        for one in walk(function)
-        if isinstance(one, cst.Return) and one.value is not None and file.function_of(one) is function
-    ]
-    if len(returns) != 1 or not isinstance(file.parent(returns[0]), cst.SimpleStatementLine):
-        return None
-    value, start = returns[0].value, file.start_of_line(returns[0])
-    assert value is not None
-    lead = file.lead(returns[0])
-    if isinstance(value, cst.Name):
-        return Place(file, value.value, start, lead)
-    if isinstance(value, cst.Call) and file.meaning(value.func) in _SCRIPTING:
-        return None
-    made = file.free_name("model", "made")
-    text = f"{lead}{made} = {file.text(value)}{file.newline}"
-    edits = (file.inserted(start, text, rank=-3), file.replaced(value, made))
-    return Place(file, made, start, lead, edits)
+    if program.is_scripted and not program.backward:
+        yield from _frozen_script(program)
 
 
 def of_model(program: Program, place: Place) -> Iterator[Proposal]:
@@ -266,6 +147,10 @@ def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Pro
     yield Proposal(ChangeKind.RECIPE, title, edits, where, note, ops=ops, fewer=True, from_outside=True)
 
 
+_INFERENCE = "for inference only"
+_OTHER_IN_TRAINING = f"{_INFERENCE}: dropout and batch norm compute something else than in training"
+
+
 def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
     """Inference only: weights and flags become constants."""
     freeze, imports = place.file.spelled("torch.jit.freeze")
@@ -276,10 +161,10 @@ def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
     frozen = f"{place.name} = {freeze}({script}({place.name}))"
     if not program.training:
         edits = (*imports, *more, *place.edits, place.insert([frozen], rank=8))
-        yield Proposal(ChangeKind.FREEZE, title, edits, (place.where,), "for inference only", freeze=True)
+        yield Proposal(ChangeKind.FREEZE, title, edits, (place.where,), _INFERENCE, freeze=True)
         return
     mode = f"{place.name}.eval()"
-    note = "for inference only: dropout and batch norm compute something else than in training"
+    note = _OTHER_IN_TRAINING
     edits = (*place.edits, place.insert([mode], rank=7))
     yield Proposal(ChangeKind.EVAL, f"{place.name} in eval mode", edits, (place.where,), note, eval_mode=True)
     edits = (*imports, *more, *place.edits, place.insert([mode, frozen], rank=8))
@@ -287,8 +172,17 @@ def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
     yield Proposal(ChangeKind.FREEZE, title, edits, (place.where,), note, eval_mode=True, freeze=True)
 
 
-with contextlib.suppress(ImportError):
-    import libcst as cst
+def _frozen_script(program: Program) -> Iterator[Proposal]:
+    """The same of a module that the user's file scripts, traces or loads: freezing comes behind that."""
+    file, value = program.target_file, value_of_model(program)
+    if file is None or value is None:
+        return
+    freeze, imports = file.spelled("torch.jit.freeze")
+    mode, note = ("", _INFERENCE) if not program.training else (".eval()", _OTHER_IN_TRAINING)
+    edits = (*imports, file.replaced(value, f"{freeze}({file.text(value)}{mode})"))
+    title = f"{program.target.name or 'model'} {'in eval mode and ' if mode else ''}frozen"
+    where, eval_mode = (file.where(value),), bool(program.training)
+    yield Proposal(ChangeKind.FREEZE, title, edits, where, note, eval_mode=eval_mode, freeze=True)
 
 
 def _of_settings(program: Program) -> Iterator[Proposal]:

@@ -132,10 +132,26 @@ def _family(one: Proposal) -> int:
     raise AssertionError(one.kind)
 
 
-def bundles(program: Program, more: Iterable[Proposal] = ()) -> list[Bundle]:
+def proposals_for(program: Program) -> list[Proposal]:
+    """Every change that some family finds, in no order."""
+    return list(_all(program))
+
+
+def alters_signature(program: Program, one: Proposal) -> bool:
+    """Whether it changes what a function takes or returns: a call of the function that no run shows may fail
+    then."""
+    files = {file.source.path: file for file in program.files}
+    return any(
+        edit.start < end and start < edit.end
+        for edit in one.edits
+        for start, end in files[edit.path].signatures
+    )
+
+
+def bundles(every: Iterable[Proposal]) -> list[Bundle]:
     """The changes to try, those first that others need."""
     made: list[Bundle] = []
-    for index, group in groupby(sorted([*_all(program), *more], key=_family), key=_family):
+    for index, group in groupby(sorted(every, key=_family), key=_family):
         words, kinds, _ = _FAMILIES[index]
         proposals = _distinct(group)
         if kinds[0] in _ALONE:

@@ -320,7 +320,7 @@ def propose_operands(program: Program) -> Iterator[Proposal]:
         if site.row.reason.code in _DTYPE_CODES:
             yield from _casts(program, site)
         if site.row.op == "aten::to":
-            yield from _type_as(site)
+            yield from _type_as(site, _types_taken(program, site))
         if site.row.op in ("aten::tensor", "aten::scalar_tensor"):
             yield from _number(site)
     for file in program.files:
@@ -332,9 +332,7 @@ def propose_operands(program: Program) -> Iterator[Proposal]:
 
 def _casts(program: Program, site: Site) -> Iterator[Proposal]:
     """``torch.fmod(n, 5) * x`` -> ``torch.fmod(n.float(), 5) * x``."""
-    nodes = [node for one in program.report.programs for node in one.nodes]
-    types = next((one.inputs for one in nodes if one.source == site.row.source and one.op == site.row.op), ())
-    dtypes = [text.partition("(")[0] for text in types]
+    dtypes = [text.partition("(")[0] for text in _types_taken(program, site)]
     floats = "floating-point tensors only" in site.row.reason.text
     casts = ["float" if floats and one in _WHOLE else _CASTS.get(one) for one in dtypes]
     operands = operands_at(site)
@@ -349,6 +347,12 @@ def _casts(program: Program, site: Site) -> Iterator[Proposal]:
     title = " ".join(f"{', '.join(titles)} for {site.row.op}".split())
     ops = frozenset([site.row.op])
     yield Proposal(ChangeKind.DTYPE, title, tuple(edits), (site.where,), ops=ops)
+
+
+def _types_taken(program: Program, site: Site) -> Sequence[str]:
+    """The types of the tensors that the site's operator takes, by a plan; none where no plan has it."""
+    nodes = [node for one in program.report.programs for node in one.nodes]
+    return next((one.inputs for one in nodes if one.source == site.row.source and one.op == site.row.op), ())
 
 
 def operands_at(site: Site) -> Sequence[cst.BaseExpression]:
@@ -385,8 +389,13 @@ def _called(file: ParsedFile, node: cst.BaseExpression, method: str) -> Iterator
     yield file.inserted(end, method if plain else f"){method}")
 
 
-def _type_as(site: Site) -> Iterator[Proposal]:
-    """``x.to(y.dtype)`` -> ``x.type_as(y)``: no dtype as a constant, and the type of a tensor is known."""
+def _type_as(site: Site, types: Sequence[str] = ()) -> Iterator[Proposal]:
+    """``x.to(y.dtype)`` -> ``x.type_as(y)``: no dtype as a constant, and the type of a tensor is known. Of
+    ``x.to(y)`` the plan tells whether ``y`` is a tensor: a dtype or a device is none of the types.
+
+    Args:
+        types: of the tensors that the operator takes; none where they are not known.
+    """
     file = site.file
     for node in file.on_line(site.line):
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
@@ -398,7 +407,7 @@ def _type_as(site: Site) -> Iterator[Proposal]:
         of = given.value
         if isinstance(of, cst.Attribute) and of.attr.value == "dtype" and file.meaning(of) is None:
             of = of.value
-        elif not isinstance(of, cst.Name) or keyword == "dtype":
+        elif not isinstance(of, cst.Name) or keyword == "dtype" or len(types) == 1:
             continue
         tail = Edit(file.source.path, file.span(node.func.attr)[0], file.span(node)[1], "")
         edit = Edit(tail.path, tail.start, tail.end, f"type_as({file.text(of)})")

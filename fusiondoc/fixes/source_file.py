@@ -218,6 +218,18 @@ class ParsedFile:
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         return next((one for one in self.parents(node) if isinstance(one, cst.ClassDef)), None)
 
+    @cached_property
+    def signatures(self) -> Sequence[tuple[int, int]]:
+        """The characters of each argument of a function and of each annotated result."""
+        parts: list[cst.CSTNode | None] = []
+        for function in self._nodes:
+            if isinstance(function, cst.FunctionDef):
+                parts.append(function.returns)
+                for one in walk(function.params):
+                    if isinstance(one, cst.Param):  # whose own span is its name
+                        parts += [one.name, one.annotation, one.default]
+        return [self.span(one) for one in parts if one is not None]
+
     def statement_of(self, node: cst.CSTNode) -> cst.BaseSmallStatement | None:
         """The simple statement that it is part of."""
         every = [node, *self.parents(node)]

@@ -13,6 +13,7 @@ import re
 from typing import Iterable, NamedTuple, Tuple
 
 from fusiondoc.errors import UsageError
+from fusiondoc.model.numbers import pair_of
 
 
 class Knob(NamedTuple):
@@ -91,9 +92,10 @@ NEWEST: Version = (2, 13)
 def parse_version(text: str) -> Version:
     """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; UsageError if it is no version."""
     match = re.match(r"\s*v?(\d+)\.(\d+)(?![\d])", text)
-    if match is None:
+    version = pair_of(match)
+    if version is None:
         raise UsageError(f"'{text}' is not a torch version.", "Write it as in 2.1 or 2.1.2+cu121.")
-    return int(match.group(1)), int(match.group(2))
+    return version
 
 
 def has_nvfuser(torch: str, cuda: str | None) -> bool:
@@ -103,8 +105,7 @@ def has_nvfuser(torch: str, cuda: str | None) -> bool:
 
 def release(torch: str) -> tuple[int, int]:
     """(major, minor) of a torch version."""
-    match = re.match(r"(\d+)\.(\d+)", torch)
-    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+    return pair_of(re.match(r"(\d+)\.(\d+)", torch)) or (0, 0)
 
 
 class Span(NamedTuple):

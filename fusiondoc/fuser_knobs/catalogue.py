@@ -26,6 +26,7 @@ from fusiondoc.fuser_knobs import (
 )
 from fusiondoc.fuser_knobs.knob_table import KNOBS
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, VARIABLES
+from fusiondoc.model.numbers import pair_of, whole_number
 
 TorchVersion = Union[str, Version, None]
 
@@ -140,22 +141,25 @@ def knob(name: str) -> Knob | None:
 
 
 def knob_line(name: str, value: str) -> str:
-    """The line of Python that sets a knob of one value, as ``env --export`` prints it; by its public name
-    where it has one (torch/jit/_fuser.py, 1.12 to 2.13).
+    """The line of Python that sets a knob (of several operators: the lines), as ``env --export`` prints it;
+    by its public name where it has one (torch/jit/_fuser.py, 1.12 to 2.13).
 
     Args:
         value: one that ``checks.check_knob`` takes.
 
-    Raises KeyError for a name that is no knob, ValueError for one that takes operators or a function.
+    Raises KeyError for a name that is no knob, ValueError for one that takes a function.
     """
     found = knob(name)
     if found is None:
         raise KeyError(name)
-    if found.kind in ("operators", "function"):
-        raise ValueError(f"{name} takes more than one value")
+    if found.kind == "function":
+        raise ValueError(f"{name} takes a Python function")
+    if found.kind == "operators":
+        operators = (operator.strip() for operator in value.split(","))
+        return "\n".join(f'torch._C.{found.setter}("{operator}", True)' for operator in operators)
     if found.kind == "strategy":
         steps = (step.strip().upper().partition(":") for step in value.split(","))
-        listed = ", ".join(f'("{kind.strip()}", {int(depth)})' for kind, _, depth in steps)
+        listed = ", ".join(f'("{kind.strip()}", {whole_number(depth.strip())})' for kind, _, depth in steps)
         return f"torch.jit.set_fusion_strategy([{listed}])"
     text = value.strip()
     if found.kind == "switch":
@@ -280,8 +284,7 @@ def knows(cuda: tuple[int, int], capability: Capability) -> bool | None:
 
 def parse_pair(text: str | None) -> tuple[int, int] | None:
     """(11, 7) of "11.7", (9, 0) of "[9, 0]"; None if it holds no two numbers."""
-    match = re.search(r"(\d+)\s*[.,]\s*(\d+)", text or "")
-    return (int(match.group(1)), int(match.group(2))) if match else None
+    return pair_of(re.search(r"(\d+)\s*[.,]\s*(\d+)", text or ""))
 
 
 class Bandwidth(NamedTuple):

@@ -19,6 +19,7 @@ from fusiondoc.fuser_knobs import FuserDump, Knob, catalogue, describe, exists_i
 from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
 from fusiondoc.fuser_knobs.variable_table import OPTIONS
 from fusiondoc.model import fuser_title
+from fusiondoc.model.numbers import all_whole
 
 JIT_LOG = "PYTORCH_JIT_LOG_LEVEL"
 _HIGHEST = 2
@@ -270,7 +271,7 @@ def _check_value(knob: Knob, value: str) -> None:
             check_log_level(value)
         return
     form, words = _FORMS[knob.kind]
-    if re.fullmatch(form, value):
+    if re.fullmatch(form, value) and all_whole(re.findall(r"\d+", value)) is not None:
         return
     guess = " " + did_you_mean(value.lower(), _SWITCH) if knob.kind == "switch" else ""
     raise UsageError(f"{knob.name}={value}: '{value}' is not {words}.{guess}", f"{knob.name}: {knob.does}")

@@ -10,6 +10,9 @@ from typing import Mapping
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
 
+NEW_LOG, NEW_FOLDER = "new.log", "new"
+"""What a command calls the log, or the folder of logs, that a user is to record."""
+
 
 class ChangeKind(Enum):
     """What is changed. The first ones are changes of source code, the others of how it is run."""
@@ -187,8 +190,9 @@ class Version:
     groups: int
     ops_fused: int
     launches: int
-    """Fusion groups and operators outside groups in the forward pass: about as many kernels run. Where
-    nothing is fused in training, no plan has the backward pass, so that is not counted on either side."""
+    """Fusion groups and operators outside groups in the forward pass: about as many kernels run; a branch or
+    a loop is none. Where nothing is fused in training, no plan has the backward pass, so that is not counted
+    on either side."""
     fallbacks: int
     wrong: tuple[str, ...] = ()
     """Results that the unchanged program does not have, by name; and those where the fuser is wrong."""
@@ -214,16 +218,23 @@ class Version:
     """NNC ran through its own evaluator, of which the speed says nothing."""
 
     def better_than(self, other: Version, fewer: bool = False) -> bool:
-        """Whether more is fused: fewer kernels run, or as few of which groups hold more operators.
+        """Whether more is fused: fewer kernels run because groups hold more of the operators, or as few
+        kernels of which groups hold more operators.
 
         Args:
             fewer: operators were replaced by several, so that more operators in groups alone is no gain.
         """
-        if self.fallbacks > other.fallbacks:
+        if self.fallbacks > other.fallbacks or self.launches > other.launches:
             return False
-        if self.launches != other.launches:
-            return self.launches < other.launches
+        if self.launches < other.launches:
+            return self._fuses_more_than(other)
         return not fewer and self.ops_fused > other.ops_fused
+
+    def _fuses_more_than(self, other: Version) -> bool:
+        """Whether fusion saves more launches in proportion to those that are left: never where nothing is
+        fused, and not where an operator went that was in a group."""
+        saved, saved_before = self.ops_fused - self.groups, other.ops_fused - other.groups
+        return saved * other.launches > saved_before * self.launches
 
 
 @dataclass(frozen=True)

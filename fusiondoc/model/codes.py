@@ -418,6 +418,7 @@ _ALL = (
     Code("FD306", "error", "The CUDA of this torch does not fit this GPU"),
     Code("FD307", "error", "A fuser failed, and its error ended the program", tries=(OTHER_FUSER,)),
     Code("FD308", "error", "A differentiable graph gave a gradient of the wrong shape", tries=(OTHER_FUSER,)),
+    Code("FD309", "error", "Only the fused run fails", tries=(OTHER_FUSER,)),
     Code("FD401", "warning", "A kernel is far below the memory bandwidth of the GPU", tries=(OTHER_FUSER,)),
     Code("FD402", "note", "Kernels move so little that their launch takes longer", whole_run=True),
     Code("FD403", "note", "A group runs as several kernels"),

@@ -13,6 +13,7 @@ from collections import defaultdict
 from typing import Iterable, Mapping, Tuple
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.numbers import all_whole, in_natural_order
 from fusiondoc.model.report import Group, Instance, Program, ProgramNode, Report, Unfused
 
 NO_OPERATORS = ("prim::GetAttr",)
@@ -52,9 +53,6 @@ def operators_by_layer(report: Report) -> dict[str, InLayer]:
         for layer, number in zip(row.layers, row.layer_counts):
             found[layer] = found.get(layer, InLayer()) + InLayer(unfused=number)
     return found
-
-
-_NUMBER = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class _Node:
 
     def modules(self, path: str) -> tuple[Module, ...]:
         made = (node.module(name, path) for name, node in self._inside.items())
-        return tuple(sorted(made, key=lambda one: _natural(one.name)))
+        return tuple(sorted(made, key=lambda one: in_natural_order(one.name)))
 
     def module(self, name: str, above: str) -> Module:
         path = f"{above}.{name}" if above else name
@@ -142,11 +140,6 @@ def _sum(times: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """``layer.10`` comes after ``layer.9``."""
-    return [(int(part), "") if nth % 2 else (0, part) for nth, part in enumerate(_NUMBER.split(name))]
-
-
 _PATH_NUMBER = re.compile(r"(\d+)")
 _Numbers = Tuple["tuple[int, ...]", ...]
 """The numbers at each place of a path that are folded into it."""
@@ -162,10 +155,11 @@ def fold(layers: Iterable[str | None]) -> list[str]:
     for layer in layers:
         if layer:
             parts = _PATH_NUMBER.split(layer)
-            numbers = tuple((int(number),) for number in parts[1::2])
-            plain = all(number == str(int(number)) for number in parts[1::2])
-            key = tuple(parts[::2]) if plain else (layer,)
-            skeletons.setdefault(key, {})[numbers if plain else ()] = None
+            numbers = all_whole(parts[1::2])
+            if numbers is None or list(map(str, numbers)) != parts[1::2]:  # "007" is a name
+                skeletons.setdefault((layer,), {})[()] = None
+            else:
+                skeletons.setdefault(tuple(parts[::2]), {})[tuple((one,) for one in numbers)] = None
     return [
         _written(texts, numbers) for texts, several in skeletons.items() for numbers in _merged(list(several))
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Iterable, Sequence
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part, Ratio
+from fusiondoc.model.own_fuser import OwnFuser
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Group
@@ -23,6 +24,8 @@ class FuserState:
     live: bool | None
     """True if the effective fuser is the requested one and does something on this torch."""
     why: str | None = None
+    by_itself: OwnFuser | None = None
+    """What the program has without the switches of the run; None where that is the same, or not known."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +280,12 @@ class Expectation:
     column: int | None
     groups: tuple[str, ...] = ()
     """Ids of the groups that fulfil it."""
+    note: str | None = None
+    """What is not as the file has it and breaks nothing: another name, more of the same."""
+    source: str | None = None
+    """Where it is broken: ``file:line`` of the program that causes it; None where nothing tells."""
+    code: str | None = None
+    """Of the finding that it is about, where it is not in the file: that the fuser is off."""
 
 
 @dataclass(frozen=True)

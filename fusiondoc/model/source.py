@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Protocol
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.typed_fields import as_json
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def _parsed(text: str) -> Source | None:
     if found is None:
         return None
     file, line, column = found.groups()
-    return Source(file, int(line), None if column is None else int(column))
+    number = whole_number(line)
+    return None if number is None else Source(file, number, None if column is None else whole_number(column))
 
 
 def file_of(text: str | None) -> str | None:
@@ -155,7 +157,7 @@ def user_line(source: str) -> str | None:
     if found is None:
         return None
     file, line, column = found.groups()
-    return None if column is None or _of_library(file) else f"{file}:{int(line)}"
+    return None if column is None or _of_library(file) else f"{file}:{whole_number(line)}"
 
 
 @lru_cache(maxsize=1024)
@@ -249,6 +251,13 @@ class Target:
     """The folder of the capture, as seen from the current one."""
     folder: str | None = None
     """The folder that the program was run in."""
+    logs: int = field(default=1, metadata={"json": False})
+    """How many files were read, where it is of logs alone."""
+    logs_in: str | None = field(default=None, metadata={"json": False})
+    """The folder that holds all of these and no others, where they are several."""
+    model: str | None = None
+    """Which model it is of, for reports of many runs: the label that was given, else where it is in its
+    project; None where the capture does not tell."""
 
     @property
     def of_capture(self) -> bool:

@@ -36,7 +36,9 @@ class RunRow:
     digest: str
     """Of its content, unpacked (BLAKE2b of 128 bits)."""
     model: str | None
-    """The target's name without folders; null of a bare log."""
+    """Which model it is: what ``--model-from`` takes from its path, else the label of its capture, else its
+    project and path with what is run of it; of a bare log the folders below what was named, days left out;
+    null without any."""
     date: str | None
     """Day of the run: of its capture (its folder's name, else when it was made), else one that its path
     names."""
@@ -330,6 +332,8 @@ class SavedTarget:
     name: str | None = None
     capture: str | None = None
     options: Mapping[str, Any] | None = None
+    folder: str | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Mapping, TypeVar, Union, get_args, get_origin
 
+from fusiondoc.model.numbers import is_figure
+
 _GENERIC = {"tuple": "Tuple", "list": "List", "dict": "Dict", "set": "Set", "frozenset": "FrozenSet"}
 
 
@@ -83,15 +85,6 @@ class _Rewritten(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.Name(id=_GENERIC.get(node.id, node.id), ctx=node.ctx)
-
-
-def is_figure(value: float) -> bool:
-    """Whether a number of a JSON file is one to count with: finite, a whole one of 64 bits.
-
-    Python's ``json`` reads ``1e400``, ``Infinity`` and whole numbers of any length, which no report has and
-    which overflow in a division.
-    """
-    return -(2**63) <= value < 2**63 if isinstance(value, int) else math.isfinite(value)
 
 
 MOST_VALUES = 8_000_000

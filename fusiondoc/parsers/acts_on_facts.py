@@ -45,7 +45,7 @@ from fusiondoc.parsers.jit.statements import (
 from fusiondoc.parsers.kernels.dump_kinds import digest_of
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels
-from fusiondoc.parsers.lines.error_texts import LastWords
+from fusiondoc.parsers.lines.last_words import LastWords
 from fusiondoc.parsers.repeats import Step
 
 POINTER_MADE = b"GraphCache constructor: "

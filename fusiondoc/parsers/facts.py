@@ -289,6 +289,10 @@ class CrashSeen(NamedTuple):
     """What was open at that line."""
     kernel: KernelNamed | None = None
     """The kernel whose source was printed last, if it has no time yet."""
+    rank: int | None = None
+    """Of which rank, where that line says it."""
+    signal: str | None = None
+    """Such as SIGSEGV, where that line names it."""
 
 
 @dataclass
@@ -349,9 +353,9 @@ class WorkSeen:
         """A launch was timed."""
         self.kernel, self.timed = None, line
 
-    def crashed(self, text: str, line: int) -> None:
+    def crashed(self, text: str, line: int, rank: int | None, signal: str | None) -> None:
         if self.crash is None:
-            self.crash = CrashSeen(text, line, self.open(), self.kernel)
+            self.crash = CrashSeen(text, line, self.open(), self.kernel, rank, signal)
 
 
 MARK = re.compile(
@@ -383,6 +387,10 @@ class ErrorSeen(NamedTuple):
     """What a fuser had begun and not ended."""
     unfused: Work | None = None
     """What had fallen back, and whose unfused operators ran."""
+    rank: int | None = None
+    """With which torch tagged its lines."""
+    at: str | None = None
+    """``file:line`` of the operator, where TorchScript's traceback came before."""
 
 
 @dataclass
@@ -410,6 +418,10 @@ class Facts:
     release: str | None = None
     """The release of torch whose nvFuser printed this, by its lines (``jit/messages.py``)."""
     errors: list[ErrorSeen] = field(default_factory=list)
+    failed_rank: ErrorSeen | None = None
+    """The rank that failed first, where torch's launcher names it and no signal ended it."""
+    stacks: dict[int | None, int] = field(default_factory=dict)
+    """Where Python's faulthandler printed the stack of a process, by the rank with which torch tagged it."""
     nvfuser_gone: int | None = None
     """Line of torch's own word that nvFuser is not in this TorchScript any more."""
     launched: int | None = None

@@ -8,8 +8,10 @@ from typing import Iterator, NamedTuple
 
 from fusiondoc.parsers.jit.message_runs import FRAME, PREFIX
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, utf16_decoder
-from fusiondoc.parsers.lines.tagged_lines import clean, is_plain
+from fusiondoc.parsers.lines.outer_prefix import is_plain
+from fusiondoc.parsers.lines.tagged_lines import clean
 from fusiondoc.parsers.repeats import NEVER, is_first
+from fusiondoc.whole_files import open_regular
 
 _LOOKED_BACK = 1 << 19
 """Bytes at the end of a chunk in which the begin of a message is looked for, or that of a kernel's source:
@@ -144,5 +146,5 @@ def _stands_as_it_is(log: LogInput) -> bool:
     """Whether the bytes of the file are those of its lines: it is neither compressed nor UTF-16."""
     if log.path is None or log.is_packed:
         return False
-    with log.path.open("rb") as file:
+    with open_regular(log.path) as file:
         return utf16_decoder(file.read(1 << 13)) is None

@@ -7,8 +7,9 @@ from collections import Counter
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.numbers import BITS_64, whole_number
 from fusiondoc.model.report import Evidence
-from fusiondoc.parsers.facts import CacheInstance, KernelNamed, PlanLevel, Work
+from fusiondoc.parsers.facts import CacheInstance, CrashSeen, ErrorSeen, KernelNamed, PlanLevel, Work
 from fusiondoc.parsers.jit.plan import PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
@@ -24,6 +25,8 @@ class LastWork(NamedTuple):
     line: Evidence
     kernel: str | None = None
     """The kernel of it that was named last."""
+    cut: bool = False
+    """The log breaks off in the print of its graph."""
 
 
 class NamedKernel(NamedTuple):
@@ -42,6 +45,10 @@ class LoggedError(NamedTuple):
     """What was not done by then."""
     unfused: LastWork | None = None
     """What had fallen back, and whose unfused operators ran."""
+    rank: int | None = None
+    """Whose it is, where several ranks wrote the log, or torch tagged it."""
+    at: str | None = None
+    """``file:line`` of the operator that failed, where TorchScript's traceback tells it."""
 
 
 class LoggedCrash(NamedTuple):
@@ -53,6 +60,10 @@ class LoggedCrash(NamedTuple):
     """What was not done by then."""
     kernel: NamedKernel | None = None
     """The kernel whose source was printed last, if no time of it was."""
+    rank: int | None = None
+    """Whose it is, where the log says it."""
+    signal: str | None = None
+    """Such as SIGSEGV, where the log names it."""
 
 
 class SizedReduction(NamedTuple):
@@ -91,7 +102,8 @@ class Observed:
     errors: tuple[LoggedError, ...] = ()
     sized: tuple[SizedReduction, ...] = ()
     """In the order of the plans."""
-    last_work: LastWork | None = None
+    last_works: Mapping[int | None, LastWork] = field(default_factory=dict)
+    """What a fuser worked on last, by the rank of the process."""
     only_inner_plans: bool = False
     """Executors of differentiable graphs printed their plans, and no plan that holds such a graph is there:
     what is in none of them is not in the log."""
@@ -108,6 +120,8 @@ class Observed:
     cut_kernel: NamedKernel | None = None
     """The log ends in the source of this kernel."""
     crash: LoggedCrash | None = None
+    stacks: Mapping[int | None, Evidence] = field(default_factory=dict)
+    """Where Python's faulthandler printed the stack of a process, by its rank."""
     launched: Evidence | None = None
     """Where torch's launcher says that it starts several processes."""
     torn: int = 0
@@ -121,14 +135,27 @@ class Observed:
     same_local: bool = False
     """Several logs have the same local ranks, which were taken for the same processes; nothing tells it."""
 
+    @property
+    def last_work(self) -> LastWork | None:
+        """What a fuser worked on last: of several ranks the last one's."""
+        return next(reversed(tuple(self.last_works.values())), None)
+
+    def last_work_of(self, rank: int | None) -> LastWork | None:
+        """The same of one rank; of the run where no rank is named."""
+        return self.last_works.get(rank) if rank is not None else self.last_work
+
+    def stack_of(self, rank: int | None) -> Evidence | None:
+        """Where the stack of that process is printed; of the lines that nothing ties to a rank, any."""
+        return self.stacks.get(rank) or self.stacks.get(None)
+
     def sized_for(self, text: str) -> list[SizedReduction]:
         """The reductions with the size of whose result an error is explained; those of one group.
 
         The run ends with that error, so the plan that was made last is the one that ran."""
         found = _RANGE.search(text)
         if found is not None:
-            dim = int(found.group(1)) - 2**64
-            same = [one for one in self.sized if dim in one.dims]
+            dim = whole_number(found.group(1), BITS_64)
+            same = [one for one in self.sized if dim is not None and dim - BITS_64 in one.dims]
         else:
             same = list(self.sized) if NOT_IN_SCOPE.search(text) else []
         return [one for one in same if one.group == same[-1].group]
@@ -145,7 +172,9 @@ NOT_IN_SCOPE = re.compile(r"Graph::copy\(\) encountered a use of a value \S+ not
 
 def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed:
     """What the streams of a run show together. Of what torch says once a process, the first stream's line
-    counts; of the last work, the last stream's."""
+    counts."""
+
+    streams = list(streams)
 
     def evidence(pos: int) -> Evidence:
         return PackedEvidence([pos], files)[0]
@@ -157,10 +186,20 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         if not rows and work.cache is not None and work.cache.begun:
             rows = _being_made(groups, work.cache)
         kernel = groups.facts.work.kernel_of(work)
-        return LastWork(work.stage, rows[0].id if rows else None, evidence(work.line), kernel)
+        cut = work.cache is not None and work.cache.begun and work.cache.graph is None
+        return LastWork(work.stage, rows[0].id if rows else None, evidence(work.line), kernel, cut)
 
     def named(kernel: KernelNamed | None) -> NamedKernel | None:
         return NamedKernel(kernel.name, evidence(kernel.line)) if kernel is not None else None
+
+    def logged_crash(there: GroupTable, seen: CrashSeen) -> LoggedCrash:
+        rank = seen.rank if seen.rank is not None else there.facts.rank
+        begun, kernel = seen.work, seen.kernel
+        own = next((one for one in streams if one.facts.rank == rank), there)
+        if own is not there:  # a launcher's words stand in the lines of any of its ranks
+            there, begun, kernel = own, own.facts.work.open(), own.facts.work.kernel
+        line, last = evidence(seen.line), last_work(there, begun)
+        return LoggedCrash(seen.text, line, last, named(kernel), rank, seen.signal)
 
     torn = 0
     torn_lines: list[int] = []
@@ -171,7 +210,12 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     releases: set[str] = set()
     again: set[str] = set()
     launched: Evidence | None = None
-    gone = options = last = first_run = crash = cut_kernel = None
+    stacks: dict[int | None, Evidence] = {}
+    failed_rank: ErrorSeen | None = None
+    crash: CrashSeen | None = None
+    crashed: GroupTable | None = None
+    last_works: dict[int | None, LastWork] = {}
+    gone = options = first_run = cut_kernel = None
     disordered = only_inner = cut = traced = False
     traces, other, in_part = 0, None, 0
     fusions: dict[str, None] = {}
@@ -191,9 +235,14 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
                 evidence(error.line),
                 last_work(groups, error.work),
                 last_work(groups, error.unfused),
+                facts.rank if facts.rank is not None else error.rank,
+                error.at,
             )
             for error in facts.errors
         )
+        for rank, line in facts.stacks.items():
+            stacks.setdefault(facts.rank if facts.rank is not None else rank, evidence(line))
+        failed_rank = failed_rank or facts.failed_rank
         disordered = disordered or facts.disordered
         torn += facts.torn
         torn_lines += facts.torn_lines
@@ -218,13 +267,18 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         if options is None and facts.options_set is not None:
             options = evidence(facts.options_set)
         work = facts.work
-        last = last_work(groups, work.last) or last
+        last = last_work(groups, work.last)
+        if last is not None:
+            last_works[facts.rank] = last
         if first_run is None and work.first_run():
             first_run = last_work(groups, work.open())
         cut_kernel = cut_kernel or named(work.cut_kernel)
         if crash is None and work.crash is not None:
-            text, line, begun, kernel = work.crash
-            crash = LoggedCrash(text, evidence(line), last_work(groups, begun), named(kernel))
+            crash = work.crash
+            crashed = groups
+    own = failed_rank is not None and any(one.rank in (None, failed_rank.rank) for one in errors)
+    if failed_rank is not None and not own and crash is None:
+        errors.append(LoggedError(failed_rank.text, evidence(failed_rank.line), rank=failed_rank.rank))
     return Observed(
         files=tuple(files),
         headers=dict(headers),
@@ -241,10 +295,11 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         disordered=disordered,
         errors=tuple(errors),
         sized=tuple(sized),
-        last_work=last,
+        last_works=last_works,
         first_run=first_run,
         cut_kernel=cut_kernel,
-        crash=crash,
+        crash=logged_crash(crashed, crash) if crash is not None and crashed is not None else None,
+        stacks=stacks,
         only_inner_plans=only_inner,
         other_gradients=frozenset(again),
         traced=traced,

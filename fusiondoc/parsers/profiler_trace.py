@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.numbers import whole_number
+from fusiondoc.whole_files import open_regular
 
 MOST_BYTES = 256 << 20
 """Of a trace, unpacked: reading one takes some ten times as much memory."""
@@ -96,7 +98,7 @@ def read_events(path: Path) -> list[Any]:
         NoTrace: it cannot be read, is cut off, or no trace.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             stream = gzip.GzipFile(fileobj=file) if packed else file
@@ -224,7 +226,7 @@ def read_places(events: Sequence[Any]) -> dict[tuple[str, str, int], Place]:
 
 def _frames(stack: str) -> tuple[tuple[str, int], ...]:
     matches = (_FRAME.match(part.strip()) for part in stack.split(";"))
-    return tuple((match[1], int(match[2])) for match in matches if match)
+    return tuple((match[1], whole_number(match[2]) or 0) for match in matches if match)
 
 
 def _layer(modules: str) -> str | None:

@@ -32,9 +32,10 @@ SIGNS: tuple[bytes, ...] = (
     *(b"Scheduler _", b"ptxas ", b"Max register count: ", b"Propagator::", b"HaloInfo:", b"Index type: "),
     *(b"Parallel dimension map", b"PRINTING: __tmp_", b"SyncMap:", b"segmentation ", b"num_sms="),
     b"# Constructed by ",
-    # failures (error_texts.py)
+    # failures (last_words.py)
     *(b"Traceback ", b"RuntimeError:", b"Floating point exception", b"Illegal instruction", b"Bus error"),
-    *(b"Fatal Python error: ", b"(core dumped)", b"\nAborted", b"terminate called after", b"interrupted by "),
+    *(b"Fatal Python error: ", b"(core dumped)", b"\nAborted", b"Killed", b"terminate called after"),
+    *(b"interrupted by ", b"on signal ", b"(most recent call first)", b"ChildFailedError:"),
     *(b"exit code 13", b"exitcode ", b"exit status -", b"SIG", b"Segfault ", b"Caught signal "),
 )
 """What is in every line that is more than output of the program, where nothing is open. A line end stands for

@@ -38,6 +38,7 @@ from fusiondoc.parsers.repeats import (
     Tape,
 )
 from fusiondoc.parsers.stream import Stream
+from fusiondoc.whole_files import open_regular
 
 LEAST_BYTES = 48 << 20
 """Of a log that is worth a process: less is read in the time that it takes to start and to be of use."""
@@ -183,7 +184,7 @@ class _Ahead(Repeats):
         """It is sent, unless its lines must be read again."""
         tape = self._tape
         noted = tape.told(at, pos, after)
-        if noted is None or noted.state.open != after.open:  # a message broke off in it
+        if noted is None:
             return
         if self._is_kept:
             noted = self._kept.keep(noted, text, tape.at, tape.held)
@@ -348,7 +349,7 @@ class KnownChunks:
         self._served = Served(code, str(log.path.resolve()))
 
     def __iter__(self) -> Iterator[Chunk]:
-        with contextlib.closing(self.sent()) as messages, self._path.open("rb", 0) as file:
+        with contextlib.closing(self.sent()) as messages, open_regular(self._path, 0) as file:
             for chunk in map(_chunk_of, messages):
                 if chunk is None:
                     self.complete = True

@@ -199,6 +199,8 @@ class Tape:
         steps, self.steps = self.steps, None
         if steps is None or self.state is None or self.counts.unrecognised != self._unrecognised:
             return None
+        if self.state.open != after.open:  # a message broke off in it, whose lines are done and counted later
+            return None
         return Stretch(
             self.state,
             at - self.at,

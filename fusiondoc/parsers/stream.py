@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Match, Sequence
 
+from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.parsers.acts_on_facts import LineActs
 from fusiondoc.parsers.facts import MARK, Facts, KernelNamed, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
@@ -40,12 +41,11 @@ from fusiondoc.parsers.lines.error_texts import (
     FALLBACK,
     KNOWN,
     NVFUSER_GONE,
-    LastWords,
     is_cpp_warning,
     is_python_warning,
     stage_of,
-    tells_of_a_crash,
 )
+from fusiondoc.parsers.lines.last_words import LastWords, tells_of_a_crash
 from fusiondoc.parsers.program_output import pieces
 from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Step, Stretch, Tape, is_first
 
@@ -467,13 +467,13 @@ class Stream:
             return False
         if found.group(5):
             self._tape.spoil()  # what is open may go on behind it
-            self._counts.leave_out(*map(int, found.groups()[4:]))
+            self._counts.leave_out(*whole_numbers(found.groups()[4:]))
             return True
         self.messages.settle()
         if found.group(1):
             index, total, phase, inputs = found.groups()[:4]
-            numbers = int(index), int(total), phase.decode("ascii"), int(inputs)
-            self._tape.do(self._acts.iteration, pos, *numbers)
+            number, of, shape = whole_numbers((index, total, inputs))
+            self._tape.do(self._acts.iteration, pos, number, of, phase.decode("ascii"), shape)
         return True
 
     def _warned(self, line: bytes, pos: int) -> bool:

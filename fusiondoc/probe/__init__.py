@@ -23,6 +23,14 @@ INTERRUPTED = 130
 NO_MORE_RECORDS = "fusiondoc: no more records can be written:"
 """How the line of the log begins that says so."""
 
+FUSER = "fuser"
+"""What a program switched off: the fuser of the run. Else it is a knob of the executor."""
+LOADING, TRACED, RUNNING = "loading", "traced", "running"
+"""When it did: as it was loaded, in the model's own code while that was traced, in a pass (or anywhere in a
+program that runs as it is)."""
+BEFORE, CALLER = "before", "caller"
+"""It was off in a process before its block was recorded, or in one that had its model run in a child."""
+
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -15,7 +15,10 @@ from . import (
     CANNOT_RUN,
     DONE,
     INTERRUPTED,
+    LOADING,
     MODEL_FAILED,
+    RUNNING,
+    TRACED,
     Refused,
     UserError,
     environment,
@@ -41,9 +44,11 @@ from .models import (
     source_map,
     to_torchscript,
 )
+from .own_switches import OwnSwitches
 from .pass_inputs import positional
 from .passes import Passes
 from .script_run import run_as_script
+from .switch_watch import SwitchWatch
 from .targets import ready, runs_as_script
 
 
@@ -168,12 +173,15 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     if spec.get("launcher") and not script:
         environment.take_own_gpu(torch)
     records.write("environment", **environment.torch_environment(torch, device=not script))
+    own = OwnSwitches(torch)
     fuser = _switch(torch, spec, records)
     if spec["seed"] is not None:
         random.seed(spec["seed"])
         torch.manual_seed(spec["seed"])
     watch = Watch(torch, records, quiet=bool(spec.get("timing")))
     modules = FusedModules(torch, records, watch)
+    switches = SwitchWatch(torch, records, fuser, spec["knobs"], own)
+    switches.start()
     watches_aot = spec.get("frontend") in (None, "auto", "aot")
     if watches_aot:
         watch.start()
@@ -182,22 +190,23 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     te_watch = _te_watch(spec, records, clock, watch)
     if not script:
         try:
-            _run_model(torch, spec, records, clock, fuser, te_watch, modules)
+            _run_model(torch, spec, records, clock, fuser, te_watch, modules, switches)
         finally:
             watch.finish()
             modules.finish()
         return
     try:
         with log_and_records.LOG.told_when_put_back(records.write):
-            run_as_script(torch, spec, records, clock, fuser, [watch, modules] if watches_aot else [])
+            watching = [watch, modules] if watches_aot else []
+            run_as_script(torch, spec, records, clock, fuser, watching, switches)
     finally:
+        switches.tell_by_itself()
         log_and_records.mark("end")
         watch.finish()
         modules.finish()
         te_watch.end(None)
         if spec.get("frontend") == "te":
             records.write("frontend", requested="te", effective="te", why="asked for")
-        _tell_of_executor(torch, spec, records)
         away = log_and_records.LOG.away()
         if away:
             records.write("redirected", **away)
@@ -266,10 +275,13 @@ def _run_model(
     fuser: str,
     te_watch: te_plans.Waiting,
     modules: FusedModules,
+    switches: SwitchWatch,
 ) -> None:
-    switches = environment.read_back(torch)
-    was_on = environment.is_on(torch, fuser)
-    loaded = ready(torch, spec, clock)
+    before = environment.read_back(torch)
+    try:
+        loaded = ready(torch, spec, clock)
+    finally:
+        switches.tell_by_itself()
     frontend = spec.get("frontend") or "auto"
     if frontend == "te" or (frontend == "auto" and frontends.holds_te(loaded.model)):
         _run_te(torch, spec, records, clock, loaded, te_watch)
@@ -291,19 +303,20 @@ def _run_model(
         twin = None
         if spec.get("verify") and chosen.eager is not None:
             twin = _eager_twin(torch, chosen.eager if aot else model)
+        switches.stage = TRACED
         if aot:
             scripted, was_frozen = chosen.model, False
         else:
             scripted = to_torchscript(torch, model, shapes[0], spec["trace"], _noting(records))
             was_frozen = is_frozen(torch, scripted)
             scripted = frozen_if_asked(torch, spec, scripted, fuser, _noting(records))
-    if environment.read_back(torch) != switches:
+    switches.tell(LOADING)
+    switches.stage = RUNNING
+    if environment.read_back(torch) != before:
         # The user's module threw switches of its own; what was asked for holds.
         records.write("note", text="the file sets fuser switches itself; they were set back to --fuser")
-        records.write("switches", fuser_off=was_on and not environment.is_on(torch, fuser))
         environment.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
-    _tell_of_executor(torch, spec, records)
     froze = is_frozen(torch, scripted)
     records.write(
         "target",
@@ -338,15 +351,7 @@ def _run_model(
         try:
             Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records, verifier).run()
         finally:
-            if was_on and not environment.is_on(torch, fuser):
-                records.write("switches", fuser_off_later=True)
-
-
-def _tell_of_executor(torch: Any, spec: dict[str, Any], records: Records) -> None:
-    """What the program has switched off that every fusion pass needs; a knob asked for tells itself."""
-    if spec["fuser"] not in ("legacy", "none"):
-        off = [knob for knob in environment.executor_off(torch) if knob not in spec["knobs"]]
-        records.write("switches", executor_off=off)
+            switches.finish()
 
 
 def _noting(records: Records) -> Callable[[str], None]:

@@ -354,11 +354,29 @@ def is_on(torch: Any, fuser: str) -> bool:
     if fuser == "onednn":
         return switch._jit_llga_enabled() is True
     if fuser == "nnc":
-        reachable = switch._jit_can_fuse_on_cpu() or switch._jit_can_fuse_on_gpu()
-        return bool(switch._jit_texpr_fuser_enabled() and reachable)
+        return bool(switch._jit_texpr_fuser_enabled() and _nnc_reaches(torch))
     if fuser == "legacy":
         return bool(switch._jit_can_fuse_on_cpu_legacy() or switch._jit_can_fuse_on_gpu())
     return not (switch._jit_can_fuse_on_cpu() or switch._jit_can_fuse_on_gpu())
+
+
+def _nnc_reaches(torch: Any) -> bool:
+    """Whether NNC may fuse on the device that this process uses: the GPU once CUDA is initialised."""
+    switch = torch._C
+    if torch.cuda.is_initialized():
+        return bool(switch._jit_can_fuse_on_gpu())
+    runs = switch._llvm_enabled() or not switch._jit_get_te_must_use_llvm_cpu()
+    return bool(switch._jit_can_fuse_on_cpu() and runs)
+
+
+def fuser_on(torch: Any) -> str | None:
+    """The fuser that is on, if one is: the first that TorchScript would ask."""
+    known = ["nnc"]
+    if hasattr(torch._C, "_jit_llga_enabled"):
+        known.insert(0, "onednn")
+    if torch_release(torch) < (2, 2) and torch.cuda.is_initialized():
+        known.insert(0, "nvfuser")
+    return next((fuser for fuser in known if is_on(torch, fuser)), None)
 
 
 def read_back(torch: Any) -> tuple[Any, ...]:

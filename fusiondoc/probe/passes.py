@@ -81,6 +81,20 @@ class Passes:
         wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
         verifier = self._verifier
         comparison = verifier.start(number, arguments) if verifier is not None else None
+        try:
+            outputs, gradients = self._passed(index, number, arguments, tensors, wants_grad)
+        except UserError:
+            if comparison is not None:
+                comparison.try_without_fuser(index, wants_grad, self._backward)
+            raise
+        if comparison is not None:
+            comparison.finish(index, Results(outputs, gradients), wants_grad, self._backward)
+
+    def _passed(
+        self, index: int, number: int, arguments: tuple[Any, ...], tensors: list[Any], wants_grad: bool
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Forward and, if asked for, backward: the outputs, and for ``--verify`` the gradients by name."""
+        torch, verifier = self._torch, self._verifier
         with torch.enable_grad() if wants_grad else torch.no_grad():
             output = self._timed(index, number, "forward", lambda: self._forward(arguments))
         outputs = tensors_in(torch, output)
@@ -98,8 +112,7 @@ class Passes:
                 gradients = verifier.gradients(self._model, arguments)
             for tensor in tensors + self._parameters():
                 tensor.grad = None
-        if comparison is not None:
-            comparison.finish(index, Results(outputs, gradients), wants_grad, self._backward)
+        return outputs, gradients
 
     def _timed(self, index: int, number: int, phase: str, work: Callable[[], Any]) -> Any:
         mark("iteration %d/%d %s inputs %d" % (index, self._total, phase, number))
@@ -285,8 +298,8 @@ class Verifier:
             return drew
         return any(hangs) if output is None else hangs[output : output + 1] != [False]
 
-    def write(self, **fields: Any) -> None:
-        self._records.write("verify", **fields)
+    def write(self, record: str = "verify", **fields: Any) -> None:
+        self._records.write(record, **fields)
 
 
 class Results:
@@ -329,6 +342,17 @@ class Comparison:
         set_random_state(torch, after)
         ops = verifier.random_ops(drew)
         verifier.write(iteration=index, inputs=start.number, random=ops, results=rows)
+
+    def try_without_fuser(self, index: int, wants_grad: bool, backward: bool) -> None:
+        """After an error of the fused pass: record whether the eager pass ends without one. A device that an
+        illegal access left unusable fails here too, so only a pass that succeeds tells something."""
+        try:
+            set_random_state(self._torch, self._start.state)
+            self._verifier.eager(copy.deepcopy(self._start.arguments), wants_grad, backward)
+            passed = True
+        except Exception:
+            passed = False
+        self._verifier.write("eager_pass", iteration=index, inputs=self._start.number, passed=passed)
 
     def _rows(
         self,

@@ -24,13 +24,14 @@ import zlib
 from types import ModuleType
 from typing import Any, Callable, NamedTuple, Sequence
 
-from . import MODEL_FAILED, WRONG_USAGE, Refused, UserError, environment, log_and_records
+from . import MODEL_FAILED, RUNNING, WRONG_USAGE, Refused, UserError, environment, log_and_records
 from .aot_watch import Watch
 from .frontends import FusedModules
 from .live_capture import LateWatch
 from .log_and_records import Clock, Records
 from .program_watch import ProgramWatch, ScriptSteps
 from .replaced import AfterImport
+from .switch_watch import SwitchWatch
 
 _ARRIVED = """
 import sys
@@ -174,7 +175,10 @@ def _begin(torch: Any, asked: Asked, late: bool) -> None:
             with contextlib.suppress(Exception):
                 knobs.apply(torch, name, value)
     records = Records(asked.records or os.devnull, process=os.getpid())
-    watching: list[Any] = []
+    switches = SwitchWatch(torch, records, asked.fuser, asked.knobs)
+    switches.stage = RUNNING
+    switches.start()
+    watching: list[Any] = [switches]
     if asked.records is not None:
         steps = ScriptSteps(torch, records, asked.step_function, asked.timed)
         watching.append(steps)
@@ -298,9 +302,11 @@ def run_as_script(
     clock: Clock,
     fuser: str,
     watching: Sequence[Any],
+    switches: SwitchWatch,
 ) -> None:
     """Run the program of a spec, and record what it scripts and how many steps it takes. Processes that it
-    starts get the fuser too, and tell the same. ``watching`` what AOTAutograd does, if anything does.
+    starts get the fuser too, and tell the same. ``watching`` what AOTAutograd does, if anything does, and
+    ``switches`` what the program switches off.
 
     Raises:
         Refused, UserError: as ``Script``.
@@ -314,6 +320,7 @@ def run_as_script(
     timed = bool(spec.get("timing") or spec.get("launcher"))
     steps = ScriptSteps(torch, records, spec.get("step_function"), timed)
     watch = ProgramWatch(torch, records)
+    switches.stage = RUNNING
     steps.start()
     if not quiet:
         watch.start()
@@ -326,7 +333,7 @@ def run_as_script(
         spec.get("step_function"),
         timed,
     )
-    follow(asked, records, [steps] if quiet else [steps, watch, *watching])
+    follow(asked, records, [steps] if quiet else [steps, watch, switches, *watching])
     try:
         with clock.users_work():
             script = Script.of_module(module) if module is not None else Script(target["path"])
@@ -341,3 +348,4 @@ def run_as_script(
         steps.finish()
         if not quiet:
             watch.finish()
+            switches.finish()

@@ -19,7 +19,7 @@ REPORT_RENDERERS = {
     "html": "fusiondoc.reports.html:render",
     "markdown": "fusiondoc.reports.markdown:render",
     "sarif": "fusiondoc.reports.sarif:render",
-    "junit": "fusiondoc.reports.code_annotations:junit",
+    "junit": "fusiondoc.reports.junit:render",
     "gitlab": "fusiondoc.reports.code_annotations:gitlab",
     "github": "fusiondoc.reports.code_annotations:github",
 }

@@ -1,14 +1,10 @@
 """Findings at their lines of the repository, as tools of a code host take them: annotations of GitHub
-Actions, GitLab's code quality report, and JUnit XML. ``sarif.py`` has SARIF.
+Actions, and GitLab's code quality report. ``sarif.py`` has SARIF.
 
 GitHub: workflow commands such as ``::warning file=model.py,line=31::message``; escaping is that of the
 runner's own toolkit (actions/toolkit, packages/core/src/command.ts). GitLab: a JSON list of issues in the
 format of Code Climate; the keys are those that docs.gitlab.com (CI/CD, Code Quality, "Code Quality report
 format") requires. What has no line of the user's is never put on some line: one summary names it.
-
-JUnit XML has the form that Jenkins' xunit plugin, GitLab and pytest agree on. An expectation is a test case,
-and so is a finding. Broken expectations and errors are failures; warnings and notes pass and say what they
-are; suppressed findings are skipped.
 """
 
 from __future__ import annotations
@@ -17,15 +13,13 @@ import hashlib
 import json
 import os
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Sequence
-from xml.etree import ElementTree
-from xml.etree.ElementTree import Element, SubElement
 
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
@@ -68,6 +62,8 @@ class Problem(NamedTuple):
     suppressed_by: str | None = None
     edits: tuple[Edit, ...] = ()
     """Lines to be changed."""
+    expected_at: Location | None = None
+    """Of a broken expectation that is placed in the program: its line in the file of expectations."""
 
     @property
     def in_a_line(self) -> bool:
@@ -109,14 +105,15 @@ def problems(report: Report, suppressed: bool = False) -> list[Problem]:
     the environment in their first lines is none."""
     shown = with_near_paths(replace(report, groups=(), programs=()))
     found = [
-        Problem(EXPECTATION, "error", sentence(one), None, expectation_location(kept))
+        broken_expectation(kept, one, report)
         for kept, one in zip(report.expectations, shown.expectations)
         if not one.holds
     ]
+    said = {one.code for one in report.expectations}
     found += [
         Problem(f.code, f.severity, with_near_places(f.message), f.advice, finding_location(kept, report))
         for kept, f in zip(report.findings, shown.findings)
-        if not f.in_header
+        if not f.in_header and (f.code not in said or f.ops)
     ]
     if suppressed:
         found += [
@@ -126,19 +123,38 @@ def problems(report: Report, suppressed: bool = False) -> list[Problem]:
     return found
 
 
-def expectation_location(one: Expectation) -> Location | None:
+def broken_expectation(kept: Expectation, shown: Expectation, report: Report) -> Problem:
+    """An error at the line of the program that breaks it, where that is known and the user's; else at its
+    line in the file of expectations. ``shown`` is the same with paths as they are read best."""
+    cause, expected = line_of_user(kept.source, report), expectation_location(kept)
+    if cause is None:
+        return Problem(EXPECTATION, "error", sentence(shown), None, expected)
+    if kept.code is not None:  # nothing in the file asks for it
+        return Problem(EXPECTATION, "error", sentence(shown), None, cause)
+    more = f"expected in {expected.file}:{expected.line}"
+    return Problem(EXPECTATION, "error", sentence(shown), more, cause, expected_at=expected)
+
+
+def expectation_location(one: Expectation) -> Location:
     """Its line in the file of expectations."""
     return Location(relative(one.file), one.line or 1)
+
+
+def line_of_user(source: str | None, report: Report) -> Location | None:
+    """A line of the program, if it is in the repository and in no installed package."""
+    place = Source.parse(source)
+    if place is None or not place.has_file or _of_a_package(place.file):
+        return None
+    file = relative(place.file, run_folder(report))
+    return None if Path(file).is_absolute() else Location(file, place.line)
 
 
 def finding_location(finding: Finding | Suppressed, report: Report) -> Location | None:
     """The user's line, if it is in the repository; without one the target's file, or the log. None where all
     that is known is the standard input."""
-    place = Source.parse(finding.source)
-    if place is not None and place.has_file and not _of_a_package(place.file):
-        file = relative(place.file, run_folder(report))
-        if not Path(file).is_absolute():
-            return Location(file, place.line)
+    line = line_of_user(finding.source, report)
+    if line is not None:
+        return line
     target = report.target.name or ""
     if report.target.capture and ".py" in target:
         return _whole(target[: target.rindex(".py") + 3])
@@ -276,8 +292,10 @@ def github_summary(report: Report) -> str:
     found = problems(report)
     report = with_near_paths(report)
     share = covered(report, "{:.0%}".format)
-    loose = sum(row.count for row in outside(report))
-    said = f"{count(report.fused_operators, 'operator')} in {groups_of(report)}, {loose} operators outside"
+    each = each_rank(report)
+    whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
+    loose = sum(row.count for row in outside(one))
+    said = f"{whose}{count(one.fused_operators, 'operator')} in {groups_of(one)}, {loose} operators outside"
     if not report.groups:
         said = f"No fusion group, {count(loose, 'tensor operator')} outside"
     said += f" ({share})" if share is not None else ""
@@ -338,76 +356,3 @@ def gitlab(report: Report) -> str:
         if problem.location is not None
     ]
     return in_json(json.dumps(issues, indent=2, ensure_ascii=False)) + "\n"
-
-
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def junit(report: Report) -> str:
-    """The report as one ``testsuites`` element."""
-    report = with_near_paths(report)
-    suites = Element("testsuites", name="fusiondoc")
-    if report.expectations:
-        _expectations(suites, report)
-    _findings(suites, report)
-    for suite in suites:
-        cases = suite.findall("testcase")
-        suite.set("tests", str(len(cases)))
-        suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
-        suite.set("errors", "0")
-        suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
-    if sys.version_info >= (3, 9):
-        ElementTree.indent(suites)
-    text = ElementTree.tostring(suites, encoding="unicode")
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
-
-
-def _expectations(suites: Element, report: Report) -> None:
-    suite = SubElement(suites, "testsuite", name="expectations")
-    for one in report.expectations:
-        place = f"{one.file}:{one.line}" if one.line is not None else one.file
-        case = SubElement(
-            suite,
-            "testcase",
-            classname=_clean(one.section or one.file),
-            name=_clean(f"{one.expected} ({place})"),
-        )
-        if not one.holds:
-            SubElement(case, "failure", message=_clean(sentence(one)), type="expectation").text = _clean(
-                f"{place}\n{sentence(one)}"
-            )
-
-
-def _findings(suites: Element, report: Report) -> None:
-    suite = SubElement(suites, "testsuite", name="findings")
-    name = report.target.name or "report"
-    for finding in report.findings:
-        title = finding.message + (f" ({finding.source})" if finding.source else "")
-        case = SubElement(suite, "testcase", classname=_clean(f"{name}.{finding.code}"), name=_clean(title))
-        if finding.severity == "error":
-            failure = SubElement(case, "failure", message=_clean(finding.message), type=finding.code)
-            failure.text = _clean(_details(finding))
-        else:
-            SubElement(case, "system-out").text = _clean(_details(finding))
-    for gone in report.suppressed:
-        case = SubElement(
-            suite, "testcase", classname=_clean(f"{name}.{gone.code}"), name=_clean(gone.message)
-        )
-        SubElement(case, "skipped", message=_clean(f"suppressed by {gone.by}"))
-    if not report.findings and not report.suppressed:
-        SubElement(suite, "testcase", classname=_clean(name), name="no findings")
-
-
-def _details(finding: Finding) -> str:
-    lines = [f"{finding.severity} {finding.code}: {finding.message}"]
-    if finding.source:
-        lines.append(finding.source)
-    if finding.advice:
-        lines.append(finding.advice)
-    lines += [f"log: {one.file}:{one.line}" for one in list(finding.evidence)[:3]]
-    return "\n".join(lines)
-
-
-def _clean(text: str) -> str:
-    """Without the characters that XML cannot hold."""
-    return visible(_NOT_XML.sub("\ufffd", text))

@@ -131,6 +131,8 @@ def why_not(one: TriedFix) -> str:
         return f"slower: {one.speed.value:.2f} times as fast ({one.speed.low:.2f} to {one.speed.high:.2f})"
     if counts(one.after) == counts(one.before):
         return "fuses as much as without it"
+    if one.after.launches < one.before.launches:
+        return f"runs fewer operators, and fuses no more of them: {counts(one.after)}"
     return f"no fewer groups and single operators: {counts(one.after)}"
 
 

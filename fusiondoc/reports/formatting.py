@@ -21,6 +21,7 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, 
 from fusiondoc.masking import texts_changed
 from fusiondoc.model import TE, count, fuser_title, is_te, takers
 from fusiondoc.model.change_plan import Try
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Group, Kernel, Report
 from fusiondoc.model.runs import Speed
@@ -154,6 +155,10 @@ def groups_of(report: Report) -> str:
 
 def verdict(report: Report) -> str:
     """One sentence: did it fuse?"""
+    each = each_rank(report)
+    if each is not None:
+        said = verdict(each.report)
+        return f"{each.whose[:1].upper()}{each.whose[1:]}: {said}"
     unfused = sum(row.count for row in outside(report))
     if report.te is not None and not report.groups and not report.unfused:
         return "Nothing fused: no operator of te.ops was called"

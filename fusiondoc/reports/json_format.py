@@ -38,8 +38,9 @@ from typing import (
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import SUITE_SCHEMA, Bench, BenchPhase, Suite
+from fusiondoc.model.numbers import is_figure, whole_number
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Evidence, Report
-from fusiondoc.model.typed_fields import field_types, is_figure, is_union, json_within, sound
+from fusiondoc.model.typed_fields import field_types, is_union, json_within, sound
 from fusiondoc.reports.printable import in_json
 
 if TYPE_CHECKING:
@@ -357,9 +358,10 @@ def _document(kind: type, wanted: str, data: bytes, name: str, again: str) -> An
 
 
 def _other_schema(schema: object, wanted: str, name: str, again: str) -> UsageError:
-    number = _SCHEMA.match(schema) if isinstance(schema, str) else None
+    found = _SCHEMA.match(schema) if isinstance(schema, str) else None
     kind, _, known = wanted.rpartition("/")
-    if number is not None and number[1] == kind and int(number[2]) > int(known):
+    written = whole_number(found[2]) if found is not None and found[1] == kind else None
+    if written is not None and written > (whole_number(known) or 0):
         return UsageError(
             f"{name} was written by a newer fusiondoc ({schema}; this one reads {wanted})",
             "Upgrade fusiondoc here, or write the report with this version.",

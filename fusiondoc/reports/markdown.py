@@ -12,7 +12,7 @@ from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
-from fusiondoc.reports import run_words
+from fusiondoc.reports import program_by_itself, run_words
 from fusiondoc.reports.formatting import (
     covered,
     dims,
@@ -167,6 +167,10 @@ def _head(report: Report) -> Iterable[str]:
         shares = [share for share in (peak_share(k, report) for k in report.kernels) if share is not None]
         best = f", up to {percent(max(shares))} of the peak" if shares else ""
         yield f"\nKernels: {rates[0]:,.0f} to {rates[-1]:,.0f} GB/s{best}"
+    own = report.fuser.by_itself
+    if own is not None:
+        code = "; ".join(own.python)
+        yield f"\nThe program {_text(program_by_itself.lead(own))} {_code(code)}"
     yield ""
     lines = plan_in_markdown(report)
     if lines:
@@ -186,9 +190,12 @@ def _row(*cells: str) -> str:
 
 def _expectation(one: Expectation) -> str:
     place = one.file + (f":{one.line}" if one.line is not None else "")
+    if one.code is not None and one.source is not None:  # not in the file
+        place = one.source
     line = f"- {'✅ **holds**' if one.holds else '❌ **broken**'} {_text(one.expected[:500])}"
     line += f"; found {_text(one.found[:500])} ({_code(place)})"
-    return line + (f"\n  → {_text(one.why[:1000])}" if one.why else "")
+    line += f"\n  → {_text(one.why[:1000])}" if one.why else ""
+    return line + (f"\n  note: {_text(one.note[:1000])}" if one.note else "")
 
 
 def _finding(finding: Finding) -> str:

@@ -11,7 +11,7 @@ from typing import Hashable, Sequence
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Part
-from fusiondoc.model.change_plan import PlannedChange
+from fusiondoc.model.change_plan import NEW_FOLDER, NEW_LOG, PlannedChange
 from fusiondoc.model.other_frontends import (
     AotFunction,
     AotGraph,
@@ -108,8 +108,14 @@ def place(change: PlannedChange) -> str:
 
 def before_command(change: PlannedChange) -> str | None:
     """What is to be known before its command is run; None where nothing is."""
-    if change.command.startswith("fusiondoc compare ") and change.command.endswith(" new.log"):
-        return "record a new log as new.log, then:"
+    if change.command.startswith(("fusiondoc compare ", "fusiondoc parse ")):
+        words = change.command.split(" ")
+        if words[-1] == NEW_LOG:
+            return f"record a new log as {NEW_LOG}, then:"
+        if words[-1] == NEW_FOLDER:
+            if words[2:-1] == ["old"]:
+                return f"put these logs into a folder old, those of a new run into {NEW_FOLDER}, then:"
+            return f"record the logs of a new run in a folder {NEW_FOLDER}, then:"
     return "what tries it, and writes nothing:" if change.command.startswith("fusiondoc fix ") else None
 
 

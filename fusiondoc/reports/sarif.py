@@ -80,6 +80,9 @@ def _result(problem: Problem, rule: int, fingerprint: str) -> dict[str, Any]:
         "locations": [_location(problem.location)] if problem.location else [],
         "partialFingerprints": {"fusiondoc/v1": fingerprint},
     }
+    if problem.expected_at is not None:
+        related = _location(problem.expected_at)
+        result["relatedLocations"] = [{**related, "message": {"text": "The expectation"}}]
     if problem.edits:
         result["fixes"] = [_fix(problem)]
     if problem.suppressed_by is not None:

@@ -91,6 +91,10 @@ def facts(survey: Survey) -> list[tuple[str, str]]:
         if counts:
             said = ", ".join(f"{value} ({counts[value]})" for value in sorted(counts))
             found.append((title, said))
+    nameless = sum(row.model is None for row in survey.runs)
+    if nameless > 1:
+        text = f"{nameless:,} runs do not tell it and count as one; --model-from takes it from their paths"
+        found.append(("Model", text))
     if survey.duplicates:
         first = survey.duplicates[0]
         found.append(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.model import dataclass
+from fusiondoc.model.numbers import all_whole
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 RANDOM_OPERATORS = frozenset(
@@ -323,8 +324,8 @@ def tensor_constant(name: str, type_: str, text: str) -> Input | None:
     data = None
     if shown is not None:
         dtype = DTYPES.get(shown[1])
-        size = tuple(int(one) for one in shown[2].split(",")) if shown[2] else ()
-        if dtype is None:
+        size = all_whole(shown[2].split(",")) if shown[2] else ()
+        if dtype is None or size is None:
             return None
         # Only a vector is printed in the order of its elements: a wide matrix is printed in parts.
         if len(size) == 1:

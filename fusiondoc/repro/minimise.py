@@ -30,6 +30,7 @@ from fusiondoc.repro import (
     tensor_input,
 )
 from fusiondoc.runner.child import Child
+from fusiondoc.whole_files import open_regular
 
 _SILENT = ("PYTORCH_JIT_LOG_LEVEL", "PYTORCH_NVFUSER_DUMP")
 """Variables that make torch print; a file is judged by what it prints itself."""
@@ -76,7 +77,8 @@ def run_file(python: Path, file: Path, arguments: Sequence[str], timeout: float)
             raise CannotRun(
                 f"{python} cannot be started: {error.strerror}", "Choose another interpreter with --python."
             ) from None
-        printed = log.read_bytes().decode("utf-8", "replace")
+        with open_regular(log) as written:
+            printed = written.read().decode("utf-8", "replace")
     return judge(printed, ending.exit_status, ending.signal, ending.timed_out, ending.interrupted)
 
 
@@ -334,6 +336,12 @@ class Search:
             self._outputs()
             self._sizes()
             self._strides()
+        return self.best
+
+    def smallest_part(self) -> Recipe:
+        """As few operators as fail, with inputs as they are: sooner found than the smallest recipe."""
+        self._describe()
+        self._operators()
         return self.best
 
     def _describe(self) -> None:

@@ -13,6 +13,7 @@ import re
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
 from fusiondoc.errors import UsageError
 from fusiondoc.model import CHOICES
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.ir import Node
 from fusiondoc.repro import DEFINED, DTYPES, Input, Recipe, Step, TensorSpec, ir_type
 
@@ -111,7 +112,7 @@ def is_literal(type_: str, text: str) -> bool:
     pattern = _LITERALS.get(type_)
     if pattern is None or pattern.fullmatch(text) is None:
         return False
-    return "int" not in type_ or all(abs(int(one)) <= _LARGEST for one in re.findall(r"[0-9]+", text))
+    return "int" not in type_ or all(whole_number(one) is not None for one in re.findall(r"[0-9]+", text))
 
 
 def check(recipe: Recipe) -> None:

@@ -311,14 +311,7 @@ def write_minimised(
     path = minimised_path(written.path)
     _refuse(path, force)
     # Also between two children an interruption must not lose what was reached.
-    with Interruptions() as interruptions, tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
-        file = Path(folder) / path.name
-
-        def run(recipe: Recipe, describe: bool) -> Outcome:
-            file.write_text(script(recipe, written.title, path.name), encoding="utf-8")
-            outcome = run_file(python, file, ["--describe"] if describe else [], timeout)
-            return replace(outcome, interrupted=True) if interruptions.count else outcome
-
+    with Interruptions() as interruptions:
         first = run_file(python, written.path.absolute(), [], timeout)
         if first.interrupted:
             return INTERRUPTED
@@ -328,8 +321,8 @@ def write_minimised(
                 "Run it where it failed: the same torch, the same GPU (--python chooses the interpreter).",
             )
         said(f"it fails: {first.text}")
-        search = Search(written.recipe, first, run, tries, said)
-        smallest = search.minimise()
+        search = smaller(written, first, python, timeout, tries, said, lambda: interruptions.count > 0)
+    smallest = search.best
     before, after = written.recipe.operators, smallest.operators
     remarks = [
         *written.remarks,
@@ -344,6 +337,41 @@ def write_minimised(
     if search.over:
         said(f"stopped after {search.tries} tries; --tries gives it more")
     return 0
+
+
+def smaller(
+    written: Written,
+    first: Outcome,
+    python: Path,
+    timeout: float,
+    tries: int,
+    said: Callable[[str], None],
+    stop: Callable[[], bool],
+    operators_alone: bool = False,
+) -> Search:
+    """The search for the smallest part of a written file that fails as the whole did, at its end.
+
+    Args:
+        first: what the whole file came to.
+        timeout: of one run, in seconds.
+        tries: runs at most.
+        stop: called after each run; True ends the search with what it has.
+        operators_alone: leave inputs and outputs as they are.
+    """
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
+        file = Path(folder) / written.path.name
+
+        def run(recipe: Recipe, describe: bool) -> Outcome:
+            file.write_text(script(recipe, written.title, file.name), encoding="utf-8")
+            outcome = run_file(python, file, ["--describe"] if describe else [], timeout)
+            return replace(outcome, interrupted=True) if stop() else outcome
+
+        search = Search(written.recipe, first, run, tries, said)
+        if operators_alone:
+            search.smallest_part()
+        else:
+            search.minimise()
+    return search
 
 
 def _refuse(path: Path, force: bool) -> None:

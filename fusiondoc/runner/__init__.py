@@ -20,6 +20,7 @@ from fusiondoc.captures.trust import user_folder
 from fusiondoc.fuser_knobs.catalogue import bandwidth_of
 from fusiondoc.model.runs import Peak
 from fusiondoc.version import __version__
+from fusiondoc.whole_files import read_within
 
 
 def stamp(path: Path) -> list[int] | None:
@@ -41,7 +42,7 @@ class Cache:
     def get(self, key: Any, stamps: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any] | None:
         """The value under ``key`` if the ``stamps`` that it gives now are those it was put with."""
         try:
-            entry = json.loads(self._path(key).read_bytes())
+            entry = json.loads(read_within(self._path(key)))
             value = entry["value"]
             fits = entry["fusiondoc"] == __version__ and entry["stamps"] == stamps(value)
         except (OSError, ValueError, KeyError, TypeError):

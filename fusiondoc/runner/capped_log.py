@@ -25,15 +25,16 @@ from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START
 from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS as ONEDNN
 from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
-    ERROR,
     FALLBACK,
     KNOWN,
     is_cpp_warning,
     is_python_warning,
-    tells_of_a_crash,
 )
+from fusiondoc.parsers.lines.last_words import ERROR, tells_of_a_crash, without_rank
 from fusiondoc.parsers.lines.log_files import MOST_LINE
-from fusiondoc.parsers.lines.tagged_lines import OuterPrefix, clean, sample_of
+from fusiondoc.parsers.lines.outer_prefix import OuterPrefix, sample_of
+from fusiondoc.parsers.lines.tagged_lines import clean
+from fusiondoc.whole_files import open_regular
 
 _TRACEBACK = 300
 """Lines of a traceback that are kept."""
@@ -60,6 +61,7 @@ class FusionLines:
             line = clean(line)
         if self._outer is not None:
             line = self._outer.split(line)[1]
+        line = without_rank(line)[1]
         if not line:
             return bool(self._frame or self._dumps.open)
         if self._frame:
@@ -230,7 +232,7 @@ class CappedLog:
 
     def _sift(self, part: Path) -> None:
         if self._fusion is None:
-            with self._path.open("rb") as log:
+            with open_regular(self._path) as log:
                 self._fusion = FusionLines(log.read(_BLOCK))
         about = self._fusion.about
         for block in _blocks(part):
@@ -294,7 +296,7 @@ class GrowingLog(CappedLog):
 
     def _end_line(self) -> None:
         """A line may go on in the next file."""
-        with self._path.open("rb") as log:
+        with open_regular(self._path) as log:
             log.seek(-1, os.SEEK_END)
             if log.read(1) != b"\n":
                 _write(self._log, b"\n")
@@ -302,7 +304,7 @@ class GrowingLog(CappedLog):
 
 def _blocks(path: Path) -> Iterator[bytes]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while True:
                 block = file.read(_BLOCK)
                 if not block:

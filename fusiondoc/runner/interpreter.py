@@ -25,6 +25,7 @@ from fusiondoc.model.runs import TriedKnob
 from fusiondoc.model.typed_fields import read_object
 from fusiondoc.runner import Cache, remember_bandwidth, stamp
 from fusiondoc.runner.child import Child, Ending, NotStarted
+from fusiondoc.whole_files import open_regular, read_within
 
 PROBE = Path(__file__).resolve().parent.parent / "probe"
 
@@ -70,7 +71,7 @@ def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[
             if error.errno == errno.ENOENT and python.exists():
                 why = "what its first line (#!) names is not there"
             raise UsageError(f"{python} cannot be run: {why}", _GIVE_A_PYTHON) from None
-        lines = records_path.read_bytes().split(b"\n") if records_path.exists() else []
+        lines = read_within(records_path).split(b"\n") if records_path.exists() else []
         last = _last_line(log)
     records = [json.loads(line) for line in lines if line.endswith(b"}")]
     _check(python, ending, timeout)
@@ -130,7 +131,7 @@ def _check(python: Path, ending: Ending, timeout: float) -> None:
 
 def _last_line(log: Path) -> str:
     """The last line with anything in it, shortened."""
-    with log.open("rb") as file:
+    with open_regular(log) as file:
         file.seek(max(0, log.stat().st_size - 4000))
         text = file.read().decode("utf-8", "replace").strip()
     return "".join(c if c.isprintable() else "?" for c in text.rpartition("\n")[2][:300])

@@ -1,27 +1,25 @@
 """One run of a target: its environment variables, a child process, a capture of all that it said, and a bar
 that shows its progress.
 
-The variables are what each fuser needs to talk, merged with what the user has set; also told for a run by
-hand (shell variables, lines for the launcher).
+The variables are what each fuser needs to talk, merged with what the user has set.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import sys
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Callable, ContextManager, Iterator, Mapping, Optional, Protocol, Sequence
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.commit import commit_of
 from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.model_identity import model_of
 from fusiondoc.captures.probe_records import LIVE_RECORDS, FuserSwitch, GrowingRecords, LiveRecord, Loaded
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
@@ -40,21 +38,16 @@ from fusiondoc.fuser_knobs.checks import (
     check_log_level,
     merge_log_levels,
 )
-from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
-from fusiondoc.probe import knobs as probe_knobs
-from fusiondoc.probe.environment import switch_on
-from fusiondoc.probe.knobs import KNOBS, Blind, Readable, Skipped
 from fusiondoc.runner.child import Child, Ending, NotStarted
 from fusiondoc.runner.interpreter import (
     Interpreter,
-    TorchFound,
-    Tried,
     inspect,
     launcher_command,
     probe_command,
 )
 from fusiondoc.version import __version__, seconds_since_start
+from fusiondoc.whole_files import read_within
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
 
@@ -171,86 +164,6 @@ def _log_level(fuser: str, nvfuser: bool) -> str:
     return merge_log_levels(LOG_LEVELS["nvfuser"], LOG_LEVELS["nnc"])[0]
 
 
-_ORDER = (
-    "import ctypes, sys",
-    "libc = ctypes.CDLL(None)",
-    'libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)',
-    "sys.stdout.reconfigure(line_buffering=True)",
-)
-"""C stdout by lines, as the probe makes it: else kernel dumps come out long after the JIT log around them."""
-
-
-@dataclass(frozen=True)
-class Export:
-    """``shell`` before the launcher starts; ``python`` as its first lines."""
-
-    shell: tuple[str, ...]
-    python: tuple[str, ...]
-
-
-def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
-    """The fuser that ``requested`` means on the torch that was tried, and why; CannotRun if it cannot."""
-    rows = {row.fuser: row for row in tried.fusers}
-    if requested == "auto":
-        nvfuser = rows["nvfuser"]
-        return "nvfuser" if nvfuser.available else "nnc", f"auto: {nvfuser.why}"
-    row = rows[requested]
-    if not row.available:
-        raise CannotRun(f"{requested} cannot work here: {row.why}", "fusiondoc env says which fusers can.")
-    return requested, str(row.why)
-
-
-def export(fuser: str, knobs: Mapping[str, str], environment: RunEnvironment, tried: Tried) -> Export:
-    """The variables and lines for a fuser that works on the torch that was tried."""
-    shell = tuple(f"export {name}={shlex.quote(masked(value))}" for name, value in environment.set.items())
-    python = (*_ORDER, "import torch", *_switches(fuser, tried.environment), *knob_lines(knobs))
-    return Export(shell, python)
-
-
-def _switches(fuser: str, found: TorchFound) -> list[str]:
-    """The calls that the probe makes, by letting it make them on something that writes them down."""
-    calls = _Calls(found.llvm)
-    torch = SimpleNamespace(__version__=found.torch, version=SimpleNamespace(cuda=found.cuda), _C=calls)
-    switch_on(torch, fuser)
-    return calls.lines
-
-
-def knob_lines(knobs: Mapping[str, str]) -> list[str]:
-    """The lines of Python that set these knobs."""
-    calls = _Calls(False)
-    torch = SimpleNamespace(_C=calls)
-    for name, text in knobs.items():
-        knob = KNOBS[name]
-        value = probe_knobs.parse(knob.kind, text)
-        if isinstance(knob, Readable):
-            knob.put(torch, value)
-        elif isinstance(knob, Skipped):
-            for operator in value:
-                getattr(calls, knob.setter)(operator, True)
-        elif isinstance(knob, Blind):
-            getattr(calls, knob.setter)(value)
-        else:
-            calls.lines.append(f"# the knob {name} takes a Python function: torch._C.{knob.needs[0]}")
-    return calls.lines
-
-
-class _Calls:
-    """Stands for ``torch._C`` and writes down what is called."""
-
-    def __init__(self, llvm: bool) -> None:
-        self.lines: list[str] = []
-        self._llvm = llvm
-
-    def _llvm_enabled(self) -> bool:
-        return self._llvm
-
-    def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any) -> None:
-            self.lines.append(f"torch._C.{name}({', '.join(map(repr, arguments))})")
-
-        return call
-
-
 class Progress(Protocol):
     """Is told where the log of a run is, and what the probe tells of its progress while it goes on."""
 
@@ -363,7 +276,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
                 )
             capture = Capture(folder)
             for one in capture.ranks:
-                if (one.path / REQUEST).read_bytes() == (folder / REQUEST).read_bytes():
+                if read_within(one.path / REQUEST) == read_within(folder / REQUEST):
                     sign(one.path, REQUEST)
             done = capture.records.done
             if done is None and ending.away and not capture.records.redirected.in_words:
@@ -385,6 +298,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
         ) from None
     except OSError as error:
         raise cannot_write(error, folder) from None
+    store.done(folder)
     collect(capture)
     return capture
 
@@ -449,6 +363,7 @@ def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnviron
         command=request.command,
         cwd=str(request.cwd),
         target=KeptTarget(**request.target.as_json()),
+        model=request.model or model_of(request.target, request.cwd),
         options=request.options(),
         environment_set=environment.set,
         environment_user=environment.user,

@@ -2,7 +2,8 @@
 
 The tutorial's blocks are what stands behind a matrix product in a transformer: bias, dropout, residual,
 normalisation, with torch's own layer norm, with one written from means and products, and with RMSNorm.
-Constants are in the functions because ``memory_efficient_fusion`` takes tensors alone.
+They are called with tensors alone, as ``memory_efficient_fusion`` takes nothing else: numbers are constants
+in the functions, or arguments with a default where they must not be constants.
 
 xFormers 0.0.12 to 0.0.21 had bias + activation + dropout, bias + dropout + residual, and the same with a
 layer norm before the residual is added ("pre") or after it ("post"). Whole layers and a whole block were what
@@ -31,11 +32,19 @@ def composite(
 
 
 def primitive(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, shift: torch.Tensor
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    shift: torch.Tensor,
+    axis: int = 2,
+    keepdim: bool = True,
 ) -> torch.Tensor:
+    """The axis is an argument, as in the tutorial: with a constant one the backward pass fails under nvFuser
+    (FD307). TorchScript fills a default in when it is called, so the axis is no constant of the graph."""
     summed = F.dropout(x + bias, 0.1, True) + residual
-    centred = summed - summed.mean(2, keepdim=True)
-    variance = (centred * centred).mean(2, keepdim=True)
+    centred = summed - summed.mean(axis, keepdim=keepdim)
+    variance = (centred * centred).mean(axis, keepdim=keepdim)
     return weight * (centred / torch.sqrt(variance + 1e-12)) + shift
 
 

@@ -20,6 +20,7 @@ from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Bench, Suite
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, find_logs, read_chunks
 from fusiondoc.reports.json_format import (
     looks_like_bench,
@@ -28,7 +29,7 @@ from fusiondoc.reports.json_format import (
     read_bench,
     read_suite,
 )
-from fusiondoc.whole_files import open_given
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*(\(.*\))?\Z", re.DOTALL)
@@ -138,6 +139,11 @@ def logs_of(sources: Sequence[Source]) -> list[LogInput]:
     return with_ranks(find_logs([one.text if one.path is None else str(one.path) for one in sources]))
 
 
+def logs_in(folder: str) -> list[LogInput]:
+    """Those of a folder, as if it was named; UsageError without any."""
+    return with_ranks(find_logs([folder]))
+
+
 def is_capture(path: Path) -> bool:
     """Whether this is the folder of a capture."""
     return (path / "request.json").is_file()
@@ -213,7 +219,7 @@ def saved_bench(argument: str) -> Bench | Suite | None:
     try:
         if not path.is_file():
             return None
-        with open_given(path) as file:
+        with open_regular(path) as file:
             start = file.read(200)
             if not looks_like_bench(start) and not looks_like_suite(start):
                 return None
@@ -266,7 +272,7 @@ def with_ranks(logs: Sequence[LogInput]) -> list[LogInput]:
     Of a launcher that started the ranks again, the last attempt is kept. Local numbers of several machines'
     folders are counted on, in the order of the folders.
     """
-    by_launcher = [_ATTEMPT.match(_posix(log)) for log in logs]
+    by_launcher = [_ATTEMPT.match(_absolute(log)) for log in logs]
     if logs and all(by_launcher):
         return _of_launcher(logs, [one for one in by_launcher if one is not None])
     numbers = [_number(log) for log in logs]
@@ -280,16 +286,25 @@ def _posix(log: LogInput) -> str:
     return "" if log.path is None else PurePath(log.path).as_posix()
 
 
+def _absolute(log: LogInput) -> str:
+    """The folders of a launcher may be above the current one."""
+    return "" if log.path is None else log.path.absolute().as_posix()
+
+
 def _number(log: LogInput) -> int | None:
     text = _posix(log)
     captured = _CAPTURED.match(text)
     if captured is not None:
-        return int(captured["rank"])
+        return whole_number(captured["rank"])
     found = None
     for part in text.split("/")[-3:]:
         named = _NAMED.search(part)
-        found = int(named[1]) if named else found
+        found = whole_number(named[1]) if named else found
     return found
+
+
+def _numbered(name: re.Match[str], part: str) -> int:
+    return whole_number(name[part]) or 0
 
 
 def _of_launcher(logs: Sequence[LogInput], names: Sequence[re.Match[str]]) -> list[LogInput]:
@@ -297,16 +312,16 @@ def _of_launcher(logs: Sequence[LogInput], names: Sequence[re.Match[str]]) -> li
     most: dict[str, int] = defaultdict(int)
     for one in names:
         above = one["above"] or ""
-        last[above] = max(last[above], int(one["attempt"]))
-        most[above] = max(most[above], int(one["rank"]))
+        last[above] = max(last[above], _numbered(one, "attempt"))
+        most[above] = max(most[above], _numbered(one, "rank"))
     before: dict[str, int] = {}
     number = 0
     for above in sorted(most):
         before[above] = number
         number += most[above] + 1
     kept = [
-        replace(log, rank=before[one["above"] or ""] + int(one["rank"]))
+        replace(log, rank=before[one["above"] or ""] + _numbered(one, "rank"))
         for log, one in zip(logs, names)
-        if int(one["attempt"]) == last[one["above"] or ""]
+        if _numbered(one, "attempt") == last[one["above"] or ""]
     ]
     return kept if len({log.rank for log in kept}) > 1 else [replace(log, rank=None) for log in kept]

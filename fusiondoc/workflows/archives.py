@@ -7,12 +7,14 @@ before anything is written, and names are held against a list.
 
 from __future__ import annotations
 
+import contextlib
 import lzma
 import re
 import shutil
 import struct
 import tarfile
 import tempfile
+import weakref
 import zipfile
 import zlib
 from pathlib import Path
@@ -22,7 +24,7 @@ from fusiondoc.captures.capture import FILES, LOGS
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.lines.log_files import LIMIT_RATIO, XzFile
-from fusiondoc.whole_files import whole_file
+from fusiondoc.whole_files import open_regular, whole_file
 
 ENDINGS = (".tar.xz", ".zip")
 
@@ -40,7 +42,7 @@ _TIME = 315532800
 
 _FOLDER = re.compile(r"[A-Za-z0-9][\w.=+-]{0,99}/")
 _INNER = re.compile(
-    r"(?:(?:rerun|timing|timing-again|profile|kernels|(?:tries|fix)/[\w.=+-]{1,80}|ranks/\d{1,6})/)?"
+    r"(?:(?:rerun|unfused|fused-again|timing|timing-again|profile|kernels|(?:tries|fix|around)/[\w.=+-]{1,80}|ranks/\d{1,6})/)?"
 )
 _FILE = re.compile(
     "(?:" + "|".join(map(re.escape, FILES)) + r"|bundle\.json|sources/index\.json|sources/\d{1,6}\.py"
@@ -102,6 +104,17 @@ class Unpacked:
     folder: tempfile.TemporaryDirectory[str]
 
 
+_UNPACKED: weakref.WeakSet[tempfile.TemporaryDirectory[str]] = weakref.WeakSet()
+
+
+def remove_unpacked() -> None:
+    """Remove the folders of all archives that were unpacked. A process that a signal ends lets go of nothing
+    by itself."""
+    for folder in list(_UNPACKED):
+        with contextlib.suppress(OSError):
+            folder.cleanup()
+
+
 def unpack(path: Path) -> Unpacked:
     """The capture in an archive.
 
@@ -109,6 +122,7 @@ def unpack(path: Path) -> Unpacked:
         UsageError: it is no archive, holds no capture, or holds something that no capture has.
     """
     folder = tempfile.TemporaryDirectory(prefix="fusiondoc-")
+    _UNPACKED.add(folder)
     try:
         found = _unpack(path, Path(folder.name))
     except (*_BROKEN, OSError, ValueError, RuntimeError) as error:  # zipfile raises the last for ciphers
@@ -124,7 +138,7 @@ def unpack(path: Path) -> Unpacked:
 def _unpack(path: Path, folder: Path) -> Path:
     left = max(LEAST_LIMIT, LIMIT_RATIO * path.stat().st_size)
     tops: set[str] = set()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         zipped = path.name.lower().endswith(".zip")
         for name, size, data in _in_zip(file) if zipped else _in_tar(path):
             if size > left:

@@ -11,7 +11,6 @@ import contextlib
 import difflib
 import re
 import shutil
-import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -23,14 +22,14 @@ from fusiondoc.captures.store import Place, Within
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.changes_for_findings import run_again
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.fixes import Program
-from fusiondoc.fixes.proposals import Bundle, bundles, described
+from fusiondoc.fixes import Program, Proposal
+from fusiondoc.fixes.proposals import Bundle, alters_signature, bundles, described, proposals_for
 from fusiondoc.fixes.source_file import Edit, ParsedFile, SourceText, changed_text, read_text, without_unused
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report
 from fusiondoc.runner.launch import ShowProgress, no_progress
-from fusiondoc.whole_files import write_whole
+from fusiondoc.whole_files import read_within, write_whole
 from fusiondoc.workflows.fix_search import (
     FOLDER,
     Interrupted,
@@ -42,6 +41,7 @@ from fusiondoc.workflows.fix_search import (
 )
 from fusiondoc.workflows.follow_ups import ASKED
 from fusiondoc.workflows.follow_ups import measured as measured_try
+from fusiondoc.workflows.git_files import uncommitted
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, diagnose_target, tell_nobody
 
@@ -78,6 +78,7 @@ def fix_target(
     store: Place,
     *,
     inference: bool = False,
+    allow_signature: bool = False,
     most_tries: int = MOST_TRIES,
     timed: bool = True,
     other_fusers: bool = True,
@@ -88,6 +89,7 @@ def fix_target(
 
     Args:
         inference: also try what changes the program for inference: eval mode.
+        allow_signature: also try what changes the arguments of a function.
         timed: leave out what is slower; else speed is not looked at.
         other_fusers: also try another fuser.
 
@@ -109,12 +111,15 @@ def fix_target(
             request, verify=True, results=KeptResults(str(results_file(folder, False)), compare=False)
         )
         done = diagnose_target(asking, store, follow_ups=FollowUps(rerun=False), tell=tell, progress=progress)
-        if done.failed is not None:
-            raise done.failed
+        error = done.capture.error()
+        if error is not None:
+            if done.report.groups:
+                error.hint = f"fusiondoc diagnose {request.target.text} says whether the fuser is at fault."
+            raise error
         if done.interrupted:
             raise KeyboardInterrupt
         _must_be_model(request, done.capture, done.report)
-        found = _found(asking, done.capture, done.report, inference)
+        found = _found(asking, done.capture, done.report, inference, allow_signature)
         if not other_fusers:
             found = replace(found, bundles=tuple(one for one in found.bundles if one.fuser is None))
         versions = Versions(
@@ -157,7 +162,9 @@ class _ToTry:
     """The command of the report of the unchanged program."""
 
 
-def _found(request: RunRequest, capture: Capture, report: Report, inference: bool) -> _ToTry:
+def _found(
+    request: RunRequest, capture: Capture, report: Report, inference: bool, allow_signature: bool
+) -> _ToTry:
     loaded = capture.records.target
     program = Program(
         report,
@@ -166,15 +173,32 @@ def _found(request: RunRequest, capture: Capture, report: Report, inference: boo
         request.cwd,
         training=loaded.training,
         is_module=loaded.training is not None and not loaded.scripted and not loaded.frozen,
+        is_scripted=loaded.training is not None and bool(loaded.scripted) and not loaded.frozen,
     )
-    every = bundles(program)
+    proposals = proposals_for(program)
+    altering = [] if allow_signature else [one for one in proposals if alters_signature(program, one)]
+    every = bundles(one for one in proposals if one not in altering)
     left_out = [one for one in every if one.eval_mode and not inference]
     said = (
         *described(program),
         *(f"{one.title} ({', '.join(one.notes)}): tried with --inference" for one in left_out[-1:]),
+        *_with_other_arguments(altering),
     )
     tried = tuple(one for one in every if one not in left_out)
     return _ToTry(program, tried, said, run_again(capture.request))
+
+
+def _with_other_arguments(proposals: Sequence[Proposal]) -> Iterable[str]:
+    """One line on the changes that alter the arguments of a function."""
+    titles = list(dict.fromkeys(one.title for one in proposals))
+    if titles:
+        more = f" and {len(titles) - _MOST_TITLES} more" if len(titles) > _MOST_TITLES else ""
+        listed = "; ".join(titles[:_MOST_TITLES]) + more
+        alters = "alters" if len(titles) == 1 else "each alters"
+        yield f"{listed}: {alters} the arguments of a function; tried with --allow-signature"
+
+
+_MOST_TITLES = 3
 
 
 def _search(found: _ToTry, search: Search, cwd: Path) -> Found:
@@ -276,11 +300,6 @@ def _row(one: TriedFix, against: int) -> Try:
     )
 
 
-_HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.M)
-_GIT = ("git", "-c", "core.fsmonitor=false", "--no-optional-locks", "--literal-pathspecs")
-"""No command that the repository's configuration names is run."""
-
-
 def apply(files: Sequence[ChangedFile], cwd: Path, force: bool) -> list[tuple[Path, Path]]:
     """Write the files; returns (file, backup) of each.
 
@@ -312,8 +331,8 @@ def apply(files: Sequence[ChangedFile], cwd: Path, force: bool) -> list[tuple[Pa
 
 def _put_back(path: Path, backup: Path) -> None:
     with contextlib.suppress(OSError):
-        data = backup.read_bytes()
-        if path.read_bytes() != data:
+        data = read_within(backup)
+        if read_within(path) != data:
             write_whole(path, data)
         backup.unlink()
 
@@ -347,39 +366,12 @@ def _lines(text: str, edit: Edit) -> Iterable[int]:
     return range(first, text.count("\n", 0, edit.end) + 2)
 
 
-def uncommitted(path: Path) -> set[int]:
-    """Lines of a file that git knows no committed version of; none where there is no git or no repository."""
-    told = _git(path, "ls-files", "--error-unmatch", "--", path.name)
-    inside = _git(path, "rev-parse", "--is-inside-work-tree")
-    if inside is None:
-        return set()
-    if told is None:
-        ignored = _git(path, "check-ignore", "-q", "--", path.name) is not None
-        return set() if ignored else set(range(1, path.read_bytes().count(b"\n") + 2))
-    diff = _git(path, "diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", path.name)
-    found: set[int] = set()
-    for start, count in _HUNK.findall(diff or ""):
-        found |= set(range(int(start), int(start) + int(count or 1)))
-    return found
-
-
-def _git(path: Path, *arguments: str) -> str | None:
-    """What git says in the folder of the file; None if it fails or is not there."""
-    try:
-        done = subprocess.run(
-            [*_GIT, *arguments], cwd=str(path.parent), capture_output=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
-
-
 def _backup(path: Path) -> Path:
     """A copy of the file under a name that nothing has yet: model.py.before-fix, model.py.before-fix-2 ...
 
     A link of that name, which may lead anywhere, is something too.
     """
-    data = path.read_bytes()
+    data = read_within(path)
     number = 1
     while True:
         beside = path.with_name(path.name + ".before-fix" + (f"-{number}" if number > 1 else ""))

@@ -16,6 +16,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
+from fusiondoc.diagnosis.operators import CONTROL_FLOW
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes import COUNTER
 from fusiondoc.fixes.proposals import Bundle
@@ -177,7 +178,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     """The numbers of a run."""
     first = [group for group in report.groups if group.specialisation == 1]
     alone = [row for row in report.unfused if row.ran is not False and row.reason.code != COUNTER]
-    failed = capture.failure()
+    failed = capture.error()
     compared = (*capture.records.same_results, *report.verification)
     off = [one for one in compared if not one.same]
     evaluated = interpreted(report)
@@ -185,7 +186,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
         launches=sum(group.count for group in first if group.phase != "backward")
-        + sum(row.count for row in alone if row.phase != "backward"),
+        + sum(row.count for row in alone if row.phase != "backward" and row.op not in CONTROL_FLOW),
         fallbacks=sum(one.count for one in report.fallbacks),
         wrong=tuple(dict.fromkeys(_told(one) for one in off if not rounding.explains(one))),
         drew_otherwise=next((one.by for one in capture.records.same_results if one.by != "value"), None),

@@ -25,10 +25,12 @@ from rich.text import Text
 from fusiondoc.captures.probe_records import Environment, LiveRecord
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
+from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked
 from fusiondoc.model import FUSER_OF_KIND, count, fuser_title
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.report import Group, Report
-from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing, is_pipe
+from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing, is_pipe, is_there
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
 from fusiondoc.reports.formatting import phase_of, runs_of, size
@@ -105,18 +107,34 @@ class Follower:
             self._take(GrowingPipe(self._pause))
         else:
             check_growing(self._path)
-            while self._is_there(self._path):
-                if is_pipe(self._path):
-                    self._take(GrowingPipe(self._pause, self._path))
-                    break
-                part = GrowingLog(self._path, self._pause)
-                self._take(part)
-                if part.parted is None:
-                    break
-                self._view.parted(
-                    f"{self._path} was {part.parted.value}; what it holds now is read as its continuation"
-                )
+            while self._is_there(self._path) and self._goes_on(self._path):
+                pass
         self._reading.close()
+
+    def _goes_on(self, path: Path) -> bool:
+        """Read what the path holds now; whether there is more behind it."""
+        if is_pipe(path):
+            self._take(GrowingPipe(self._pause, path))
+            return False
+        try:
+            part = GrowingLog(path, self._pause)
+        except UsageError as error:
+            if not self._parts:
+                raise
+            self._ends(error.message)
+            return False
+        self._take(part)
+        if part.failure is not None:
+            self._ends(f"{path} cannot be read any further: {part.failure}")
+        elif part.parted is not None:
+            self._view.parted(
+                f"{path} was {part.parted.value}; what it holds now is read as its continuation"
+            )
+        return part.failure is None and part.parted is not None
+
+    def _ends(self, why: str) -> None:
+        """What was read is kept: hours of a run, which nobody can read again."""
+        self._view.parted(f"{why}. Following ends here; the report is of what was read before.")
 
     def report(self, source_roots: Sequence[Path] = ()) -> Report:
         """The full report of what was read."""
@@ -133,7 +151,7 @@ class Follower:
 
     def _is_there(self, path: Path) -> bool:
         told = False
-        while not path.exists():
+        while not is_there(path):
             if not told:
                 self._view.waits(path)
                 told = True
@@ -347,9 +365,10 @@ class LiveView:
             last = report.iterations[-1]
             told.append(("pass", f"{last.index}, {last.phase}"))
         name = fuser_title(report.fuser.effective) if report.fuser.effective else "no fuser"
-        groups = (
-            f"{count(report.fused_operators, 'operator')} in {count(report.fusion_groups, 'group')} ({name})"
-        )
+        each = each_rank(report)
+        whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
+        fused, groups = count(one.fused_operators, "operator"), count(one.fusion_groups, "group")
+        groups = f"{whose}{fused} in {groups} ({name})"
         told.append(("fused", groups))
         told.append(("fell back", count(sum(one.count for one in report.fallbacks), "time")))
         if report.kernels:

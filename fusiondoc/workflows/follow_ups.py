@@ -143,14 +143,14 @@ def run_tries(
         return True
     rows = [
         replace(
-            measured(_named(ASKED, capture), (), report, capture, capture.failure()), frozen=_froze(capture)
+            measured(_named(ASKED, capture), (), report, capture, capture.error()), frozen=_froze(capture)
         )
     ]
     ran = [(request, _timeable(rows[0], report))]
     finished = True
     for number, change in enumerate(changes, 1):
         tell(f"trying {number} of {len(changes)}: {change.name}")
-        row, row_fuser, interrupted = _try(request, capture, change, number, progress)
+        row, row_fuser, interrupted = try_change(request, capture, change, f"{_TRIES}/{number}", progress)
         if interrupted:
             finished = False
             break
@@ -197,11 +197,15 @@ def _timeable(row: Try, report: Report) -> str | None:
     return report.fuser.effective
 
 
-def _try(
-    request: RunRequest, capture: Capture, change: Change, number: int, progress: ShowProgress
+def try_change(
+    request: RunRequest, capture: Capture, change: Change, place: str, progress: ShowProgress
 ) -> tuple[Try, str | None, bool]:
-    """What it came to, the fuser to time it under, and whether the user interrupted."""
-    folder = f"{_TRIES}/{number}-{_slug(change.name)}"
+    """What a run with a change came to, the fuser to time it under, and whether the user interrupted.
+
+    Args:
+        place: how the folder of its capture inside ``capture`` begins, such as "tries/1".
+    """
+    folder = f"{place}-{_slug(change.name)}"
     with progress(f"{request.target.label} {change.name}") as bar:
         try:
             done = run(changed(request, change), Within(capture.path, folder), bar)
@@ -210,7 +214,7 @@ def _try(
     if done.result.ended is Ended.INTERRUPTED:
         return _failed(change, FusiondocError("interrupted")), None, True
     report = report_of(done)
-    row = measured(_named(change.name, done), change.codes, report, done, done.failure())
+    row = measured(_named(change.name, done), change.codes, report, done, done.error())
     return replace(row, capture=folder, frozen=_froze(done)), _timeable(row, report), False
 
 
@@ -353,7 +357,7 @@ def _run_way(way: _Way, capture: Capture, folder: str, progress: ShowProgress) -
     with progress(f"{way.request.target.label} {way.name}, timed") as bar:
         try:
             done = run(way.request, Within(capture.path, folder), bar)
-            failed = done.failure()
+            failed = done.error()
         except FusiondocError as error:
             failed = error
         else:
@@ -451,7 +455,7 @@ def run_timing(
     dropped = done.request.dropped
     if dropped:
         tell(f"note: {', '.join(dropped)} left out of the timed run")
-    failed = done.failure()
+    failed = done.error()
     kept = TimedRun(_TIMING, problem=None if failed is None else _problem(failed), dropped=dropped)
     capture.keep_timing(kept)
     if done.result.ended is Ended.INTERRUPTED:
@@ -460,7 +464,7 @@ def run_timing(
         second = _timed_run(replace(timed, timing_rounds=_rounds_of(1)), capture, _TIMED_AGAIN, progress)
         if isinstance(second, Capture) and second.result.ended is Ended.INTERRUPTED:
             return False
-        if isinstance(second, Capture) and second.failure() is None:
+        if isinstance(second, Capture) and second.error() is None:
             capture.keep_timing(replace(kept, again=_TIMED_AGAIN))
     return True
 

@@ -25,7 +25,7 @@ from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.text.kernel_listing import chosen, ending, narrowed, present, render
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress
-from fusiondoc.whole_files import read_within, write_whole
+from fusiondoc.whole_files import open_regular, read_within, write_whole
 from fusiondoc.workflows import Kind, is_capture, sources_of
 from fusiondoc.workflows.load import report_from, report_of
 from fusiondoc.workflows.run import Tell, run_target
@@ -59,15 +59,15 @@ def of_arguments(
     arguments: Sequence[str],
     dumps: Sequence[str],
     *,
-    trusted: bool = False,
+    code: str | None = None,
     tell: Tell,
     progress: ShowProgress,
 ) -> Looked:
-    """The report of logs, a capture or a saved report; of the newest capture without any. ``trusted``: what
-    the capture asks for may run here, whoever made it."""
+    """The report of logs, a capture or a saved report; of the newest capture without any. ``code``: the
+    user's leave to run what a capture of somebody else asks for."""
     sources = sources_of(arguments)
     if len(sources) == 1 and sources[0].kind is Kind.CAPTURE:
-        return of_capture(sources[0].capture(), dumps, trusted=trusted, tell=tell, progress=progress)
+        return of_capture(sources[0].capture(), dumps, code=code, tell=tell, progress=progress)
     for name in dumps:
         check_known(name)
     report = report_from(arguments)
@@ -82,7 +82,7 @@ def check_known(name: str) -> None:
 
 
 def of_capture(
-    capture: Capture, dumps: Sequence[str], *, trusted: bool = False, tell: Tell, progress: ShowProgress
+    capture: Capture, dumps: Sequence[str], *, code: str | None = None, tell: Tell, progress: ShowProgress
 ) -> Looked:
     """The capture's report; where it lacks a dump, that of its target run again with it."""
     lacking = [name for name in dumps if not is_set(name, capture.request.variables)]
@@ -92,7 +92,7 @@ def of_capture(
     had = (again or capture).request.options.dumps
     if again is not None and all(is_set(name, again.request.variables) for name in dumps):
         return Looked(_report(again), again.failure())
-    request = request_again(capture, together(had, dumps), trusted=trusted)
+    request = request_again(capture, together(had, dumps), code=code)
     # Refused before it is said that something runs.
     _check(request)
     tell(f"note: {capture.name} has no {', '.join(lacking)}; running {request.target.label} again with it")
@@ -267,7 +267,9 @@ def _own_files(folder: Path) -> set[str]:
         path = folder / name
         if Path(name).name != name or not path.is_file():
             continue
-        if sha256(path.read_bytes()).hexdigest() != known:
+        with open_regular(path) as file:
+            found = sha256(file.read()).hexdigest()
+        if found != known:
             raise _foreign(path, "was changed since fusiondoc saved it")
         own.add(name)
     return own

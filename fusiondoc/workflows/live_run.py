@@ -18,6 +18,7 @@ from typing import Any, Callable, Iterator, Sequence
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.commit import commit_of
 from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.model_identity import check_model_name, of_file
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest, KeptTarget
 from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
 from fusiondoc.captures.trust import sign
@@ -25,14 +26,18 @@ from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
 from fusiondoc.model import REQUESTS
 from fusiondoc.model.report import Report
-from fusiondoc.probe import environment, live_capture, te_plans
+from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
+from fusiondoc.probe.own_switches import OwnSwitches
 from fusiondoc.probe.program_watch import ProgramWatch
+from fusiondoc.probe.switch_watch import SwitchWatch, off_in_process
+from fusiondoc.reports.program_by_itself import sentence
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.launch import run_environment
 from fusiondoc.version import __version__
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.load import report_of
 
 LOG_LIMIT = 1024
@@ -66,6 +71,7 @@ class LiveRun:
         log_limit: int = LOG_LIMIT,
         name: str | None = None,
         keep: bool = False,
+        model_name: str | None = None,
     ) -> None:
         if fuser not in REQUESTS:
             raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, REQUESTS))
@@ -74,6 +80,7 @@ class LiveRun:
         if log_limit < 1:
             raise UsageError(f"log_limit={log_limit}", "It is a number of MiB, 1 at least.")
         self._dumps = tuple(dumps)
+        self._model = None if model_name is None else check_model_name(model_name)
         self._log_limit = log_limit << 20
         self._notes: list[str] = []
         self._undo: contextlib.ExitStack | None = None
@@ -106,7 +113,9 @@ class LiveRun:
         undo = contextlib.ExitStack()
         try:
             undo.callback(_RUNNING.release)
-            _entered_at = _place(sys._getframe(1))
+            caller = _caller(sys._getframe(1))
+            _entered_at = _place(caller)
+            self._model = self._model or _model_at(caller)
             self._start(_entered_at, undo)
         except BaseException:
             undo.close()
@@ -176,6 +185,7 @@ class LiveRun:
             created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
             cwd=str(Path.cwd()),
             target=KeptTarget(place, IN_PROCESS),
+            model=self._model,
             environment_set={JIT_LOG: level, **variables},
             python=sys.executable,
             python_version=platform.python_version(),
@@ -202,6 +212,13 @@ class LiveRun:
         self._records = Records(str(self.path / RECORDS))
         self._aot = LateWatch(torch, self._records)
         self._modules = FusedModules(torch, self._records, self._aot)
+        for what in off_in_process(torch):
+            if what != FUSER or self._switched_on == "none":
+                self._records.write("switched_off", what=what, when=BEFORE)
+        self._switches = SwitchWatch(torch, self._records, self._switched_on, own=OwnSwitches(torch))
+        self._switches.stage = RUNNING
+        undo.callback(self._switches.stop)
+        self._switches.start()
         self._program = ProgramWatch(torch, self._records)
         undo.callback(self._program.stop)
         self._program.start()
@@ -270,7 +287,9 @@ class LiveRun:
         self._aot.finish()
         self._modules.finish()
         self._te.end(None)
+        self._switches.tell_by_itself()
         self._program.finish(block=True)
+        self._switches.finish()
         # A CUDA call in a program that has made none would keep it from forking.
         records.write(
             "environment", **environment.torch_environment(torch, device=torch.cuda.is_initialized())
@@ -291,6 +310,7 @@ class LiveRun:
                 log_bytes=self.log.stat().st_size,
             )
         )
+        self._store.done(self.path)
 
     def _after(self) -> list[str]:
         """What the report shows to be missing."""
@@ -303,7 +323,7 @@ class LiveRun:
                 f"nvFuser had read {DUMP} before this block, so no kernel is in the log. Set it where the"
                 f" program starts: export {DUMP}={wanted}"
             ]
-        return []
+        return [sentence(report.fuser.by_itself)] if report.fuser.by_itself is not None else []
 
 
 @contextlib.contextmanager
@@ -350,13 +370,28 @@ def _names_a_group(log: Path) -> bool:
     """Whether a fusion group is printed anywhere in the log."""
     if not log.stat().st_size:
         return False
-    with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_regular(log) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return any(data.find(kind) >= 0 for kind in (b"FusionGroup_", b"TensorExprGroup_"))
 
 
-def _place(frame: FrameType | None) -> str:
-    """``train.py:12``: where the block is entered."""
+def _caller(frame: FrameType | None) -> FrameType | None:
+    """Where the block is entered, outside of fusiondoc."""
     own = (str(Path(__file__).parent.parent) + os.sep, contextlib.__file__)
     while frame is not None and frame.f_code.co_filename.startswith(own):
         frame = frame.f_back
+    return frame
+
+
+def _place(frame: FrameType | None) -> str:
+    """``train.py:12``."""
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else "block"
+
+
+def _model_at(frame: FrameType | None) -> str | None:
+    """The file and function of the block, as a model; None where no file holds it (a notebook)."""
+    if frame is None or not Path(frame.f_code.co_filename).is_file():
+        return None
+    function = frame.f_code.co_name
+    entry = "" if function.startswith("<") else f":{function}"
+    file = frame.f_code.co_filename
+    return of_file(Path(file), entry, file + entry, Path.cwd())

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.ending import Ended, ended_early, where_it_was
+from fusiondoc.captures.ending import ended_early
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
-from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.store import is_latest
 from fusiondoc.captures.trust import is_own, kept_source, project_root, read_source, text_of
 from fusiondoc.diagnosis.changes_for_findings import without_commands_of_others
@@ -28,11 +28,6 @@ from fusiondoc.model.runs import (
     Iteration,
     KnobState,
     Peak,
-    RankFacts,
-    RankTold,
-    Verification,
-    furthest_off,
-    rank_names,
 )
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -45,12 +40,27 @@ from fusiondoc.workflows import (
     Kind,
     Source,
     is_capture,
+    logs_in,
     logs_of,
     named_json,
     saved_bytes,
     source_of,
     sources_of,
 )
+from fusiondoc.workflows.rank_captures import compared, rank_logs, told_by_log, told_of
+from fusiondoc.workflows.refused_logs import refuse_what_is_no_log
+
+
+def log_from(arguments: Sequence[str], peak: float | None = None) -> Report:
+    """The same as ``report_from`` for what is held against expectations.
+
+    Raises:
+        UsageError: the arguments name logs, and no line of them is of torch.
+    """
+    sources = sources_of(arguments)
+    report = _report(sources, peak, ())
+    refuse_what_is_no_log(sources, report, empty=False)
+    return report
 
 
 def report_from(
@@ -95,6 +105,7 @@ def side(argument: str) -> Report:
     """
     source = source_of(argument)
     report = _report([source], None, ())
+    refuse_what_is_no_log([source], report, empty=True)
     name = "stdin" if argument == "-" else argument
     if is_latest(argument) and source.path is not None:
         name = source.path.name
@@ -124,7 +135,8 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
             return saved if peak is None else with_peak(saved, peak)
     logs = logs_of(sources)
     report, observed = read_logs(logs, work_out=Reasons())
-    return report_of_logs(report, observed, logs, peak, source_roots)
+    given = first.text if len(sources) == 1 and first.path is not None and first.path.is_dir() else None
+    return report_of_logs(report, observed, logs, peak, source_roots, given)
 
 
 def report_of_logs(
@@ -133,16 +145,34 @@ def report_of_logs(
     logs: Sequence[LogInput],
     peak: float | None,
     source_roots: Sequence[Path],
+    folder: str | None = None,
 ) -> Report:
-    """What was read of logs that belong to no capture, with findings, plan and coverage."""
+    """What was read of logs that belong to no capture, with findings, plan and coverage. ``folder``: the one
+    whose logs these are, if one was named."""
     report = replace(
         report,
         ranks=ranks_of(report, told_by_log(observed)),
-        target=Target(", ".join(log.name for log in logs[:3])),
+        target=Target(
+            ", ".join(log.name for log in logs[:3]), logs=len(logs), logs_in=folder or _folder_of(logs)
+        ),
         peak=peak_of(Environment(), None, peak),
         texts=LogTexts(logs, None, source_roots),
     )
     return _without_secrets(diagnose(report, Context(observed)))
+
+
+def _folder_of(logs: Sequence[LogInput]) -> str | None:
+    """The folder that holds these logs and no others, as the report names it; None for one log, and where
+    no folder does."""
+    paths = {str(log.path) for log in logs if log.path is not None}
+    if len(logs) < 2 or len(paths) != len(logs):
+        return None
+    try:
+        folder = os.path.commonpath([str(Path(path).parent) for path in paths]) or "."
+        there = {os.path.normpath(str(log.path)) for log in logs_in(folder)}
+    except (UsageError, ValueError, OSError):  # absolute and relative names, or other drives
+        return None
+    return folder if there == {os.path.normpath(path) for path in paths} else None
 
 
 def _without_secrets(report: Report) -> Report:
@@ -192,10 +222,10 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
         logs,
         {**told.source_map, **told.aot.source_map},
         work_out=Reasons(
-            told.fuser.effective,
+            told.fuser.effective if not told.switches.fuser_off_before else None,
             told.environment.texts.get("torch"),
             _fuser_off(capture),
-            "the program had switched the fuser off" if told.switches.fuser_off_later else None,
+            "the program had switched the fuser off" if told.switches.fuser_off_in_run else None,
         ),
         layers=told.layers,
         phases=told.aot.phases,
@@ -211,6 +241,8 @@ def _made_by(capture: Capture) -> dict[str, str]:
 
 def _fuser_off(capture: Capture) -> str | None:
     """What switched the fuser of a run off, as the reason of its operators."""
+    if capture.records.switches.fuser_off_before:
+        return "this process had the fuser off before the block began"
     variable = capture.request.off_by_variable(capture.records.fuser.effective)
     return f"{variable} is set, which switches the fuser off" if variable is not None else None
 
@@ -233,6 +265,7 @@ def report_of(
     # Only here: a log alone has none of it, so its report does not wait for these imports.
     from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules, script_run
     from fusiondoc.diagnosis.te_report import te_report
+    from fusiondoc.workflows.fuser_by_itself import own_fuser
     from fusiondoc.workflows.speed import speed_of, with_profile
 
     parsed = parsed or parse_capture(capture, others)
@@ -245,7 +278,7 @@ def report_of(
         knobs=tuple(map(_knob, told.knobs)),
         iterations=_timed(report.iterations, told.passes),
         ranks=ranks_of(report, told_of((capture, *others))) if capture.request.options.launcher else None,
-        verification=_compared((capture, *others)) or told.verification,
+        verification=compared((capture, *others)) or told.verification,
         tries=capture.tries,
         texts=LogTexts(parsed.logs, capture, source_roots),
         timing={
@@ -261,6 +294,7 @@ def report_of(
             capture.request.environment_set,
             str(_shown(capture)),
             capture.request.cwd,
+            model=capture.request.model,
         ),
     )
     reached = bool(report.unfused or parsed.observed.headers)
@@ -277,6 +311,7 @@ def report_of(
     report = with_profile(report, capture)
     if told.frontend.effective == TE or told.te.plans:
         report = te_report(report, told.te, told.frontend.requested)
+    report = replace(report, fuser=replace(report.fuser, by_itself=own_fuser(report, capture)))
     ending = capture.ending
     context = Context(
         parsed.observed,
@@ -285,6 +320,7 @@ def report_of(
         ending.result,
         ending.records.error,
         capture.rerun,
+        capture.fault,
         told.left,
         capture.left_later,
         told.switches,
@@ -293,6 +329,7 @@ def report_of(
         finished=ending.records.done is not None and ending.records.error is None,
         ended_early=ended_early(ending.result, ending.records),
         graph_breaks=told.aot.breaks,
+        rank=ending.rank if ending is not capture else None,
     )
     return _without_secrets(diagnose(report, context))
 
@@ -363,104 +400,3 @@ def _timed(iterations: tuple[Iteration, ...], passes: Sequence[PassDone]) -> tup
     """The iterations that the log marks, with the seconds that the probe took."""
     seconds = {(one.index, one.phase): one.seconds for one in passes}
     return tuple(replace(one, seconds=seconds.get((one.index, one.phase))) for one in iterations)
-
-
-def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInput]:
-    """The logs of the ranks in some captures of one run.
-
-    Args:
-        shown: how a report names each capture.
-    """
-    return [
-        LogInput(f"{name}/{RANKS}/{one.name}/{file}", one.path / file, int(one.name))
-        for capture, name in zip(captures, shown)
-        for one in capture.ranks
-        for file in one.log_names
-    ]
-
-
-def told_of(captures: Sequence[Capture]) -> RankTold | None:
-    """What captures tell of their ranks; None of a run of one process."""
-    processes = [(one, capture) for capture in captures for one in capture.ranks]
-    launched = [capture for capture in captures if capture.request.options.launcher]
-    if not processes and not launched:
-        return None
-    worlds = [one.records.rank.world_size or 0 for one, _ in processes if one.records.rank is not None]
-    expected = max(worlds, default=0) or None
-    return RankTold("launcher", expected, tuple(_facts(one, run) for one, run in processes))
-
-
-def _compared(captures: Sequence[Capture]) -> tuple[Verification, ...]:
-    """Results of several ranks against eager: of each the one that is furthest off, and on which ranks."""
-    rows: dict[tuple[int, int, str, str], dict[int, Verification]] = {}
-    for process in (one for capture in captures for one in capture.ranks):
-        for row in process.records.verification:
-            key = row.iteration, row.inputs, row.phase, row.what
-            rows.setdefault(key, {})[int(process.name)] = row
-    return tuple(map(_furthest_off, rows.values()))
-
-
-def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
-    worst = furthest_off(rows.values())
-    off = tuple(rank for rank, row in rows.items() if row.same == worst.same)
-    if worst.same or len(off) == len(rows):
-        return worst
-    return replace(worst, detail="; ".join(filter(None, (f"on {rank_names(off)} alone", worst.detail))))
-
-
-def told_by_log(observed: Observed) -> RankTold | None:
-    """The same of logs alone."""
-    if observed.ranks_by is None:
-        return None
-    note = None
-    if observed.ranks_by == "order":
-        note = (
-            "What stands before the lines names no rank: they are numbered in the order in which they came."
-        )
-    elif observed.machines:
-        note = (
-            "Several logs begin where torchrun starts processes, each with local ranks ([default0]:): they"
-            " are counted on in the order of the logs."
-        )
-    return RankTold(observed.ranks_by, note=note)
-
-
-def _facts(process: Capture, run: Capture) -> RankFacts:
-    told, result = process.records, process.result
-    asked = told.rank.asked if told.rank is not None else None
-    ended, failed = None, False
-    if result.ended is Ended.UNFINISHED:
-        over = run.result.ended is not Ended.UNFINISHED
-        ended = "was ended with the run" if over else "has not ended, or its machine was switched off"
-    elif asked is not None and process.ended_badly:
-        ended = f"was ended by the launcher ({asked})"
-    elif process.ended_badly:
-        ended, failed = result.in_words, True
-        if told.error is not None:
-            ended += f": {told.error.type}: {(told.error.message or '').strip()[:200]}"
-    steps = told.script.steps.ms if told.script.steps is not None else ()
-    return RankFacts(
-        rank=int(process.name),
-        host=told.rank.host if told.rank is not None else None,
-        torch=told.environment.texts.get("torch"),
-        gpu=told.environment.gpu,
-        ended=ended,
-        failed=failed,
-        where=where_it_was(process.log_path) if ended is not None else None,
-        restarts=told.rank.restarts if told.rank is not None else 0,
-        step_ms=_later(steps or _passes(process)),
-    )
-
-
-def _passes(process: Capture) -> tuple[float, ...]:
-    """Milliseconds of each pass: forward and backward together."""
-    sums: dict[int, float] = {}
-    for one in process.records.passes:
-        if one.index is not None and one.seconds is not None:
-            sums[one.index] = sums.get(one.index, 0.0) + one.seconds * 1000
-    return tuple(sums[index] for index in sorted(sums))
-
-
-def _later(steps: Sequence[float]) -> tuple[float, ...]:
-    """The later half: the first ones profile and compile."""
-    return tuple(steps[len(steps) // 2 :])

@@ -6,7 +6,7 @@ Where the time of a step goes: the run under the profiler. What it adds to a
 report: ``speed.py``.
 
 The rerun without fallback: torch hides why a group fell back, so its fallback is switched off and it
-raises the error.
+raises the error. Whose error it is that a run ended with: ``fuser_faults.py``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.fuser_knobs import catalogue, exists_in
 from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
 from fusiondoc.model import TE, dataclass
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
 from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error
 from fusiondoc.runner import keep_peak
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress, no_progress, run
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.follow_ups import run_timing, run_tries
+from fusiondoc.workflows.fuser_faults import find_fault, wants_to_know
 from fusiondoc.workflows.load import parse_capture, report_of
 
 _RERUN = "rerun"
@@ -74,7 +77,7 @@ def _error(capture: Capture) -> FuserError | None:
     if error is not None and error.kind != PROGRAM:
         return error
     try:
-        with capture.log_path.open("rb") as log:
+        with open_regular(capture.log_path) as log:
             text = log.read(_LOG_BYTES).decode("utf-8", "replace")
     except OSError:
         return error
@@ -108,8 +111,8 @@ def fallback_off(torch: str, user: Mapping[str, str]) -> dict[str, str]:
 
 def is_off(variables: Mapping[str, str]) -> bool:
     """Whether the fallback is switched off already."""
-    number = variables.get(NUMBER, "").strip()
-    return "fallback" in variables.get(DISABLE, "").split(",") or (number.isdigit() and int(number) != 0)
+    number = whole_number(variables.get(NUMBER, "").strip())
+    return "fallback" in variables.get(DISABLE, "").split(",") or (number or 0) > 0
 
 
 _PROFILE = "profile"
@@ -127,7 +130,7 @@ def run_profile(
     with progress(f"{request.target.label} profiled") as bar:
         try:
             done = run(again, Within(capture.path, _PROFILE), bar)
-            failed = done.failure()
+            failed = done.error()
         except FusiondocError as error:
             capture.keep_profile(ProfiledRun(problem=_problem(error)))
             return True
@@ -164,7 +167,8 @@ class FollowUps:
     """Which runs follow the first one, each in a child of its own."""
 
     rerun: bool = True
-    """Without fallback, where groups fell back and the log does not say why."""
+    """Without fallback, where groups fell back and the log does not say why; and without the fuser, where the
+    run failed."""
     timing: bool = False
     """Without logs: eager against fused, and where the time of a step goes."""
     tries: bool = False
@@ -177,8 +181,9 @@ class FollowUps:
 
 @dataclass(frozen=True)
 class Finished:
-    """``failed`` is the error that the first run ended with, None also after an interruption; ``interrupted``
-    whether the user interrupted any of the runs. The report is of what was captured in any case."""
+    """``failed`` is the error of the program that the first run ended with, None also after an interruption
+    and where the fuser is at fault; ``interrupted`` whether the user interrupted any of the runs. The report
+    is of what was captured in any case."""
 
     report: Report
     capture: Capture
@@ -265,12 +270,15 @@ def report_run(
         keep_sources(capture.path, files, request.cwd, roots, packages)
         if follow_ups.rerun and wants_rerun(parsed.report, capture):
             rerun_without_fallback(request, capture, tell, progress)
-        report = report_of(capture, parsed=parsed, source_roots=source_roots)
         finished = not ran.interrupted
+        if follow_ups.rerun and finished and wants_to_know(parsed.report, capture):
+            finished = find_fault(request, capture, parsed, tell, progress)
+        ran = replace(ran, failed=capture.failure())
+        report = report_of(capture, parsed=parsed, source_roots=source_roots)
         if _te_alone(report, capture) and follow_ups != FollowUps(follow_ups.rerun):
             tell("note: --time and --try are for TorchScript; on a GPU the report has times all the same")
             follow_ups = FollowUps()
-        if (follow_ups.timing or follow_ups.profile) and ran.failed is None and finished:
+        if (follow_ups.timing or follow_ups.profile) and capture.error() is None and finished:
             if follow_ups.timing:
                 finished = run_timing(request, capture, report, tell, progress)
             if finished:

@@ -28,10 +28,17 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.model_identity import of_file, of_name
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model import FRONTENDS, REQUESTS
+from fusiondoc.model.numbers import pair_of
+from fusiondoc.model.source import from_package
+from fusiondoc.probe import CALLER, FUSER
+from fusiondoc.probe.switch_watch import off_in_process
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
 
 TARGET = "fusion_target.py"
@@ -124,8 +131,7 @@ def write_target(
         ) from None
     target = folder / TARGET
     # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no tensor or plain value.
-    match = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
-    knows = match is not None and (int(match.group(1)), int(match.group(2))) >= (1, 13)
+    knows = (pair_of(re.match(r"(\d+)\.(\d+)", str(torch.__version__))) or (0, 0)) >= (1, 13)
     whole = ", weights_only=False" if knows else ""
     text = _TARGET_TEXT.format(
         path=[os.path.realpath(one) for one in sys.path] if pickled else [],
@@ -163,8 +169,9 @@ def _pickled(torch: Any, fn: Any, file: Path) -> bool:
             warnings.simplefilter("ignore")  # that sources cannot be kept beside the pickle (torch below 2)
             torch.save(fn, str(file))
         # torch.save does not compress, so a reference to what only this process has shows.
-        if b"__main__" not in file.read_bytes():
-            return True
+        with open_regular(file) as written:
+            if b"__main__" not in written.read():
+                return True
     except Exception:  # pickle raises nearly anything
         pass
     with suppress(OSError):
@@ -270,6 +277,9 @@ class Ready:
         """The folder."""
         return self._path
 
+    def done(self, path: Path) -> None:
+        """Who made the folder says so."""
+
 
 def run_model(
     fn: Callable[..., Any],
@@ -295,22 +305,49 @@ def run_model(
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
     label = request.target.text
+    off = off_in_process(importlib.import_module("torch"))
     target = write_target(fn, inputs[0], folder, label, request.trace, inputs[1:], by_name)
     # What was traced for an archive is not to be traced again.
     request = replace(
         request,
         target=TargetSpec(label, "file", path=target.file),
+        model=request.model or model_of_object(fn, label, request.cwd),
         trace=request.trace and target.pickled,
     )
     ran = run_target(request, Ready(folder), tell=tell)
     if ran.interrupted:
         raise KeyboardInterrupt
-    if ran.failed is not None:
-        raise ran.failed
     # The probe cannot tell it of an archive.
     if target.source_map:
         ran.capture.add_source_map(target.source_map)
-    return report_run(request, ran, follow_ups=follow_ups, peak=peak, tell=tell)
+    _tell_what_is_off(ran.capture, off, request)
+    done = report_run(request, ran, follow_ups=follow_ups, peak=peak, tell=tell)
+    if done.interrupted:
+        raise KeyboardInterrupt
+    if done.failed is not None:
+        raise done.failed
+    return done
+
+
+def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest) -> None:
+    """Record what the run had on and this process has ``off``, so that the model does not fuse in it."""
+    told = capture.records
+    known = {row.what for row in told.switches.rows}
+    for what in off:
+        of_run = told.fuser.effective == "nnc" if what == FUSER else what not in request.knobs
+        if of_run and what not in known:
+            capture.add_record("switched_off", what=what, when=CALLER)
+
+
+def model_of_object(fn: Any, label: str, cwd: Path) -> str:
+    """Which model an object of this process is: its name in the file of its code, where that is of the
+    user's, else in the current folder."""
+    owner = fn if inspect.isfunction(fn) else type(fn)
+    file = getattr(sys.modules.get(owner.__module__), "__file__", None)
+    if file is None or from_package(file) != file or not Path(file).is_file():
+        return of_name(label, cwd)
+    entry = f":{owner.__qualname__}"
+    return of_file(Path(file), entry, file + entry, cwd)
 
 
 def check_fuser(fuser: str) -> str:

@@ -14,7 +14,7 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.survey_answers import Survey, Unreadable, Work
 from fusiondoc.workflows.survey_copies import Contents, digests_of, may_be_equal, once, read_apart
-from fusiondoc.workflows.survey_facts import Item, listed
+from fusiondoc.workflows.survey_listing import Item, listed
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def survey(
     engine: str = "local",
     address: str | None = None,
     workers: int | None = None,
+    model_from: str | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Survey:
     """Read all runs below some paths and addresses.
@@ -43,6 +44,8 @@ def survey(
         engine: "local" (processes of this machine), "dask" or "ray" (a cluster that is there).
         address: of that cluster.
         workers: processes of the local engine; by default one for each core.
+        model_from: a regular expression whose groups name the model in the path of a run (``runs/([^/]+)/``),
+            before what the run itself tells.
         tell: is called with notes.
 
     Raises:
@@ -52,7 +55,7 @@ def survey(
     began = time.perf_counter()
     several = [places] if isinstance(places, (str, os.PathLike)) else list(places)
     names = [os.fspath(one) for one in several]
-    listing = listed(names)
+    listing = listed(names, model_from)
     if not listing.items:
         raise UsageError(
             f"No reports, logs or captures in {', '.join(names)}",

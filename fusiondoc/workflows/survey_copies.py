@@ -13,7 +13,8 @@ from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.survey_answers import Duplicate
-from fusiondoc.workflows.survey_facts import UNKNOWN, Item, RunFacts, at_hand, digest, preference
+from fusiondoc.workflows.survey_facts import RunFacts, digest, preference
+from fusiondoc.workflows.survey_listing import UNKNOWN, Item, at_hand
 from fusiondoc.workflows.survey_tallies import Part, read_chunk
 
 
@@ -38,11 +39,12 @@ def digests_of(items: Sequence[Item]) -> dict[str, str]:
 
 
 def once(items: Sequence[Item], digests: Mapping[str, str]) -> tuple[list[Item], list[Duplicate]]:
-    """Each content once."""
-    first: dict[str, str] = {}
+    """Each content once; files whose names say that they are of different models are different runs."""
+    first: dict[tuple[str, str | None], str] = {}
     unique, duplicates = [], []
     for item in sorted(items, key=lambda one: preference(one.name)):
-        content = digests.get(item.name)
+        found = digests.get(item.name)
+        content = None if found is None else (found, item.model_by_name)
         if content is not None and content in first:
             duplicates.append(Duplicate(item.name, first[content]))
             continue
@@ -72,13 +74,13 @@ class Contents:
 
     def __init__(self, part: Part, duplicates: Iterable[Duplicate]) -> None:
         self._part = part
-        self._kept = {row.digest: row.run for row in part.rows.values()}
+        self._kept = {(row.digest, row.model): row.run for row in part.rows.values()}
         self._same = {one.run: one.same_as for one in duplicates}
         """Each copy to a file that was kept when it was found."""
 
     def take(self, more: Apart) -> None:
         """Some more runs. The answer does not depend on which come first."""
-        new = {row.digest: row.run for row in more.part.rows.values()}
+        new = {(row.digest, row.model): row.run for row in more.part.rows.values()}
         if len(new) == len(more.facts) and not new.keys() & self._kept.keys():
             self._part.merge(more.part)
             self._kept.update(new)
@@ -88,7 +90,8 @@ class Contents:
             self._take_run(pickle.loads(packed))
 
     def _take_run(self, run: RunFacts) -> None:
-        name, kept = run.row.run, self._kept.get(run.row.digest)
+        content = run.row.digest, run.row.model
+        name, kept = run.row.run, self._kept.get(content)
         if kept is None:
             self._part.add(run)
         elif preference(kept) < preference(name):
@@ -97,7 +100,7 @@ class Contents:
         else:
             self._part.rename(kept, run)
             self._same[kept] = name
-        self._kept[run.row.digest] = name
+        self._kept[content] = name
 
     @property
     def duplicates(self) -> list[Duplicate]:

@@ -1,215 +1,37 @@
-"""What a survey reads, and what it takes of one run: its row, groups, reasons and kernels.
+"""What a survey takes of one run: its row, groups, reasons and kernels.
 
-Runs are files and captures below local folders and in object stores (fsspec), those that are the same
-once. Their facts come from the JSON of a saved report, or from a report that is made of a capture or log.
+They come from the JSON of a saved report, or from a report that is made of a capture or log.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
-import os
 import re
-import stat
-import tempfile
-from collections import Counter
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from fusiondoc.captures.capture import RECORDS, REQUEST
-from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.captures.model_identity import recorded_model
+from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import SCHEMA, OpNode, Report, Unfused
-from fusiondoc.model.source import Source, last_name
-from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, SavedUnfused, Unreadable
+from fusiondoc.model.source import Source, Target, last_name
+from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, SavedTarget, SavedUnfused
 from fusiondoc.model.typed_fields import json_within, sound
-from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, COMPRESSED, LogInput, content, is_log_name
+from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, LogInput, content
 from fusiondoc.reports.json_format import read_part
-from fusiondoc.workflows import is_capture, named_json, saved_bytes, source_of
+from fusiondoc.whole_files import open_regular
+from fusiondoc.workflows import named_json, saved_bytes, source_of
 from fusiondoc.workflows.archives import is_archive_name
+from fusiondoc.workflows.survey_listing import DATE, OF_CAPTURE, Item, at_hand, is_compressed, without_days
 from fusiondoc.workflows.survey_plans import Plan, circumstances, plan_of, time_of
-
-_OF_CAPTURE = (REQUEST, RECORDS, "log")
-"""What tells two captures apart."""
-
-
-UNKNOWN = -1
-
-
-@dataclass(frozen=True)
-class Item:
-    """A run to read. ``name`` is its path or address; ``size`` in bytes, or ``UNKNOWN``."""
-
-    name: str
-    size: int
-    capture: bool = False
-
-    @property
-    def compressed(self) -> bool:
-        """Whether other bytes may hold the same. Archives are what they are: a capture is in them."""
-        return not self.capture and _is_compressed(self.name)
-
-
-@dataclass(frozen=True)
-class Listing:
-    """What is there; ``ignored`` counts files that are neither reports nor logs by their names."""
-
-    items: tuple[Item, ...]
-    ignored: int
-    closed: tuple[Unreadable, ...] = ()
-    """What cannot be read, as its listing tells already."""
-
-
-def _is_url(text: str) -> bool:
-    """Whether it is an address of a store, and no path."""
-    return "://" in text
-
-
-def listed(places: Sequence[str]) -> Listing:
-    """All runs below some paths and addresses, each once, in the order of their names.
-
-    Raises:
-        UsageError: there is no such place.
-        CannotRun: the package for its kind of address is missing.
-    """
-    found: dict[str, Item] = {}
-    closed: list[Unreadable] = []
-    ignored = 0
-    for place in places:
-        listing = _in_store(place) if _is_url(place) else _in_folder(place)
-        found.update({item.name: item for item in listing.items})
-        ignored += listing.ignored
-        closed += listing.closed
-    return Listing(tuple(found[name] for name in sorted(found)), ignored, tuple(closed))
-
-
-def _is_wanted(name: str) -> bool:
-    return named_json(name) or is_archive_name(name) or is_log_name(Path(name))
-
-
-def _in_folder(place: str) -> Listing:
-    top = Path(place)
-    if not top.exists():
-        raise UsageError(
-            f"No such file or folder: {place}", "Give paths of reports, logs, captures or folders."
-        )
-    if top.is_file():
-        return Listing((Item(place, top.stat().st_size),), 0)
-    items: list[Item] = []
-    ignored = 0
-    closed: list[Unreadable] = []
-    real = os.path.realpath(place)
-
-    def tell(error: OSError) -> None:
-        closed.append(Unreadable(str(error.filename), f"the folder cannot be read: {error.strerror}"))
-
-    for folder, folders, files in os.walk(place, onerror=tell):
-        here = Path(folder)
-        try:
-            if is_capture(here):
-                sizes = [(here / name).stat().st_size for name in _OF_CAPTURE if (here / name).is_file()]
-                items.append(Item(folder, sum(sizes), True))
-                folders.clear()
-                continue
-        except OSError as error:  # its files are listed, and cannot be opened
-            closed.append(Unreadable(folder, f"the folder cannot be read: {error.strerror}"))
-            folders.clear()
-            continue
-        folders.sort()
-        for name in folders:
-            path = here / name
-            if path.is_symlink() and os.path.commonpath((real, os.path.realpath(path))) != real:
-                closed.append(Unreadable(str(path), "a link to a folder is not followed: name it, too"))
-        for name in files:
-            path = here / name
-            if not _is_wanted(name):
-                ignored += 1
-                continue
-            try:
-                told = path.stat()
-            except OSError as error:
-                closed.append(Unreadable(str(path), f"it cannot be read: {error.strerror}"))
-                continue
-            if stat.S_ISREG(told.st_mode):
-                items.append(Item(str(path), told.st_size))
-            else:
-                ignored += 1
-    return Listing(tuple(items), ignored, tuple(closed))
-
-
-def _store(address: str) -> tuple[Any, str]:
-    try:
-        url_to_fs = importlib.import_module("fsspec.core").url_to_fs
-    except ImportError:
-        raise CannotRun(
-            f"Reading {address} needs the package fsspec, which is not installed",
-            "pip install 'fusiondoc[fleet]', and the package for that store: s3fs, gcsfs, adlfs ...",
-        ) from None
-    try:
-        store, path = url_to_fs(address)
-    except ImportError as error:
-        raise CannotRun(f"Reading {address}: {error}", "Install that package: pip install ...") from None
-    except ValueError as error:
-        raise UsageError(f"{address}: {error}", "Such as s3://bucket/folder or gs://bucket/folder.") from None
-    return store, str(path)
-
-
-def _in_store(address: str) -> Listing:
-    store, path = _store(address)
-    try:
-        found = store.find(path, detail=True)
-    except Exception as error:  # every store has errors of its own
-        raise UsageError(
-            f"Cannot list {address}: {error}", "Check the address and its permissions."
-        ) from None
-    if not found:
-        raise UsageError(f"There is nothing at {address}", "Check the address.")
-    ends = f"/{REQUEST}"
-    captures = {name[: -len(ends)] for name in found if name.endswith(ends)}
-    inner = {one for one in captures if any(one.startswith(f"{other}/") for other in captures)}
-    captures -= inner
-    sizes: Counter[str] = Counter()
-    items: list[Item] = []
-    ignored = 0
-    for name, told in found.items():
-        told_size = told.get("size")  # a web server may list files without it
-        size = UNKNOWN if told_size is None else int(told_size)
-        owner = next((one for one in _parents(name) if one in captures), None)
-        if owner is not None:
-            sizes[owner] += max(0, size) if name.rpartition("/")[2] in _OF_CAPTURE else 0
-        elif _is_wanted(name):
-            items.append(Item(store.unstrip_protocol(name), size))
-        else:
-            ignored += 1
-    items += (Item(store.unstrip_protocol(one), sizes[one], True) for one in captures)
-    return Listing(tuple(items), ignored)
-
-
-def _parents(name: str) -> Iterator[str]:
-    while "/" in name:
-        name = name.rpartition("/")[0]
-        yield name
-
-
-@contextlib.contextmanager
-def at_hand(item: Item) -> Iterator[Path]:
-    """The item as a file or folder of this machine while the block lasts."""
-    if not _is_url(item.name):
-        yield Path(item.name)
-        return
-    store, path = _store(item.name)
-    with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:
-        local = Path(folder) / path.rstrip("/").rpartition("/")[2]
-        store.get(path, str(local), recursive=item.capture)
-        yield local
 
 
 def digest(path: Path, capture: bool) -> str:
     """Of what is at hand there, unpacked; equal for two captures of the same request, records and log."""
     made = hashlib.blake2b(digest_size=16)
-    for file in [path / name for name in _OF_CAPTURE] if capture else [path]:
+    for file in [path / name for name in OF_CAPTURE] if capture else [path]:
         with contextlib.suppress(FileNotFoundError):
             for block in _bytes_of(file):
                 made.update(block)
@@ -217,15 +39,11 @@ def digest(path: Path, capture: bool) -> str:
     return made.hexdigest()
 
 
-def _is_compressed(name: str) -> bool:
-    return name.lower().endswith(COMPRESSED) and not is_archive_name(name)
-
-
 def _bytes_of(file: Path) -> Iterator[bytes]:
-    if _is_compressed(file.name):
+    if is_compressed(file.name):
         yield from content(LogInput(file.name, file))
         return
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         yield from iter(lambda: opened.read(CHUNK_BYTES), b"")
 
 
@@ -299,15 +117,15 @@ def facts_of(item: Item) -> RunFacts:
     with at_hand(item) as path:  # of a store: fetched once, for its digest too
         found = digest(path, item.capture)
         if not item.capture and named_json(item.name):
-            return _facts(_saved(path), item.name, "report", found)
+            return _facts(_saved(path), item, "report", found)
         from fusiondoc.workflows.load import report_from, report_of
 
         if item.capture or is_archive_name(path.name):
             capture = source_of(str(path)).capture()
-            return _facts(report_of(capture), item.name, "capture", found, capture.request.created)
+            return _facts(report_of(capture), item, "capture", found, capture.request.created)
         report = report_from([str(path)])
         kind = "capture" if report.target.of_capture else "log"
-        return _facts(report, item.name, kind, found)
+        return _facts(report, item, kind, found)
 
 
 def _saved(path: Path) -> SavedReport:
@@ -330,17 +148,14 @@ def _saved(path: Path) -> SavedReport:
 _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 """Of a surrogate pair: alone it is nothing that can be written."""
 _CAPTURED = re.compile(r"(?:^|[/\\])(\d{4})(\d\d)(\d\d)-\d{6}-")
-_DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)")
 
 
 def _facts(
-    report: Report | SavedReport, name: str, kind: str, told: str, created: str | None = None
+    report: Report | SavedReport, item: Item, kind: str, told: str, created: str | None = None
 ) -> RunFacts:
     """``told``: the digest of its content; ``created``: when its capture was made."""
-    target, environment = report.target, report.environment
-    model = None
-    if target.name and (target.options or target.capture):
-        model = masked(last_name(target.name))
+    target, environment, name = report.target, report.environment, item.name
+    model = _model(target, item, kind)
     gpu = environment.get("gpu") or None
     groups: dict[GroupKey, GroupFact] = {}
     nodes_of: dict[GroupKey, Sequence[OpNode | SavedNode]] = {}
@@ -398,6 +213,25 @@ def _facts(
     return RunFacts(row, groups, reasons, kernels, plan, time_of(target.capture or "", name, created))
 
 
+def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
+    """Which model the run is of: what ``--model-from`` takes from its name, else what it recorded, else the
+    target as it was named, with its folders; of a log alone its folders."""
+    if item.label is not None:
+        return item.label
+    if target.model:
+        return masked(target.model)
+    if not target.name:
+        return None
+    if target.options or target.capture:
+        nameless = last_name(target.name) == last_name(target.capture or "")
+        return None if nameless else recorded_model(target.name, target.folder)
+    if kind == "log":
+        return item.folder
+    # A report of logs: the folder of the first.
+    folders = without_days(re.split(r"[/\\]", target.name.partition(", ")[0])[:-1])
+    return masked(folders) if folders is not None else None
+
+
 def _reasons(
     rows: Iterable[Unfused | SavedUnfused],
 ) -> dict[ReasonKey, ReasonFact]:
@@ -442,7 +276,7 @@ def text_of(key: GroupKey) -> str:
 def _date(capture: str, name: str, created: str | None = None) -> str | None:
     found = _CAPTURED.search(capture) or _CAPTURED.search(name)
     for text in (created or "", name):
-        found = found or _DATE.search(text)
+        found = found or DATE.search(text)
     return "-".join(found.groups()) if found is not None else None
 
 

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model import count, dataclass
+from fusiondoc.model.numbers import whole_number, whole_numbers
 from fusiondoc.model.survey_answers import DIMENSIONS, NAMES, Gone, RunRow
 from fusiondoc.workflows.loss_causes import SAME_RUNS, Loss, losses_of, onset
 from fusiondoc.workflows.share_explanations import DATE, Factor, History, scopes_of
@@ -374,10 +375,10 @@ def order(value: str) -> tuple[Any, ...]:
     ``2.1.0rc2``) before it."""
     public = value.partition("+")[0]
     early = _EARLY.search(public)
-    numbers = [int(one) for one in re.findall(r"\d{1,9}", public[: early.start()] if early else public)]
+    numbers = whole_numbers(re.findall(r"[0-9]{1,9}", public[: early.start()] if early else public))
     while numbers and not numbers[-1]:
         numbers.pop()
-    stage = (_STAGES.index(early[1]), int(early[2] or 0)) if early else (len(_STAGES), 0)
+    stage = (_STAGES.index(early[1]), whole_number(early[2]) or 0) if early else (len(_STAGES), 0)
     return numbers, stage, value
 
 

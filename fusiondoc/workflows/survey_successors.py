@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import NamedTuple, cast
 
 from fusiondoc.comparison.finding_changes import Places
@@ -31,7 +32,10 @@ def successors(programs: Programs, before: Plan, after: Plan) -> set[Track]:
     that the program no longer has."""
     reports = [cast(Report, _as_report(programs, plan)) for plan in (before, after)]
     places = Places(*reports)
-    items = items_of(reports[0], 0, places), items_of(reports[1], 1, places)
+    items = (
+        items_of(reports[0].groups, partial(places.of, 0)),
+        items_of(reports[1].groups, partial(places.of, 1)),
+    )
     outside = _names_outside(after) - _names_outside(before)
     found: set[Track] = set()
     lost: set[Track] = set()

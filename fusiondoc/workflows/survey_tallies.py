@@ -23,12 +23,12 @@ from fusiondoc.model.survey_answers import (
 from fusiondoc.workflows.survey_facts import (
     NS,
     GroupKey,
-    Item,
     KernelKey,
     ReasonKey,
     RunFacts,
     facts_of,
 )
+from fusiondoc.workflows.survey_listing import Item
 from fusiondoc.workflows.survey_losses import id_of, losses
 from fusiondoc.workflows.survey_plans import Plans
 
@@ -158,7 +158,7 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
     runs_of = Counter(row.model for row in rows)
     groups = [_share(key, tally, runs_of[key.model]) for key, tally in part.groups.items()]
     lost = losses(rows, part.plans, part.times)
-    outliers, left_out = _outliers(part.kernels, {row.digest: row.run for row in rows})
+    outliers, left_out = _outliers(part.kernels, {(row.digest, row.model): row.run for row in rows})
     return Survey(
         runs=rows,
         groups=tuple(sorted(groups, key=lambda one: (-one.runs, one.model or "", one.id))),
@@ -208,9 +208,9 @@ def _reasons(part: Part) -> tuple[ReasonShare, ...]:
 
 
 def _outliers(
-    kernels: Mapping[KernelKey, Sequence[_Kernel]], names: Mapping[str, str]
+    kernels: Mapping[KernelKey, Sequence[_Kernel]], names: Mapping[tuple[str, str | None], str]
 ) -> tuple[tuple[Outlier, ...], int]:
-    """The outliers, and how many more there are. ``names``: digest of a run to its name."""
+    """The outliers, and how many more there are. ``names``: digest and model of a run to its name."""
     found: list[Outlier] = []
     left_out = 0
     for (model, gpu, name), parts in kernels.items():
@@ -228,6 +228,8 @@ def _outliers(
         for ns, digest in slow:
             ms, ratio = ns / NS, round(ns / usual, 4)
             found.append(
-                Outlier(names[digest], name, model, gpu, ms, usual / NS, ratio, one.runs, left_out=more)
+                Outlier(
+                    names[digest, model], name, model, gpu, ms, usual / NS, ratio, one.runs, left_out=more
+                )
             )
     return tuple(sorted(found, key=lambda one: (-one.ratio, one.run, one.kernel))), left_out

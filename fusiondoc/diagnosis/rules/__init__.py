@@ -17,10 +17,13 @@ from typing import Callable, Iterable, Sequence
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.frontend_records import GraphBreaks, TeRecords
-from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected, Switches
+from fusiondoc.captures.fuser_fault import FuserFault
+from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
 from fusiondoc.captures.request import KeptRequest
+from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
-from fusiondoc.diagnosis.operators import VIEWS, taken_by
+from fusiondoc.diagnosis.casts import casts_to_other_types
+from fusiondoc.diagnosis.operators import CONTROL_FLOW, VIEWS, taken_by
 from fusiondoc.model import dataclass, field, is_te
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Evidence, Finding, Program, Report, Unfused
@@ -42,6 +45,8 @@ class Context:
     """What the probe told of it, if the user's program failed."""
     rerun: Rerun | None = None
     """What a rerun without fallback showed."""
+    fault: FuserFault | None = None
+    """Whose error it is that the run ended with, where further runs told."""
     left: LeftRunning | None = None
     """What the program left running."""
     left_later: LeftRunning | None = None
@@ -59,6 +64,8 @@ class Context:
 
     graph_breaks: GraphBreaks = field(default_factory=GraphBreaks)
     """Where torch.compile cut the program."""
+    rank: int | None = None
+    """Whose end ``result`` and ``error`` are, of a run of several ranks."""
 
     @property
     def cut_short(self) -> bool:
@@ -139,6 +146,8 @@ class RunFacts:
     last: frozenset[tuple[str, str | None]] = frozenset()
     """Operators (kind and source) whose results nothing element-wise takes that this fuser could fuse."""
 
+    mixed_casts: frozenset[tuple[str, str | None]] = frozenset()
+    """Casts (kind and source) whose results meet tensors of other types alone."""
     computed: frozenset[tuple[str, str | None]] | None = None
     """Operators (kind and the user's line) of the forward graphs of AOTAutograd; None without any."""
 
@@ -234,6 +243,7 @@ def run_facts(report: Report, context: Context) -> RunFacts:
         live=live,
         project=project_root(Path(request.cwd)) if request is not None and request.cwd else None,
         last=_last(report, report.fuser.effective or report.fuser.requested),
+        mixed_casts=casts_to_other_types(report),
         computed=_computed(report),
     )
 
@@ -294,7 +304,7 @@ def _traced(report: Report, scopes: bool) -> bool | None:
     """As a log alone tells it: only tracing writes scopes; without any, control flow was scripted."""
     if scopes:
         return True
-    control = any(row.op in ("prim::If", "prim::Loop") and row.source for row in report.unfused)
+    control = any(row.op in CONTROL_FLOW and row.source for row in report.unfused)
     flags = any("`training`" in row.reason.text for row in report.unfused)  # a trace has them as constants
     return False if control or flags else None
 

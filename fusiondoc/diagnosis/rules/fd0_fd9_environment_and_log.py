@@ -5,14 +5,16 @@ lacks, and on what to set for it.
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Iterable
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
+from fusiondoc.diagnosis.no_log import program_of
 from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS, executor_off, fuser_set_back
+from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS, executor_off, off_by_program
 from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
@@ -117,7 +119,7 @@ OF_ENVIRONMENT = (
     no_nvfuser,
     dead_knobs,
     executor_off,
-    fuser_set_back,
+    off_by_program,
     other_fuser,
     bad_dump_option,
     merged_variables,
@@ -242,6 +244,11 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         what = f"The log's JIT lines are only of {', '.join(levels[:4])} and name no execution plan"
     elif report.parse.recognised:
         what = "The log contains only dumps that name neither a group nor a kernel's launch"
+    program = program_of(report)
+    if program is not None and not report.parse.recognised:
+        what = f"{program} is a Python program, not a log"
+        yield finding("FD901", what, advice=f"Run it: fusiondoc diagnose {shlex.quote(program)}")
+        return
     yield finding("FD901", what, advice=HOW_TO_LOG)
 
 

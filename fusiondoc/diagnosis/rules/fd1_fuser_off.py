@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import Iterable
 
+from fusiondoc.captures.request import IN_PROCESS
+from fusiondoc.captures.switch_records import (
+    BEFORE,
+    CALLER,
+    FUSER,
+    LOADING,
+    RUNNING,
+    TRACED,
+    SwitchedOff,
+)
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import fuser_title
 from fusiondoc.model.report import Finding, Report
@@ -15,6 +25,7 @@ WHAT_FUSION_NEEDS = {
 }
 
 SWITCHES_OFF = {
+    FUSER: "torch._C._jit_set_texpr_fuser_enabled(False)",
     "profiling_executor": "torch._C._jit_set_profiling_executor(False)",
     "profiling_mode": "torch._C._jit_set_profiling_mode(False)",
     "graph_optimize": "torch._C._set_graph_executor_optimize(False) or torch.jit.optimized_execution(False)",
@@ -24,9 +35,10 @@ _SEARCH = "Search the program and the packages that it imports for _jit_set_ and
 
 
 def executor_off(report: Report, context: Context) -> Iterable[Finding]:
-    """FD104: what every fusion pass needs is switched off. nvFuser then still makes groups, and refuses to
-    compile them (kernel_cache.cpp: "legacy executor is not supported by nvfuser")."""
-    if report.fuser.requested in ("none", "legacy") or any(not group.fallback for group in report.groups):
+    """FD104: a knob or a variable of the user's switches off what every fusion pass needs. nvFuser then still
+    makes groups, and refuses to compile them (kernel_cache.cpp: "legacy executor is not supported by
+    nvfuser")."""
+    if report.fuser.requested in ("none", "legacy") or _fused(report):
         return
     for knob in report.knobs:
         if knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS:
@@ -35,19 +47,7 @@ def executor_off(report: Report, context: Context) -> Iterable[Finding]:
                 f"{knob.name} is off: {WHAT_FUSION_NEEDS[knob.name]}",
                 advice=f"Turn it on: --knob {knob.name}=on",
             )
-    for name in context.switches.executor_off:
-        yield finding(
-            "FD104",
-            f"The program switches {name} off itself: {WHAT_FUSION_NEEDS[name]}",
-            advice=f"Remove the call of {SWITCHES_OFF[name]} from the program or a package that it imports.",
-        )
     variable = variable_off(report, context)
-    if context.switches.fuser_off_later and variable is None:
-        yield finding(
-            "FD104",
-            f"The program switches {_fuser(report)} off while it runs: plans made after that hold no group",
-            advice=_SEARCH,
-        )
     if variable is not None:
         yield finding(
             "FD104",
@@ -56,16 +56,68 @@ def executor_off(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
-def fuser_set_back(report: Report, context: Context) -> Iterable[Finding]:
-    """FD104: the program switches the fuser of this run off, so that what this run shows is not what it does
-    elsewhere."""
-    if context.switches.fuser_off:
-        yield finding(
-            "FD104",
-            f"The program switches {_fuser(report)} off itself: this run switched it on again, and without"
-            " fusiondoc nothing is fused",
-            advice=_SEARCH,
+def off_by_program(report: Report, context: Context) -> Iterable[Finding]:
+    """FD104: the program switches off its fuser, or what that needs, so that less fuses than the run shows,
+    or nothing."""
+    if report.fuser.requested in ("none", "legacy"):
+        return
+    variable = variable_off(report, context)
+    for row in context.switches.rows:
+        if _matters(row, report, context) and not (row.what == FUSER and variable is not None):
+            yield finding("FD104", _message(row, report, context), source=row.at, advice=_advice(row))
+
+
+def _matters(row: SwitchedOff, report: Report, context: Context) -> bool:
+    """Whether something of the program is not fused for it, in this run or without fusiondoc."""
+    if row.when in (TRACED, CALLER) or (row.when == LOADING and row.what == FUSER):
+        return True  # this run had the fuser on
+    if not _fused(report):
+        return True
+    if row.when != RUNNING or not row.left:
+        return False
+    if _is_over(report, context):
+        return any(unfused.reason.code == "FD104" for unfused in report.unfused)
+    return True  # a model, or a process, that goes on without it
+
+
+def _is_over(report: Report, context: Context) -> bool:
+    """Whether the run was a whole program: at its end nothing is left that could fuse."""
+    in_process = context.request is not None and context.request.target.kind == IN_PROCESS
+    return report.script is not None and not in_process
+
+
+def _fused(report: Report) -> bool:
+    return any(not group.fallback for group in report.groups)
+
+
+def _message(row: SwitchedOff, report: Report, context: Context) -> str:
+    what = _fuser(report) if row.what == FUSER else row.what
+    without = "without fusiondoc nothing is fused"
+    if row.instead is not None:
+        without = f"without fusiondoc {fuser_title(row.instead)} fuses in its place"
+    if row.when == TRACED:
+        return (
+            f"The program switches {what} off around what its model calls: this run traced the model with it"
+            " on, and without fusiondoc nothing there is fused"
         )
+    if row.when == CALLER:
+        return f"The process that called fusiondoc has {what} off: this run had it on, and {without}"
+    if row.when == BEFORE:
+        return f"This process had {what} off before the block began: nothing in it is fused"
+    if row.what != FUSER:
+        return f"The program switches {what} off itself: {WHAT_FUSION_NEEDS.get(what, 'fusion needs it')}"
+    if row.when == LOADING:
+        return f"The program switches {what} off itself: this run switched it on again, and {without}"
+    return f"The program switches {what} off while it runs: plans made after that hold no group"
+
+
+def _advice(row: SwitchedOff) -> str:
+    if row.call is not None:
+        return f"Remove {row.call}, or leave it out where the model runs."
+    known = SWITCHES_OFF.get(row.what, SWITCHES_OFF[FUSER])
+    if row.what != FUSER:
+        return f"Remove the call of {known} from the program or a package that it imports."
+    return _SEARCH
 
 
 def variable_off(report: Report, context: Context) -> str | None:
@@ -74,4 +126,5 @@ def variable_off(report: Report, context: Context) -> str | None:
 
 
 def _fuser(report: Report) -> str:
-    return fuser_title(report.fuser.effective or "") or "the fuser"
+    name = report.fuser.effective
+    return fuser_title(name) if name not in (None, "none") else "the fuser"

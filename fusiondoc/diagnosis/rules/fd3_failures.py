@@ -7,15 +7,15 @@ from __future__ import annotations
 import re
 from typing import AbstractSet, Iterable, Sequence
 
-from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context, finding, helps_any_size
+from fusiondoc.diagnosis.rules.fd3_crashes import crashed
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
     advice_on,
-    crashed,
     describe,
     error_in_words,
 )
+from fusiondoc.diagnosis.rules.fd3_fd9_whose_error import came_of
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import first_words
 from fusiondoc.fuser_knobs.catalogue import first_cuda, knows, parse_pair
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import feeding
@@ -34,7 +34,7 @@ from fusiondoc.parsers.lines.error_texts import (
     of_stand_alone,
     read_error,
 )
-from fusiondoc.parsers.observed import LastWork, LoggedError
+from fusiondoc.parsers.observed import LastWork
 
 
 @dataclass(frozen=True)
@@ -189,16 +189,10 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
 def _then_failed(fallback: Fallback, context: Context) -> str:
     """What the unfused operators of the group did after it fell back, where they failed as well."""
     for logged in context.observed.errors:
-        if not is_of_fuser(logged.text) and _came_of(logged, fallback):
-            text = _first_words(logged.text)
+        if not is_of_fuser(logged.text) and came_of(logged, fallback):
+            text = first_words(logged.text)
             return f"; its unfused operators then failed too, which is the error of FD905: {text}"
     return ""
-
-
-def _came_of(logged: LoggedError, fallback: Fallback) -> bool:
-    """Whether an error was raised in the run of a group that had fallen back in it."""
-    work = logged.unfused
-    return work is not None and work.group is not None and work.group == fallback.group
 
 
 def timed_out(report: Report, context: Context) -> Iterable[Finding]:
@@ -208,7 +202,8 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
             "FD905",
             "The program did not end in time and was stopped; this report is of what it did until then"
             + (f" ({context.result.stopped} had stopped it)" if context.result.stopped else ""),
-            advice="Give it more time with --timeout; the log ends with Python's stack at that moment.",
+            advice="Give it more time with --timeout"
+            + ("; the log ends with Python's stack at that moment." if context.observed.stacks else "."),
         )
 
 
@@ -267,51 +262,6 @@ def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[G
         f" that group returns (after {plain}), so that profiled and fused runs make the same strides.",
         severity="note",
     )
-
-
-def program_failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD905: the user's program ended with an error. Ctrl-C is none of its own."""
-    if context.result.ended is Ended.INTERRUPTED:
-        return
-    error = context.error
-    if error is not None:
-        if context.observed.sized_for(error.message):
-            return  # FD307 has the cause
-        yield finding(
-            "FD905",
-            f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}",
-            advice=error.hint,
-        )
-        return
-    if context.ended_early:
-        yield finding(
-            "FD905",
-            f"The process ended with exit status {context.result.exit_status}, and its records do not say"
-            " that all passes were done",
-            advice="Look for os._exit or a C function that exits; the end of the log shows how far it got.",
-        )
-    observed = context.observed
-    others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
-    for logged in others[:3]:
-        fell = next((one for one in report.fallbacks if _came_of(logged, one)), None)
-        after = (
-            f"; it came from group {fell.group}, which had fallen back ({_FELL[fell.stage]})" if fell else ""
-        )
-        yield finding(
-            "FD905",
-            f"The log holds an error: {_first_words(logged.text)}{after}",
-            evidence=[logged.line],
-        )
-
-
-_FELL = {"compile": "FD301", "run": "FD302"}
-
-
-def _first_words(text: str) -> str:
-    """The first line of an error, and the next one where that only names its type."""
-    lines = text.split("\n")
-    said = lines[0].rstrip()
-    return (f"{said} {lines[1].strip()}" if said.endswith("Error:") and len(lines) > 1 else said)[:300]
 
 
 def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
@@ -379,30 +329,6 @@ def _advice_on_fuser(error: FuserError, nnc: bool) -> str:
         "Take the operator that the error names, or the last of the group, out of fusion (--knob"
         " skip_node_kind=OPERATOR), or unset PYTORCH_NVFUSER_DISABLE=fallback: the group then runs unfused."
     )
-
-
-_WHEN = {
-    "import": " while it was imported",
-    "call": " while it was made",
-    "script": " while it was scripted",
-    "trace": " while it was traced",
-    "inputs": " while it made its inputs",
-    "forward": " in the forward pass",
-    "backward": " in the backward pass",
-    "verify": " in the eager run of --verify",
-}
-"""Stages of the probe's error record."""
-
-
-def _last_error(error: Failure) -> str:
-    """Type and message; TorchScript puts the true error behind its own traceback, on the last line."""
-    lines = error.message.strip().split("\n")
-    last = lines[-1].strip()
-    if "Error: " in last and len(lines) > 1:
-        return last[:300]
-    text = lines[0][:300].rstrip(":")
-    # What the probe says itself has no type that is the program's.
-    return text if error.type == "Refused" else f"{error.type}: {text}"
 
 
 def toolchain(report: Report, context: Context) -> Iterable[Finding]:
@@ -488,7 +414,6 @@ RULES = (
     crashed,
     fuser_failed,
     timed_out,
-    program_failed,
     gave_up,
     many_specialisations,
 )

@@ -1,7 +1,7 @@
-"""FD303, FD307, FD308 and FD5xx: a process that died, and what came out wrong.
+"""FD307, FD308 and FD5xx: what came out wrong (FD303 is in ``fd3_crashes.py``); and what
+the rerun without fallback says about the fallbacks of a report.
 
-FD303: the group or kernel that was at work when a process died; and what the rerun without fallback says
-about the fallbacks of a report. FD307: sizes, of the one failure that nvFuser puts before a group (the size
+FD307: sizes, of the one failure that nvFuser puts before a group (the size
 of a reduction's result). FD308: the shape of a gradient that a differentiable graph gave. FD501 to FD503:
 numbers, as ``--verify`` found them when it compared fused passes with eager ones.
 """
@@ -16,12 +16,13 @@ from typing import Iterable, NamedTuple, Sequence, Tuple
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.model import NNC, count
+from fusiondoc.model import count
+from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.model.runs import Verification, furthest_off
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.lines.error_texts import IN_WORDS, read_error
-from fusiondoc.parsers.observed import NOT_IN_SCOPE, LastWork, NamedKernel, SizedReduction
+from fusiondoc.parsers.observed import NOT_IN_SCOPE, SizedReduction
 
 
 def describe(group: Group) -> str:
@@ -30,100 +31,6 @@ def describe(group: Group) -> str:
     shown = ", ".join(names[:4]) + (f", ... {len(names)} operators" if len(names) > 4 else "")
     line = next((node.user_source for node in group.nodes if node.user_source), None)
     return f"{group.id} ({shown}{', ' + line if line else ''})"
-
-
-def crashed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD303: the process died of a signal, or its log ends in the first run of a group."""
-    observed = context.observed
-    if context.result.ended is Ended.SIGNAL and context.finished:
-        yield finding(
-            "FD303",
-            f"The process died of {context.result.signal} as it ended, after all passes",
-            advice="Nothing about fusion, and the report is whole. What the program left behind failed, such"
-            " as threads of torch.jit.fork: without fusiondoc it may die as well.",
-            severity="warning",
-        )
-    elif context.result.ended is Ended.SIGNAL:
-        at = observed.crash.kernel if observed.crash is not None else observed.cut_kernel
-        yield _crash(report, f"The process died of {context.result.signal}", observed.last_work, at)
-    elif context.request is None and observed.crash is not None:
-        said = observed.crash
-        found = _crash(report, f"The process died ({said.text[:120]})", said.work, said.kernel)
-        yield replace(found, evidence=[*found.evidence, said.line])
-    elif context.request is None and observed.first_run is not None:
-        work = observed.first_run
-        stage = "while nvFuser compiles" if work.stage == "compile" else "in the first run of"
-        yield finding(
-            "FD303",
-            f"The log ends {stage} {_worked_on(report, work)}: if the process died, it died there",
-            evidence=[work.line],
-            advice=_TAKE_IT_OUT,
-            severity="warning",
-        )
-    elif context.request is None and observed.cut_kernel is not None and not observed.errors:
-        name, line = observed.cut_kernel
-        yield finding(
-            "FD303",
-            f"The log ends in the source of {name}, which is printed before it is compiled: if the process"
-            f" died, it died at {name} or later",
-            evidence=[line],
-            advice=_TAKE_IT_OUT if report.groups else _SAY_THE_GROUP,
-            severity="warning",
-        )
-
-
-_SAY_THE_GROUP = (
-    "Which group it belongs to is not in the log: run again with"
-    " PYTORCH_JIT_LOG_LEVEL='graph_fuser:>>kernel_cache' (fusiondoc diagnose sets it)."
-)
-_TAKE_IT_OUT = (
-    "Take that group out (--knob skip_node_kind=OPERATOR, or another --fuser), and check that this torch's"
-    " CUDA knows the GPU: fusiondoc env."
-)
-
-
-def _crash(report: Report, died: str, work: LastWork | None, kernel: NamedKernel | None = None) -> Finding:
-    """``work``: what was not done by then; ``kernel``: whose source was printed last, without a time."""
-    if work is not None:
-        group = next((g for g in report.groups if g.id == work.group), None)
-        doing = "compiling" if work.stage == "compile" or not _launched_after(report, group) else "running"
-        if group is not None and group.kind == NNC.kind:
-            doing = "compiling or running"  # NNC runs a kernel without a word
-        return finding(
-            "FD303",
-            f"{died} while {doing} {_worked_on(report, work)}",
-            evidence=[work.line],
-            advice=_TAKE_IT_OUT,
-        )
-    last = max(reversed(report.groups), key=lambda g: g.iteration or 0, default=None)
-    if kernel is not None and last is None:
-        return finding(
-            "FD303",
-            f"{died}; the last kernel whose source is in the log is {kernel.name}",
-            evidence=[kernel.line],
-            advice=_SAY_THE_GROUP,
-        )
-    if report.kernels and last is None:
-        died += f"; the log names no group, and its last kernel is {report.kernels[-1].name}"
-    elif last is None:
-        died += ", before any group"
-    return finding(
-        "FD303",
-        died + (f"; the last group that was made before is {describe(last)}" if last else ""),
-        evidence=last.evidence[:1] if last else (),
-        advice="The end of the log shows Python's stack at that moment. --fuser none says whether it dies"
-        " without fusion too.",
-    )
-
-
-def _worked_on(report: Report, work: LastWork) -> str:
-    group = next((g for g in report.groups if g.id == work.group), None)
-    which = f"group {describe(group)}" if group else "a group that the log does not show"
-    return f"{which}, at kernel {work.kernel}" if work.kernel else which
-
-
-def _launched_after(report: Report, group: Group | None) -> bool:
-    return group is not None and any(k.launches for k in report.kernels if group.id in k.groups)
 
 
 def with_errors(report: Report, rerun: Rerun | None) -> Report:
@@ -296,7 +203,7 @@ def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _sizes(text: str) -> _Sizes:
-    return tuple(int(one) for one in text.split(",") if one.strip())
+    return tuple(whole_numbers(one.strip() for one in text.split(",")))
 
 
 def _culprit(report: Report, got: _Sizes, expected: _Sizes) -> _Culprit | None:

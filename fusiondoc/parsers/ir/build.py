@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.ir import Block, Dump, Graph, Node, RawNode, Section
 
 SUBGRAPH_KINDS = frozenset(["tensorexpr::Group"]) | frozenset(
@@ -241,7 +242,10 @@ class Builder:
             self.headless(line, in_params=False)
         self._end_params(line)
         if number is not None:
-            self._open_block(len(indent), int(number), params, line)
+            block = whole_number(number)
+            if block is None:
+                return False
+            self._open_block(len(indent), block, params, line)
         elif block_outputs is not None:
             self._end_block(len(indent), block_outputs, line)
         else:

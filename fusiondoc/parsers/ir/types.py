@@ -10,6 +10,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from fusiondoc.model.numbers import all_whole, whole_number
+
+_WHOLE = re.compile(r"-?[0-9]+\Z")
+"""A size; one beyond all bounds is not known."""
+
 ITEMSIZES: dict[str, int] = {
     **dict.fromkeys(("Bool", "Byte", "Char", "QInt8", "QUInt8", "Bits8"), 1),
     **dict.fromkeys(("Short", "UInt16", "Half", "BFloat16", "Bits16"), 2),
@@ -83,21 +88,13 @@ class OtherType:
         return f"OtherType({self.text!r})"
 
 
-def _integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
-
-
 def _arguments(tensor: TensorType, text: str) -> bool:
     """Fill in what stands between the parentheses; False if that is not how a tensor type is printed."""
     match = _STRIDES.search(text)
     if match is not None:
-        strides = [_integer(stride) for stride in match[1].split(", ")] if match[1] else []
-        if None in strides:
+        tensor.strides = all_whole(match[1].split(", ")) if match[1] else ()
+        if tensor.strides is None:
             return False
-        tensor.strides = tuple(stride for stride in strides if stride is not None)
         text = text[: match.start()] + text[match.end() :]
         if text.startswith(", "):
             text = text[2:]
@@ -112,14 +109,16 @@ def _arguments(tensor: TensorType, text: str) -> bool:
         elif part.startswith("device="):
             tensor.device = part[7:]
             bare = False
-        elif part == "*" or part.startswith("SS(") or _integer(part) is not None:
-            sizes.append(_integer(part))
+        elif part == "*" or part.startswith("SS(") or _WHOLE.match(part):
+            sizes.append(whole_number(part))
             symbols.append(part)
         elif _SIZE_AND_STRIDE.match(part) is not None:
-            size, _, stride = part.partition(":")
-            sizes.append(int(size))
-            symbols.append(size)
-            beside.append(int(stride))
+            both = all_whole(part.split(":"))
+            if both is None:
+                return False
+            sizes.append(both[0])
+            symbols.append(str(both[0]))
+            beside.append(both[1])
         else:
             return False
     if beside:
@@ -186,11 +185,16 @@ def holds_tensor(text: str) -> bool:
     return is_tensor(text[:end])
 
 
+_MOST_BYTES = 1 << 48
+"""Of a tensor: 281 TB, which no device holds. Sums over all the tensors of a log have 64 bits then."""
+
+
 @lru_cache(maxsize=16384)
 def bytes_once(text: str) -> int | None:
     """Bytes of the tensor with each element counted once: an expanded dimension (stride 0) has one element.
 
-    ``None`` for anything that is not a tensor and where a size or the scalar type is not known.
+    ``None`` for anything that is not a tensor, where a size or the scalar type is not known, and for more
+    than any device holds.
     """
     tensor = parse_type(text)
     if not isinstance(tensor, TensorType) or tensor.sizes is None:
@@ -204,7 +208,7 @@ def bytes_once(text: str) -> int | None:
             return None
         expanded = dimension < len(strides) and strides[dimension] == 0
         total *= min(size, 1) if expanded else size
-    return total if total < 1 << 63 else None
+    return total if total < _MOST_BYTES else None
 
 
 def in_order(tensor: TensorType) -> bool:

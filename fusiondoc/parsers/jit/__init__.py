@@ -25,6 +25,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
 
 from fusiondoc.model import FUSERS, NNC, dataclass
+from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class SizedOnly:
 
 def constant_dims(dims: str | None) -> tuple[int, ...]:
     """The numbers of a constant list as printed (``[-1, 0]``)."""
-    return tuple(int(number) for number in _NUMBER.findall(dims or ""))
+    return tuple(whole_numbers(_NUMBER.findall(dims or "")))
 
 
 def only_sized(body: Graph) -> Iterator[SizedOnly]:

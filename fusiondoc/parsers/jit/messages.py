@@ -16,6 +16,7 @@ import re
 from itertools import islice
 from typing import Callable, Iterable, Mapping, Sequence
 
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.acts_on_facts import (
     CACHE_MADE,
     FELL_BACK,
@@ -54,7 +55,7 @@ def _nvfuser_release(prefixes: Iterable[bytes]) -> str | None:
     for 2.0 and 2.1. None where they name no line that tells it, or several releases."""
     places = (_PLACE.search(prefix) for prefix in prefixes)
     told = {
-        _RELEASES.get((place.group(1).decode("ascii", "replace"), int(place.group(2))))
+        _RELEASES.get((place.group(1).decode("ascii", "replace"), whole_number(place.group(2)) or 0))
         for place in places
         if place is not None
     } - {None}

@@ -94,7 +94,10 @@ class DiffGraph:
 
     ops: frozenset[Op]
     place: int
-    """Its index in the flow of the outer graph."""
+    """Its index in the flow of the plan; of one in another, that of the outermost. -1 where the node of the
+    outermost is missing."""
+    nested: bool
+    """It stands in another one, or in a graph whose node is missing."""
     groups: list[PlanGroup] = field(default_factory=list)
     loose: list[LooseNode] = field(default_factory=list)
     flow: Flow | None = None
@@ -177,7 +180,7 @@ def _add_ownerless(dump: Dump, plan: Plan, layers: Layers) -> None:
             plan.users = plan.users or any(_from_file(source) for _, source in plan.groups[-1].body)
         elif section.kind == "prim::DifferentiableGraph":
             inner: list[PlanGroup] = []
-            _Walk(dump, plan, layers, inner, []).graph(section.graph)
+            _Walk(dump, plan, layers, inner, [], region=-1).graph(section.graph)
             plan.groups += [replace(group, place=-1) for group in inner]
 
 
@@ -240,9 +243,13 @@ class _Walk:
         loose: list[LooseNode],
         profiled: Profiled | None = None,
         above: int = 0,
+        region: int | None = None,
     ) -> None:
         self.above = above
         """Graphs and blocks around this graph."""
+        self.region = region
+        """The differentiable graph of the plan that this graph is of or stands in, by its place; None for the
+        graph of the plan itself."""
         self.dump = dump
         self.plan = plan
         self.layers = layers
@@ -319,8 +326,10 @@ class _Walk:
         self.flow.nodes[place].ran = True
         depth = self.above + len(block) + 1
         if body is not None and depth <= _DEEPEST:
-            inner = DiffGraph(frozenset((n.kind, n.source) for n in body.walk()), place)
-            walk = _Walk(self.dump, self.plan, self.layers, inner.groups, inner.loose, None, depth)
+            ops = frozenset((n.kind, n.source) for n in body.walk())
+            outermost = place if self.region is None else self.region
+            inner = DiffGraph(ops, outermost, self.region is not None)
+            walk = _Walk(self.dump, self.plan, self.layers, inner.groups, inner.loose, None, depth, outermost)
             inner.flow = walk.graph(body)
             self.plan.diff_graphs.append(inner)
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Sequence
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.packed_text import PackedText
 from fusiondoc.parsers.facts import CacheInstance, DumpSeen, Facts, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind, TextStore
@@ -163,7 +164,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _numbers(text: str) -> list[int]:
-    return list(dict.fromkeys(int(n) for n in _TENSOR.findall(text)))
+    return list(dict.fromkeys(whole_numbers(_TENSOR.findall(text))))
 
 
 _TEXTS = 4

@@ -10,6 +10,7 @@ import re
 from typing import Callable, Mapping, Pattern
 
 from fusiondoc.model import dataclass
+from fusiondoc.model.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.facts import KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import scheduler_of_parameters
 from fusiondoc.parsers.kernels.dump_kinds import BUILT, COMPILE, GROUP, KINDS, SCHEDULE, Kind, Section
@@ -158,7 +159,7 @@ def demangle(symbol: bytes) -> bytes | None:
     found = _MANGLED.match(symbol)
     if found is None:
         return None
-    return found.group(2)[: int(found.group(1))]
+    return found.group(2)[: whole_number(found.group(1))]
 
 
 class KernelDumps:
@@ -185,8 +186,9 @@ class KernelDumps:
             self._profiled(lines, pos)
         elif kind.stage == BUILT and self._kernels.last is not None:
             occupancy = OCCUPANCY.search(lines[0])
-            if occupancy:
-                self._kernels.last.occupancy = float(occupancy.group(1)) / 100
+            percent = figure(occupancy.group(1)) if occupancy else None
+            if percent is not None:
+                self._kernels.last.occupancy = percent / 100
             self._kernels.placer.of_kernel(self._kernels.last, kind.option, lines, pos)
 
     def _performance(self, lines: list[bytes], pos: int) -> None:
@@ -252,9 +254,12 @@ class KernelDumps:
         if found is None:
             return
         if found.group(1):
-            kernel = self._kernels.runs_with(f"kernel{int(found.group(1))}")
+            kernel = self._kernels.runs_with(f"kernel{whole_number(found.group(1))}")
         else:
-            tail = b"_f%d_" % int(found.group(2)), b"_g%d" % int(found.group(3))
+            tail = (
+                b"_f%d_" % (whole_number(found.group(2)) or 0),
+                b"_g%d" % (whole_number(found.group(3)) or 0),
+            )
             name = (
                 self._kernels.last.name.encode("ascii", "replace") if self._kernels.last is not None else b""
             )
@@ -285,10 +290,10 @@ def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:
         elif kernel is not None:
             registers = PTXAS_REGISTERS.search(line)
             if registers:
-                kernel.registers = int(registers.group(1))
+                kernel.registers = whole_number(registers.group(1))
             spills = PTXAS_SPILLS.search(line)
             if spills:
-                kernel.spill = int(spills.group(1)) + int(spills.group(2))
+                kernel.spill = sum(whole_numbers(spills.groups()))
 
 
 COLUMNS = (
@@ -369,4 +374,4 @@ def _three(text: str) -> tuple[int, int, int] | None:
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(n) for n in re.findall(r"\d{1,18}", text)]
+    return whole_numbers(re.findall(r"[0-9]+", text))

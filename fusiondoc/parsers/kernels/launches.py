@@ -12,6 +12,7 @@ from collections import deque
 from functools import lru_cache
 from typing import Sequence, Tuple
 
+from fusiondoc.model.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import Placer
 from fusiondoc.parsers.kernels.dump_kinds import digest_of
@@ -139,7 +140,7 @@ class KernelTracker:
         else:
             kernel = self.find(name)
             self.timed(kernel, ms, gb_per_s, pos)
-        kernel.bytes = int(size)
+        kernel.bytes = whole_number(size)
         return kernel
 
     def profiled(self, name: str, launch: Launch | None, ms: bytes, gb_per_s: bytes, pos: int) -> KernelUse:
@@ -157,7 +158,7 @@ class KernelTracker:
         if self._launch is not None:
             kernel.block, kernel.grid, kernel.smem = self._launch
             self._launch = None
-        kernel.ran(_number(ms), _number(gb_per_s))
+        kernel.ran(figure(ms), figure(gb_per_s))
         self.hint = None
         self.last = kernel
 
@@ -250,8 +251,9 @@ class KernelTracker:
 @lru_cache(maxsize=500)  # a kernel is launched with the same ones many times
 def launch_of(figures: tuple[bytes, ...]) -> Launch:
     """Of what LAUNCH found."""
-    numbers = [max(1, int(n)) for n in figures[:6]]
-    return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), int(figures[6])
+    numbers = [max(1, number) for number in whole_numbers(figures[:6])]
+    smem = whole_number(figures[6]) or 0
+    return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), smem
 
 
 def _key(cache: CacheInstance | None) -> int:
@@ -259,12 +261,3 @@ def _key(cache: CacheInstance | None) -> int:
     if cache is None:
         return 0
     return id(cache) if cache.graph is None else id(cache.graph)
-
-
-def _number(text: bytes) -> float | None:
-    """A figure as C++ streams print it; None for inf and nan (a launch too short for the timer)."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if value - value == 0 else None

@@ -24,6 +24,7 @@ import re
 from sys import intern
 from typing import NamedTuple
 
+from fusiondoc.model.numbers import figure, whole_number, whole_numbers
 from fusiondoc.model.packed_text import PackedText
 from fusiondoc.parsers.facts import Facts, PrintedKernel
 from fusiondoc.parsers.jit.plan import PlanGroup
@@ -165,10 +166,11 @@ def _dimensions(text: bytes) -> tuple[int, int, int] | None:
     """``1024, 2`` -> (1024, 2, 1); None where a size is not a number (dynamic shapes)."""
     sizes = []
     for word in text.split(b","):
-        found = re.match(rb"\s*(\d{1,18})(?:ll)?\s*\Z", word)
-        if found is None:
+        found = re.match(rb"\s*(\d+)(?:ll)?\s*\Z", word)
+        size = whole_number(found.group(1)) if found is not None else None
+        if size is None:
             return None
-        sizes.append(int(found.group(1)))
+        sizes.append(size)
     if not 1 <= len(sizes) <= 3:
         return None
     sizes += [1] * (3 - len(sizes))
@@ -277,9 +279,8 @@ class OneDnnPartitions:
         found = _PRIMITIVE.match(line)
         if found is None:
             return
-        try:
-            ms = float(found.group(3))
-        except ValueError:
+        ms = figure(found.group(3))
+        if ms is None:
             return
         kind, name = (found.group(n).decode("utf-8", "replace") for n in (1, 2))
         self._ran.append(_Primitive(kind, name, ms))
@@ -321,15 +322,9 @@ def _read(text: bytes) -> _Line | None:
     for tensor in fields[5].split():
         found = _TENSOR.match(tensor)
         if found is not None:
-            sizes = tuple(int(n) for n in found.group(2).split(b"x") if n)
+            sizes = tuple(whole_numbers(found.group(2).split(b"x")))
             (inputs if found.group(1) == b"in" else outputs).append(sizes)
     operators = tuple(intern(one.decode("utf-8", "replace")) for one in fields[3].split(b";") if one)
-    try:
-        ms: float | None = float(fields[-1])
-    except ValueError:
-        ms = None
-    if ms is not None and ms - ms != 0:
-        ms = None
     # "fpm:strict,conv_fwd_t,dnnl_backend,0.01" since oneDNN 3.5; before, nothing stands between.
     name = fields[-3].decode("utf-8", "replace") if len(fields) >= 10 else ""
     return _Line(
@@ -337,7 +332,7 @@ def _read(text: bytes) -> _Line | None:
         fields[2],
         operators,
         (tuple(inputs), tuple(outputs)),
-        ms,
+        figure(fields[-1]),
         intern(name) if name and ":" not in name else None,
     )
 

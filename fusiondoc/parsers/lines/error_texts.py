@@ -1,5 +1,5 @@
-"""What a failed run says: warnings of torch, the error of a traceback, the signal that ended it; and the
-first real error, classified, out of what is wrapped around it.
+"""What a failed run says: warnings of torch; and the first real error of a traceback, classified, out of what
+is wrapped around it (``last_words.py`` finds the tracebacks, and the signal that ended a process).
 
 Where the forms come from: torch/csrc/jit/codegen/cuda (third_party/nvfuser/csrc in 2.0 and 2.1), whose
 asserts name a file there; executor_utils.cpp, which puts the whole CUDA source before ``CUDA NVRTC compile
@@ -17,12 +17,9 @@ others.
 from __future__ import annotations
 
 import re
-from typing import Callable
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.source import last_name
-from fusiondoc.parsers.facts import ErrorSeen, Facts, Work
-from fusiondoc.parsers.lines.machines import LAUNCHED
 
 CODEGEN = "codegen"
 """nvFuser's own code failed: lowering, scheduling, binding of inputs."""
@@ -119,7 +116,7 @@ _WRAPPER_TEXT = re.compile(
 )
 _BROKEN = re.compile(r"(\S) {0,9}\n(INTERNAL ASSERT FAILED at )|(?<=report a bug to PyTorch\.) {0,9}\n()()")
 """Where pages break an assert into lines."""
-_INTERPRETER = "The following operation failed in the TorchScript interpreter"
+INTERPRETER = "The following operation failed in the TorchScript interpreter"
 _SEGMENT = re.compile(r"Error from segmentation group \d+: *")
 _SOURCE = re.compile(r"\s*(?:$|namespace CudaCodeGen|#define |#pragma |#include |typedef |__global__ |//)")
 _PYTHON = re.compile(r"[>\s]*(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception))(?:: ?(.*))?$")
@@ -147,6 +144,25 @@ def read_error(text: str) -> FuserError | None:
     return wrapper if wrapper is not None and wrapper.text else None
 
 
+_SCRIPTED = re.compile(r'^ {2}File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE)
+"""Frames of a scripted function, the innermost last (torch/csrc/jit/frontend/source_range.cpp, 1.12 to
+2.13)."""
+_TRACED = re.compile(r"^([^\s(][^(\n]{0,1000})\((\d{1,9})\): ", re.MULTILINE)
+"""Frames of a traced one, as Python's stack was then, the innermost first (torch/csrc/jit/python/
+python_tracer.cpp)."""
+
+
+def failing_line(message: str) -> str | None:
+    """``file:line`` of the operator that raised the error in TorchScript's interpreter; None where the
+    message has no such traceback."""
+    scripted = _SCRIPTED.findall(message)
+    if scripted:
+        file, line = scripted[-1]
+        return f"{file}:{line}"
+    traced = _TRACED.search(message)
+    return f"{traced[1]}:{traced[2]}" if traced is not None else None
+
+
 def of_stand_alone(text: str) -> bool:
     """Whether the stand-alone nvFuser wrote it, whose errors name its repository (``nvfCheckFail`` in
     NVIDIA/Fuser's csrc/exceptions.cpp); those of the nvFuser in torch ask to report to PyTorch."""
@@ -170,7 +186,7 @@ def fuser_error(text: str) -> FuserError | None:
 
 def _error(line: str) -> tuple[FuserError, bool] | None:
     """The error of one line, and whether a later line must say what it is."""
-    if _INTERPRETER in line:
+    if INTERPRETER in line:
         return None
     for kind, pattern in _PATTERNS:
         match = pattern.search(line)
@@ -252,9 +268,6 @@ OPTIONS_SET = re.compile(rb"\bPYTORCH_NVFUSER_(?:DUMP|ENABLE|DISABLE)=(?!fallbac
 
 STAGES = {b"compileCudaFusionGroup": "compile", b"runCudaFusionGroup": "run"}
 
-ERROR = re.compile(rb"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::(?: .*)?)?$")
-"""The last line of a Python traceback."""
-
 
 def is_python_warning(line: bytes) -> bool:
     """Whether the line has ``file.py:31: UserWarning: `` in it, as the module warnings prints it."""
@@ -279,113 +292,3 @@ def is_cpp_warning(line: bytes) -> bool:
 def stage_of(function: bytes | None) -> str | None:
     """ "compile" or "run"; None for torch 1.11, whose text does not say."""
     return STAGES.get(function) if function is not None else None
-
-
-CRASH = re.compile(
-    rb"Segmentation fault|Floating point exception|Illegal instruction|Bus error|Fatal Python error: |"
-    rb"\(core dumped\)|^Aborted$|terminate called after throwing|interrupted by signal \d|"
-    rb"exit code 13[24569]\b|[Ss]ignal \d{1,2} ?\(SIG|exitcode +: -\d|exit status -\d|<Signals\.SIG[A-Z]+: |"
-    rb"Segfault encountered|\*\*\* SIG[A-Z]+ |Caught signal \d"
-)
-"""Of bash, Python's faulthandler and subprocess, PyCharm, torchrun, glog, UCX and libstdc++."""
-
-_LOOSE = re.compile(rb"(?:> ?|E +|\[ERROR\] |.{0,200}? MODEL_LOG - )?RuntimeError:(?: |$)")
-"""An error without its traceback: quoted, of pytest, of a logger, of TorchServe's worker."""
-
-_MOST = 100
-"""Errors that are kept."""
-_REST = 6
-_REST_OF_NVRTC = 60
-"""Lines that are kept behind an error: its kernel's name stands behind NNC's helper functions."""
-_NEAR = 4
-"""Lines further on, empty ones included, belong to nothing."""
-_LOOKED_AT = 500
-"""Bytes of a line that can tell of a crash."""
-
-
-def tells_of_a_crash(line: bytes) -> bool:
-    return CRASH.search(line, 0, _LOOKED_AT) is not None
-
-
-class LastWords:
-    """Takes the lines of one stream that are the program's own, in order."""
-
-    def __init__(self, facts: Facts, settle: Callable[[], None]) -> None:
-        self._facts = facts
-        self._settle = settle
-        """Takes what is read but not noted yet."""
-        self.in_traceback = False
-        self._texts: list[bytes] = []
-        """Of the error that may go on."""
-        self._begun = 0
-        self._last = 0
-        self._loose = False
-        self._work: Work | None = None
-        self._unfused: Work | None = None
-
-    @property
-    def idle(self) -> bool:
-        """No failure is being told of."""
-        return not self.in_traceback and not self._texts
-
-    def take(self, line: bytes, pos: int) -> bool:
-        """A line; whether it tells of a failure."""
-        if self._facts.options_set is None and OPTIONS_SET.search(line, 0, 2000) is not None:
-            self._facts.options_set = pos
-        if LAUNCHED in line and self._facts.launched is None:
-            self._facts.launched = pos
-        if tells_of_a_crash(line):
-            self._settle()
-            self._facts.work.crashed(line.strip()[:200].decode("utf-8", "replace"), pos)
-            return True
-        if line.startswith(b"Traceback "):
-            self._end()
-            self.in_traceback = True
-            return True
-        if self.in_traceback and line.startswith(b"  "):
-            return True
-        if self.in_traceback and ERROR.match(line):
-            self.in_traceback = False
-            self._begin(line, pos, loose=False)
-            return True
-        if (loose := _LOOSE.match(line)) is not None:
-            self._begin(line[loose.group().rfind(b"RuntimeError") :], pos, loose=True)
-            return True
-        return bool(self._texts) and self._goes_on(line, pos)
-
-    def close(self) -> None:
-        self._end()
-
-    def _begin(self, line: bytes, pos: int, loose: bool) -> None:
-        self._end()
-        self._settle()
-        self._work = self._facts.work.open()
-        self._unfused = self._facts.work.unfused()
-        self._texts, self._begun, self._last, self._loose = [line], pos, pos, loose
-
-    def _goes_on(self, line: bytes, pos: int) -> bool:
-        first = self._texts[0]
-        compiler = b"nvrtc" in first or b"default_program" in first
-        if pos - self._last > _NEAR or len(self._texts) > (_REST_OF_NVRTC if compiler else _REST):
-            self._end()
-            return False
-        self._texts.append(line[2:] if line.startswith(b"> ") else line)
-        self._last = pos
-        return True
-
-    def _end(self) -> None:
-        if not self._texts:
-            return
-        text = b"\n".join(self._texts).decode("utf-8", "replace")
-        self._texts = []
-        errors = self._facts.errors
-        if self._loose:
-            read = read_error(text)
-            if read is None or read.kind == PROGRAM:
-                return
-        if errors and _INTERPRETER in errors[-1].text and self._begun - errors[-1].line < 200:
-            errors.pop()  # it only introduces this one
-        if _INTERPRETER not in text:
-            self._facts.work.over = max(self._facts.work.over, self._begun)
-        if len(errors) < _MOST:
-            errors.append(ErrorSeen(text, self._begun, self._work, self._unfused))

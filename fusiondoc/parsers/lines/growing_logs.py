@@ -19,7 +19,7 @@ from typing import IO, Callable, Iterator
 
 from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, COMPRESSED, LogInput
-from fusiondoc.parsers.lines.tagged_lines import MARKER
+from fusiondoc.parsers.lines.outer_prefix import MARKER
 from fusiondoc.whole_files import open_given
 
 _ENOUGH_MARKS = 64
@@ -63,27 +63,32 @@ class GrowingLog:
     parted: Parted | None = None
 
     def __init__(self, path: Path, pause: Pause) -> None:
-        self._path = path
-        self._pause = pause
-        self._place = (0, 0)
-        self._gone = False
-
-    def blocks(self) -> Iterator[bytes]:
-        """The bytes as they come; the first ones when they are enough to learn a prefix from.
+        """Opens the file.
 
         Raises:
-            UsageError: the file cannot be read.
+            UsageError: it cannot be read, or is no file.
         """
+        self._path = path
+        self._pause = pause
+        check_growing(path)
         try:
-            file = open_given(self._path)
+            self._file = open_given(path)
         except OSError as error:
             raise UsageError(
-                f"Cannot read {self._path}: {error.strerror or error}", "Check its permissions."
+                f"Cannot read {path}: {error.strerror or error}", "Check its permissions."
             ) from None
-        with file:
-            told = os.fstat(file.fileno())
-            self._place = (told.st_dev, told.st_ino)
-            yield from _first_ones_together(self._read(file))
+        opened = os.fstat(self._file.fileno())
+        self._place = (opened.st_dev, opened.st_ino)
+        self.failure: str | None = None
+        """Why it cannot be read any further, where that ended the reading."""
+
+    def blocks(self) -> Iterator[bytes]:
+        """The bytes as they come; the first ones when they are enough to learn a prefix from."""
+        with self._file as file:
+            try:
+                yield from _first_ones_together(self._read(file))
+            except OSError as error:  # a disk or a server is gone: what was read counts
+                self.failure = error.strerror or str(error)
 
     def _read(self, file: IO[bytes]) -> Iterator[bytes]:
         """Blocks; an empty one for each look at which there was nothing new."""
@@ -227,19 +232,36 @@ def is_pipe(path: Path) -> bool:
         return False
 
 
+def is_there(path: Path) -> bool:
+    """Whether something has that name, as far as this user may know."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
 def check_growing(path: Path) -> None:
     """Refuse what cannot be followed.
 
     Raises:
-        UsageError: a folder, a device, a compressed file, or a file in a folder that is not there.
+        UsageError: a folder, a device, a socket, a compressed file, or a file in a folder that is not there.
     """
-    if path.is_dir():
+    mode = path.stat().st_mode if is_there(path) else stat.S_IFREG
+    kind = next((words for is_one, words in _KINDS if is_one(mode)), None)
+    if kind == "a folder":
         raise UsageError(f"{path} is a folder", "Name the log in it that grows: fusiondoc parse --follow LOG")
     if path.suffix.lower() in COMPRESSED:
         raise UsageError(f"{path} is compressed, and such a file cannot be followed", "Leave out --follow.")
-    if not path.parent.is_dir():
+    if not is_there(path.parent):
         raise UsageError(f"No such folder: {path.parent}", "Give the path of the log that will be written.")
-    with contextlib.suppress(OSError):
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
-            raise UsageError(f"{path} is a device", "Give the path of a log, or - for stdin.")
+    if kind is not None:
+        raise UsageError(f"{path} is {kind}", "Give the path of a log, or - for stdin.")

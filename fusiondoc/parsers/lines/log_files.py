@@ -12,11 +12,12 @@ import os
 import sys
 import zlib
 from pathlib import Path
-from typing import IO, Callable, Generator, Iterable, Iterator, Sequence, cast
+from typing import IO, BinaryIO, Callable, Generator, Iterable, Iterator, Sequence, cast
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import dataclass
-from fusiondoc.whole_files import open_given, refuse_endless
+from fusiondoc.model.numbers import whole_number
+from fusiondoc.whole_files import open_given, open_regular, refuse_endless
 
 CHUNK_BYTES = 1 << 20
 """Read size. Large enough that few runs of lines are cut in two, small enough to bound memory."""
@@ -43,6 +44,8 @@ class LogInput:
     path: Path | None
     rank: int | None = None
     """The process that it is the log of, where its name or the launcher tells (``workflows/__init__.py``)."""
+    given: bool = False
+    """The user named this very file, which may be a pipe then; all others are regular files."""
 
     @property
     def is_packed(self) -> bool:
@@ -66,7 +69,7 @@ def find_logs(arguments: Sequence[str]) -> list[LogInput]:
         elif path.is_char_device() or path.is_block_device():
             raise UsageError(f"{argument} is a device", "Give the path of a log, or - for stdin.")
         elif path.exists():
-            found.append(LogInput(argument, path))
+            found.append(LogInput(argument, path, given=True))
         else:
             raise UsageError(f"No such log: {argument}", _near(path))
     return found
@@ -76,7 +79,7 @@ def _logs_in(folder: Path) -> list[LogInput]:
     if (folder / "request.json").is_file() and (folder / "log").is_file():
         ranks = sorted(folder.glob("ranks/*/log"))
         if ranks:
-            return [LogInput(str(one), one) for one in ranks if one.parent.name.isdigit()]
+            return [LogInput(str(one), one) for one in ranks if whole_number(one.parent.name) is not None]
         return [LogInput(str(one), one) for one in (folder / "log", *sorted(folder.glob("log.[12]")))]
     paths = sorted(p for p in folder.rglob("*") if p.is_file() and is_log_name(p) and not _leads_away(p))
     if not paths:
@@ -125,16 +128,32 @@ def _open(log: LogInput) -> IO[bytes]:
         return sys.stdin.buffer
     name = log.path.name.lower()
     if not name.endswith(COMPRESSED):
-        return open_given(log.path)
-    if not log.path.is_file():
+        return open_given(log.path) if log.given else open_regular(log.path, 0)
+    if log.given and not log.path.is_file():
         raise OSError(errno.EINVAL, "its ending says that it is compressed, and it is no file")
-    if name.endswith(".gz"):
-        return cast("IO[bytes]", gzip.open(log.path, "rb"))
     if name.endswith(".xz"):
         return cast("IO[bytes]", XzFile(log.path))
-    if name.endswith(".bz2"):
-        return cast("IO[bytes]", bz2.open(log.path, "rb"))
-    return _open_zst(log.path)
+    if name.endswith(".zst"):
+        return _open_zst(log.path)
+    file = open_regular(log.path)
+    unpacking = gzip.GzipFile(fileobj=file) if name.endswith(".gz") else bz2.BZ2File(file)
+    return cast("IO[bytes]", _Unpacking(cast("IO[bytes]", unpacking), file))
+
+
+class _Unpacking:
+    """What unpacks a file, and closes it."""
+
+    def __init__(self, stream: IO[bytes], file: IO[bytes]) -> None:
+        self._stream, self._file = stream, file
+        # It gives what could be unpacked before the data break off.
+        self.read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+
+    def __enter__(self) -> _Unpacking:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.close()
+        self._file.close()
 
 
 def _what_to_do(error: OSError) -> str:
@@ -149,7 +168,7 @@ class XzFile:
     """Unpacks .xz files within a bound of memory, which lzma.open does not have."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
+        self._file = open_regular(path)
         self._stream = lzma.LZMADecompressor(memlimit=MOST_XZ_MEMORY)
 
     def read(self, size: int) -> bytes:
@@ -188,27 +207,23 @@ def _open_zst(path: Path) -> IO[bytes]:
             f"Reading {path} needs the package zstandard, which is not installed",
             "pip install 'fusiondoc[zst]', or decompress it first: zstd -d " + str(path),
         ) from None
-    return cast("IO[bytes]", _ZstFile(zstandard.open(path, "rb"), zstandard.ZstdError))
+    file = open_regular(path)
+    return cast("IO[bytes]", _Zst(zstandard.open(cast("BinaryIO", file), "rb"), file, zstandard.ZstdError))
 
 
-class _ZstFile:
+class _Zst(_Unpacking):
     """A .zst file that is broken as other files are: the package has an exception of its own."""
 
-    def __init__(self, file: IO[bytes], broken: type[Exception]) -> None:
-        self._file = file
-        self._broken = broken
+    def __init__(self, stream: IO[bytes], file: IO[bytes], broken: type[Exception]) -> None:
+        super().__init__(stream, file)
 
-    def read(self, size: int) -> bytes:
-        try:
-            return self._file.read(size)
-        except self._broken as error:
-            raise EOFError(str(error)) from None
+        def read(size: int) -> bytes:
+            try:
+                return stream.read(size)
+            except broken as error:
+                raise EOFError(str(error)) from None
 
-    def __enter__(self) -> _ZstFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
+        self.read = read
 
 
 def read_chunks(
@@ -274,7 +289,7 @@ def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None
 
 
 def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
-    """About CHUNK_BYTES at a time. ``read1`` gives what could be decompressed before the data break off."""
+    """About CHUNK_BYTES at a time."""
     read = getattr(stream, "read1", stream.read)
     limit = _limit(log)
     parts: list[bytes] = []

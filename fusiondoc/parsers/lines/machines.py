@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
+from fusiondoc.model.numbers import all_whole
+
 LAUNCHED = b"OMP_NUM_THREADS environment variable for each process to be "
 """torch's launcher, when it starts several processes (torch/distributed/run.py, 1.9 to 2.13)."""
 
@@ -58,5 +60,5 @@ def tag_of(machine: int, local: bytes) -> bytes:
 def counted_on(tags: Iterable[bytes | None], first: int) -> dict[bytes | None, int]:
     """The ranks of further machines, from ``first`` on."""
     found = ((_FURTHER.match(tag), tag) for tag in tags if tag is not None)
-    places = sorted((int(one.group(1)), int(one.group(2)), tag) for one, tag in found if one is not None)
-    return {tag: first + number for number, (_, _, tag) in enumerate(places)}
+    places = sorted((all_whole(one.groups()) or (), tag) for one, tag in found if one is not None)
+    return {tag: first + number for number, (_, tag) in enumerate(places)}

@@ -4,10 +4,12 @@ other in the midst of it."""
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import select
 import struct
 import sys
-from typing import IO, TYPE_CHECKING, Generator
+from typing import IO, TYPE_CHECKING, Any, Generator
 
 if TYPE_CHECKING:
     import subprocess
@@ -54,6 +56,37 @@ def received(pipe: IO[bytes]) -> Generator[bytes, None, None]:
             return
 
 
+_MOST_SILENT = 10.0
+"""Seconds without a byte after which the other process is given up: it was stopped, or cannot go on. To give
+up one that was only slow costs time and no result."""
+
+
+class _InTime(io.RawIOBase):
+    """The end of a pipe that is read from. It is at its end where nothing comes for so long.
+
+    Args:
+        handle: of the pipe, which this closes.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._waiting = select.poll()
+        self._waiting.register(handle, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._waiting.poll(_MOST_SILENT * 1e3):
+            return 0
+        return os.readv(self._handle, [buffer])
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._handle)
+        super().close()
+
+
 class Served:
     """What another process sends.
 
@@ -70,7 +103,7 @@ class Served:
 
             with contextlib.suppress(OSError):  # all that this user may have is taken
                 fcntl.fcntl(theirs, _SET_SIZE, _HOLDS)
-        self._pipe = os.fdopen(ours, "rb", 1 << 16)
+        self._pipe = io.BufferedReader(_InTime(ours), 1 << 16)
         self.process: subprocess.Popen[bytes] | None = None
         """None where no process may be started."""
         begin = f"import os, sys; sys.path[:] = {sys.path!r}; out = os.fdopen(int(sys.argv[2]), 'wb', 0)\n"
@@ -88,7 +121,8 @@ class Served:
         os.close(theirs)
 
     def blocks(self) -> Generator[bytes, None, None]:
-        """What was sent; an empty one as the last, unless that process ended before it sent one."""
+        """What was sent; an empty one as the last, unless that process ended before it sent one, or sent
+        nothing for ``_MOST_SILENT`` seconds."""
         return received(self._pipe)
 
     def close(self) -> None:

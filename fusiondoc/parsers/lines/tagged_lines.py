@@ -10,14 +10,22 @@ A line may be a JSON object with a line of the program in one of its fields: Doc
 
 from __future__ import annotations
 
-import json
 import re
-from itertools import islice
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, Iterator, NamedTuple, Optional
 
+from fusiondoc.model.numbers import whole_number, whole_numbers
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
 from fusiondoc.parsers.lines.machines import LOCAL, Machines, counted_on, tag_of
-from fusiondoc.parsers.lines.torn_lines import MARK
+from fusiondoc.parsers.lines.outer_prefix import (
+    MARKER,
+    SAMPLE,
+    TIMES,
+    OuterPrefix,
+    sample_of,
+    text_field,
+    unwrapped,
+    with_those_of_tracebacks,
+)
 
 _KNOWN = tuple(
     re.compile(form)
@@ -34,11 +42,6 @@ _KNOWN = tuple(
 
 _OPEN_MPI = re.compile(rb"\[[^\[\]\s]*,(\d{1,9})\]<std(?:err|out)>")
 
-_TIMES = re.compile(
-    rb"\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+[.,]\d+|\d{9,}|[+-]\d\d:?\d\d\b"
-    rb"|\bstd(?:err|out)\b"
-)
-"""What says nothing of the process: when, and through which of its streams."""
 _NUMBER = re.compile(rb"\d+")
 
 _MOST_TAGS = 512
@@ -55,7 +58,7 @@ def rank_of(prefix: bytes) -> int | None:
     for form in _KNOWN:
         found = form.search(prefix)
         if found:
-            return int(found.group(1))
+            return whole_number(found.group(1))
     return None
 
 
@@ -75,7 +78,7 @@ class RankTags:
         sample = list(sample)
         self._numbered = _line_numbers(sample)
         for prefix in sample:
-            text = _TIMES.sub(b"", prefix)
+            text = TIMES.sub(b"", prefix)
             seen[text] = seen.get(text, 0) + 1
         machines = {_machine(found.group(1)) for found in map(LOCAL.match, set(sample)) if found}
         self._machine = machine
@@ -92,7 +95,7 @@ class RankTags:
         if local is not None and self._machines:
             tag: Tag = b"%s local %s" % (_machine(local.group(1)), local.group(2))
         elif local is not None:
-            tag = tag_of(self._machine, b"%d" % int(local.group(2)))
+            tag = tag_of(self._machine, b"%d" % (whole_number(local.group(2)) or 0))
         else:
             tag = b"rank %d" % rank if rank is not None else self._text_of(prefix)
         if len(self._tags) >= 10_000:
@@ -103,7 +106,7 @@ class RankTags:
     def _text_of(self, prefix: bytes) -> Tag:
         if not self._by_text:
             return None
-        text = _TIMES.sub(b"", prefix)
+        text = TIMES.sub(b"", prefix)
         if self.first is None:
             self.first = text
         if text == self.first or (text not in self._known and len(self._known) >= _MOST_TAGS):
@@ -114,7 +117,7 @@ class RankTags:
 
 def _machine(text: bytes) -> bytes:
     """What a launcher around torch's puts before its tag, without times."""
-    return b" ".join(_NAME.findall(_TIMES.sub(b"", _OPEN_MPI.sub(rb"\1 ", text))))
+    return b" ".join(_NAME.findall(TIMES.sub(b"", _OPEN_MPI.sub(rb"\1 ", text))))
 
 
 _NAME = re.compile(rb"[\w.-]+")
@@ -162,7 +165,7 @@ def how_told(tags: Iterable[Tag], first: bytes | None) -> str | None:
 
 def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
     """The last number of the tags that differs from tag to tag; None if none tells all of them apart."""
-    rows = [[int(n[-18:]) for n in _NUMBER.findall(tag)] for tag in tags]
+    rows = [whole_numbers(n[-18:] for n in _NUMBER.findall(tag)) for tag in tags]
     if len({_NUMBER.sub(b"0", tag) for tag in tags}) > 1:
         return None
     for column in reversed(list(zip(*rows))):
@@ -171,57 +174,6 @@ def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
     if all(b" local " in tag for tag in tags):  # counted on from machine to machine
         return {tag: place for place, (_, tag) in enumerate(sorted(zip(rows, tags)))}
     return None
-
-
-_LEAST = 3
-"""Lines that must agree on the field."""
-
-
-def text_field(lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> str | None:
-    """The field that holds the lines of the program, or None if the log is not of this kind.
-
-    Args:
-        lines: a sample.
-        is_torch: whether a line is torch's own.
-    """
-    fields: dict[str, int] = {}
-    marked = 0
-    for line in lines:
-        if not is_torch(line):
-            continue
-        marked += 1
-        for name, value in _object(line).items():
-            if isinstance(value, str) and is_torch(value.encode("utf-8", "surrogatepass")):
-                fields[name] = fields.get(name, 0) + 1
-    if not fields:
-        return None
-    name = max(fields, key=lambda one: fields[one])
-    return name if fields[name] >= _LEAST and fields[name] * 2 > marked else None
-
-
-def unwrapped(line: bytes, field: str) -> bytes:
-    """The line of the program; the line itself where it is no such object, or the field has several lines."""
-    value = _object(line).get(field)
-    if not isinstance(value, str):
-        return line
-    text = value.rstrip("\r\n")
-    return line if "\n" in text else text.encode("utf-8", "surrogatepass")
-
-
-def _object(line: bytes) -> dict[str, object]:
-    if not line.startswith(b"{"):
-        return {}
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-SAMPLE = 4000
-"""Lines from which an outer prefix is learnt."""
-_LEAST_MARKS = 3
-"""Lines of torch that tell whether anything stands before them."""
 
 
 class Stretch(NamedTuple):
@@ -286,6 +238,7 @@ class TaggedLog:
         outer: OuterPrefix | None = None
         field: str | None = None
         learnt = bool(self._behind)
+        tagged = False
         chunks: Iterator[bytes]
         if self._blocks is None:
             chunks = read_chunks(self._log, self._cut_behind)
@@ -312,10 +265,16 @@ class TaggedLog:
             if sample is not None:
                 learnt = True
                 sample = [unwrapped(line, field) for line in sample] if field is not None else sample
-                outer = OuterPrefix.learn(sample)
-                if outer is not None:
-                    machine = self._machines.begin(text) if self._machines is not None else 0
-                    self._tags = RankTags(outer.prefixes(sample), machine)
+                outer = _either(outer, OuterPrefix.learn(sample))
+            if outer is not None or not learnt:
+                outer = with_those_of_tracebacks(outer, text)
+            if outer is not None and not tagged:
+                tagged = True
+                machine = self._machines.begin(text) if self._machines is not None else 0
+                self._tags = RankTags(outer.prefixes(sample or text.split(b"\n", SAMPLE)), machine)
+                if self._rest:
+                    rest, self._rest, self.may_leave = self._rest, b"", None
+                    yield Stretch(None, rest)
             if outer is None:
                 if self._blocks is None:  # what a file that grows holds is asked for at once
                     rest, self._rest, self.may_leave = self._rest, b"", len(self._rest)
@@ -342,30 +301,8 @@ class TaggedLog:
             yield Stretch(tags.current, b"\n".join((*stretch, b"")))
 
 
-def is_plain(text: bytes) -> bool:
-    """Whether a log that begins with this text is of one process, with nothing before its lines; where too
-    little of torch stands in it, that is not known."""
-    sample = sample_of(text)
-    if sample is None:
-        return False
-    return text_field(sample, MARKER.search) is None and OuterPrefix.learn(sample) is None
-
-
-def sample_of(text: bytes) -> list[bytes] | None:
-    """The first lines among which there are enough of torch to learn from: many ranks write thousands of
-    others before. None if there are not enough."""
-    at = 0
-    while any(text.find(one, at) >= 0 for one in _OF_MARKERS):
-        lines = text[at:-1].split(b"\n", SAMPLE)[:SAMPLE]
-        marked = (line for line in lines if MARKER.search(line) is not None)
-        if len(list(islice(marked, _LEAST_MARKS))) == _LEAST_MARKS:
-            return lines
-        at += sum(map(len, lines)) + len(lines)
-        found = MARKER.search(text, at)
-        if found is None:
-            break
-        at = max(at, text.rfind(b"\n", 0, found.start()) + 1)
-    return None
+def _either(known: OuterPrefix | None, learnt: OuterPrefix | None) -> OuterPrefix | None:
+    return known.beside(learnt) if known is not None and learnt is not None else known or learnt
 
 
 def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
@@ -379,29 +316,6 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
 
 ANSI = re.compile(rb"(?:\x9b|\x1b\[)[0-?]*[ -/]*[@-~]")
 """Control sequences, as in ECMA-48; nvFuser's buffer_reuse_verbose prints them even to a file."""
-
-_MOST_PREFIX = 300
-"""Bytes; a marker further right stands behind output of the program, not behind a prefix."""
-
-MARKER = re.compile(
-    MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
-    rb"|======= Codegen output|\[fusiondoc\] |(?<!= )graph\(%|  return \("
-)
-_OF_MARKERS = (
-    b"[DUMP ",
-    b"[UPDATE ",
-    b"[DEBUG ",
-    b"Launch Parameters: ",
-    b" run in ",
-    b"======= Codegen output",
-    b"[fusiondoc] ",
-    b"graph(%",
-    b"  return (",
-)
-"""One of them stands in each: searched ten times as fast."""
-
-_DIGITS = re.compile(rb" *\d+")
-"""A number, and the spaces that line it up with longer ones."""
 
 
 def clean(chunk: bytes) -> bytes:
@@ -436,50 +350,3 @@ def _overwritten(line: bytes) -> bytes:
     """What a terminal shows of a line with carriage returns (tqdm and others): the text after the last one.
     One at the very end overwrites nothing."""
     return line[line.rfind(b"\r", 0, max(0, len(line) - 1)) + 1 :]
-
-
-class OuterPrefix:
-    """A prefix that something outside torch put before every line: a time, a rank tag, or both.
-
-    Learnt from where torch's own markers stand in a sample: the same text (but for digits) before most of
-    them is a prefix. Text before only a few is output of the program without a line end.
-    """
-
-    def __init__(self, patterns: Sequence[bytes]) -> None:
-        self.patterns = tuple(patterns)
-        self._match = re.compile(b"|".join(b"(?:" + p + b")" for p in patterns)).match
-
-    def split(self, line: bytes) -> tuple[bytes | None, bytes]:
-        """(prefix, line without it); (None, line) for a line that has no such prefix."""
-        found = self._match(line)
-        if found is None:
-            return None, line
-        return found.group(), line[found.end() :]
-
-    def prefixes(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """The prefixes of those lines that have one."""
-        for line in lines:
-            found = self._match(line)
-            if found is not None:
-                yield found.group()
-
-    @staticmethod
-    def learn(lines: Sequence[bytes]) -> OuterPrefix | None:
-        """The prefix of a sample of lines, or None when markers stand at the line start."""
-        shapes: dict[bytes, int] = {}
-        marked = 0
-        for line in lines:
-            found = MARKER.search(line)
-            if found is None:
-                continue
-            marked += 1
-            if 0 < found.start() <= _MOST_PREFIX:
-                shape = _DIGITS.sub(b"0", line[: found.start()])
-                shapes[shape] = shapes.get(shape, 0) + 1
-        outer = [shape for shape, count in shapes.items() if count >= 3 and not shape.isspace()]
-        if not marked or sum(shapes[shape] for shape in outer) * 2 < marked:
-            return None
-        outer.sort(key=len, reverse=True)
-        return OuterPrefix(
-            [re.escape(shape).replace(b"0", rb" {0,20}\d{1,20}(?!\d)") for shape in outer[:16]]
-        )

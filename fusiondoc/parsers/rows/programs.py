@@ -131,7 +131,8 @@ class _ProgramTable:
             for inner in use.plan.diff_graphs:
                 others = (i for i in drawn if made[i][1] != index)
                 best = max(((len(inner.ops & ran[i]), -i) for i in others), default=(0, 0))
-                if inner.place < len(nodes) and best[0] * 2 > len(inner.loose) > 0:
+                drawn_here = inner.place < len(nodes) and not inner.nested
+                if drawn_here and best[0] * 2 > len(inner.loose) > 0:
                     target = self._programs[made[-best[1]][1]]
                     nodes[inner.place] = replace(nodes[inner.place], program=target.id)
             self._programs[index] = replace(program, nodes=tuple(nodes))
@@ -176,7 +177,7 @@ class _Drawing:
         self._add(plan.flow, plan.groups, None)
         for inner in plan.diff_graphs:
             if inner.flow is not None and (inner.groups or not elsewhere.of_executor(inner)):
-                self._add(inner.flow, inner.groups, inner.place)
+                self._add(inner.flow, inner.groups, inner.place if inner.place >= 0 else None)
 
     def _add(self, flow: Flow, groups: Iterable[PlanGroup], region: int | None) -> None:
         start = len(self.nodes)

@@ -18,6 +18,7 @@ import re
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model import dataclass
+from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.report import Segment
 from fusiondoc.parsers.facts import DumpSeen, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kernel import (
@@ -168,7 +169,7 @@ def _tensors(kernel: KernelUse) -> set[int] | None:
     head = _HEAD.match(code, begin) if code is not None and begin >= 0 else None
     if head is None:
         return None
-    return {int(number) for number in _NAME.findall(head.group(1))}
+    return set(whole_numbers(_NAME.findall(head.group(1))))
 
 
 def _same(one: Sequence[Expression], other: Sequence[Expression]) -> bool:

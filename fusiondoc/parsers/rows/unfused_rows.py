@@ -193,7 +193,7 @@ class _UnfusedTable:
         """What stands behind each differentiable graph: the plan of its own executor does not show it."""
         for use, _ in uses:
             for inner in use.plan.diff_graphs:
-                if use.plan.flow is None or inner.flow is None or not inner.loose:
+                if use.plan.flow is None or inner.flow is None or inner.nested or not inner.loose:
                     continue
                 nodes = use.plan.flow.nodes
                 region, last = nodes[inner.place], inner.loose[-1]

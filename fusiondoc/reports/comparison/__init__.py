@@ -355,6 +355,8 @@ def as_markdown(comparison: Comparison) -> str:
 def _lines(comparison: Comparison) -> Iterator[str]:
     yield "### fusiondoc: " + ("nothing changed" if comparison.same else escape(changed(comparison)))
     yield ""
+    if comparison.unrelated is not None:
+        yield from (f"**{escape(comparison.unrelated)}.**", "")
     yield "| | A | B |"
     yield "|---|---|---|"
     for name, a, b in (

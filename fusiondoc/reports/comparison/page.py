@@ -85,6 +85,7 @@ class ComparisonPage:
     sides: tuple[SideView, ...]
     settings: tuple[tuple[str, str, str, str], ...]
     parts: tuple[Part, ...]
+    unrelated: str | None
     notes: tuple[str, ...]
 
 
@@ -156,6 +157,7 @@ def _page(comparison: Comparison) -> ComparisonPage:
             (one.kind, one.name, one.a or "not set", one.b or "not set") for one in comparison.differences
         ),
         parts=tuple(part for part in parts if part.rows or part.note),
+        unrelated=comparison.unrelated,
         notes=comparison.notes,
     )
 

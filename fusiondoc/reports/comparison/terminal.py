@@ -56,9 +56,9 @@ def render(
     comparison = near_paths.inside(visible_in(replace(comparison, reports=None)))
     if detail in (Detail.VERDICT, Detail.SUMMARY):
         short = Text(words.changed(comparison)) if detail is Detail.VERDICT else _summary(comparison)
-        text = drawn(short, width, colour)
+        text = drawn(Lines(*_unrelated(comparison), short), width, colour)
         return text if blocks else plain(text)
-    parts: list[RenderableType] = [_summary(comparison)]
+    parts: list[RenderableType] = [*_unrelated(comparison), _summary(comparison)]
     for title, part in (
         ("Settings", _settings(comparison)),
         ("Groups", _groups(comparison)),
@@ -73,6 +73,11 @@ def render(
             parts += ["", Text(title, style="bold"), Padding(part, (0, 0, 0, 1))]
     text = drawn(Lines(*parts), width, colour)
     return text if blocks else plain(text)
+
+
+def _unrelated(comparison: Comparison) -> list[RenderableType]:
+    """The first line, where there is nothing to compare."""
+    return [Text(comparison.unrelated, style=_BAD)] if comparison.unrelated is not None else []
 
 
 def _summary(comparison: Comparison) -> RenderableType:

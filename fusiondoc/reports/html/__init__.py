@@ -21,9 +21,11 @@ from markupsafe import Markup
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.model import count, dataclass
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports import comparison as words
+from fusiondoc.reports import program_by_itself
 from fusiondoc.reports.formatting import (
     Speedup,
     covered,
@@ -123,6 +125,8 @@ class Header:
     verdict: str
     where: str
     fuser_why: str | None
+    by_itself: tuple[str, tuple[str, ...]] | None
+    """What the program does without the switches of the run, and the lines that set them."""
     fused: Fused
     not_fused: NotFused
     why: Why
@@ -135,11 +139,13 @@ def header(context: Context) -> Header:
     why = why[len("auto: ") :] if why and why.startswith("auto: ") else why
     says_more = why is not None and why != "asked for" and why not in fuser(report)
     gone = next((one for one in report.findings if one.in_header), None)
+    own = report.fuser.by_itself
     return Header(
         name=report.target.name or "",
         verdict=verdict(report),
         where=" · ".join([*machine(report), fuser(report)]),
         fuser_why=f"{gone.message} ({gone.code})" if gone is not None else why if says_more else None,
+        by_itself=(f"The program {program_by_itself.lead(own)}", own.python) if own is not None else None,
         fused=_fused(report),
         not_fused=_not_fused(context),
         why=_why(context),
@@ -148,6 +154,9 @@ def header(context: Context) -> Header:
 
 
 def _fused(report: Report) -> Fused:
+    each = each_rank(report)
+    whose = f"{each.whose}: " if each is not None else ""
+    report = each.report if each is not None else report
     cover, share = report.coverage, covered(report, percent)
     if not report.groups:
         return Fused("No" if report.unfused else "Not known", said="No fusion group in the log.")
@@ -157,9 +166,9 @@ def _fused(report: Report) -> Fused:
     fallen = sum(one.count for one in report.fallbacks)
     fallbacks = count(fallen, "fallback") if fallen else None
     if cover.fraction is None:
-        said = f"{count(report.fused_operators, 'operator')}, {share}" if share is not None else None
+        said = f"{whose}{count(report.fused_operators, 'operator')}, {share}" if share is not None else None
         return Fused(str(report.fusion_groups), said=said, groups=groups, fallbacks=fallbacks)
-    said = f"{cover.ops_fused} of {cover.ops_total} operators: {share}"
+    said = f"{whose}{cover.ops_fused} of {cover.ops_total} operators: {share}"
     return Fused(
         percent(cover.fraction),
         Bar(cover.fraction, str(share)),

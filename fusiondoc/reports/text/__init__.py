@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.reports.printable import no_workflow_commands, visible
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -273,5 +274,5 @@ def can_link(environment: Mapping[str, str]) -> bool:
         environment.get("TERM_PROGRAM") in _PROGRAMS
         or environment.get("TERM", "").startswith(_TERMS)
         or any(name in environment for name in ("WT_SESSION", "KONSOLE_VERSION", "KITTY_WINDOW_ID"))
-        or (vte.isdigit() and int(vte) >= 5000)
+        or (whole_number(vte) or 0) >= 5000
     )

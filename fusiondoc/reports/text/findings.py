@@ -218,10 +218,13 @@ def expectation_text(
         if one in folded:
             lines.append(Unbroken(f"         $ {_command(report, one.file)}", "cyan"))
     broken = any(not one.holds for one in report.expectations)
-    last = Text(_verdict(report), style="red" if broken else "green")
+    last: list[RenderableType] = [Text(_verdict(report), style="red" if broken else "green")]
+    compared = numbers(report)
+    if compared is not None:
+        last.append(Text(f"Numbers: {compared}"))
     if detail is Detail.VERDICT:
-        return drawn(last, width, colour)
-    lines.append(last)
+        return drawn(Lines(*last), width, colour)
+    lines += last
     lines += map(Text, doubts(report))
     if report.suppressed:
         lines.append(Text(f"suppressed findings: {len(report.suppressed)}"))
@@ -232,21 +235,32 @@ def expectation_text(
 
 def doubts(report: Report) -> list[str]:
     """What is wrong with the run or its log as a whole, so that expectations may hold or be broken for it."""
+    shown = {one.code for one in report.expectations}
     said = (
-        f"{finding.severity} {finding.code}: {with_near_places(finding.message)}"
+        f"{finding.severity} {finding.code}: {with_near_places(finding.message)}" + _what_to_change(finding)
         for finding in report.findings
         if finding.severity != "note" and finding.code[:3] in ("FD0", "FD1", "FD9") and not finding.ops
+        if finding.code not in shown
     )
     return list(dict.fromkeys(said))
 
 
+def _what_to_change(finding: Finding) -> str:
+    """Of a cause that has a line of the program: the line, and what to do with it."""
+    if finding.source is None or finding.advice is None:
+        return ""
+    return f" ({near(finding.source)}). {finding.advice}"
+
+
 def broken_expectations(report: Report) -> list[str]:
-    """The sentences of the expectations that are broken, and how many that is; nothing if all hold."""
+    """The sentences of the expectations that are broken, and how many that is; the notes on those that hold.
+    Nothing if all hold as the file has them."""
     report = with_near_paths(visible_in(report))
     broken = [one for one in report.expectations if not one.holds]
+    notes = [f"note: {one.note}" for one in report.expectations if one.holds and one.note]
     if not broken:
-        return []
-    return [*(f"BROKEN {_sentence(one)}" for one in broken), _verdict(report)]
+        return list(dict.fromkeys(notes))
+    return [*(f"BROKEN {_sentence(one)}" for one in broken), *dict.fromkeys(notes), _verdict(report)]
 
 
 def _verdict(report: Report) -> str:
@@ -257,8 +271,10 @@ def _verdict(report: Report) -> str:
 
 def _sentence(one: Expectation) -> str:
     if one.holds:
-        return f"{one.expected}; found {one.found}"
+        return f"{one.expected}; found {one.found}" + (f" (note: {one.note})" if one.note else "")
     place = f"{one.file}:{one.line}: " if one.line is not None else ""
+    if one.code is not None and one.source is not None:  # not in the file
+        place = f"{near(one.source)}: "
     return with_near_places(f"{place}{sentence(one)}")
 
 
@@ -280,7 +296,8 @@ def _command(report: Report, file: str) -> str:
 
 def sentence(one: Expectation) -> str:
     """``expected X; found Y: why``."""
-    return f"expected {one.expected}; found {one.found}" + (f": {one.why}" if one.why else "")
+    text = f"expected {one.expected}; found {one.found}" + (f": {one.why}" if one.why else "")
+    return text + (f" (note: {one.note})" if one.note else "")
 
 
 def tries(report: Report) -> RenderableType | None:
@@ -365,6 +382,27 @@ _MOST_COMPARED = 20
 _MOST_JUDGED = 5
 
 
+def numbers(report: Report) -> str | None:
+    """The outcome of ``--verify`` in one line: how many results are the same as without a fuser, and the one
+    that is furthest off; None without ``--verify``."""
+    if not report.verification:
+        options = report.target.options
+        return "nothing was compared with eager" if options is not None and options.verify else None
+    text = f"{_how_many_same(report)}, fused and eager"
+    off = [row for row in report.verification if not row.same]
+    if not off:
+        return text
+    worst = furthest_off(off)
+    return text + f"; {worst.what} is off by {_number(worst.max_abs)}, {_number(worst.max_rel)} of its size"
+
+
+def _how_many_same(report: Report) -> str:
+    names = {row.what for row in report.verification}
+    off = {row.what for row in report.verification if not row.same}
+    passes = len({row.iteration for row in report.verification})
+    return f"{len(names - off)} of {len(names)} results are the same in all of {passes} passes"
+
+
 def verification(report: Report) -> RenderableType | None:
     """One row for each compared tensor, those that differ first; None without ``--verify``."""
     if not report.verification:
@@ -374,7 +412,6 @@ def verification(report: Report) -> RenderableType | None:
         by_name.setdefault(row.what, []).append(row)
     rows = sorted(by_name.values(), key=lambda rows: all(row.same for row in rows))
     passes = len({row.iteration for row in report.verification})
-    right = sum(all(row.same for row in rows) for rows in by_name.values())
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("compared with eager", no_wrap=True)
     for name in ("same", "off by", "of its size", "allowed"):
@@ -382,8 +419,7 @@ def verification(report: Report) -> RenderableType | None:
     table.add_column("", overflow="fold")
     for one in rows[:_MOST_COMPARED]:
         table.add_row(*_verified_row(one, passes))
-    head = f"{right} of {len(by_name)} results are the same in all of {passes} passes"
-    lines: list[RenderableType] = [Text(head), table]
+    lines: list[RenderableType] = [Text(_how_many_same(report)), table]
     if len(rows) > _MOST_COMPARED:
         lines.append(Text(f"... {len(rows) - _MOST_COMPARED} more: --format json has all", style="dim"))
     judged = [(one.what, one.judgement) for one in map(furthest_off, rows) if one.judgement]

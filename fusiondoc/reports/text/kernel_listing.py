@@ -4,7 +4,6 @@ kernels are shown, in which order; and what was dumped of each, by the names tha
 
 from __future__ import annotations
 
-import re
 from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from rich.console import Group as Lines
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model import count
+from fusiondoc.model.numbers import in_natural_order
 from fusiondoc.model.operator_places import folded, layers_of_kernels
 from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
@@ -169,18 +169,15 @@ def _sorted(kernels: list[Kernel], column: str) -> list[Kernel]:
     if column == "id":
         return kernels
     if column == "name":
-        return sorted(kernels, key=lambda k: _natural(k.name))
+        return sorted(kernels, key=lambda k: in_natural_order(k.name))
     if column == "group":
-        return sorted(kernels, key=lambda k: (not k.groups, _natural(k.groups[0] if k.groups else "")))
+        return sorted(
+            kernels, key=lambda k: (not k.groups, in_natural_order(k.groups[0] if k.groups else ""))
+        )
     value, largest = _BY[column]
     known = [kernel for kernel in kernels if value(kernel) is not None]
     rest = [kernel for kernel in kernels if value(kernel) is None]
     return sorted(known, key=lambda k: value(k) or 0.0, reverse=largest) + rest
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    """kernel2 before kernel10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", text)]
 
 
 BOUND_STYLES = {"bandwidth": "", "cache": "green", "launch": "dim"}

@@ -17,10 +17,11 @@ from rich.text import Text
 from fusiondoc.model import TE, count
 from fusiondoc.model.bench import Part
 from fusiondoc.model.codes import CODES, Loss
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed
-from fusiondoc.reports import run_words
+from fusiondoc.reports import program_by_itself, run_words
 from fusiondoc.reports.formatting import (
     NO_DIFFERENCE,
     against,
@@ -47,13 +48,19 @@ from fusiondoc.reports.text import (
     size,
     sparkline,
 )
-from fusiondoc.reports.text.findings import fallbacks, findings, log, plan, tries, verification
+from fusiondoc.reports.text.findings import fallbacks, findings, log, numbers, plan, tries, verification
 from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
 
+MOST_REASONS = 3
 
-def heading(report: Report, all_of_it: bool = False) -> RenderableType:
-    """What ran, and the verdict: a few lines of name and value."""
+
+def heading(report: Report, all_of_it: bool = False, with_lines: bool = True) -> RenderableType:
+    """What ran, and the verdict: a few lines of name and value.
+
+    Args:
+        with_lines: the lines that switch the fuser on in the program itself.
+    """
     table = fields()
     if report.target.name:
         table.add_row("Target", report.target.name + _FROZEN.get(report.target.frozen or "", ""))
@@ -77,13 +84,20 @@ def heading(report: Report, all_of_it: bool = False) -> RenderableType:
     worst = next((f for f in report.findings if f.severity == "error"), None)
     if worst is not None:
         table.add_row("Problem", Text(worst.message, style=STYLES["error"]))
+    own = report.fuser.by_itself
+    if own is not None and with_lines:
+        table.add_row(program_by_itself.LABEL, Text("\n".join([program_by_itself.lead(own), *own.python])))
+    elif own is not None:
+        table.add_row(
+            program_by_itself.LABEL, f"{program_by_itself.shortly(own)} ({program_by_itself.COMMAND})"
+        )
     return table
 
 
-def summary(report: Report) -> Table:
+def summary(report: Report, most_reasons: int = MOST_REASONS) -> Table:
     """Why, how fast, and when: what comes after what to do."""
     table = fields()
-    for number, reason in enumerate(_why_not(report)):
+    for number, reason in enumerate(_why_not(report, most_reasons)):
         table.add_row("" if number else "Not fused", reason)
     kernels = kernels_in_words(report)
     if kernels:
@@ -142,7 +156,11 @@ def _verdict(report: Report) -> Text:
     if not groups:
         text = f"nothing: no fusion group, {count(unfused, 'tensor operator')} outside"
         return Text(text, style=STYLES["warning"])
-    text = f"{count(report.fused_operators, 'operator')} in {groups_of(report)}, {unfused:,} not fused"
+    each = each_rank(report)
+    whose = f"{each.whose}: " if each is not None else ""
+    report = each.report if each is not None else report
+    unfused = sum(row.count for row in outside(report))
+    text = f"{whose}{count(report.fused_operators, 'operator')} in {groups_of(report)}, {unfused:,} not fused"
     share = covered(report, "{:.0%}".format)
     text += f" ({share})" if share is not None else ""
     fallbacks = sum(f.count for f in report.fallbacks)
@@ -151,12 +169,11 @@ def _verdict(report: Report) -> Text:
     return Text(text, style="green" if not unfused and not fallbacks else "")
 
 
-MOST_REASONS = 3
 _TEXT = 140
 """Characters of a reason on the first screen, some two lines; its section has the rest."""
 
 
-def _why_not(report: Report) -> list[Text]:
+def _why_not(report: Report, most: int) -> list[Text]:
     """The reasons that cost most: ``aten::sort x2: nvFuser has no rule (FD201)``."""
     found: dict[str, Text] = {}
     fixed = {op for f in report.findings if f.code == "FD236" for op in f.ops}
@@ -164,7 +181,7 @@ def _why_not(report: Report) -> list[Text]:
     reasons = [one for one in reasons if one[1]]
     # Views and bookkeeping are not what a user looks for first.
     for reason, rows in [one for one in reasons if _loses(one[0].code)] or reasons:
-        if reason.code in found or len(found) == MOST_REASONS:
+        if reason.code in found or len(found) == most:
             continue
         counts: dict[str, int] = {}
         kept = {row.op: row.keeps_out or 0 for row in rows}
@@ -379,6 +396,36 @@ def _parts(name: str, parts: Sequence[Part]) -> Table:
     return table
 
 
+_SCREEN = 24
+"""Lines of a terminal."""
+
+
+def _first_screen(report: Report, width: int, detail: Detail) -> list[RenderableType]:
+    """What ran, what to do, why and how fast. What the program does by itself makes no screen too long that
+    the rest fits on: the lines of code go first, then a reason."""
+    if report.fuser.by_itself is None or detail is Detail.ALL:
+        return _screen(report, detail, True, MOST_REASONS)
+    for with_lines, reasons in ((True, MOST_REASONS), (False, MOST_REASONS), (False, MOST_REASONS - 1)):
+        parts = _screen(report, detail, with_lines, reasons)
+        if drawn(Lines(*parts), width, colour=False).rstrip("\n").count("\n") < _SCREEN:
+            return parts
+    return _screen(report, detail, False, MOST_REASONS)
+
+
+def _screen(report: Report, detail: Detail, with_lines: bool, reasons: int) -> list[RenderableType]:
+    parts: list[RenderableType] = [heading(report, detail is Detail.ALL, with_lines)]
+    what_to_do = plan(report)
+    if what_to_do is not None:
+        parts += ["", what_to_do]
+    more = summary(run_words.ranks_merged(report), reasons)
+    compared = numbers(report)
+    if detail is Detail.SUMMARY and compared is not None:
+        more.add_row("Numbers", compared)
+    if more.row_count:
+        parts += [""] * (what_to_do is not None) + [more]
+    return parts
+
+
 def render(
     report: Report,
     *,
@@ -399,15 +446,11 @@ def render(
     report = with_near_paths(visible_in(report))
     last = Text(last_word(report), style="bold")
     if detail is Detail.VERDICT:
-        return drawn(last, width, colour)
-    parts: list[RenderableType] = [heading(report, detail is Detail.ALL)]
-    what_to_do = plan(report)
-    if what_to_do is not None:
-        parts += ["", what_to_do]
+        compared = numbers(report)
+        more_words = [Text(f"Numbers: {compared}")] if compared is not None else []
+        return drawn(Lines(last, *more_words), width, colour)
+    parts = _first_screen(report, width, detail)
     report = run_words.ranks_merged(report)
-    more = summary(report)
-    if more.row_count:
-        parts += [""] * (what_to_do is not None) + [more]
     sections = _sections(report, width, detail is Detail.ALL) if detail is not Detail.SUMMARY else ()
     for title, part in sections:
         if part is not None:

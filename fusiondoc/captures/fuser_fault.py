@@ -1,0 +1,78 @@
+"""Whose error it is that a run under a fuser ended with (``fault.json``): what the runs that followed it
+showed.
+
+The probe of ``--verify`` tells the same of a failed pass, in the same process (``eager_pass`` in the
+records).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from fusiondoc.model import dataclass
+from fusiondoc.model.change_plan import Try
+
+
+class Blame(Enum):
+    """Whose error it is."""
+
+    PROGRAM = "program"
+    """The same run fails without the fuser too."""
+    FUSER = "fuser"
+    """Without the fuser the same run ends without an error; with it the error came again."""
+    UNSTEADY = "unsteady"
+    """The same run passed without the fuser, and once more with it: the error comes and goes."""
+
+
+@dataclass(frozen=True)
+class FailingGroup:
+    """A group of the report that was run alone, fused and unfused, after an error of the whole run."""
+
+    group: str
+    """Its id."""
+    fails: bool
+    """Alone it fails too: it raises an error, dies, or gives other results than its unfused operators."""
+    outcome: str
+    """In a line: ``output 1 (%14): sizes [2, 64, 64, 4], unfused [2, 4, 64, 64]``."""
+    operators: tuple[str, ...] = ()
+    """Of the smallest part that still fails so; () where none was looked for."""
+    of: int = 0
+    """How many operators the whole group has."""
+    finished: bool = True
+    """Whether the search for that part came to its end."""
+
+
+@dataclass(frozen=True)
+class FuserFault:
+    """What the runs after a failed run under a fuser showed.
+
+    ``unfused`` and ``again`` are folders of captures inside that of the run: without the fuser, and once more
+    with it; None where there was no such run.
+    """
+
+    blame: Blame | None = None
+    """None where the runs did not tell, such as without a result of the run without the fuser."""
+    unfused: str | None = None
+    unfused_error: str | None = None
+    """What the run without the fuser ended with."""
+    again: str | None = None
+    alone: tuple[FailingGroup, ...] = ()
+    around: tuple[Try, ...] = ()
+    """Runs with a change of the settings; the first is the run as it was asked for."""
+
+    @property
+    def culprit(self) -> FailingGroup | None:
+        """The first group that fails alone."""
+        return next((one for one in self.alone if one.fails), None)
+
+    @property
+    def ways(self) -> tuple[Try, ...]:
+        """The changes that were run and seen to work, those that leave most operators fused first."""
+        worked = [one for one in self.around[1:] if one.problem is None and not one.wrong]
+        return tuple(sorted(worked, key=lambda one: (-one.ops_fused, one.fallbacks)))
+
+    @property
+    def held_against_eager(self) -> bool:
+        """Whether the results of these were compared with eager; those of a program that runs as it is are
+        not."""
+        return all(one.wrong is not None for one in self.ways)

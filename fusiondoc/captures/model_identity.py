@@ -1,0 +1,208 @@
+"""Which model a run is of, so that runs of many machines and days are known to be of one.
+
+It is the label that the user gave (``--model-name``, ``model-name`` in the configuration), else
+``PROJECT/PATH:ENTRY``: where the file of the model is in its project, with the name of that project, which is
+the same in every checkout: ``team/shop/resnet/model.py:Net`` for ``resnet/model.py`` of a clone of
+``git@host:team/shop.git``, whatever folder that clone is in. A file of no project is known by the path that
+the user named. The name of the file alone is never enough: many models are called ``model.py``.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import os
+import re
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fusiondoc.captures.request import ARCHIVE_ENDINGS, KeptTarget, TargetSpec
+from fusiondoc.captures.trust import project_root
+from fusiondoc.errors import UsageError
+from fusiondoc.masking import masked
+from fusiondoc.whole_files import read_within
+
+MOST_NAME = 200
+"""Characters of a label."""
+USUAL_ENTRY = "model"
+"""What of a file is run where nothing else is named."""
+
+_HERE = ("", ".")
+
+
+def check_model_name(text: str) -> str:
+    """The label as it is kept.
+
+    Raises:
+        UsageError: it is empty, too long, or holds what cannot be printed.
+    """
+    label = " ".join(text.split())
+    if not label or len(label) > MOST_NAME or not label.isprintable():
+        raise UsageError(
+            f"--model-name {text[:40]!r}: 1 to {MOST_NAME} printable characters are needed",
+            "Such as --model-name resnet50-train",
+        )
+    return label
+
+
+def model_of(target: TargetSpec | KeptTarget, cwd: Path) -> str | None:
+    """Which model a target is, for the machines that have its project.
+
+    Args:
+        cwd: the folder in which it runs, from which modules are imported.
+    """
+    entry = _entry(target.name, target.call)
+    if target.path:
+        return of_file(Path(target.path), entry, target.text or "", cwd)
+    if target.module:
+        file = cwd.joinpath(*target.module.split(".")).with_suffix(".py")
+        name = target.module + entry
+        return of_file(file, entry, name, cwd) if file.is_file() else of_name(name, cwd)
+    return of_name(target.text, cwd) if target.text else None
+
+
+def of_file(file: Path, entry: str, text: str, cwd: Path) -> str:
+    """Of something in a file.
+
+    Args:
+        entry: what follows the name of the file, such as ``:Net``.
+        text: what the user named it by.
+    """
+    real = Path(os.path.realpath(file))
+    root = _project(real.parent)
+    if root is None:
+        return recorded_model(text or str(file) + entry, str(cwd))
+    return masked(f"{_name_of_project(root)}/{real.relative_to(root).as_posix()}{entry}")
+
+
+def of_name(name: str, cwd: Path) -> str:
+    """Of something that is known by a name in the folder in which it runs."""
+    folder = Path(os.path.realpath(cwd))
+    root = _project(folder)
+    if root is None:
+        return recorded_model(name, str(cwd))
+    below = folder.relative_to(root).as_posix()
+    inside = name if below in _HERE else f"{below}/{name}"
+    return masked(f"{_name_of_project(root)}/{inside}")
+
+
+def recorded_model(name: str, folder: str | None) -> str:
+    """Of a target as it was named, where the project is not known: the path below the folder in which it ran;
+    a name without any folder gets that one's.
+
+    Args:
+        folder: in which it ran, if that is known.
+    """
+    path = name.replace("\\", "/")
+    above = (folder or "").replace("\\", "/").rstrip("/")
+    if path.endswith(f".py:{USUAL_ENTRY}"):
+        path = path[: -len(USUAL_ENTRY) - 1]
+    if above and path.startswith(above + "/"):
+        path = path[len(above) + 1 :]
+    if not path.startswith("../"):
+        path = str(PurePosixPath(path))
+    last = above.rpartition("/")[2]
+    if "/" not in path and last not in _HERE and not _in_package(path):
+        path = f"{last}/{path}"
+    return masked(path)
+
+
+def _in_package(name: str) -> bool:
+    """Whether it is ``package.module`` or a name in it, and no file."""
+    module = name.partition(":")[0]
+    return _MODULE.match(module) is not None and not module.endswith((".py", *ARCHIVE_ENDINGS))
+
+
+_MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+\Z")
+
+
+def _entry(name: str | None, call: str | None) -> str:
+    if name is None or (name == USUAL_ENTRY and not call):
+        return ""
+    return f":{name}{call or ''}"
+
+
+def _project(folder: Path) -> Path | None:
+    """The top folder of the repository that a folder is in, else of its project; None of neither. A user's
+    home folder is no project."""
+    home = Path(os.path.realpath(Path.home()))
+    for one in (folder, *folder.parents):
+        if one in (home, *home.parents):
+            break
+        if (one / ".git").exists():
+            return one
+    root = project_root(folder)
+    marked = any((root / name).exists() for name in ("pyproject.toml", "setup.cfg", "setup.py", ".hg"))
+    return root if marked else None
+
+
+def _name_of_project(root: Path) -> str:
+    """The same for all its checkouts where the repository has a remote or the project a name."""
+    return _of_remote(root) or _of_pyproject(root) or root.name or "project"
+
+
+def _of_remote(root: Path) -> str | None:
+    """``team/shop`` of the remote that a repository was cloned from: its ``origin``, else its only one. Read
+    as a file, since git starts what a configuration of others says."""
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, delimiters=("=",))
+    try:
+        parser.read_string(_read(_git_folder(root) / "config"))
+    except (OSError, configparser.Error):
+        return None
+    remotes = [one for one in parser.sections() if _REMOTE.match(one)]
+    chosen = 'remote "origin"' if 'remote "origin"' in remotes else remotes[0] if len(remotes) == 1 else None
+    url = parser.get(chosen, "url", fallback=None) if chosen is not None else None
+    return name_of_remote(url) if url else None
+
+
+_REMOTE = re.compile(r'remote "[^"]+"\Z')
+
+
+def _git_folder(root: Path) -> Path:
+    """Where the configuration is: of a worktree, in the repository that it belongs to.
+
+    Raises:
+        OSError: a file that says where cannot be read.
+    """
+    git = root / ".git"
+    if git.is_dir():
+        return git
+    said = _read(git).strip()
+    folder = root / said[len("gitdir:") :].strip() if said.startswith("gitdir:") else git
+    with contextlib.suppress(OSError):
+        return folder / _read(folder / "commondir").strip()
+    return folder
+
+
+def _read(file: Path) -> str:
+    return read_within(file, 1 << 20).decode("utf-8", "replace")
+
+
+def name_of_remote(url: str) -> str | None:
+    """The path of a repository on its host (``team/shop``), which is the same by every protocol; of one in a
+    folder its name alone, since machines mount it in different ones."""
+    text = url.strip().replace("\\", "/").rstrip("/")
+    text = text[: -len(".git")] if text.endswith(".git") else text
+    by_protocol = re.match(r"(?P<protocol>[a-z][a-z0-9+.-]*)://[^/]*/(?P<path>.+)\Z", text, re.IGNORECASE)
+    by_ssh = re.match(r"[^/:]{2,}:(?P<path>.+)\Z", text)  # one letter is a drive
+    if by_protocol is not None and by_protocol["protocol"].lower() != "file":
+        path = by_protocol["path"]
+    elif by_protocol is None and by_ssh is not None:
+        path = by_ssh["path"]
+    else:
+        path = text.rpartition("/")[2]
+    return path.strip("/") or None
+
+
+def _of_pyproject(root: Path) -> str | None:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        data: Any = tomllib.loads(_read(root / "pyproject.toml"))
+        name = data.get("project", {}).get("name") or data.get("tool", {}).get("poetry", {}).get("name")
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return None
+    return name if isinstance(name, str) and name.isprintable() else None

@@ -1,0 +1,74 @@
+"""What the program switched off itself that fusion needs (probe/switch_watch.py): one row a switch, with the
+call and its line where they are known."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Mapping
+
+from fusiondoc.model import dataclass
+from fusiondoc.model.typed_fields import read_object
+from fusiondoc.probe import BEFORE, CALLER, FUSER, LOADING, RUNNING, TRACED
+
+__all__ = [
+    "BEFORE", "CALLER", "FUSER", "LOADING", "RUNNING", "TRACED", "SwitchedOff", "Switches", "read_switches",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SwitchedOff:
+    """Something that fusion needs and that the program has switched off itself."""
+
+    what: str
+    """The fuser of the run (``FUSER``), or a knob of the executor."""
+    when: str
+    """``LOADING`` (the probe has then set the fuser back, and left the executor), ``TRACED``, ``RUNNING``,
+    ``BEFORE`` or ``CALLER``."""
+    left: bool = True
+    """It was never switched on again."""
+    call: str | None = None
+    """Such as ``torch._C._jit_set_texpr_fuser_enabled(False)``."""
+    at: str | None = None
+    """``file:line`` of the call."""
+    instead: str | None = None
+    """Of a fuser: the one that is on without fusiondoc."""
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What the program has switched off itself, each once."""
+
+    rows: tuple[SwitchedOff, ...] = ()
+
+    @property
+    def executor_off(self) -> bool:
+        """Whether anything of the executor was off that every fusion pass needs."""
+        return any(row.what != FUSER for row in self.rows)
+
+    @property
+    def fuser_off_in_run(self) -> bool:
+        """Whether the fuser was off while plans may have been made."""
+        return any(row.what == FUSER and row.when in (RUNNING, BEFORE) for row in self.rows)
+
+    @property
+    def fuser_off_before(self) -> bool:
+        """Whether the process had the fuser off before its block began."""
+        return any(row.what == FUSER and row.when == BEFORE for row in self.rows)
+
+    @property
+    def told(self) -> bool:
+        """Whether anything was off in a pass."""
+        return self.executor_off or self.fuser_off_in_run
+
+
+def read_switches(all_of: Callable[[str], Iterable[Mapping[str, Any]]]) -> Switches:
+    """What any process of the program switched off; older captures have no call (``switches``)."""
+    found = [read_object(SwitchedOff, one) for one in all_of("switched_off")]
+    rows = [one for one in found if one is not None]
+    for old in all_of("switches"):
+        if old.get("fuser_off") is True:
+            rows.append(SwitchedOff(FUSER, LOADING))
+        if old.get("fuser_off_later") is True:
+            rows.append(SwitchedOff(FUSER, RUNNING))
+        names = old.get("executor_off")
+        rows += [SwitchedOff(str(name), LOADING) for name in (names if isinstance(names, list) else ())]
+    return Switches(tuple(dict.fromkeys(rows)))

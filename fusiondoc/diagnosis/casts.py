@@ -1,0 +1,52 @@
+"""Casts by the types in the plans: whether a tensor that meets the result has the type that the cast gives.
+
+Only then is ``x.to(y) * y`` the same as ``x.type_as(y) * y``: of an RMS norm with a bfloat16 input and a
+float32 weight, ``weight * h.to(x.dtype)`` is not ``weight * h.type_as(weight)``, which leaves a rounding out.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Optional, Sequence, Tuple
+
+from fusiondoc.diagnosis.changed_memory import Sides
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.ir.types import TensorType, parse_type
+
+Cast = Tuple[str, Optional[str]]
+"""Operator and source."""
+
+_Kind = Tuple[Optional[str], Optional[str]]
+"""Dtype and device; None where the plan does not tell."""
+_UNKNOWN: _Kind = (None, None)
+
+
+def casts_to_other_types(report: Report) -> frozenset[Cast]:
+    """Those whose result meets tensors of other dtypes or devices alone; not those of which the plans do not
+    tell the types."""
+    inside = {group.id: group.inputs for group in report.groups}
+    same: set[Cast] = set()
+    other: set[Cast] = set()
+    for program in report.programs:
+        sides = Sides(program)
+        for place, node in enumerate(program.nodes):
+            kind = _kind(node.outputs[0]) if node.op == "aten::to" and node.outputs else _UNKNOWN
+            if kind == _UNKNOWN:
+                continue
+            for met in _met(sides, place, kind, inside):
+                (same if met in (kind, _UNKNOWN) else other).add((node.op, node.source))
+    return frozenset(other - same)
+
+
+def _met(sides: Sides, place: int, kind: _Kind, inside: Mapping[str, Sequence[str]]) -> Iterator[_Kind]:
+    """The types of the other tensors that operators and groups take with a node's result."""
+    for after in sides.after.get(place, ()):
+        taker = sides.nodes[after]
+        kinds = [_kind(text) for text in inside.get(taker.group or "", taker.inputs)]
+        if kind in kinds:
+            kinds.remove(kind)
+            yield from kinds
+
+
+def _kind(text: str) -> _Kind:
+    found = parse_type(text)
+    return (found.dtype, found.device) if isinstance(found, TensorType) else _UNKNOWN

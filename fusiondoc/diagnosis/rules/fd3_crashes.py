@@ -1,0 +1,154 @@
+"""FD303: a process that died, and the group or kernel that was at work then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterable
+
+from fusiondoc.captures.ending import OF_SIGNAL, Ended
+from fusiondoc.captures.fuser_fault import Blame
+from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
+from fusiondoc.model import NNC
+from fusiondoc.model.report import Finding, Group, Report
+from fusiondoc.parsers.observed import LastWork, NamedKernel, Observed
+
+
+def crashed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD303: the process died of a signal, or its log ends in the first run of a group."""
+    observed, signal = context.observed, context.result.signal
+    if context.fault is not None and context.fault.blame is Blame.PROGRAM:
+        return  # FD905: it dies without the fuser too
+    if context.result.ended is Ended.SIGNAL and context.finished:
+        yield finding(
+            "FD303",
+            f"{_who(context.rank)} died of {signal} as it ended, after all passes",
+            advice="Nothing about fusion, and the report is whole. What the program left behind failed, such"
+            " as threads of torch.jit.fork: without fusiondoc it may die as well.",
+            severity="warning",
+        )
+    elif context.result.ended is Ended.SIGNAL:
+        at = observed.crash.kernel if observed.crash is not None else observed.cut_kernel
+        work = observed.last_work_of(context.rank)
+        died = f"{_who(context.rank)} died of {signal}"
+        yield _crash(report, died, work, at, context.rank, _how_to_go_on(observed, context.rank, signal))
+    elif context.request is None and observed.crash is not None:
+        said = observed.crash
+        died = f"{_who(said.rank)} died ({said.text[:120]})"
+        advice = _how_to_go_on(observed, said.rank, said.signal)
+        found = _crash(report, died, said.work, said.kernel, said.rank, advice)
+        yield replace(found, evidence=[*found.evidence, said.line])
+    elif context.request is None:
+        yield from _log_ends(report, observed)
+
+
+def _log_ends(report: Report, observed: Observed) -> Iterable[Finding]:
+    """FD303: nothing in the log speaks of a crash, and it ends where a fuser was at work. A run that went
+    well may end there too: nvFuser says when the run of a group begins, and nothing when it is done."""
+    work = observed.first_run
+    if work is not None:
+        ends = "breaks off" if work.cut else "ends"
+        stage = "while nvFuser compiles" if work.stage == "compile" else "in the first run of"
+        yield finding(
+            "FD303",
+            f"The log {ends} {stage} {_worked_on(report, work)}; how the process ended is not in it",
+            evidence=[work.line],
+            advice=_TAKE_IT_OUT if work.cut else _IF_IT_DIED,
+            severity="warning" if work.cut else "note",
+        )
+    elif observed.cut_kernel is not None and not observed.errors:
+        name, line = observed.cut_kernel
+        yield finding(
+            "FD303",
+            f"The log breaks off in the source of {name}, which is printed before it is compiled",
+            evidence=[line],
+            advice=_TAKE_IT_OUT if report.groups else _SAY_THE_GROUP,
+            severity="warning",
+        )
+
+
+def _who(rank: int | None) -> str:
+    return "The process" if rank is None else f"Rank {rank}"
+
+
+def _how_to_go_on(observed: Observed, rank: int | None, signal: str | None) -> str:
+    """What is left to do where no group is known to be at fault. The stack is only spoken of where it is."""
+    if signal in OF_SIGNAL:
+        return f"{OF_SIGNAL[signal]} --fuser none says whether it dies without fusion too."
+    stack = observed.stack_of(rank)
+    if stack is None:
+        return (
+            "Run it with --fuser none: that says whether it dies without fusion too. The log holds no stack;"
+            " PYTHONFAULTHANDLER=1 makes Python print one."
+        )
+    return (
+        "Run it with --fuser none: that says whether it dies without fusion too. Python's stack at that"
+        f" moment is in the log: {stack.file}:{stack.line}."
+    )
+
+
+_SAY_THE_GROUP = (
+    "Which group it belongs to is not in the log: run again with"
+    " PYTORCH_JIT_LOG_LEVEL='graph_fuser:>>kernel_cache' (fusiondoc diagnose sets it)."
+)
+_TAKE_IT_OUT = (
+    "Take that group out (--knob skip_node_kind=OPERATOR, or another --fuser), and check that this torch's"
+    " CUDA knows the GPU: fusiondoc env."
+)
+_IF_IT_DIED = (
+    "Nothing is to be done if the run went well. If it crashed, take that group out (--knob"
+    " skip_node_kind=OPERATOR, or another --fuser), and check that this torch's CUDA knows the GPU:"
+    " fusiondoc env."
+)
+
+
+def _crash(
+    report: Report,
+    died: str,
+    work: LastWork | None,
+    kernel: NamedKernel | None,
+    rank: int | None,
+    advice: str,
+) -> Finding:
+    """``work``: what was not done by then; ``kernel``: whose source was printed last, without a time;
+    ``rank``: which process died; ``advice``: where no group was at work."""
+    if work is not None:
+        group = next((g for g in report.groups if g.id == work.group), None)
+        doing = "compiling" if work.stage == "compile" or not _launched_after(report, group) else "running"
+        if group is not None and group.kind == NNC.kind:
+            doing = "compiling or running"  # NNC runs a kernel without a word
+        return finding(
+            "FD303",
+            f"{died} while {doing} {_worked_on(report, work)}",
+            evidence=[work.line],
+            advice=_TAKE_IT_OUT,
+        )
+    own = [g for g in report.groups if rank is None or g.rank in (rank, None)]
+    last = max(reversed(own), key=lambda g: g.iteration or 0, default=None)
+    if kernel is not None and last is None:
+        return finding(
+            "FD303",
+            f"{died}; the last kernel whose source is in the log is {kernel.name}",
+            evidence=[kernel.line],
+            advice=_SAY_THE_GROUP,
+        )
+    if report.kernels and last is None:
+        died += f"; the log names no group, and its last kernel is {report.kernels[-1].name}"
+    elif last is None:
+        died += ", before any group"
+    return finding(
+        "FD303",
+        died + (f"; the last group that was made before is {describe(last)}" if last else ""),
+        evidence=last.evidence[:1] if last else (),
+        advice=advice,
+    )
+
+
+def _worked_on(report: Report, work: LastWork) -> str:
+    group = next((g for g in report.groups if g.id == work.group), None)
+    which = f"group {describe(group)}" if group else "a group that the log does not show"
+    return f"{which}, at kernel {work.kernel}" if work.kernel else which
+
+
+def _launched_after(report: Report, group: Group | None) -> bool:
+    return group is not None and any(k.launches for k in report.kernels if group.id in k.groups)

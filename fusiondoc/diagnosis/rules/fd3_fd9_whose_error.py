@@ -1,0 +1,243 @@
+"""FD309 and FD905: whose error it is that a run ended with, the fuser's or the program's.
+
+A run that failed is run again without the fuser (``workflows/fuser_faults.py``). Where that passes, the fuser
+is at fault: FD309 names the group. From a log alone nobody can tell, and the finding says how to find out.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, Sequence
+
+from fusiondoc.captures.ending import Ended
+from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
+from fusiondoc.captures.probe_records import Failure
+from fusiondoc.diagnosis.failing_read import groups_read
+from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
+    ErrorOfRanks,
+    advice_on_lost,
+    errors_of_ranks,
+)
+from fusiondoc.model import count, fuser_title
+from fusiondoc.model.change_plan import Try
+from fusiondoc.model.report import Fallback, Finding, Group, Report
+from fusiondoc.model.source import from_package
+from fusiondoc.parsers.lines.error_texts import failing_line, is_of_fuser
+from fusiondoc.parsers.observed import LoggedError
+
+
+def fuser_at_fault(report: Report, context: Context) -> Iterable[Finding]:
+    """FD309: only the fused run fails."""
+    fault = context.fault
+    if fault is None or fault.blame is not Blame.FUSER:
+        return
+    fuser = _fuser(report)
+    error = context.error
+    text = error.message if error is not None else ""
+    line = failing_line(text)
+    group = _group(report, context, fault, line)
+    alone = next((one for one in fault.alone if group is not None and one.group == group.id), None)
+    without = "without the fuser the same run ends without an error"
+    if fault.unfused is None:
+        without = "the same pass runs in eager without an error (--verify)"
+    parts = [f"Only the run under {fuser} fails{_failed(context)}; {without}"]
+    if group is not None:
+        parts.append(_about(group, line if group.id in _read(report, line) else None))
+    if alone is not None:
+        parts.append(_alone(alone))
+    yield finding(
+        "FD309",
+        ". ".join(parts),
+        source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
+        evidence=group.evidence[:1] if group is not None else (),
+        advice=_ways_around(fault),
+    )
+
+
+def _fuser(report: Report) -> str:
+    effective = report.fuser.effective
+    return fuser_title(effective) if effective else "a fuser"
+
+
+def _failed(context: Context) -> str:
+    """How it failed: ``in the forward pass: RuntimeError: ...``."""
+    if context.error is not None:
+        return f"{_WHEN.get(context.error.stage, '')}: {_last_error(context.error)}"
+    return f": the process {context.result.in_words}"
+
+
+def _group(report: Report, context: Context, fault: FuserFault, line: str | None) -> Group | None:
+    """The group that fails alone, else the nearest whose result was read where the run failed, else the one
+    that the fuser worked on last, or the only one."""
+    work = context.observed.last_work
+    named = [fault.culprit.group] if fault.culprit is not None else list(_read(report, line)[:1])
+    if work is not None and work.group is not None:
+        named.append(work.group)
+    if len(report.groups) == 1:
+        named.append(report.groups[0].id)
+    return next((one for one in report.groups if named and one.id == named[0]), None)
+
+
+def _read(report: Report, line: str | None) -> tuple[str, ...]:
+    return groups_read(report, line) if line is not None else ()
+
+
+def _about(group: Group, line: str | None) -> str:
+    kernels = f", {'kernel' if len(group.kernels) == 1 else 'kernels'} {', '.join(group.kernels)}"
+    who = f"group {describe(group)}" + (kernels if group.kernels else "")
+    return f"{from_package(line)} reads a result of {who}" if line is not None else f"It comes from {who}"
+
+
+def _alone(alone: FailingGroup) -> str:
+    if not alone.fails:
+        return "Run alone, this group gives what its unfused operators give"
+    text = f"Run alone, this group fails too: {alone.outcome}"
+    if alone.operators and len(alone.operators) < alone.of:
+        smallest = ", ".join(alone.operators)
+        text += f". The smallest part that still fails: {smallest} ({len(alone.operators)} of"
+        text += f" {count(alone.of, 'operator')})"
+    return text
+
+
+def _ways_around(fault: FuserFault) -> str:
+    """What was run and seen to work, best first; else what did not help."""
+    if fault.ways:
+        worked = "; ".join(f"{way.change} ({_kept(way)})" for way in fault.ways)
+        right = ", with the results of eager" if fault.held_against_eager else ""
+        return f"Run and seen to work{right}: {worked}."
+    tried = [one.change for one in fault.around[1:]]
+    if tried:
+        return (
+            f"None of these helped: {', '.join(tried)}. Turn the fuser off around the block:"
+            ' with torch.jit.fuser("none"), or run with --fuser none.'
+        )
+    return (
+        "Take an operator of the group out of groups (nvFuser: --knob skip_node_kind=OPERATOR), choose"
+        " another fuser (--fuser), or turn it off around the block (--fuser none)."
+    )
+
+
+def _kept(way: Try) -> str:
+    return f"{count(way.ops_fused, 'operator')} in {count(way.groups, 'group')}"
+
+
+def program_failed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD905: the user's program ended with an error. Ctrl-C is none of its own."""
+    if context.result.ended is Ended.INTERRUPTED:
+        return
+    error, fault = context.error, context.fault
+    if error is not None:
+        if context.observed.sized_for(error.message):
+            return  # FD307 has the cause
+        if fault is not None and fault.blame is Blame.FUSER:
+            return  # FD309
+        yield finding(
+            "FD905",
+            f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}{_without_fuser(fault)}",
+            advice=" ".join(filter(None, (error.hint, _whose(report, context, failing_line(error.message)))))
+            or None,
+        )
+        return
+    if fault is not None and fault.blame is Blame.PROGRAM and context.result.ended is Ended.SIGNAL:
+        yield finding(
+            "FD905",
+            f"The program died of {context.result.signal}{_without_fuser(fault)}",
+            advice="Fix the program first; the end of its log shows how far it got.",
+        )
+    if context.ended_early:
+        yield finding(
+            "FD905",
+            f"The process ended with exit status {context.result.exit_status}, and its records do not say"
+            " that all passes were done",
+            advice="Look for os._exit or a C function that exits; the end of the log shows how far it got.",
+        )
+    observed = context.observed
+    others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
+    died = observed.crash is not None or context.result.ended is Ended.SIGNAL
+    shown = errors_of_ranks(others, died)
+    for one in shown[:3]:
+        fell = next((row for row in report.fallbacks if came_of(one.first, row)), None)
+        after = (
+            f"; it came from group {fell.group}, which had fallen back ({_FELL[fell.stage]})" if fell else ""
+        )
+        yield finding(
+            "FD905",
+            f"The log holds an error{one.whose}{', which lost another rank' if one.lost else ''}:"
+            f" {one.said}{after}",
+            evidence=one.lines,
+            advice=_advice_on(one, shown, report, context),
+        )
+
+
+def _advice_on(
+    error: ErrorOfRanks, shown: Sequence[ErrorOfRanks], report: Report, context: Context
+) -> str | None:
+    if error.lost:
+        return advice_on_lost(shown, report.ranks)
+    return _whose(report, context, error.first.at) if context.request is None else None
+
+
+def _without_fuser(fault: FuserFault | None) -> str:
+    """What the runs after it showed, as the end of the sentence on the error."""
+    if fault is None or fault.blame is None:
+        return ""
+    if fault.blame is Blame.PROGRAM:
+        return "; it fails without the fuser too"
+    return "; the same run passed without the fuser, and once more with it: the error comes and goes"
+
+
+def _whose(report: Report, context: Context, line: str | None) -> str | None:
+    """How to find out whose error it is, where something was fused and nothing tells."""
+    fault = context.fault
+    if fault is not None and fault.blame is Blame.UNSTEADY:
+        return "Run it several times with a fixed seed (--seed), with the fuser and with --fuser none."
+    if (fault is not None and fault.blame is not None) or not report.groups:
+        return None
+    read = [group for group in report.groups if group.id in _read(report, line)[:1]]
+    reads = f"{from_package(line)} reads a result of group {describe(read[0])}. " if line and read else ""
+    if context.request is None:
+        return (
+            f"{reads}Whether the program or the fuser is at fault is not in the log; this tells: the same run"
+            ' with the fuser off (fusiondoc diagnose TARGET --fuser none, or with torch.jit.fuser("none")).'
+        )
+    return (
+        f"{reads}Whether the program or the fuser is at fault is not known, as it was not run again;"
+        " this tells: --fuser none."
+    )
+
+
+_FELL = {"compile": "FD301", "run": "FD302"}
+
+
+def came_of(logged: LoggedError, fallback: Fallback) -> bool:
+    """Whether an error was raised in the run of a group that had fallen back in it."""
+    work = logged.unfused
+    return work is not None and work.group is not None and work.group == fallback.group
+
+
+_WHEN = {
+    "import": " while it was imported",
+    "call": " while it was made",
+    "script": " while it was scripted",
+    "trace": " while it was traced",
+    "inputs": " while it made its inputs",
+    "forward": " in the forward pass",
+    "backward": " in the backward pass",
+    "verify": " in the eager run of --verify",
+}
+"""Stages of the probe's error record."""
+
+
+def _last_error(error: Failure) -> str:
+    """Type and message; TorchScript puts the true error behind its own traceback, on the last line."""
+    lines = error.message.strip().split("\n")
+    last = lines[-1].strip()
+    if "Error: " in last and len(lines) > 1:
+        return last[:300]
+    text = lines[0][:300].rstrip(":")
+    # What the probe says itself has no type that is the program's.
+    return text if error.type == "Refused" else f"{error.type}: {text}"
+
+
+RULES = (fuser_at_fault, program_failed)

@@ -1,0 +1,210 @@
+"""Which groups of a report are those of which expectations, decided once for all expectations of a section:
+what fulfils one is not the near miss of another."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from itertools import chain
+from typing import Iterator, Mapping, Sequence
+
+from fusiondoc.alignment import common
+from fusiondoc.expectations import GroupExpectation, Speed, instances_in
+from fusiondoc.expectations.near_miss import Near, by_nearness, mismatches
+from fusiondoc.model import dataclass, field
+from fusiondoc.model.report import Group, Kernel, Report
+
+
+@dataclass
+class Matched:
+    """An expectation of a group with what is there for it."""
+
+    wanted: GroupExpectation
+    groups: tuple[Group, ...]
+    """Those that fulfil it, each first specialisation once."""
+    number: int
+    """How many that is, over instances."""
+    nearest: Group | None = None
+    """Of the groups that fulfil nothing the one that was most likely to be it; where too few fulfil it."""
+
+    @property
+    def lacking(self) -> int:
+        """How many more there must be."""
+        return max(0, (self.wanted.count.at_least or 0) - self.number)
+
+    @property
+    def more(self) -> int:
+        """How many more there are than there must be."""
+        return max(0, self.number - (self.wanted.count.at_least or 0))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it names all operators of the group."""
+        return bool(self.wanted.ops) and self.wanted.order != "contains"
+
+
+@dataclass
+class Assignment:
+    """The groups of a report, each with the expectation that it is for."""
+
+    matched: list[Matched]
+    free: dict[str, set[int]] = field(default_factory=dict)
+    """Group (each first specialisation) -> its instances that fulfil no expectation."""
+    surplus: dict[str, set[int]] = field(default_factory=dict)
+    """Group -> its instances that fulfil an expectation which has enough without them: what was left of a
+    group that another expectation lacks can be one more of these."""
+
+    @property
+    def claimed(self) -> frozenset[str]:
+        """Groups all of whose instances fulfil an expectation."""
+        return frozenset(name for name, places in self.free.items() if not places)
+
+
+def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
+    """Every expectation with the groups that fulfil it and, where these are too few, the nearest of the rest.
+
+    A group may fulfil several expectations. A ``contains``, or one without operators, claims only as many
+    as it needs: of the others one can be what another expectation lost.
+    """
+    known = {group.id: group for group in report.groups}
+    kernels = {kernel.id: kernel for kernel in report.kernels}
+    matched = []
+    for one in wanted:
+        fulfil = [_first(group, known) for group in report.groups if not mismatches(group, one, kernels)]
+        heads = tuple({head.id: head for head in fulfil}.values())
+        number = sum(len(instances_in(head, one.layer)) for head in heads)
+        number += 0 if one.layer else sum(head.instances_left_out for head in heads)
+        matched.append(Matched(one, heads, number))
+    free = {
+        group.id: set(range(len(group.instances))) for group in report.groups if _first(group, known) is group
+    }
+    found = Assignment(matched, free)
+    _claim(found)
+    _give_nearest(found, report)
+    return found
+
+
+def specialised_once(report: Report) -> int:
+    """How many groups there are: instances, each once however often it was specialised."""
+    listed = sum(group.count for group in report.groups if group.respecialises is None)
+    return listed + report.fusion_groups_left_out
+
+
+def with_instances(group: Group, places: Sequence[int]) -> Group:
+    """The group with some of its instances alone."""
+    return replace(group, instances=tuple(group.instances[place] for place in places), instances_left_out=0)
+
+
+def _first(group: Group, known: dict[str, Group]) -> Group:
+    """The group that a specialisation is of."""
+    return known.get(group.respecialises or group.id, group)
+
+
+def _claim(found: Assignment) -> None:
+    """Take what fulfils expectations out of what is free: all groups of the operators that one names in full,
+    then of the others as many as these need, those first that no expectation lacks."""
+    hungry = [one.wanted for one in found.matched if one.lacking]
+    loose = []
+    needed: dict[str, set[int]] = {name: set() for name in found.free}
+    for one in found.matched:
+        if one.wanted.count.at_most == 0:
+            continue
+        if not one.is_whole:
+            loose.append(one)
+            continue
+        need = one.number - (one.more if one.wanted.count.at_most is None else 0)
+        for group in one.groups:
+            inside = sorted(_places(group, one.wanted))
+            found.free[group.id].difference_update(inside)
+            needed[group.id].update(inside[: max(0, need)])
+            need -= len(inside)
+    for one in loose:
+        places = [(group, place) for group in one.groups for place in sorted(_places(group, one.wanted))]
+        taken = sum(place not in found.free[group.id] for group, place in places)
+        need = (one.wanted.count.at_least or 0) - taken
+        left = [(group, place) for group, place in places if place in found.free[group.id]]
+        left.sort(key=lambda pair: max((_likeness(pair[0], other) for other in hungry), default=0.0))
+        for group, place in left[: max(0, need)]:
+            found.free[group.id].discard(place)
+            needed[group.id].add(place)
+    for one in found.matched:
+        for group in one.groups if one.is_whole and one.wanted.count.at_most != 0 else ():
+            found.surplus[group.id] = _places(group, one.wanted) - needed[group.id] - found.free[group.id]
+
+
+def _places(group: Group, wanted: GroupExpectation) -> set[int]:
+    """Indices of the instances of a group that count for an expectation."""
+    inside = set(map(id, instances_in(group, wanted.layer)))
+    return {place for place, one in enumerate(group.instances) if id(one) in inside}
+
+
+def _likeness(group: Group, wanted: GroupExpectation) -> float:
+    """Share of the operators of both that they have in common, from 0 to 1."""
+    total = len(group.ops) + len(wanted.ops)
+    return 2 * common(group.ops, wanted.ops) / total if total else 0.0
+
+
+def _give_nearest(found: Assignment, report: Report) -> None:
+    """Each expectation that lacks groups gets the nearest of those that are left, no group for more of them
+    than it has free instances.
+
+    Every expectation asks the groups in the order of their nearness; a group keeps those that are most like
+    it (stable matching, Gale and Shapley 1962).
+    """
+    kernels = {kernel.id: kernel for kernel in report.kernels}
+    known = {group.id: group for group in report.groups}
+    asking: dict[int, Iterator[Near]] = {}
+    for index, one in enumerate(found.matched):
+        if not one.lacking:
+            continue
+        slow = _only_too_slow(one.wanted, report, kernels)
+        if slow is not None:
+            one.nearest = slow
+            continue
+        own = {group.id for group in one.groups}
+        heads = [(group, _first(group, known).id) for group in report.groups]
+        left = [group for group, head in heads if found.free.get(head) and head not in own]
+        taken = [group for group, head in heads if not found.free.get(head)]
+        more = [
+            with_instances(group, sorted(found.surplus[group.id]))
+            for group in report.groups
+            if found.surplus.get(group.id) and group.id not in own
+        ]
+        asking[index] = chain(
+            _likely(by_nearness(left, one.wanted, kernels), one.wanted, taken),
+            _likely(by_nearness(more, one.wanted, kernels), one.wanted, taken),
+        )
+    kept: dict[str, list[tuple[float, int, int]]] = {}
+    waiting = deque(asking)
+    while waiting:
+        index = waiting.popleft()
+        near = next(asking[index], None)
+        found.matched[index].nearest = near.group if near is not None else None
+        if near is None:
+            continue
+        head = _first(near.group, known).id
+        row = kept.setdefault(head, [])
+        row.append((_likeness(near.group, found.matched[index].wanted), -near.failed, -index))
+        if len(row) > len(found.free.get(head, ())) + len(found.surplus.get(head, ())):
+            last = min(row)
+            row.remove(last)
+            waiting.append(-last[2])
+
+
+def _only_too_slow(wanted: GroupExpectation, report: Report, kernels: Mapping[str, Kernel]) -> Group | None:
+    """The group that is all that is expected, but for its speed: it may fulfil other expectations too."""
+    if wanted.speed == Speed():
+        return None
+    return next(
+        (g for g in report.groups if {m.what for m in mismatches(g, wanted, kernels)} == {"speed"}), None
+    )
+
+
+def _likely(nearest: Iterator[Near], wanted: GroupExpectation, taken: Sequence[Group]) -> Iterator[Near]:
+    """Those that may have been the expected group. One with less than half of its operators is none where a
+    group that fulfils another expectation has more of them: they only share a common operator."""
+    most = max((common(ops, wanted.ops) for ops in {group.ops for group in taken}), default=0)
+    for near in nearest:
+        if 2 * near.shared < len(wanted.ops) and near.shared < most:
+            return
+        yield near

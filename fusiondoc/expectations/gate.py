@@ -1,0 +1,149 @@
+"""A section as a gate: its expectations held against a report, whether the program leaves its fuser on and
+runs under it, and the line of the program that breaks an expectation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterable, Sequence
+
+from fusiondoc.expectations import Section, is_in_layer
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.outcome import Outcome, not_told
+from fusiondoc.expectations.whole_report import is_named
+from fusiondoc.model.operator_places import outside
+from fusiondoc.model.report import Finding, Group, Report, Unfused
+from fusiondoc.model.runs import Expectation
+
+FUSER_OFF = "FD104"
+"""Of a whole run: its program, a variable or a knob switches off what it is to be held to."""
+FUSER_FAILED = "FD309"
+"""Only the fused run fails: what fused until then is of no use to the program."""
+
+
+def hold(section: Section, report: Report) -> list[Outcome]:
+    """One outcome for each expectation of the section. Before them one where only the fused run fails, and
+    one for each thing that switches the fuser off, unless the section says that it knows (``findings``
+    expects or allows FD104), or is broken by it already: without a plan what it expects is unknown."""
+    outcomes = check(section, report)
+    if not_told(report) is not None and not all(outcome.holds for outcome in outcomes):
+        return outcomes
+    return [*_failed(section, report), *_off(section, report), *outcomes]
+
+
+def gate(section: Section, report: Report, file: str) -> list[Expectation]:
+    """The same as rows of the report; those that are broken with their line of the program.
+
+    Args:
+        file: the file of expectations.
+    """
+    return [_row(outcome, section, report, file) for outcome in hold(section, report)]
+
+
+def switched_off(report: Report) -> list[Finding]:
+    """What switches the fuser of the whole run off."""
+    return [finding for finding in report.findings if finding.code == FUSER_OFF and not finding.ops]
+
+
+def _failed(section: Section, report: Report) -> Iterable[Outcome]:
+    wanted = section.findings
+    for finding in report.findings:
+        if finding.code == FUSER_FAILED and FUSER_FAILED not in (*wanted.expect, *(wanted.allow or ())):
+            why = f"{finding.message} ({finding.code})"
+            path = (*section.path, FUSER_FAILED)
+            yield Outcome(section.name, path, False, "the fused run to end", "an error", why, value=finding)
+
+
+def _off(section: Section, report: Report) -> Iterable[Outcome]:
+    wanted = section.findings
+    if FUSER_OFF in (*wanted.expect, *(wanted.allow or ())):
+        return
+    for finding in switched_off(report):
+        why = f"{finding.message} ({finding.code})"
+        if finding.advice:
+            why += f". {finding.advice.rstrip('.')}"
+        path = (*section.path, FUSER_OFF)
+        yield Outcome(section.name, path, False, "the fuser to be on", "it off", why, value=finding)
+
+
+def _row(outcome: Outcome, section: Section, report: Report, file: str) -> Expectation:
+    row = outcome.in_report(file)
+    code = outcome.path[-1] if outcome.path else None
+    if code in (FUSER_OFF, FUSER_FAILED):
+        return replace(row, source=outcome.value.source, code=str(code))
+    return row if row.holds else replace(row, source=_cause(outcome, section, report))
+
+
+def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
+    """``file:line`` of the program that breaks an expectation; None where nothing tells."""
+    key = next((part for part in reversed(outcome.path) if isinstance(part, str)), "")
+    source = None
+    if key == "groups":
+        source = _of_group(outcome, report)
+    elif key == "modules":
+        source = _of_module(outcome, section, report)
+    elif key == "max_fallbacks":
+        names = {fallback.group for fallback in report.fallbacks}
+        source = _first_line([group for group in report.groups if group.id in names])
+    elif key == "not_fused":
+        known = section.not_fused or ()
+        source = _worst([row for row in outside(report) if row.op not in known])
+    elif key == "min_coverage":
+        source = _worst(outside(report))
+    elif key in ("forbid", "allow"):
+        source = _of_findings(outcome, section, report)
+    return source or _of_no_plan(report)
+
+
+def _of_group(outcome: Outcome, report: Report) -> str | None:
+    """Of an operator that is not in the group as expected, else of the group that is not as expected."""
+    near = outcome.near
+    for one in near.missing if near is not None else ():
+        if one.row is not None:
+            return _line(one.row)
+        if one.between:
+            return _line(one.between[0])
+        if one.node is not None:
+            return one.node.user_source or one.node.source
+    if near is not None and near.group is not None:
+        return _first_line([near.group])
+    return _first_line([group for group in report.groups if group.id in outcome.groups])
+
+
+def _of_module(outcome: Outcome, section: Section, report: Report) -> str | None:
+    pattern = next((one.layer for one in section.modules if one.path == outcome.path), "")
+    rows = [row for row in outside(report) if any(is_in_layer(layer, pattern) for layer in row.layers)]
+    return _worst(rows)
+
+
+def _of_findings(outcome: Outcome, section: Section, report: Report) -> str | None:
+    wanted = section.findings
+    names: Sequence[str] = wanted.allow or ()
+    allowed = "allow" in outcome.path
+    if not allowed:
+        names = [wanted.forbid[int(outcome.path[-1])]]
+    hits = [f for f in report.findings if any(is_named(f, name) for name in names) != allowed]
+    return next((finding.source for finding in hits if finding.source), None)
+
+
+def _worst(rows: Sequence[Unfused]) -> str | None:
+    """Of the operator that keeps the most others out of groups, else of the first."""
+    if not rows:
+        return None
+    return _line(max(rows, key=lambda row: row.keeps_out or 0))
+
+
+def _line(row: Unfused) -> str | None:
+    return row.user_source or row.source
+
+
+def _first_line(groups: Sequence[Group]) -> str | None:
+    lines = (node.user_source or node.source for group in groups for node in group.nodes)
+    return next(filter(None, lines), None)
+
+
+def _of_no_plan(report: Report) -> str | None:
+    """Of what kept every group from being made, where a finding tells it."""
+    if report.groups:
+        return None
+    causes = (f for f in report.findings if f.code[:3] in ("FD1", "FD9") and not f.ops)
+    return next((finding.source for finding in causes if finding.source), None)

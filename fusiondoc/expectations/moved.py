@@ -1,0 +1,309 @@
+"""What has another name or stands elsewhere, and is otherwise the same: files, modules, lines, functions.
+
+The matcher of ``compare`` decides which groups are the same ones, by their operators. A file of expectations
+holds no lines of the run that it was written from. So something only counts as moved where the section
+accounts for every group of the run: there are as many as ``number_of_groups`` says (or more of those that
+are expected), and each that fulfils nothing is, but for its names, one that an expectation lacks. Of a group
+that was lost none is left to be it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import Iterator, Mapping, Sequence
+
+from fusiondoc.alignment import greedy
+from fusiondoc.comparison.finding_changes import NOWHERE
+from fusiondoc.comparison.group_match import Cluster, items_of, match
+from fusiondoc.expectations import GroupExpectation, Section, SourceRange, is_in_layer
+from fusiondoc.expectations.assignment import Assignment, specialised_once, with_instances
+from fusiondoc.expectations.missing import is_in, line_of, named, names_at, near
+from fusiondoc.expectations.near_miss import mismatches, same_operators, short
+from fusiondoc.expectations.outcome import new_name
+from fusiondoc.model import dataclass
+from fusiondoc.model.operator_places import InLayer, operators_by_layer
+from fusiondoc.model.report import Group, Instance, OpNode, Report
+from fusiondoc.model.source import Source, path_ends_with
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A group expectation that groups fulfil under other names."""
+
+    groups: tuple[Group, ...]
+    """These groups."""
+    number: int
+    """How many of their instances."""
+    names: Mapping[str, tuple[str, ...]]
+    """Key of the expectation -> its values now: ``source``, ``function``, ``module`` or ``ops``."""
+    note: str
+
+
+def moved_groups(section: Section, found: Assignment, report: Report) -> dict[int, Moved]:
+    """Index of an expectation -> what it has become; empty where a group is lost or new."""
+    lacking = [(index, one) for index, one in enumerate(found.matched) if one.lacking]
+    more = sum(one.more for one in found.matched if one.is_whole)
+    if not lacking or not has_its_number(section, report, more):
+        return {}
+    if not all(one.is_whole for _, one in lacking):
+        return {}
+    if any(one.lacking > _MOST_INSTANCES for _, one in lacking):
+        return {}
+    wanted = [as_group(one.wanted, one.lacking, str(index)) for index, one in lacking]
+    free = {group.id: group for group in report.groups if found.free.get(group.id)}
+    left = [
+        _without_more(with_instances(group, sorted(found.free[name])), wanted) for name, group in free.items()
+    ]
+    pairs: dict[int, list[Group]] = {}
+    for cluster in clusters(wanted, left):
+        if len(cluster.a) != 1 or len(cluster.b) != 1:
+            return {}
+        index, group = int(cluster.a[0].group.id), free[cluster.b[0].group.id]
+        if not _the_same(found.matched[index].wanted, group, report):
+            return {}
+        pairs.setdefault(index, []).append(group)
+    return {index: _moved(found.matched[index].wanted, groups) for index, groups in pairs.items()}
+
+
+def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
+    """The group without what it has more often than one that is wanted: many equal layers in one group make
+    it another one for the matcher."""
+    for one in wanted:
+        if one_more(one.ops, group.ops) is not None:
+            return replace(group, nodes=one.nodes)
+    return group
+
+
+def has_its_number(section: Section, report: Report, more: int = 0) -> bool:
+    """Whether the section says how many groups there are, and there are just so many.
+
+    Args:
+        more: groups beyond that, which are known to be equal to expected ones.
+    """
+    wanted = section.number_of_groups
+    return wanted is not None and specialised_once(report) - more in (wanted.at_least, wanted.at_most)
+
+
+def as_group(wanted: GroupExpectation, number: int, name: str) -> Group:
+    """A group as an expectation describes it, for the matcher: ``number`` instances of it."""
+    return Group(
+        id=name, kind="", name="", phase=wanted.phase, specialisation=1, respecialises=None,
+        nodes=tuple(OpNode(op, None, None) for op in wanted.ops), inputs=(), outputs=(), runs=None,
+        kernels=(), bytes_in=None, bytes_out=None, fallback=False, rank=None,
+        instances=(Instance(None, (), None),) * number,
+    )  # fmt: skip
+
+
+def clusters(wanted: Sequence[Group], there: Sequence[Group]) -> list[Cluster]:
+    """Which are which, by the matcher of ``compare``; no line is known on the side of the expectations."""
+    a, b = items_of(wanted, lambda _: NOWHERE), items_of(there, lambda _: NOWHERE)
+    return match(a, b, lambda item: None)
+
+
+def alike(section: Section, report: Report) -> float:
+    """Share of equal groups among those that a section names in full and those of a run, from 0 to 1."""
+    wanted = [
+        as_group(one, min(one.count.at_least or 0, _MOST_INSTANCES), str(index))
+        for index, one in enumerate(section.groups)
+        if one.ops and one.order != "contains"
+    ]
+    there = [group for group in report.groups if group.respecialises is None]
+    equal = total = 0
+    for cluster in clusters(wanted, there):
+        total += len(cluster.a) + len(cluster.b)
+        if len(cluster.a) == len(cluster.b) == 1 and cluster.a[0].ops == cluster.b[0].ops:
+            equal += 2
+    return equal / total if total else 0.0
+
+
+_MOST_INSTANCES = 1000
+"""Of one expectation that are matched: a file can ask for any number."""
+
+
+def _the_same(wanted: GroupExpectation, group: Group, report: Report) -> bool:
+    """Whether a group is what was expected, but for names and what adds to it."""
+    kernels = {kernel.id: kernel for kernel in report.kernels}
+    names = _names_now(wanted, [group])
+    for mismatch in mismatches(group, wanted, kernels):
+        if mismatch.what == "operators":
+            if sorted(group.ops) != sorted(wanted.ops) and not one_more(wanted.ops, group.ops):
+                return False
+        elif mismatch.what not in names:
+            return False
+    return True
+
+
+def one_more(few: Sequence[str], many: Sequence[str]) -> tuple[str, ...] | None:
+    """The part that ``many`` has more often in a row than ``few``, which are otherwise the same: one more
+    equal layer in one group. None where that is not so."""
+    longer = len(many) - len(few)
+    if longer <= 0:
+        return None
+    start = 0
+    while start < len(few) and few[start] == many[start]:
+        start += 1
+    end = 0
+    while end < len(few) and few[-1 - end] == many[-1 - end]:
+        end += 1
+    for size in range(1, longer + 1):
+        if longer % size:
+            continue
+        for place in range(max(size, len(few) - end), start + 1):
+            part = tuple(few[place - size : place])
+            if tuple(many[place : place + longer]) == part * (longer // size):
+                return part
+    return None
+
+
+def _moved(wanted: GroupExpectation, groups: Sequence[Group]) -> Moved:
+    heads = tuple({group.id: group for group in groups}.values())
+    names = _names_now(wanted, heads)
+    notes = [new_name(_before(wanted, key), values) for key, values in names.items()]
+    if not any(same_operators(group.ops, wanted) for group in heads):
+        part = one_more(wanted.ops, heads[0].ops)
+        if part is not None:
+            notes.append(f"it has more of {short(part)}")
+        else:
+            notes.append("its operators are in another order; --update writes that")
+            names["ops"] = heads[0].ops
+    return Moved(heads, len(groups), names, "; ".join(notes))
+
+
+def _before(wanted: GroupExpectation, key: str) -> tuple[object, ...]:
+    values = getattr(wanted, key)
+    return values if isinstance(values, tuple) else (values,)
+
+
+def _names_now(wanted: GroupExpectation, groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
+    """The conditions on names that do not hold for the groups, each with what would."""
+    names: dict[str, tuple[str, ...]] = {}
+    lines = [line for group in groups for line in map(line_of, group.nodes) if line is not None]
+    sources = [_source_now(source, lines) for source in wanted.source]
+    if sources != [str(source) for source in wanted.source]:
+        names["source"] = tuple(dict.fromkeys(sources))
+    around = [known for known in map(names_at, dict.fromkeys(lines)) if known is not None]
+    for key, place, name in (("function", 0, wanted.function), ("module", 1, wanted.module)):
+        there = Counter(known[place] for known in around if known[place])
+        if name is not None and not any(named(one, name) for one in there) and there:
+            names[key] = (there.most_common(1)[0][0],)
+    return names
+
+
+def _source_now(wanted: SourceRange, lines: Sequence[Source]) -> str:
+    """Where the lines of a group are that were in this range: in the file of that name, else in the one that
+    has most of them."""
+    if not lines or any(is_in(line, wanted) for line in lines):
+        return str(wanted)
+    files = Counter(line.file for line in lines)
+    same = next((file for file in files if path_ends_with(file, wanted.file)), None)
+    file = same or files.most_common(1)[0][0]
+    shown = wanted.file if same else near(Source(file, 1))[: -len(":1")]
+    numbers = [line.line for line in lines if line.file == file]
+    if wanted.first is None:
+        return shown
+    return str(SourceRange(shown, min(numbers), max(numbers)))
+
+
+def renamed_modules(section: Section, report: Report) -> dict[str, str]:
+    """Patterns of the section that name no module of the run -> what the modules are called now.
+
+    A module was renamed, put into another one, or taken out of one: the part of the path that changed is the
+    same for all patterns that have it, the new name is in no other pattern, and what is expected of each
+    module holds under it. Numbers are no names: a layer that is gone has no other name.
+    """
+    if not has_its_number(section, report):
+        return {}
+    known = operators_by_layer(report)
+    patterns = list(dict.fromkeys([one.layer for one in section.modules] + _layers(section)))
+    there = {pattern: frozenset(in_pattern(known, pattern)) for pattern in patterns}
+    taken = frozenset(layer for layers in there.values() for layer in layers)
+    ways: dict[tuple[str, str], dict[str, str]] = {}
+    absent = [pattern for pattern in patterns if not there[pattern]]
+    for pattern in absent:
+        for old, new, renamed in _other_names(pattern, list(known)):
+            if not taken & set(in_pattern(known, renamed)):
+                ways.setdefault((old, new), {})[pattern] = renamed
+    olds = list(dict.fromkeys(old for old, _ in ways))
+    news = list(dict.fromkeys(new for _, new in ways))
+    scored = []
+    for (old, new), renamed_patterns in ways.items():
+        likeness = _holds(section, known, renamed_patterns)
+        if likeness is not None:
+            likeness += SequenceMatcher(None, old, new).ratio()
+            scored.append((likeness + len(renamed_patterns), olds.index(old), news.index(new)))
+    found: dict[str, str] = {}
+    for i, j in greedy(scored):
+        for pattern, renamed in ways[olds[i], news[j]].items():
+            found.setdefault(pattern, renamed)
+    return found
+
+
+def with_modules(section: Section, renamed: Mapping[str, str]) -> Section:
+    """The section with the names that modules have now."""
+    if not renamed:
+        return section
+    return replace(
+        section,
+        groups=tuple(
+            replace(one, layer=tuple(renamed.get(pattern, pattern) for pattern in one.layer))
+            for one in section.groups
+        ),
+        modules=tuple(replace(one, layer=renamed.get(one.layer, one.layer)) for one in section.modules),
+    )
+
+
+def _layers(section: Section) -> list[str]:
+    return [pattern for group in section.groups for pattern in group.layer]
+
+
+def in_pattern(known: Mapping[str, InLayer], pattern: str) -> dict[str, InLayer]:
+    """The modules that a pattern names."""
+    return {layer: has for layer, has in known.items() if is_in_layer(layer, pattern)}
+
+
+def _other_names(pattern: str, layers: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(the part of the path that is not there, what stands for it, the whole pattern with that), for every
+    name at its place in the run: instead of it, around it, or nothing."""
+    parts = pattern.split(".")
+    at = next(
+        (
+            n
+            for n in range(len(parts))
+            if not any(is_in_layer(one, ".".join(parts[: n + 1])) for one in layers)
+        ),
+        None,
+    )
+    if at is None or not re.search("[A-Za-z_]", parts[at]):
+        return
+    before, old, after = parts[:at], ".".join(parts[: at + 1]), parts[at + 1 :]
+    beside = dict.fromkeys(
+        one.split(".")[at]
+        for one in layers
+        if one.count(".") >= at and (not before or is_in_layer(one, ".".join(before)))
+    )
+    heads = [[*before, name] for name in beside if not name.isdigit()]
+    heads += [[*before, name, parts[at]] for name in beside]
+    heads += [before] if after else []
+    for head in heads:
+        renamed = ".".join([*head, *after])
+        if any(is_in_layer(one, renamed) for one in layers):
+            yield old, ".".join(head), renamed
+
+
+def _holds(section: Section, known: Mapping[str, InLayer], renamed: Mapping[str, str]) -> float | None:
+    """The share of the modules whose share in groups is just what is expected; None where one is lower."""
+    wanted = [one for one in section.modules if one.layer in renamed]
+    equal = 0
+    for one in wanted:
+        share = sum(in_pattern(known, renamed[one.layer]).values(), InLayer()).share
+        if share is None or share < one.coverage - 1e-9:
+            return None
+        equal += share - one.coverage < _ROUNDED
+    return equal / len(wanted) if wanted else 0.0
+
+
+_ROUNDED = 0.001
+"""Shares are written rounded down to this."""

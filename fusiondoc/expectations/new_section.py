@@ -1,0 +1,194 @@
+"""A section of a file of expectations written from a report: its lines as YAML.
+
+What is written holds when more of the same comes: one more equal layer, with its groups, is no loss.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import textwrap
+from typing import Sequence
+
+import yaml
+
+from fusiondoc.expectations import fits
+from fusiondoc.expectations.assignment import specialised_once
+from fusiondoc.expectations.moved import in_pattern
+from fusiondoc.model.operator_places import InLayer, Module, module_tree, operators_by_layer, outside
+from fusiondoc.model.report import Group, Report
+
+_WIDTH = 100
+_HEAD = (
+    "# What fusiondoc check compares a run with; docs/commands/check.md of fusiondoc describes the keys.",
+    "# fusiondoc check --update brings it up to date.",
+)
+
+
+def new_file(report: Report) -> str:
+    """A file whose one section is what the report shows."""
+    lines = ["sections:", *(f"  {line}" for line in _as_item(section_lines(report)))]
+    return "\n".join([*_HEAD, *lines]) + "\n"
+
+
+def section_lines(report: Report) -> list[str]:
+    """The lines of a section that holds for this report and others of the same model and fuser."""
+    lines = []
+    name = report.target.name or ""
+    # The capture of a run knows its model; the name of a log is no model.
+    if name and report.target.capture:
+        fusers = (report.fuser.effective,) if report.fuser.effective else ()
+        lines.append(f"name: {quoted(section_name(name, fusers))}")
+    when = [f"target: {quoted(name)}"] if lines else []
+    if report.fuser.effective:
+        when.append(f"fuser: {report.fuser.effective}")
+    if when:
+        lines += ["when:", *(f"  {line}" for line in when)]
+    groups = group_items([group for group in report.groups if group.respecialises is None])
+    if groups:
+        lines += ["groups:", *(f"  {line}" for item in groups for line in _as_item(item))]
+    modules = [item for _, item in module_items(report)]
+    if modules:
+        lines += ["modules:", *(f"  {line}" for item in modules for line in _as_item(item))]
+    number = specialised_once(report)
+    lines += [
+        f"number_of_groups: {{at_least: {number}}}",
+        f"max_fallbacks: {sum(fallback.count for fallback in report.fallbacks)}",
+    ]
+    if report.coverage.told:
+        names = sorted({row.op for row in outside(report) if fits("operator", row.op)})
+        lines += wrapped("not_fused", names)
+    if report.coverage.fraction is not None:
+        lines.append(f"min_coverage: {share(lowest_coverage(report))}")
+    return lines
+
+
+def section_name(target: str, fusers: Sequence[str]) -> str:
+    """What a new section is called: ``model.py, nnc``."""
+    return ", ".join((target, *fusers))
+
+
+def group_items(groups: Sequence[Group]) -> list[list[str]]:
+    """The lines of an item for each group; groups with the same operators and phase are one item."""
+    same: dict[tuple[tuple[str, ...], str | None], int] = {}
+    for group in groups:
+        key = (group.ops, group.phase)
+        same[key] = same.get(key, 0) + group.count
+    items = []
+    for (ops, phase), count in same.items():
+        lines = wrapped("ops", ops)
+        if phase:
+            lines.append(f"phase: {phase}")
+        if count > 1:
+            lines.append(f"at_least: {count}")
+        items.append(lines)
+    return items
+
+
+def module_items(report: Report) -> list[tuple[str, list[str]]]:
+    """The path and the lines of an item for each outermost module (those in it, where it is the only one)
+    with a group: at most twenty, the largest. None where the layers or the coverage are not told.
+
+    Modules that are told by a number alone are one item, the module that they are in: with one more, others
+    have these numbers, and a group that two of them share belongs to what is around them.
+    """
+    modules = module_tree(report) if report.coverage.told else ()
+    while len(modules) == 1 and modules[0].inside and not is_numbered(modules[0].path):
+        modules = modules[0].inside
+    written = [one for one in modules if one.fused and fits("layer", one.path) and "*" not in one.path]
+    largest = sorted(written, key=lambda one: one.fused + one.unfused)[-20:]
+    shares: dict[str, list[float]] = {}
+    for one in written:
+        if one in largest:
+            shares.setdefault(_pattern(one.path), []).append(lowest_share(one))
+    known = operators_by_layer(report)
+    for pattern, row in shares.items():
+        row.append(sum(in_pattern(known, pattern).values(), InLayer()).share or 0.0)
+    return [
+        (path, [f"layer: {quoted(path)}", f"coverage: {share(min(row))}"]) for path, row in shares.items()
+    ]
+
+
+def is_numbered(path: str) -> bool:
+    """Whether a module is one of several in a list: ``blocks.0``."""
+    return path.rpartition(".")[2].isdigit()
+
+
+def _pattern(path: str) -> str:
+    """The module of an item: the one that a list of modules is in; without one, all that have a name."""
+    if not is_numbered(path):
+        return path
+    return path.rpartition(".")[0] or "*"
+
+
+def lowest_share(module: Module) -> float:
+    """The share of a module that is in groups, however many more of its numbered modules come: no less than
+    the lowest of these has."""
+    row = [module.share or 0.0]
+    waiting = list(module.inside) if not is_numbered(module.path) else []
+    while waiting:
+        one = waiting.pop()
+        if not is_numbered(one.path):
+            waiting += one.inside
+        elif one.fused:
+            row.append(one.share or 0.0)
+    return min(row)
+
+
+def lowest_coverage(report: Report) -> float:
+    """The share of what the fuser takes that is in groups, however many more of the numbered modules come.
+
+    Of what is outside groups a report tells how much the fuser takes in all, not where: one of several equal
+    modules has no more than its part of that.
+    """
+    cover = report.coverage
+    row = [cover.fraction or 0.0]
+    families: dict[str, dict[str, InLayer]] = {}
+    for layer, has in operators_by_layer(report).items():
+        found = _NUMBERED.match(layer)
+        if found is not None:
+            members = families.setdefault(found["above"] or "", {})
+            members[found[0]] = members.get(found[0], InLayer()) + has
+    left = (cover.ops_total or 0) - cover.ops_fused
+    for members in families.values():
+        fused = [has for has in members.values() if has.fused]
+        row += [has.fused / (has.fused + min(has.unfused, left / len(fused))) for has in fused]
+    return min(row)
+
+
+_NUMBERED = re.compile(r"(?P<above>.*?\.)?\d+(?=\.|\Z)")
+"""The outermost numbered module of a path."""
+
+
+def wrapped(key: str, values: Sequence[str]) -> list[str]:
+    """``key: [a, b]``, over several lines where it is long."""
+    text = f"{key}: [{', '.join(values)}]"
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def quoted(text: str) -> str:
+    """A text as a YAML scalar, in quotes unless it is plainly a path or a name."""
+    if re.match(r"[A-Za-z_./][\w./-]*(:[\w.]+)?(, [a-z]+)?\Z", text, re.ASCII) and _is_text(text):
+        return text
+    # A string of JSON is one of YAML, but for characters that YAML does not take as they are.
+    return _UNPRINTABLE.sub(
+        lambda match: f"\\u{ord(match.group()):04x}", json.dumps(text, ensure_ascii=False)
+    )
+
+
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def _is_text(text: str) -> bool:
+    """Whether YAML reads the word as text: not as a number, a truth value or nothing."""
+    return bool(yaml.safe_load(text) == text)
+
+
+def share(value: float) -> str:
+    """A share rounded down to a thousandth, so that it holds for what it was taken from."""
+    return f"{math.floor(min(max(value, 0.0), 1.0) * 1000 + 1e-9) / 1000:g}"
+
+
+def _as_item(lines: Sequence[str]) -> list[str]:
+    return [("- " if i == 0 else "  ") + line for i, line in enumerate(lines)]

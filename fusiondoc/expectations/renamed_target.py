@@ -1,0 +1,128 @@
+"""Which sections hold for a run; and a model that has another name now, found by its groups."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Iterator, Sequence, Tuple
+
+from fusiondoc.expectations import Expectations, Renamed, Section, applying, why_not
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.moved import alike
+from fusiondoc.model.report import Report
+from fusiondoc.model.source import path_ends_with
+from fusiondoc.whole_files import read_within
+
+
+def sections_for(expectations: Expectations, report: Report) -> list[Section]:
+    """The sections that hold for the run. Where none does: those of a target that is not there any more and
+    whose groups are those of this run, each with ``renamed``.
+
+    Empty where nothing tells, or more than one target fits as well.
+    """
+    return applying(expectations, report) or _of_renamed(expectations, report)
+
+
+_Fit = Tuple[bool, float]
+"""Whether every group of the sections is in the run, and how much of both is the same, from 0 to 1."""
+
+_LEAST_ALIKE = 0.5
+"""Share of equal groups above which a model of another name is taken for the renamed one, as ``compare`` does
+with files by their lines."""
+
+
+def _of_renamed(expectations: Expectations, report: Report) -> list[Section]:
+    new = report.target.name
+    if not new or report.target.capture is None:
+        return []  # the name of a log is that of no model
+    targets: dict[str, list[Section]] = {}
+    for section in expectations.sections:
+        if section.when.target and why_not(replace(section.when, target=()), report) is None:
+            gone = [name for name in section.when.target if not _exists(name, expectations, report)]
+            if len(gone) == 1:
+                renamed = _under(section, Renamed(gone[0], new))
+                targets.setdefault(gone[0], []).append(renamed)
+    fits = {old: _fit(sections, report) for old, sections in targets.items()}
+    best = max(fits.values(), default=(False, 0.0))
+    found = [old for old, fit in fits.items() if fit == best]
+    if len(found) != 1 or not (best[0] or best[1] > _LEAST_ALIKE):
+        return []
+    return targets[found[0]]
+
+
+def _under(section: Section, renamed: Renamed) -> Section:
+    """The section for the model of the new name, with the lines that it names in that file."""
+    old, new = _file(renamed.old), _file(renamed.new)
+    groups = [
+        replace(
+            group,
+            source=tuple(
+                replace(one, file=new) if old and path_ends_with(old, one.file) else one
+                for one in group.source
+            ),
+        )
+        for group in section.groups
+    ]
+    return replace(section, groups=tuple(groups), renamed=renamed)
+
+
+def _fit(sections: Sequence[Section], report: Report) -> _Fit:
+    groups = [group for section in sections for group in section.groups if group.ops]
+    holds = bool(groups) and all(
+        outcome.holds
+        for section in sections
+        for outcome in check(section, report)
+        if outcome.path[len(section.path) : len(section.path) + 1] == ("groups",)
+    )
+    return holds, max((alike(section, report) for section in sections), default=0.0)
+
+
+_TARGET = re.compile(
+    r"(?P<file>.+\.(?:py|pt|pth|ts))(?::(?P<name>\w+))?\Z|(?P<module>[\w.]+)(?::(?P<of>\w+))?\Z"
+)
+"""``model.py``, ``model.py:block``, ``model.pt``, ``package.module:block``."""
+
+
+def _file(target: str) -> str:
+    """The file of a target, as far as its name tells; "" without one."""
+    match = _TARGET.match(target)
+    if match is None:
+        return ""
+    return match["file"] or match["module"].replace(".", "/") + ".py"
+
+
+def _exists(target: str, expectations: Expectations, report: Report) -> bool:
+    """Whether the target of a section is still there, seen from here, from the file of expectations and from
+    the folder of the run."""
+    match = _TARGET.match(target)
+    name = (match["name"] or match["of"]) if match is not None else None
+    file = _file(target) or target
+    for place in _places(file, expectations, report):
+        if not place.exists():
+            continue
+        if name is None or not place.is_file() or place.suffix != ".py":
+            return True
+        try:
+            return (
+                re.search(rf"\b{re.escape(name)}\b", read_within(place).decode("utf-8", "replace"))
+                is not None
+            )
+        except (OSError, ValueError):
+            return True
+    return False
+
+
+def _places(file: str, expectations: Expectations, report: Report) -> Iterator[Path]:
+    """Where a file may be that is named by the end of its path."""
+    folders = [Path.cwd(), Path(expectations.file).resolve().parent]
+    folders += [Path(report.target.folder)] if report.target.folder else []
+    parts = Path(file).parts
+    for folder in dict.fromkeys(folders):
+        yield folder / file
+        for above in (folder, *folder.parents):
+            if parts and above.name == parts[0]:
+                yield above.parent / file
+    package = Path(file).with_suffix("") / "__init__.py"
+    for folder in dict.fromkeys(folders):
+        yield folder / package

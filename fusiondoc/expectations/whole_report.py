@@ -1,0 +1,268 @@
+"""What a section expects of the whole report: numbers, shares, limits of time, findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterable, Sequence
+
+from fusiondoc.expectations import Count, ModuleShare, Section, is_in_layer
+from fusiondoc.expectations.assignment import Assignment, specialised_once
+from fusiondoc.expectations.missing import shown as shown_line
+from fusiondoc.expectations.missing import without_namespace
+from fusiondoc.expectations.near_miss import percent, short, show_speed, speed_of, too_slow
+from fusiondoc.expectations.outcome import Make, Outcome, cannot_tell, new_name, nothing_fused
+from fusiondoc.model.operator_places import InLayer, module_tree, operators_by_layer, outside
+from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
+from fusiondoc.model.runs import FUSIBLE, GROUPS
+
+
+def check_whole(section: Section, written: Section, report: Report, groups: Assignment) -> Iterable[Outcome]:
+    """One outcome for each expectation but those of groups.
+
+    Args:
+        written: the section as its file has it; ``section`` has the names that modules have in this run.
+        groups: the groups of the report, by the expectations of the section.
+    """
+
+    def outcome(key: str, holds: bool, expected: str, found: str, why: str | None, value: object) -> Outcome:
+        return Outcome(
+            section.name,
+            (*section.path, key),
+            holds,
+            expected,
+            found,
+            why,
+            section.places.get(key),
+            value=value,
+        )
+
+    for one, as_written in zip(section.modules, written.modules):
+        yield _module(one, as_written, report, section.name, section.not_fused)
+    if section.number_of_groups is not None:
+        yield _number_of_groups(section.number_of_groups, report, groups, outcome)
+    if section.max_fallbacks is not None:
+        count = sum(fallback.count for fallback in report.fallbacks)
+        unknown = cannot_tell(report) if not count else None
+        error = next((f.error for f in report.fallbacks if f.error), None)
+        fell = ", ".join(sorted({f.group for f in report.fallbacks if f.group}))
+        yield outcome(
+            "max_fallbacks", unknown is None and count <= section.max_fallbacks,
+            f"at most {section.max_fallbacks} fallbacks",
+            unknown or str(count) + (f" (of {fell})" if fell else ""), error if count else None, count,
+        )  # fmt: skip
+    yield from _operators_outside(section, report, outcome)
+    if section.min_coverage is not None:
+        part = report.coverage.fraction
+        holds = part is not None and part >= section.min_coverage - 1e-9
+        found = percent(part) if part is not None else _no_share(report)
+        yield outcome(
+            "min_coverage", holds, f"a coverage of {percent(section.min_coverage)}", found,
+            None if holds else _left_out(report, section.not_fused), part,
+        )  # fmt: skip
+    yield from _speed(section, report, outcome)
+    yield from _steps(section, report, outcome)
+    yield from _findings(section, report, outcome)
+
+
+def _number_of_groups(wanted: Count, report: Report, found: Assignment, outcome: Make) -> Outcome:
+    number = specialised_once(report)
+    more = number - (wanted.at_most if wanted.at_most is not None else number)
+    note = None
+    holds = wanted.holds(number)
+    if wanted.plain and more > 0:
+        # Written as a bare number, as --update did it: more of the groups that the file names are no loss.
+        equal = [one for one in found.matched if one.is_whole and one.more]
+        if sum(one.more for one in equal) >= more:
+            holds = True
+            names = "; ".join(short(one.wanted.ops) for one in equal)
+            note = f"{more} more of what the file expects ({names}); exactly: {wanted} forbids that"
+    unknown = cannot_tell(report) if holds else None
+    ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
+    expected = f"{wanted} group" + "s" * (str(wanted).split()[-1] != "1")
+    made = outcome(
+        "number_of_groups", unknown is None and holds, expected,
+        unknown or (f"{number} ({ids})" if 0 < number <= 12 else str(number)),
+        None if number or unknown else nothing_fused(report), number,
+    )  # fmt: skip
+    return replace(made, note=note)
+
+
+def _module(
+    wanted: ModuleShare, written: ModuleShare, report: Report, section: str, known: Sequence[str] | None
+) -> Outcome:
+    inside = {
+        layer: has for layer, has in operators_by_layer(report).items() if is_in_layer(layer, wanted.layer)
+    }
+    total = sum(inside.values(), InLayer())
+    part = total.share if report.coverage.told else None
+    holds = part is not None and part >= wanted.coverage - 1e-9
+    if not report.coverage.told:
+        found, why = f"unknown: {report.coverage.unknown}", None
+    elif part is None:
+        found, why = "no operator of that module", _modules_of(report)
+    else:
+        found = f"{percent(part)}, {total.fused} of {total.fused + total.unfused} operators"
+        rows = [row for row in outside(report) if any(layer in inside for layer in row.layers)]
+        why = _not_fused(rows, known)
+    renamed = wanted.layer != written.layer
+    return Outcome(
+        section, wanted.path, holds, f"{percent(wanted.coverage)} of {written.layer} in groups", found,
+        None if holds else why, wanted.at, value=part,
+        note=new_name([written.layer], [wanted.layer]) if renamed else None,
+        names={"layer": (wanted.layer,)} if renamed else {},
+    )  # fmt: skip
+
+
+_MOST_NAMED = 4
+
+
+def _modules_of(report: Report) -> str:
+    names = [one.path for one in module_tree(report)]
+    if not names:
+        return "the log does not tell modules: that of a trace does, and a run by check itself"
+    return "the outermost modules are " + _some(names)
+
+
+def _no_share(report: Report) -> str:
+    unknown = report.coverage.unknown
+    return f"unknown: {unknown}" if unknown is not None else "nothing that a fuser can fuse"
+
+
+_NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
+"""Reasons of operators that no share of coverage counts: the fuser has no rule for them."""
+
+
+def _left_out(report: Report, known: Sequence[str] | None) -> str | None:
+    """The operators that the coverage lacks, and those that keep them out of groups."""
+    if not report.coverage.told:
+        return None
+    rows = outside(report)
+    counted = [row for row in rows if row.reason.code not in _NOT_COUNTED]
+    causes = [row for row in rows if row.keeps_out and row not in counted]
+    return _not_fused(counted + causes, known)
+
+
+def _new(rows: Sequence[Unfused], known: Sequence[str] | None) -> list[Unfused]:
+    """Those that the file does not name under ``not_fused``."""
+    return [row for row in rows if known is not None and row.op not in known]
+
+
+def _not_fused(rows: Sequence[Unfused], known: Sequence[str] | None) -> str | None:
+    """What is newly outside groups, where the file tells what was; else all that is."""
+    shown = _new(rows, known) or rows
+    if not shown:
+        return None
+    texts = _some(_codes_and_places(shown))
+    return f"not fused are {texts}" if shown is rows else f"newly outside groups: {texts}"
+
+
+def _operators_outside(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+    """Whether only known operators are outside groups."""
+    known = section.not_fused
+    if known is None:
+        return
+    names = ", ".join(map(without_namespace, known))
+    expected = f"no operator but {names} outside groups" if known else "no operator outside groups"
+    unknown = cannot_tell(report) if report.coverage.told else f"unknown: {report.coverage.unknown}"
+    if unknown is not None:
+        yield outcome("not_fused", False, expected, unknown, None, None)
+        return
+    rows = outside(report)
+    new = _new(rows, known)
+    found = _some(_codes_and_places(new)) if new else "no other" if known else "none"
+    kinds = {row.op for row in new}
+    why = new[0].reason.text if len(kinds) == 1 else None  # its code and line are in what was found
+    yield outcome("not_fused", not new, expected, found, why, sorted({row.op for row in rows}))
+
+
+def _codes_and_places(rows: Sequence[Unfused]) -> list[str]:
+    """``cumsum (FD211, model.py:7)``, once for an operator and a reason."""
+    first: dict[str, Unfused] = {}
+    for row in rows:
+        first.setdefault(f"{without_namespace(row.op)} ({row.reason.code}", row)
+    return [", ".join(filter(None, (name, shown_line(row)))) + ")" for name, row in first.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (" and others" if len(names) > _MOST_NAMED else "")
+
+
+def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+    speed = section.speed
+    # The share of a kernel that moves too little to be bound by the memory says nothing.
+    kernels = [kernel for kernel in report.kernels if kernel.bound != "launch"] or list(report.kernels)
+    for key, limit, alone in (
+        ("min_peak", speed.peak, replace(speed, gb_per_s=None)),
+        ("min_gb_per_s", speed.gb_per_s, replace(speed, peak=None)),
+    ):
+        if limit is None:
+            continue
+        values = [v for v in (speed_of(kernel, key) for kernel in kernels) if v is not None]
+        slow = too_slow(kernels, alone)
+        shown = f"{show_speed(min(values), key)} in the slowest" if values else "no measurement"
+        expected = f"{show_speed(limit, key)} in every kernel"
+        yield outcome(key, not slow, expected, shown, "; ".join(slow) or None, min(values, default=None))
+
+
+def _steps(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+    """Limits of the profiled run; broken where there is none."""
+    limits, steps = section.steps, report.steps
+    saved = None
+    if steps is not None and steps.could_save_ms is not None and steps.ms:
+        saved = steps.could_save_ms / steps.ms
+    groups, unfused = (steps.share(GROUPS), steps.share(FUSIBLE)) if steps else (None, None)
+    unknown = report.steps_note or "no profile: check a TARGET, or a capture of diagnose --time"
+    for key, limit, value, what in (
+        ("max_step_ms", limits.max_ms, steps.ms if steps else None, "a step of at most {:g} ms"),
+        ("min_groups_share", limits.min_groups, groups, "groups take at least {} of a step"),
+        ("max_unfused_share", limits.max_unfused, unfused, "what could fuse takes at most {} of a step"),
+        ("max_could_save", limits.max_could_save, saved, "fusing the rest saves at most {} of a step"),
+    ):
+        if limit is None:
+            continue
+        in_ms = key == "max_step_ms"
+        low = key == "min_groups_share"
+        holds = value is not None and (value >= limit - 1e-9 if low else value <= limit + 1e-9)
+        expected = what.format(limit if in_ms else percent(limit))
+        if value is None:
+            yield outcome(key, False, expected, f"unknown: {unknown}", None, None)
+            continue
+        found = f"{value:.4g} ms" if in_ms else percent(value)
+        parts = ", ".join(f"{one.what} {percent(one.share)}" for one in (steps.parts if steps else ())[:4])
+        yield outcome(key, holds, expected, found, None if holds else f"a step is {parts}", value)
+
+
+def is_named(finding: Finding, name: str) -> bool:
+    """Whether a finding is the one, or of the severity or the family, that a file names."""
+    if name in SEVERITIES:
+        return finding.severity == name
+    return finding.code == name or (name.endswith("xx") and finding.code.startswith(name[:3]))
+
+
+def _findings(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+    def one(key: str, index: int, holds: bool, expected: str, hits: Sequence[Finding]) -> Outcome:
+        made = outcome("findings", holds, expected, _codes(hits), _say(hits) if not holds else None, hits)
+        return replace(made, path=(*made.path, key, index))
+
+    wanted = section.findings
+    for i, name in enumerate(wanted.expect):
+        hits = [f for f in report.findings if is_named(f, name)]
+        yield one("expect", i, bool(hits), f"finding {name}", hits)
+    for i, name in enumerate(wanted.forbid):
+        hits = [f for f in report.findings if is_named(f, name)]
+        yield one("forbid", i, not hits, f"no finding {name}", hits)
+    if wanted.allow is not None:
+        hits = [f for f in report.findings if not any(is_named(f, name) for name in wanted.allow)]
+        yield one("allow", 0, not hits, f"no findings but {', '.join(wanted.allow)}", hits)
+
+
+def _codes(findings: Sequence[Finding]) -> str:
+    return ", ".join(dict.fromkeys(f.code for f in findings)) or "none"
+
+
+def _say(findings: Sequence[Finding]) -> str | None:
+    if not findings:
+        return None
+    first = findings[0]
+    more = f"; and {len(findings) - 1} more" if len(findings) > 1 else ""
+    return first.message + (f", {first.source}" if first.source else "") + more

@@ -1,0 +1,143 @@
+"""A text with its secrets masked: which rules apply to it, and to which lines."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Iterator
+
+from fusiondoc.masking import private_keys, vendor_tokens
+from fusiondoc.masking.secret_names import MASK
+from fusiondoc.masking.secret_rules import RULES, Rule
+
+KINDS = (
+    "private keys (PEM, OpenSSH, PGP, PuTTY)",
+    "values of names such as password, token, secret, api_key, AccountKey, DB_PASS",
+    "passwords in URLs, connection strings, netrc and command lines",
+    "Authorization headers, cookies and signatures",
+    "addresses of webhooks (Slack, Discord, Teams and others)",
+    "JSON Web Tokens and keys",
+    f"tokens of {len(vendor_tokens.services())} services by their form",
+)
+"""What is looked for, as a user reads it."""
+
+_SHORT_TEXT = 200
+"""Characters below which a text is masked once: a report says most of them many times."""
+
+_LONG_TEXT = 2000
+"""Characters from which on words that a text repeats, which are most of a log, are looked at once."""
+
+_COLOUR = re.compile(
+    r"(?:\x1b|\\+(?:u001b|x1b|033|e)|\^\[)\[[0-9;:]*[A-Za-z]|\x1b\][0-9]*;(?:[^;\x07\x1b\n]{0,80};)?|\x07|\x1b\\|#033\[[0-9;]*m",
+    re.IGNORECASE,
+)
+"""Commands to a terminal, as they are or written out."""
+
+
+def masked(text: str) -> str:
+    """The text with its secrets masked; the number of its lines stays."""
+    return _masked_short(text) if len(text) < _SHORT_TEXT else mask(text)[0]
+
+
+@lru_cache(maxsize=4096)
+def _masked_short(text: str) -> str:
+    return mask(text)[0]
+
+
+def mask(text: str) -> tuple[str, int]:
+    """The same, and how many were masked. A line whose secret stands among colours loses its colours."""
+    if "\x1b" in text or "[0m" in text:
+        plain = _COLOUR.sub("", text)
+        made, number = _mask_plain(plain)
+        if not number:
+            return text, 0
+        lines = zip(text.split("\n"), plain.split("\n"), made.split("\n"))
+        return "\n".join(line if before == after else after for line, before, after in lines), number
+    return _mask_plain(text)
+
+
+def _mask_plain(text: str) -> tuple[str, int]:
+    rules = _rules_for(text)
+    number = 0
+    for rule in rules:
+        text, found = _masked_by(rule, text)
+        number += found
+    return text, number
+
+
+_LEAST_TOKEN = 15
+"""Characters of a token of a service."""
+_LONG_WORD = re.compile(r"(?<![\w.$~+/=%-])(?=[\w.$~+/=%-]*(?:[0-9]|[a-z][A-Z]))[\w.$~+/=%-]{15,}")
+"""What may be one: with a digit, or capitals among small letters."""
+
+
+def _rules_for(text: str) -> list[Rule]:
+    """Those that may find something: nearly always none."""
+    split = text.split() if len(text) < _LONG_TEXT else set(text.split())
+    words = text.lower() if len(text) < _LONG_TEXT else "\n".join(split).lower()
+    long_words = "\n".join([word for word in split if len(word) >= _LEAST_TOKEN])
+    if long_words:
+        long_words = "\n".join(_LONG_WORD.findall(long_words)).lower()
+    there = {hint for hint in _WORD_HINTS if hint in words}
+    if long_words:
+        there |= {hint for hint in _FORM_HINTS if hint in long_words}
+    if not there:
+        return []
+    numbers = sorted({number for hint in there for number in _OF_HINT[hint]})
+    return [RULES[number] for number in numbers if RULES[number].may_be_in(words)]
+
+
+_OF_HINT = {
+    hint: [number for number, other in enumerate(RULES) if hint in other.hints]
+    for rule in RULES
+    for hint in rule.hints
+}
+_FORM_HINTS = tuple(dict.fromkeys(hint for rule in RULES if rule.form for hint in rule.hints))
+_WORD_HINTS = tuple(dict.fromkeys(hint for rule in RULES if not rule.form for hint in rule.hints))
+
+
+def _masked_by(rule: Rule, text: str) -> tuple[str, int]:
+    if rule.private_keys:
+        return private_keys.mask_private_keys(text, MASK)
+    number = 0
+    parts, done = [], 0
+    for start, end in _lines_with(rule, text):
+        made, found = rule.applied(text[start:end])
+        if found:
+            parts += [text[done:start], made]
+            done = end
+            number += found
+    return ("".join([*parts, text[done:]]) if parts else text), number
+
+
+_WHOLE = 1000
+"""Characters up to which a text is not looked at line by line."""
+
+
+def _lines_with(rule: Rule, text: str) -> Iterator[tuple[int, int]]:
+    """The stretches of lines in which a rule has to look: finding a hint is a hundred times quicker."""
+    lower = text.lower()
+    if len(lower) != len(text) or len(text) < _WHOLE:
+        yield 0, len(text)
+        return
+    at = 0
+    nearest = dict.fromkeys(rule.finds or rule.hints, -1)
+    while True:
+        for hint, place in list(nearest.items()):
+            if place < at:
+                found = lower.find(hint, at)
+                if found < 0:
+                    del nearest[hint]
+                else:
+                    nearest[hint] = found
+        if not nearest:
+            return
+        first = min(nearest.values())
+        end = first
+        for _ in range(1 + rule.more_lines):
+            end = text.find("\n", end + 1) if end >= 0 else end
+        end = len(text) if end < 0 else end
+        yield text.rfind("\n", 0, first) + 1, end
+        if end == len(text):
+            return
+        at = end + 1

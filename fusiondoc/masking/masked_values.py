@@ -1,0 +1,118 @@
+"""Secrets in arguments, variables, reports and JSON: by the name of a value, and in its text."""
+
+from __future__ import annotations
+
+import re
+from collections import abc
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from operator import is_not
+from typing import Any, Callable, Mapping, Sequence, TypeVar
+
+from fusiondoc.masking.masked_texts import masked
+from fusiondoc.masking.secret_names import MASK, is_secret
+
+T = TypeVar("T")
+
+
+def masked_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command line: also the word behind an option that names a secret (``--api-key X``)."""
+    made: list[str] = []
+    option = None
+    for word in arguments:
+        if option is not None and not word.startswith("--") and is_secret(option, word):
+            made.append(MASK)
+        else:
+            made.append(_masked_word(word))
+        option = word if word.startswith("-") and "=" not in word else None
+    return tuple(made)
+
+
+def masked_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Environment variables, by name and by value."""
+    return {name: MASK if is_secret(name, value) else masked(value) for name, value in variables.items()}
+
+
+def masked_in(value: T) -> T:
+    """A report, a record or JSON with the secrets of every text in it masked; what is under a name that says
+    secret in a mapping too, and lists named ``command`` or ``script_args`` as arguments."""
+    return texts_changed(value, masked, lambda key, item: (key, _masked_item(key, item)))
+
+
+def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, Any], tuple[Any, Any]]) -> T:
+    """A report, a record or JSON with another text for each; itself where none is another.
+
+    Lists and tuples are gone through; other sequences (packed lines of a log) are left as they are, as are
+    fields that stand in no JSON.
+
+    Args:
+        entry: the same for a key of a mapping and what is under it.
+    """
+    made: Any = value
+    kind: Any = type(value)
+    if kind in _NO_TEXT or not _may_hold_text(kind):
+        return value
+    names = _names(kind)
+    if isinstance(value, str):
+        made = change(value)
+    elif names is not None:
+        changed = {}
+        for name in names:
+            before = getattr(value, name)
+            of: Any = type(before)
+            if of is str:
+                after = change(before)
+            elif of in _NO_TEXT or not _may_hold_text(of) or not before:
+                continue
+            elif name in _ARGUMENTS and isinstance(before, tuple):
+                after = entry(name, before)[1]
+            else:
+                after = texts_changed(before, change, entry)
+            if after is not before:
+                changed[name] = after
+        made = replace(made, **changed) if changed else value
+    elif isinstance(value, (tuple, list)):
+        items = [texts_changed(one, change, entry) for one in value]
+        if any(map(is_not, items, value)):
+            is_named = isinstance(value, tuple) and hasattr(value, "_fields")
+            made = kind(*items) if is_named else kind(items)
+    elif isinstance(value, abc.Mapping):
+        entries = dict(entry(key, item) for key, item in value.items())
+        made = value if entries == value else entries
+    return made  # type: ignore[no-any-return]
+
+
+_NO_TEXT = frozenset((int, float, bool, type(None)))
+
+
+@lru_cache(maxsize=None)
+def _may_hold_text(kind: type) -> bool:
+    """Whether texts are looked for in values of a class."""
+    return is_dataclass(kind) or issubclass(kind, (str, tuple, list, abc.Mapping))
+
+
+@lru_cache(maxsize=None)
+def _names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass that are looked into; None for another class."""
+    if not is_dataclass(kind):
+        return None
+    return tuple(field.name for field in fields(kind) if field.metadata.get("json", True))
+
+
+_ARGUMENTS = ("command", "script_args")
+
+
+def _masked_item(key: Any, item: Any) -> Any:
+    if isinstance(item, str) and isinstance(key, str) and is_secret(key, item):
+        return MASK
+    if key in _ARGUMENTS and isinstance(item, (list, tuple)) and all(isinstance(one, str) for one in item):
+        return type(item)(masked_arguments(item))
+    return masked_in(item)
+
+
+def _masked_word(word: str) -> str:
+    """A word of a command line: ``--name=value``, ``NAME=value``, or any text."""
+    name, equals, value = word.partition("=")
+    if equals and re.fullmatch(r"[+-]*[\w.-]{1,200}", name) and is_secret(name, value):
+        return f"{name}={MASK}"
+    return masked(word)

@@ -1,0 +1,69 @@
+"""Ranks of a run that have equally much: what each of them has says more than the sum over all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from fusiondoc.model import count
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import AnyFuser, Coverage
+
+
+class EachRank(NamedTuple):
+    """``whose``: "each of 2 ranks"; ``report``: the rows of one of them, without those of the others."""
+
+    whose: str
+    report: Report
+
+
+def each_rank(report: Report) -> EachRank | None:
+    """What each rank has, where all have equally many groups, operators in and outside them, and fallbacks;
+    None of a run of one process, and where they differ."""
+    ranks = report.ranks
+    if ranks is None or ranks.known_by == "devices" or len(ranks.rows) < 2 or not report.groups:
+        return None
+    if report.groups_left_out or report.unfused_left_out or report.programs_left_out:
+        return None  # whose the others are is not known
+    each = [_of_rank(report, row.rank) for row in ranks.rows]
+    first = each[0]
+    if any(_numbers(one) != _numbers(first) for one in each) or first is None or not first.groups:
+        return None
+    cover = _shared(report.coverage, len(each))
+    if cover is None:
+        return None
+    return EachRank(f"each of {count(len(each), 'rank')}", replace(first, coverage=cover))
+
+
+def _of_rank(report: Report, rank: int) -> Report:
+    return replace(
+        report,
+        groups=tuple(row for row in report.groups if row.rank == rank),
+        unfused=tuple(row for row in report.unfused if row.rank == rank),
+        fallbacks=tuple(row for row in report.fallbacks if row.rank == rank),
+        kernels=tuple(row for row in report.kernels if row.rank == rank),
+        ranks=None,
+    )
+
+
+def _numbers(report: Report) -> tuple[int, ...]:
+    return (
+        report.fusion_groups,
+        report.fused_operators,
+        sum(group.count for group in report.groups if group.specialisation == 1),
+        sum(row.count for row in report.unfused if row.ran is not False),
+        sum(row.count for row in report.fallbacks),
+    )
+
+
+def _shared(cover: Coverage, ranks: int) -> Coverage | None:
+    """The coverage of one of so many equal ranks; None where its numbers are no multiples."""
+    numbers = (cover.ops_fused, cover.ops_total, cover.any_fuser.ops_total)
+    if any(number is not None and number % ranks for number in numbers):
+        return None
+
+    def part(number: int | None) -> int | None:
+        return None if number is None else number // ranks
+
+    some = AnyFuser(part(cover.any_fuser.ops_total), cover.any_fuser.fraction)
+    return replace(cover, ops_fused=cover.ops_fused // ranks, ops_total=part(cover.ops_total), any_fuser=some)

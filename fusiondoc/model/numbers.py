@@ -1,0 +1,107 @@
+"""Numbers in what others wrote: logs, records, traces, versions, names of files.
+
+Nothing else makes a number of such text (tests/test_numbers.py): ``int`` and ``float`` take more than can be
+counted with. ``int`` raises for more than 4300 digits from Python 3.11 on, takes the square of their number
+in time before that, and takes the digits of every script. ``float`` takes ``nan`` and ``1e200``, whose
+products overflow. Here a number that is out of bounds is not known, as any other text is: None, and never an
+exception.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Iterable
+
+BITS_64 = 1 << 64
+LARGEST = 1 << 63
+"""Whole numbers are smaller: sizes and counts of torch have 64 bits and a sign (``int64_t``)."""
+
+_MOST_DIGITS = 20
+"""Of a number of 64 bits."""
+
+MOST_FIGURE = 1e15
+LEAST_FIGURE = 1e-15
+"""What was measured lies between them, or is 0: 1e15 ms are 31,000 years. So no product or ratio of a few
+figures overflows."""
+
+_MOST_TEXT = 40
+_FIGURE = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+
+
+def whole_number(text: str | bytes, below: int = LARGEST) -> int | None:
+    """The whole number that the text is.
+
+    Args:
+        text: decimal digits of ASCII, with or without a minus before them.
+        below: what it must be smaller than; BITS_64 for one without a sign.
+
+    Returns:
+        None for any other text, and for a number of more than 64 bits.
+    """
+    written = text if isinstance(text, str) else text.decode("ascii", "replace")
+    digits = written[1:] if written[:1] == "-" else written
+    if len(digits) > _MOST_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    value = int(written)
+    return value if -LARGEST <= value < below else None
+
+
+def whole_numbers(texts: Iterable[str | bytes]) -> list[int]:
+    """Those of the texts that ``whole_number`` knows."""
+    numbers = map(whole_number, texts)
+    return [number for number in numbers if number is not None]
+
+
+def all_whole(texts: Iterable[str | bytes]) -> tuple[int, ...] | None:
+    """The numbers of all texts; None if one of them is none."""
+    numbers = tuple(map(whole_number, texts))
+    known = tuple(number for number in numbers if number is not None)
+    return known if len(known) == len(numbers) else None
+
+
+def pair_of(found: re.Match[str] | None) -> tuple[int, int] | None:
+    """The two numbers that a pattern found, such as a version's; None if it found none."""
+    numbers = all_whole(found.groups()[:2]) if found is not None else None
+    return (numbers[0], numbers[1]) if numbers is not None and len(numbers) == 2 else None
+
+
+def figure(text: str | bytes) -> float | None:
+    """What was measured, as C++ and Python print it (``0.25``, ``1.5e-05``).
+
+    Returns:
+        None for any other text (``inf`` and ``nan`` of a launch too short for the timer), and for a number
+        that is not between LEAST_FIGURE and MOST_FIGURE.
+    """
+    written = text if isinstance(text, str) else text.decode("ascii", "replace")
+    if len(written) > _MOST_TEXT or _FIGURE.match(written) is None:
+        return None
+    value = float(written)
+    return value if value == 0 or LEAST_FIGURE <= abs(value) <= MOST_FIGURE else None
+
+
+def is_figure(value: float) -> bool:
+    """Whether a number of a JSON file is one to count with: finite, a whole one of 64 bits.
+
+    Python's ``json`` reads ``1e400``, ``Infinity`` and whole numbers of any length, which no report has and
+    which overflow in a division.
+    """
+    return -LARGEST <= value < LARGEST if isinstance(value, int) else math.isfinite(value)
+
+
+def as_count(value: float) -> int | None:
+    """A product or sum of figures as a whole number, such as bytes; None where it is too large for one."""
+    return round(value) if abs(value) < LARGEST else None
+
+
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+def in_natural_order(text: str) -> list[tuple[int, str]]:
+    """A key to sort names by: ``kernel10`` comes after ``kernel9``. A number may have any length: of two, the
+    one with more digits is the larger."""
+    key = []
+    for place, part in enumerate(_DIGITS.split(text)):
+        digits = part.lstrip("0") if place % 2 else ""
+        key.append((len(digits), digits) if place % 2 else (0, part))
+    return key

@@ -1,0 +1,224 @@
+"""What something outside torch put before the lines of a log: a time, the tag of a rank, or both; and the
+JSON objects that hold its lines. Learnt from lines of torch in a sample, and from tracebacks where there are
+too few of these."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import islice
+from typing import Callable, Iterable, Iterator, Sequence
+
+from fusiondoc.parsers.lines.last_words import without_rank
+from fusiondoc.parsers.lines.torn_lines import MARK
+
+_MOST_PREFIX = 300
+"""Bytes; a marker further right stands behind output of the program, not behind a prefix."""
+
+MARKER = re.compile(
+    MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
+    rb"|======= Codegen output|\[fusiondoc\] |(?<!= )graph\(%|  return \("
+)
+_OF_MARKERS = (
+    b"[DUMP ",
+    b"[UPDATE ",
+    b"[DEBUG ",
+    b"Launch Parameters: ",
+    b" run in ",
+    b"======= Codegen output",
+    b"[fusiondoc] ",
+    b"graph(%",
+    b"  return (",
+)
+"""One of them stands in each: searched ten times as fast."""
+
+TIMES = re.compile(
+    rb"\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+[.,]\d+|\d{9,}|[+-]\d\d:?\d\d\b"
+    rb"|\bstd(?:err|out)\b"
+)
+"""What says nothing of the process: when, and through which of its streams."""
+
+_DIGITS = re.compile(rb" *\d+")
+"""A number, and the spaces that line it up with longer ones."""
+
+
+SAMPLE = 4000
+"""Lines from which an outer prefix is learnt."""
+_LEAST_MARKS = 3
+"""Lines of torch that tell whether anything stands before them."""
+
+
+def is_plain(text: bytes) -> bool:
+    """Whether a log that begins with this text is of one process, with nothing before its lines; where too
+    little of torch stands in it, that is not known."""
+    sample = sample_of(text)
+    if sample is None:
+        return False
+    return text_field(sample, MARKER.search) is None and OuterPrefix.learn(sample) is None
+
+
+def sample_of(text: bytes) -> list[bytes] | None:
+    """The first lines among which there are enough of torch to learn from: many ranks write thousands of
+    others before. None if there are not enough."""
+    at = 0
+    while any(text.find(one, at) >= 0 for one in _OF_MARKERS):
+        lines = text[at:-1].split(b"\n", SAMPLE)[:SAMPLE]
+        marked = (line for line in lines if MARKER.search(line) is not None)
+        if len(list(islice(marked, _LEAST_MARKS))) == _LEAST_MARKS:
+            return lines
+        at += sum(map(len, lines)) + len(lines)
+        found = MARKER.search(text, at)
+        if found is None:
+            break
+        at = max(at, text.rfind(b"\n", 0, found.start()) + 1)
+    return None
+
+
+class OuterPrefix:
+    """A prefix that something outside torch put before every line: a time, a rank tag, or both.
+
+    Learnt from where torch's own markers stand in a sample: the same text (but for digits) before most of
+    them is a prefix. Text before only a few is output of the program without a line end.
+    """
+
+    def __init__(self, patterns: Sequence[bytes]) -> None:
+        self.patterns = tuple(patterns)
+        self._match = re.compile(b"|".join(b"(?:" + p + b")" for p in patterns)).match
+
+    def split(self, line: bytes) -> tuple[bytes | None, bytes]:
+        """(prefix, line without it); (None, line) for a line that has no such prefix."""
+        found = self._match(line)
+        if found is None:
+            return None, line
+        return found.group(), line[found.end() :]
+
+    def prefixes(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The prefixes of those lines that have one."""
+        for line in lines:
+            found = self._match(line)
+            if found is not None:
+                yield found.group()
+
+    @staticmethod
+    def learn(lines: Sequence[bytes]) -> OuterPrefix | None:
+        """The prefix of a sample of lines, or None when markers stand at the line start."""
+        shapes: dict[bytes, int] = {}
+        marked = 0
+        for line in lines:
+            found = MARKER.search(line)
+            if found is None:
+                continue
+            marked += 1
+            if 0 < found.start() <= _MOST_PREFIX:
+                shape = _DIGITS.sub(b"0", line[: found.start()])
+                shapes[shape] = shapes.get(shape, 0) + 1
+        outer = [shape for shape, count in shapes.items() if count >= 3 and not shape.isspace()]
+        if not marked or sum(shapes[shape] for shape in outer) * 2 < marked:
+            return None
+        return OuterPrefix.of_shapes(outer)
+
+    @staticmethod
+    def of_shapes(shapes: Iterable[bytes]) -> OuterPrefix:
+        """Of texts in which each number is a 0."""
+        longest = sorted(shapes, key=len, reverse=True)
+        return OuterPrefix(
+            [re.escape(shape).replace(b"0", rb" {0,20}\d{1,20}(?!\d)") for shape in longest[:_MOST_SHAPES]]
+        )
+
+    def beside(self, other: OuterPrefix) -> OuterPrefix:
+        """Either of two."""
+        added = [pattern for pattern in other.patterns if pattern not in self.patterns]
+        return OuterPrefix((*self.patterns, *added[:_MOST_SHAPES]))
+
+
+def with_those_of_tracebacks(outer: OuterPrefix | None, text: bytes) -> OuterPrefix | None:
+    """A prefix, with what stands before tracebacks of a text beside it: a process that fails at once writes
+    nothing else that tells its prefix. The first frame of a traceback must have the same one. None if there
+    is none at all.
+
+    The tag with which torch begins the lines of a traceback is no part of it: torch writes it before no
+    others.
+    """
+    shapes: set[bytes] = set()
+    at = text.find(_TRACEBACK)
+    while at >= 0 and len(shapes) < _MOST_SHAPES:
+        line = text.rfind(b"\n", 0, at) + 1
+        prefix = _without_torch(text[max(line, at - _MOST_PREFIX - 1) : at])
+        known = outer is not None and outer.split(prefix)[0] == prefix
+        if len(prefix) <= _MOST_PREFIX and _WORD.search(prefix) and not known and _goes_on(text, at, prefix):
+            shapes.add(_DIGITS.sub(b"0", prefix))
+        at = text.find(_TRACEBACK, at + 1)
+    if not shapes:
+        return outer
+    found = OuterPrefix.of_shapes(shapes)
+    return found if outer is None else outer.beside(found)
+
+
+_MOST_SHAPES = 16
+"""Prefixes that differ in more than their numbers."""
+_TRACEBACK = b"Traceback (most recent call last):"
+_FRAME = re.compile(rb'  File "[^"\n]{1,500}", line \d')
+_FRAME_WITHIN = 4000
+"""Bytes behind the first line of a traceback in which its first frame stands: other ranks write between."""
+_WORD = re.compile(rb"\w")
+
+
+def _goes_on(text: bytes, at: int, prefix: bytes) -> bool:
+    """Whether a frame of a traceback stands behind ``at`` with the same prefix, but for times."""
+    said = TIMES.sub(b"", prefix)
+    for frame in _FRAME.finditer(text, at, at + _FRAME_WITHIN):
+        line = text.rfind(b"\n", 0, frame.start()) + 1
+        if TIMES.sub(b"", _without_torch(text[line : frame.start()])) == said:
+            return True
+    return False
+
+
+def _without_torch(prefix: bytes) -> bytes:
+    """A prefix without the tag that torch puts before the lines of a traceback."""
+    at = prefix.rfind(b"[rank")
+    return prefix[:at] if at >= 0 and not without_rank(prefix[at:])[1] else prefix
+
+
+_LEAST = 3
+"""Lines that must agree on the field."""
+
+
+def text_field(lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> str | None:
+    """The field that holds the lines of the program, or None if the log is not of this kind.
+
+    Args:
+        lines: a sample.
+        is_torch: whether a line is torch's own.
+    """
+    fields: dict[str, int] = {}
+    marked = 0
+    for line in lines:
+        if not is_torch(line):
+            continue
+        marked += 1
+        for name, value in _object(line).items():
+            if isinstance(value, str) and is_torch(value.encode("utf-8", "surrogatepass")):
+                fields[name] = fields.get(name, 0) + 1
+    if not fields:
+        return None
+    name = max(fields, key=lambda one: fields[one])
+    return name if fields[name] >= _LEAST and fields[name] * 2 > marked else None
+
+
+def unwrapped(line: bytes, field: str) -> bytes:
+    """The line of the program; the line itself where it is no such object, or the field has several lines."""
+    value = _object(line).get(field)
+    if not isinstance(value, str):
+        return line
+    text = value.rstrip("\r\n")
+    return line if "\n" in text else text.encode("utf-8", "surrogatepass")
+
+
+def _object(line: bytes) -> dict[str, object]:
+    if not line.startswith(b"{"):
+        return {}
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,193 @@
+"""Which of torch's fusion switches the program throws itself, and where: functions of ``torch._C`` are
+replaced by the same with a note of the caller.
+
+What is noted is what a call switches off that the fuser of the run needs, and whether it was on again later.
+``torch.jit.fuser`` and ``torch.jit.optimized_execution`` (torch/jit/_fuser.py, 1.12 to 2.13) throw the same
+switches and find them in ``torch._C`` when they are called.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from typing import Any, Callable
+
+from . import FUSER, LOADING, RUNNING, environment
+from .log_and_records import Records
+from .own_switches import OwnSwitches
+from .replaced import Replaced
+
+_SETTERS = (
+    "_jit_set_texpr_fuser_enabled",
+    "_jit_override_can_fuse_on_cpu",
+    "_jit_override_can_fuse_on_gpu",
+    "_jit_override_can_fuse_on_cpu_legacy",
+    "_jit_set_te_must_use_llvm_cpu",
+    "_jit_set_nvfuser_enabled",
+    "_jit_set_llga_enabled",
+    "_jit_set_profiling_executor",
+    "_jit_set_profiling_mode",
+    "_set_graph_executor_optimize",
+    "_get_graph_executor_optimize",
+)
+"""Functions of ``torch._C`` that set a switch; the last one sets it if it gets an argument."""
+
+_VARIABLE = "PYTORCH_TENSOREXPR"
+"""torch reads it once, when it first asks whether NNC is on (tensorExprFuserEnabled of
+torch/csrc/jit/passes/tensorexpr_fuser.cpp): under fusiondoc that is before the program could set it."""
+
+
+class SwitchWatch:
+    """Watches the switches of one process.
+
+    Args:
+        fuser: the fuser of the run; None or "none" for a process that has none on.
+        asked: knobs that were asked for; what they set tells itself.
+        own: the switches as they would be without fusiondoc, which learn of the program's calls.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        records: Records,
+        fuser: str | None,
+        asked: dict[str, str] | None = None,
+        own: OwnSwitches | None = None,
+    ) -> None:
+        self.stage = LOADING
+        self._torch = torch
+        self._records = records
+        self._fuser = fuser if fuser not in (None, "none", "legacy") else None
+        self._asked = asked or {}
+        self._by_itself = own
+        self._replaced = Replaced()
+        self._own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+        self._torchs = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+        self._was_off = self._off()
+        self._on_gpu = torch.cuda.is_initialized()
+        self._by: dict[str, tuple[str, str | None]] = {}
+        """What is off now -> the call and its ``file:line``."""
+        self._back: dict[tuple[str, str], tuple[str, str | None]] = {}
+        """What was off for a while, and when -> the first call that did it."""
+        self._told: set[str] = set()
+        self._variable = os.environ.get(_VARIABLE)
+
+    def start(self) -> None:
+        """Replace the setters."""
+        home = self._torch._C
+        for name in _SETTERS:
+            original = getattr(home, name, None)
+            if original is not None:
+                self._replaced.put(home, name, self._noting(name, original))
+
+    def stop(self) -> None:
+        """Everything as before."""
+        self._replaced.take_back()
+
+    def forget(self) -> None:
+        """In a fork: what was thrown before is told by the process that made it."""
+        self._was_off = self._off()
+        self._by.clear()
+        self._back.clear()
+
+    def tell_by_itself(self) -> None:
+        """A record of the fuser that the program has by itself, with what it set until now."""
+        if self._by_itself is not None:
+            self._by_itself.tell(self._records)
+            self._by_itself = None
+
+    def finish(self) -> None:
+        """Tell what the program or its passes left off or had off for a while."""
+        self.tell(RUNNING)
+
+    def tell(self, when: str) -> None:
+        """A record for all that is off now and was on at first; and for what was off for a while, but in a
+        program that was only loaded, which may have made what it compares with."""
+        with contextlib.suppress(Exception):  # a torch that does not tell is no reason to stop
+            for what in sorted(self._off() - self._was_off - self._told):
+                if (
+                    what == FUSER
+                    and what not in self._by
+                    and self._on_gpu != self._torch.cuda.is_initialized()
+                ):
+                    continue  # it was never on for the device that the program has taken since
+                self._told.add(what)
+                call, at = self._by.get(what, (None, None))
+                instead = environment.fuser_on(self._torch) if what == FUSER else None
+                self._write(what, when, True, call, at, instead)
+            for (what, stage), (call, at) in self._back.items():
+                if stage != LOADING and what not in self._told:
+                    self._write(what, stage, False, call, at)
+            self._back.clear()
+            if self._fuser == "nnc" and self._variable != "0" and os.environ.get(_VARIABLE) == "0":
+                self._variable = "0"
+                self._write(FUSER, LOADING, True, 'os.environ["%s"] = "0"' % _VARIABLE)
+
+    def _write(
+        self,
+        what: str,
+        when: str,
+        left: bool,
+        call: str | None,
+        at: str | None = None,
+        instead: str | None = None,
+    ) -> None:
+        if what not in self._asked:
+            row = {"what": what, "when": when, "left": left, "call": call, "at": at, "instead": instead}
+            self._records.write("switched_off", **row)
+
+    def _off(self) -> set[str]:
+        """What the fuser of the run needs and is off now."""
+        off = set(environment.executor_off(self._torch))
+        if self._fuser is not None and not environment.is_on(self._torch, self._fuser):
+            off.add(FUSER)
+        return off
+
+    def _noting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def set_it(*args: Any, **kwargs: Any) -> Any:
+            own = sys._getframe(1).f_code.co_filename.startswith(self._own)
+            if own or not (args or kwargs):
+                return original(*args, **kwargs)
+            before = self._off()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                with contextlib.suppress(Exception):
+                    self._note(before, self._off(), name, args)
+                    if self._by_itself is not None and args:
+                        self._by_itself.note(name, args[0])
+
+        return set_it
+
+    def _note(self, before: set[str], after: set[str], name: str, args: tuple[Any, ...]) -> None:
+        for what in after - before:
+            self._by[what] = self._caller(name, args)
+        for what in before - after:
+            call = self._by.pop(what, None)
+            if call is not None:
+                self._back.setdefault((what, self.stage), call)
+
+    def _caller(self, name: str, args: tuple[Any, ...]) -> tuple[str, str | None]:
+        """The call as the program wrote it, as far as that can be told, and its ``file:line``."""
+        call = "torch._C.%s(%s)" % (name, ", ".join(map(repr, args)))
+        frame: Any = sys._getframe(3)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if not file.startswith((self._own, self._torchs)) and file != contextlib.__file__:
+                return call, "%s:%d" % (file, frame.f_lineno)
+            if frame.f_code.co_name == "optimized_execution":
+                call = "torch.jit.optimized_execution(False)"
+            elif frame.f_code.co_name == "fuser" and "name" in frame.f_locals:
+                call = 'torch.jit.fuser("%s")' % frame.f_locals["name"]
+            frame = frame.f_back
+        return call, None
+
+
+def off_in_process(torch: Any) -> list[str]:
+    """What is on in a new process and off in this one, in which fusiondoc has set nothing: NNC as a whole
+    (``FUSER``; whether it may fuse on the CPU is another switch), and what it needs of the executor."""
+    nnc = [] if torch._C._jit_texpr_fuser_enabled() else [FUSER]
+    return nnc + environment.executor_off(torch)

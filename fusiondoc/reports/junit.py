@@ -1,0 +1,109 @@
+"""JUnit XML.
+
+It has the form that Jenkins' xunit plugin, GitLab and pytest agree on. An expectation is a test case, and so
+is a finding. Broken expectations and errors are failures; warnings and notes pass and say what they are;
+suppressed findings are skipped. Servers follow a case by its name: names hold no line of a file.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.source import file_of
+from fusiondoc.reports.formatting import with_near_paths
+from fusiondoc.reports.printable import visible
+from fusiondoc.reports.text.findings import sentence
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(report: Report) -> str:
+    """The report as one ``testsuites`` element."""
+    report = with_near_paths(report)
+    suites = Element("testsuites", name="fusiondoc")
+    if report.expectations:
+        _expectations(suites, report)
+    _findings(suites, report)
+    for suite in suites:
+        cases = suite.findall("testcase")
+        suite.set("tests", str(len(cases)))
+        suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
+        suite.set("errors", "0")
+        suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
+    if sys.version_info >= (3, 9):
+        ElementTree.indent(suites)
+    text = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+
+
+def _expectations(suites: Element, report: Report) -> None:
+    suite = SubElement(suites, "testsuite", name="expectations")
+    names = _Names()
+    for one in report.expectations:
+        group = _clean(one.section or one.file)
+        case = SubElement(suite, "testcase", classname=group, name=names.of(group, _clean(one.expected)))
+        if not one.holds:
+            place = f"{one.file}:{one.line}" if one.line is not None else one.file
+            lines = [
+                *([one.source] if one.source is not None else []),
+                *([place] if one.code is None else []),
+            ]
+            text = _clean("\n".join([*lines, sentence(one)]))
+            SubElement(case, "failure", message=_clean(sentence(one)), type="expectation").text = text
+
+
+class _Names:
+    """Names of test cases, by which servers follow a case from build to build: without lines of files, which
+    move. Equal ones of a class are numbered in order."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], int] = {}
+
+    def of(self, group: str, name: str) -> str:
+        number = self._seen[group, name] = self._seen.get((group, name), 0) + 1
+        return name if number == 1 else f"{name} ({number})"
+
+
+def _findings(suites: Element, report: Report) -> None:
+    suite = SubElement(suites, "testsuite", name="findings")
+    name = report.target.name or "report"
+    names = _Names()
+    for finding in report.findings:
+        group = _clean(f"{name}.{finding.code}")
+        file = file_of(finding.source)
+        title = _LINE.sub("", finding.message) + (f" ({file})" if file else "")
+        case = SubElement(suite, "testcase", classname=group, name=names.of(group, _clean(title)))
+        if finding.severity == "error":
+            failure = SubElement(case, "failure", message=_clean(finding.message), type=finding.code)
+            failure.text = _clean(_details(finding))
+        else:
+            SubElement(case, "system-out").text = _clean(_details(finding))
+    for gone in report.suppressed:
+        case = SubElement(
+            suite, "testcase", classname=_clean(f"{name}.{gone.code}"), name=_clean(gone.message)
+        )
+        SubElement(case, "skipped", message=_clean(f"suppressed by {gone.by}"))
+    if not report.findings and not report.suppressed:
+        SubElement(suite, "testcase", classname=_clean(name), name="no findings")
+
+
+_LINE = re.compile(r"(?<=\.py):\d+(?::\d+)?\b")
+
+
+def _details(finding: Finding) -> str:
+    lines = [f"{finding.severity} {finding.code}: {finding.message}"]
+    if finding.source:
+        lines.append(finding.source)
+    if finding.advice:
+        lines.append(finding.advice)
+    lines += [f"log: {one.file}:{one.line}" for one in list(finding.evidence)[:3]]
+    return "\n".join(lines)
+
+
+def _clean(text: str) -> str:
+    """Without the characters that XML cannot hold."""
+    return visible(_NOT_XML.sub("\ufffd", text))

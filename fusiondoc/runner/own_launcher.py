@@ -1,0 +1,123 @@
+"""What a run by hand needs: shell variables, and lines of Python that switch a fuser on.
+
+The lines are the calls that the probe makes, written down while it makes them on something that stands for
+torch: they stand in one place.
+"""
+
+from __future__ import annotations
+
+import shlex
+from types import SimpleNamespace
+from typing import Any, Mapping
+
+from fusiondoc.errors import CannotRun
+from fusiondoc.masking import masked
+from fusiondoc.model import dataclass
+from fusiondoc.probe import knobs as probe_knobs
+from fusiondoc.probe.environment import switch_on
+from fusiondoc.probe.knobs import KNOBS, Blind, Readable, Skipped
+from fusiondoc.runner.interpreter import Tried
+from fusiondoc.runner.launch import RunEnvironment
+
+_ORDER = (
+    "import ctypes, sys",
+    "libc = ctypes.CDLL(None)",
+    'libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, 0)',
+    "sys.stdout.reconfigure(line_buffering=True)",
+)
+"""C stdout by lines, as the probe makes it: else kernel dumps come out long after the JIT log around them."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """``shell`` before the launcher starts; ``python`` as its first lines."""
+
+    shell: tuple[str, ...]
+    python: tuple[str, ...]
+
+
+def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
+    """The fuser that ``requested`` means on the torch that was tried, and why; CannotRun if it cannot."""
+    rows = {row.fuser: row for row in tried.fusers}
+    if requested == "auto":
+        nvfuser = rows["nvfuser"]
+        return "nvfuser" if nvfuser.available else "nnc", f"auto: {nvfuser.why}"
+    row = rows[requested]
+    if not row.available:
+        raise CannotRun(f"{requested} cannot work here: {row.why}", "fusiondoc env says which fusers can.")
+    return requested, str(row.why)
+
+
+def export(fuser: str, knobs: Mapping[str, str], environment: RunEnvironment, tried: Tried) -> Export:
+    """The variables and lines for a fuser that works on the torch that was tried."""
+    shell = tuple(f"export {name}={shlex.quote(masked(value))}" for name, value in environment.set.items())
+    found = tried.environment
+    calls = _switching(fuser, found.torch, found.cuda, found.llvm)
+    python = (*_ORDER, "import torch", *calls.lines, *knob_lines(knobs))
+    return Export(shell, python)
+
+
+def missing_switches(
+    fuser: str, device: str, switches: Mapping[str, bool], torch: str, cuda: str | None, llvm: bool
+) -> tuple[str, ...]:
+    """The lines that switch a fuser on in a process that has other switches: those of its device that differ.
+
+    Args:
+        device: cpu or cuda; what is about the other alone is left out.
+        switches: of that process, by the function that sets each (``probe/own_switches.py``).
+        torch: version of its torch; ``cuda`` of that build.
+        llvm: whether that was built with LLVM.
+    """
+    calls = _switching(fuser, torch, cuda, llvm)
+    of_other = "_gpu" if device == "cpu" else "_cpu"
+    return tuple(
+        line
+        for line, (name, arguments) in zip(calls.lines, calls.made)
+        if of_other not in name and name in switches and arguments != (switches[name],)
+    )
+
+
+def _switching(fuser: str, torch: str, cuda: str | None, llvm: bool) -> _Calls:
+    """The calls that the probe makes."""
+    calls = _Calls(llvm)
+    switch_on(SimpleNamespace(__version__=torch, version=SimpleNamespace(cuda=cuda), _C=calls), fuser)
+    return calls
+
+
+def knob_lines(knobs: Mapping[str, str]) -> list[str]:
+    """The lines of Python that set these knobs."""
+    calls = _Calls(False)
+    torch = SimpleNamespace(_C=calls)
+    for name, text in knobs.items():
+        knob = KNOBS[name]
+        value = probe_knobs.parse(knob.kind, text)
+        if isinstance(knob, Readable):
+            knob.put(torch, value)
+        elif isinstance(knob, Skipped):
+            for operator in value:
+                getattr(calls, knob.setter)(operator, True)
+        elif isinstance(knob, Blind):
+            getattr(calls, knob.setter)(value)
+        else:
+            calls.lines.append(f"# the knob {name} takes a Python function: torch._C.{knob.needs[0]}")
+    return calls.lines
+
+
+class _Calls:
+    """Stands for ``torch._C`` and writes down what is called."""
+
+    def __init__(self, llvm: bool) -> None:
+        self.lines: list[str] = []
+        self.made: list[tuple[str, tuple[Any, ...]]] = []
+        """Of each line the function and its arguments."""
+        self._llvm = llvm
+
+    def _llvm_enabled(self) -> bool:
+        return self._llvm
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> None:
+            self.lines.append(f"torch._C.{name}({', '.join(map(repr, arguments))})")
+            self.made.append((name, arguments))
+
+        return call

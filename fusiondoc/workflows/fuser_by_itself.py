@@ -1,0 +1,55 @@
+"""The fuser that the program of a capture has by itself, held against that of the run."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.request import IN_PROCESS
+from fusiondoc.fuser_knobs import has_nvfuser
+from fusiondoc.model.own_fuser import OwnFuser
+from fusiondoc.model.report import Report
+
+_FUSERS = ("nvfuser", "nnc", "onednn")
+
+
+def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
+    """None where the program has the fuser of the run by itself, or where that is not known: no plan of an
+    executor tells its device."""
+    told, env = capture.records.by_itself, report.environment
+    torch, device = env.get("torch"), _device(report)
+    own = told.fusers.get(device) if device is not None else None
+    if torch is None or device is None or own is None:
+        return None
+    cuda = env.get("cuda")
+    wanted = report.fuser.effective
+    if capture.records.target.how == IN_PROCESS:
+        wanted = "nvfuser" if device == "cuda" and has_nvfuser(torch, cuda) else "nnc"
+        if report.groups or own != "none":
+            return None
+    if wanted not in _FUSERS or own not in (*_FUSERS, "none") or wanted == own:
+        return None
+    from fusiondoc.runner.own_launcher import missing_switches  # only here: it brings what starts processes
+
+    lines = missing_switches(wanted, device, told.switches, torch, cuda, env.get("llvm") == "True")
+    return OwnFuser(own, device, wanted, lines)
+
+
+def _device(report: Report) -> str | None:
+    """Where the groups and other operators of the plans compute, by their types; a torch that was built
+    without CUDA and HIP has the CPU alone. None where that tells nothing, or there is no operator."""
+    if not report.groups and not report.unfused:
+        return None
+    found = {one for text in _types(report) for one in re.findall(r"device=(cpu|cuda)", text)}
+    if not found and not {"cuda", "hip"} & set(report.environment):
+        return "cpu"
+    return "cuda" if "cuda" in found else "cpu" if found else None
+
+
+def _types(report: Report) -> Iterator[str]:
+    for group in report.groups:
+        yield from (*group.inputs, *group.outputs)
+    for program in report.programs:
+        for node in program.nodes:
+            yield from (*node.inputs, *node.outputs)

@@ -1,0 +1,108 @@
+"""Secrets that the rules of detect-secrets know (``pip install 'fusiondoc[secrets]'``) beside our own.
+
+Of its detectors those that know a service by the form of its tokens: what looks for random text, for words
+such as "password" and for addresses finds too much in a log of torch; fusiondoc's own rules do the second.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from functools import lru_cache
+from typing import Any, Sequence
+
+from fusiondoc.masking import MASK
+from fusiondoc.workflows.names_replaced import MoreSecrets
+
+PACKAGE = "detect_secrets"
+EXTRA = "secrets"
+
+DETECTORS = (
+    ("artifactory", "ArtifactoryDetector"),
+    ("aws", "AWSKeyDetector"),
+    ("azure_storage_key", "AzureStorageKeyDetector"),
+    ("basic_auth", "BasicAuthDetector"),
+    ("cloudant", "CloudantDetector"),
+    ("discord", "DiscordBotTokenDetector"),
+    ("github_token", "GitHubTokenDetector"),
+    ("gitlab_token", "GitLabTokenDetector"),
+    ("ibm_cloud_iam", "IbmCloudIamDetector"),
+    ("ibm_cos_hmac", "IbmCosHmacDetector"),
+    ("jwt", "JwtTokenDetector"),
+    ("mailchimp", "MailchimpDetector"),
+    ("npm", "NpmDetector"),
+    ("openai", "OpenAIDetector"),
+    ("pypi_token", "PypiTokenDetector"),
+    ("sendgrid", "SendGridDetector"),
+    ("slack", "SlackDetector"),
+    ("softlayer", "SoftlayerDetector"),
+    ("square_oauth", "SquareOAuthDetector"),
+    ("stripe", "StripeDetector"),
+    ("telegram_token", "TelegramBotTokenDetector"),
+    ("twilio", "TwilioKeyDetector"),
+)
+"""Module and class, of detect-secrets 1.5.0; one that a version does not have is left out."""
+
+
+def is_installed() -> bool:
+    return importlib.util.find_spec(PACKAGE) is not None
+
+
+def version() -> str:
+    """Of detect-secrets."""
+    return str(getattr(importlib.import_module(PACKAGE + ".__version__"), "VERSION", ""))
+
+
+@lru_cache(maxsize=None)
+def _detectors() -> tuple[Any, ...]:
+    found = []
+    for module, name in DETECTORS:
+        try:
+            found.append(getattr(importlib.import_module(f"{PACKAGE}.plugins.{module}"), name)())
+        except (ImportError, AttributeError):
+            continue
+    return tuple(found)
+
+
+def kinds() -> tuple[str, ...]:
+    """What its rules look for; none where it is not installed."""
+    return tuple(str(one.secret_type) for one in _detectors()) if is_installed() else ()
+
+
+def finder() -> MoreSecrets | None:
+    """What masks the secrets that its rules find; None where it is not installed."""
+    if not is_installed():
+        return None
+    patterns = [pattern for one in _detectors() for pattern in one.denylist]
+    return lambda text: _masked(text, patterns)
+
+
+def _masked(text: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, int]:
+    """Each line is looked at once: a log repeats most of its own."""
+    lines = [line for line in set(text.split("\n")) if _MAY_BE_ONE.search(line)]
+    number = 0
+    for secret in sorted(_found("\n".join(lines), patterns), key=lambda one: (-len(one), one)):
+        count = text.count(secret)
+        text = text.replace(secret, MASK)
+        number += count
+    return text, number
+
+
+_MAY_BE_ONE = re.compile(r"(?<![A-Za-z0-9_-])(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{10,}|://[^\s/]*@")
+"""What a secret that these rules know has in it: a digit in a word that is not short."""
+
+
+def _found(text: str, patterns: Sequence[re.Pattern[str]]) -> set[str]:
+    """The last group that a pattern has is the secret; without one all that it finds."""
+    secrets = set()
+    for pattern in patterns:
+        for found in pattern.finditer(text):
+            groups = [one for one in found.groups() if one]
+            secret = (groups[-1] if groups else found.group()).strip(" \t\"'=:")
+            if len(secret) >= _SHORTEST and MASK not in secret and re.search("[0-9]", secret):
+                secrets.add(secret)
+    return secrets
+
+
+_SHORTEST = 8

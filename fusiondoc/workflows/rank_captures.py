@@ -1,0 +1,115 @@
+"""What the captures of the ranks of a run tell: their logs, how each ended, their steps, their results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Mapping, Sequence
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.ending import Ended, where_it_was
+from fusiondoc.captures.process_records import RANKS
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import ranks_that_ended
+from fusiondoc.model.runs import RankFacts, RankTold, Verification, furthest_off, rank_names
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.observed import Observed
+
+
+def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInput]:
+    """The logs of the ranks in some captures of one run.
+
+    Args:
+        shown: how a report names each capture.
+    """
+    return [
+        LogInput(f"{name}/{RANKS}/{one.name}/{file}", one.path / file, one.rank)
+        for capture, name in zip(captures, shown)
+        for one in capture.ranks
+        for file in one.log_names
+    ]
+
+
+def told_of(captures: Sequence[Capture]) -> RankTold | None:
+    """What captures tell of their ranks; None of a run of one process."""
+    processes = [(one, capture) for capture in captures for one in capture.ranks]
+    launched = [capture for capture in captures if capture.request.options.launcher]
+    if not processes and not launched:
+        return None
+    worlds = [one.records.rank.world_size or 0 for one, _ in processes if one.records.rank is not None]
+    expected = max(worlds, default=0) or None
+    return RankTold("launcher", expected, tuple(_facts(one, run) for one, run in processes))
+
+
+def compared(captures: Sequence[Capture]) -> tuple[Verification, ...]:
+    """Results of several ranks against eager: of each the one that is furthest off, and on which ranks."""
+    rows: dict[tuple[int, int, str, str], dict[int, Verification]] = {}
+    for process in (one for capture in captures for one in capture.ranks):
+        for row in process.records.verification:
+            key = row.iteration, row.inputs, row.phase, row.what
+            rows.setdefault(key, {})[process.rank] = row
+    return tuple(map(_furthest_off, rows.values()))
+
+
+def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
+    worst = furthest_off(rows.values())
+    off = tuple(rank for rank, row in rows.items() if row.same == worst.same)
+    if worst.same or len(off) == len(rows):
+        return worst
+    return replace(worst, detail="; ".join(filter(None, (f"on {rank_names(off)} alone", worst.detail))))
+
+
+def told_by_log(observed: Observed) -> RankTold | None:
+    """The same of logs alone."""
+    if observed.ranks_by is None:
+        return None
+    note = None
+    if observed.ranks_by == "order":
+        note = (
+            "What stands before the lines names no rank: they are numbered in the order in which they came."
+        )
+    elif observed.machines:
+        note = (
+            "Several logs begin where torchrun starts processes, each with local ranks ([default0]:): they"
+            " are counted on in the order of the logs."
+        )
+    return RankTold(observed.ranks_by, ranks=ranks_that_ended(observed), note=note)
+
+
+def _facts(process: Capture, run: Capture) -> RankFacts:
+    told, result = process.records, process.result
+    asked = told.rank.asked if told.rank is not None else None
+    ended, failed = None, False
+    if result.ended is Ended.UNFINISHED:
+        over = run.result.ended is not Ended.UNFINISHED
+        ended = "was ended with the run" if over else "has not ended, or its machine was switched off"
+    elif asked is not None and process.ended_badly:
+        ended = f"was ended by the launcher ({asked})"
+    elif process.ended_badly:
+        ended, failed = result.in_words, True
+        if told.error is not None:
+            ended += f": {told.error.type}: {(told.error.message or '').strip()[:200]}"
+    steps = told.script.steps.ms if told.script.steps is not None else ()
+    return RankFacts(
+        rank=process.rank,
+        host=told.rank.host if told.rank is not None else None,
+        torch=told.environment.texts.get("torch"),
+        gpu=told.environment.gpu,
+        ended=ended,
+        failed=failed,
+        where=where_it_was(process.log_path) if ended is not None else None,
+        restarts=told.rank.restarts if told.rank is not None else 0,
+        step_ms=_later(steps or _passes(process)),
+    )
+
+
+def _passes(process: Capture) -> tuple[float, ...]:
+    """Milliseconds of each pass: forward and backward together."""
+    sums: dict[int, float] = {}
+    for one in process.records.passes:
+        if one.index is not None and one.seconds is not None:
+            sums[one.index] = sums.get(one.index, 0.0) + one.seconds * 1000
+    return tuple(sums[index] for index in sorted(sums))
+
+
+def _later(steps: Sequence[float]) -> tuple[float, ...]:
+    """The later half: the first ones profile and compile."""
+    return tuple(steps[len(steps) // 2 :])

@@ -1,0 +1,38 @@
+"""What is refused where a log is to be held against something: a file that is none, and an empty one. Any log
+can be reported on, so ``parse`` takes them."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from fusiondoc.diagnosis.no_log import is_no_log
+from fusiondoc.errors import UsageError
+from fusiondoc.model import count
+from fusiondoc.model.report import Report
+from fusiondoc.workflows import Kind, Source
+
+_RECORD = "Record one: fusiondoc diagnose FILE.py; or as fusiondoc explain FD901 shows, for your own run."
+
+
+def refuse_what_is_no_log(sources: Sequence[Source], report: Report, empty: bool) -> None:
+    """Refuse logs without any line of torch; ``empty``: empty ones too.
+
+    Raises:
+        UsageError: they have none.
+    """
+    if any(one.kind in (Kind.CAPTURE, Kind.REPORT) for one in sources) or not is_no_log(report):
+        return
+    names = ", ".join("stdin" if one.kind is Kind.STDIN else one.text for one in sources[:3])
+    lines = report.parse.lines
+    if not lines:
+        if empty:
+            raise UsageError(f"{names} is an empty log: there is nothing to compare with", _RECORD)
+        return
+    program = next((one.text for one in sources if one.text.endswith(".py")), None)
+    if program is not None:
+        raise UsageError(
+            f"{program} is a Python program, not a log",
+            f"Run it, and name its capture: fusiondoc diagnose {program}",
+        )
+    none = "its only line is not" if lines == 1 else f"none of its {count(lines, 'line')} is"
+    raise UsageError(f"{names} is no log of torch: {none} from a fuser or a pass of TorchScript", _RECORD)

@@ -1,0 +1,274 @@
+"""What a survey reads: files and captures below local folders and in object stores (fsspec), each with what
+its path says of its model."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Iterator, Sequence
+
+from fusiondoc.captures.capture import RECORDS, REQUEST
+from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.masking import masked
+from fusiondoc.model import count, dataclass
+from fusiondoc.model.survey_answers import Unreadable
+from fusiondoc.parsers.lines.log_files import COMPRESSED, is_log_name
+from fusiondoc.whole_files import must_be_regular
+from fusiondoc.workflows import is_capture, named_json
+from fusiondoc.workflows.archives import is_archive_name
+
+OF_CAPTURE = (REQUEST, RECORDS, "log")
+"""What tells two captures apart."""
+
+
+UNKNOWN = -1
+"""Size of a file of a store that does not tell it."""
+DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A run to read. ``name`` is its path or address; ``size`` in bytes, or ``UNKNOWN``."""
+
+    name: str
+    size: int
+    capture: bool = False
+    label: str | None = None
+    """Which model it is, as ``--model-from`` takes it from the name; before all that the run itself tells."""
+    folder: str | None = None
+    """The folders between what the user named and the run, which tell the model of a log that nothing else
+    tells of."""
+
+    @property
+    def model_by_name(self) -> str | None:
+        """The model, as far as the name decides it: files with the same content differ by it."""
+        by_folder = None if self.capture or named_json(self.name) else self.folder
+        return self.label or by_folder
+
+    @property
+    def compressed(self) -> bool:
+        """Whether other bytes may hold the same. Archives are what they are: a capture is in them."""
+        return not self.capture and is_compressed(self.name)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is there; ``ignored`` counts files that are neither reports nor logs by their names."""
+
+    items: tuple[Item, ...]
+    ignored: int
+    closed: tuple[Unreadable, ...] = ()
+    """What cannot be read, as its listing tells already."""
+
+
+def _is_url(text: str) -> bool:
+    """Whether it is an address of a store, and no path."""
+    return "://" in text
+
+
+def listed(places: Sequence[str], model_from: str | None = None) -> Listing:
+    """All runs below some paths and addresses, each once, in the order of their names.
+
+    Args:
+        model_from: a regular expression whose groups are the model, searched in the names.
+
+    Raises:
+        UsageError: there is no such place; the expression is none, has no group or is in no name.
+        CannotRun: the package for its kind of address is missing.
+    """
+    pattern = _model_pattern(model_from) if model_from is not None else None
+    found: dict[str, Item] = {}
+    closed: list[Unreadable] = []
+    ignored = 0
+    for place in places:
+        listing = _in_store(place) if _is_url(place) else _in_folder(place)
+        found.update({item.name: item for item in listing.items})
+        ignored += listing.ignored
+        closed += listing.closed
+    items = [replace(found[name], folder=folder) for name, folder in _folders(sorted(found), places)]
+    if pattern is not None:
+        items = [replace(item, label=_label(pattern, item.name)) for item in items]
+        if items and all(item.label is None for item in items):
+            raise UsageError(
+                f"--model-from {model_from}: no path of {count(len(items), 'run')} matches",
+                f"The first path is {items[0].name}",
+            )
+    return Listing(tuple(items), ignored, tuple(closed))
+
+
+def _model_pattern(text: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"--model-from {text}: {error}", _MODEL_FROM) from None
+    if not pattern.groups:
+        raise UsageError(f"--model-from {text}: it has no group that holds the model", _MODEL_FROM)
+    return pattern
+
+
+_MODEL_FROM = "Such as --model-from 'runs/([^/]+)/' for runs/resnet/2026-11-22.log"
+
+
+def _label(pattern: re.Pattern[str], name: str) -> str | None:
+    """The groups of the expression in a name, joined by slashes; of one called ``model`` that alone."""
+    found = pattern.search(name.replace("\\", "/"))
+    if found is None:
+        return None
+    groups = [found["model"]] if "model" in pattern.groupindex else found.groups()
+    return masked("/".join(filter(None, groups))) or None
+
+
+def _folders(names: Sequence[str], places: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Each name with the folders that are below what all places have in common, without those that name a
+    day."""
+    tops = [re.split(r"[/\\]", place.rstrip("/\\")) for place in places]
+    tops = [top[:-1] if place in names else top for top, place in zip(tops, places)]
+    shared = 0
+    for parts in zip(*tops):
+        if len(set(parts)) > 1:
+            break
+        shared += 1
+    for name in names:
+        yield name, without_days(re.split(r"[/\\]", name)[shared:-1])
+
+
+def without_days(folders: Sequence[str]) -> str | None:
+    """Folders as a path, but for those that only name a day; None if there are none."""
+    return "/".join(one for one in folders if one and DATE.fullmatch(one) is None) or None
+
+
+def _is_wanted(name: str) -> bool:
+    return named_json(name) or is_archive_name(name) or is_log_name(Path(name))
+
+
+def _in_folder(place: str) -> Listing:
+    top = Path(place)
+    if not top.exists():
+        raise UsageError(
+            f"No such file or folder: {place}", "Give paths of reports, logs, captures or folders."
+        )
+    if top.is_file():
+        return Listing((Item(place, top.stat().st_size),), 0)
+    if not top.is_dir():
+        try:
+            must_be_regular(top.stat(), top)
+        except OSError as error:
+            raise UsageError(f"{place}: {error.strerror}", "Give reports, logs or folders of them.") from None
+    items: list[Item] = []
+    ignored = 0
+    closed: list[Unreadable] = []
+    real = os.path.realpath(place)
+
+    def tell(error: OSError) -> None:
+        closed.append(Unreadable(str(error.filename), f"the folder cannot be read: {error.strerror}"))
+
+    for folder, folders, files in os.walk(place, onerror=tell):
+        here = Path(folder)
+        try:
+            if is_capture(here):
+                sizes = [(here / name).stat().st_size for name in OF_CAPTURE if (here / name).is_file()]
+                items.append(Item(folder, sum(sizes), True))
+                folders.clear()
+                continue
+        except OSError as error:  # its files are listed, and cannot be opened
+            closed.append(Unreadable(folder, f"the folder cannot be read: {error.strerror}"))
+            folders.clear()
+            continue
+        folders.sort()
+        for name in folders:
+            path = here / name
+            if path.is_symlink() and os.path.commonpath((real, os.path.realpath(path))) != real:
+                closed.append(Unreadable(str(path), "a link to a folder is not followed: name it, too"))
+        for name in files:
+            path = here / name
+            if not _is_wanted(name):
+                ignored += 1
+                continue
+            try:
+                told = path.stat()
+                must_be_regular(told, path)
+            except OSError as error:
+                closed.append(Unreadable(str(path), f"it cannot be read: {error.strerror}"))
+                continue
+            items.append(Item(str(path), told.st_size))
+    return Listing(tuple(items), ignored, tuple(closed))
+
+
+def _store(address: str) -> tuple[Any, str]:
+    try:
+        url_to_fs = importlib.import_module("fsspec.core").url_to_fs
+    except ImportError:
+        raise CannotRun(
+            f"Reading {address} needs the package fsspec, which is not installed",
+            "pip install 'fusiondoc[fleet]', and the package for that store: s3fs, gcsfs, adlfs ...",
+        ) from None
+    try:
+        store, path = url_to_fs(address)
+    except ImportError as error:
+        raise CannotRun(f"Reading {address}: {error}", "Install that package: pip install ...") from None
+    except ValueError as error:
+        raise UsageError(f"{address}: {error}", "Such as s3://bucket/folder or gs://bucket/folder.") from None
+    return store, str(path)
+
+
+def _in_store(address: str) -> Listing:
+    store, path = _store(address)
+    try:
+        found = store.find(path, detail=True)
+    except Exception as error:  # every store has errors of its own
+        raise UsageError(
+            f"Cannot list {address}: {error}", "Check the address and its permissions."
+        ) from None
+    if not found:
+        raise UsageError(f"There is nothing at {address}", "Check the address.")
+    ends = f"/{REQUEST}"
+    captures = {name[: -len(ends)] for name in found if name.endswith(ends)}
+    inner = {one for one in captures if any(one.startswith(f"{other}/") for other in captures)}
+    captures -= inner
+    sizes: Counter[str] = Counter()
+    items: list[Item] = []
+    ignored = 0
+    for name, told in found.items():
+        told_size = told.get("size")  # a web server may list files without it
+        size = UNKNOWN if told_size is None else int(told_size)
+        owner = next((one for one in _parents(name) if one in captures), None)
+        if owner is not None:
+            sizes[owner] += max(0, size) if name.rpartition("/")[2] in OF_CAPTURE else 0
+        elif _is_wanted(name):
+            items.append(Item(store.unstrip_protocol(name), size))
+        else:
+            ignored += 1
+    items += (Item(store.unstrip_protocol(one), sizes[one], True) for one in captures)
+    return Listing(tuple(items), ignored)
+
+
+def _parents(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
+
+
+@contextlib.contextmanager
+def at_hand(item: Item) -> Iterator[Path]:
+    """The item as a file or folder of this machine while the block lasts."""
+    if not _is_url(item.name):
+        yield Path(item.name)
+        return
+    store, path = _store(item.name)
+    if getattr(store, "local_file", False):  # file://: a copy of a pipe is waited on for ever
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:
+        local = Path(folder) / path.rstrip("/").rpartition("/")[2]
+        store.get(path, str(local), recursive=item.capture)
+        yield local
+
+
+def is_compressed(name: str) -> bool:
+    return name.lower().endswith(COMPRESSED) and not is_archive_name(name)
