@@ -193,8 +193,7 @@ class Work:
 
     engine: str
     workers: int | None
-    """Processes of the local engine, CPUs of a Ray cluster; of a Dask cluster the workers that read
-    anything."""
+    """Processes of the local engine, CPUs of a Ray cluster; of Dask the workers that read anything."""
     seconds: float
     lost_workers: int
     """Workers that died; what they had was read again by others, or is in ``unreadable``."""
