@@ -85,7 +85,10 @@ OF_NUMBERS = {
         "int(header[148:156].strip(b' \\x00') or b'0', 8)",
     },
     "workflows/follow_ups.py": {"float(median(rates))", "float(median(times))"},
-    "workflows/survey.py": {"int(ray.cluster_resources().get('CPU', 1))"},
+    "workflows/survey_engines.py": {
+        "int(ray.cluster_resources().get('CPU', 0))",
+        "int(ray.cluster_resources().get('CPU', 1))",
+    },
     "workflows/loss_causes.py": {"int(left.has[run] or 0)", "int(has[run] or 0)"},
     "workflows/share_explanations.py": {"float(share == 0)", "int(has[run] or 0)"},
     "workflows/survey_listing.py": {"int(told_size)"},
