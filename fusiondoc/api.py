@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping, Sequence, Union
+from typing import Any, Union
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import check_model_name
@@ -33,7 +34,7 @@ from fusiondoc.workflows.survey import survey
 __all__ = ["Bench", "Comparison", "LiveRun", "Report", "bench", "capture", "compare", "diagnose", "parse"]
 __all__ += ["render", "survey"]
 
-Shown = Union[Report, Comparison, Bench]
+Shown = Report | Comparison | Bench
 Log = Union[str, "os.PathLike[str]", Capture, LiveRun]  # a path, or what was captured
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from itertools import dropwhile
-from typing import Iterable, Sequence
 
 FINDINGS_FOUND = 1
 """Exit status: ``--fail-on`` was reached or an expectation is broken."""

@@ -12,9 +12,10 @@ import lzma
 import re
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator, NoReturn
+from typing import Any, NoReturn
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Profiled, read_records

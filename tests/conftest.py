@@ -7,8 +7,8 @@ import importlib.util
 import os
 import pkgutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from command_line import ROOT, Run, runs_in_this_process, runs_of_processes
@@ -47,7 +47,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
     return FilesThatShare(config, log)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _shares(file: str) -> bool:
     text = (ROOT / file).read_text(encoding="utf-8")
     return 'fixture(scope="module")' in text or "xdist_group(" in text

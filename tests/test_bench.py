@@ -630,7 +630,7 @@ def _children_of_folder(folder: Path) -> list[str]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(entry / "cwd") == str(folder):
+            if str((entry / "cwd").readlink()) == str(folder):
                 found.append((entry / "cmdline").read_text())
         except OSError:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -127,14 +128,14 @@ def test_many_names_at_the_end_of_lines_stay_apart_and_inside() -> None:
     plot = lines("t", "ms", ["a", "b"], values)
     assert plot is not None
     places = sorted(one.name_y for one in plot.lines)
-    assert all(b - a >= 13.9 for a, b in zip(places, places[1:])) and places[-1] <= plot.bottom
+    assert all(b - a >= 13.9 for a, b in itertools.pairwise(places)) and places[-1] <= plot.bottom
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.03, 0.9), (1, 1), (7, 12000), (0.5, 0.6), (99, 100)])
 def test_ticks_hold_the_values(low: float, high: float) -> None:
     ticks = decades(low, high)
     assert ticks[0] <= low and ticks[-1] >= high and len(ticks) >= 2
-    assert all(round(math.log10(b / a), 6) in (0.30103, 0.39794) for a, b in zip(ticks, ticks[1:]))
+    assert all(round(math.log10(b / a), 6) in (0.30103, 0.39794) for a, b in itertools.pairwise(ticks))
 
 
 def test_digits_and_stacks() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 from conftest import FIXTURES

@@ -9,9 +9,10 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 import raw_log

@@ -5,8 +5,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 from work_done import lines_in_proportion, time_in_proportion

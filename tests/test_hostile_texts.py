@@ -7,11 +7,12 @@ import json
 import re
 import unicodedata
 from collections import Counter, abc
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from html.parser import HTMLParser
-from typing import Any, Callable, Mapping, Sequence, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import pytest
 from conftest import FIXTURES
@@ -22,7 +23,7 @@ from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Dump, Evidence, Report, Segment
 from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Verification
 from fusiondoc.model.source import Options, Target
-from fusiondoc.model.typed_fields import field_types
+from fusiondoc.model.typed_fields import field_types, is_union
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.comparison import page, terminal
@@ -49,7 +50,7 @@ HOSTILE = {
 def made(kind: Any) -> Any:
     """A value of a field's type, in which nothing is empty."""
     origin, inside = get_origin(kind), get_args(kind)
-    if origin is Union:
+    if is_union(kind):
         return made(next(one for one in inside if one is not type(None)))
     if origin is tuple:
         return (made(inside[0]),) if inside[-1] is Ellipsis else tuple(map(made, inside))
@@ -122,7 +123,7 @@ def hostile(value: Any, text: str) -> Any:
     return tuple(hostile(one, text) for one in value) if isinstance(value, Sequence) else value
 
 
-@lru_cache(maxsize=None)
+@cache
 def filled() -> Report:
     """A report of a real log in which everything is there that a report can hold."""
     report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")])
@@ -165,12 +166,12 @@ def filled() -> Report:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def report_of(text: str) -> Report:
     return replace(hostile(completed(filled()), text), texts=Texts(text))
 
 
-@lru_cache(maxsize=None)
+@cache
 def comparison_of(text: str) -> Comparison:
     a = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")])
     b = filled()
@@ -222,7 +223,7 @@ PAGES: dict[str, Callable[[str], str]] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def plain_page(name: str) -> Shape:
     return Shape(PAGES[name]("plain"))
 

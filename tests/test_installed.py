@@ -95,7 +95,7 @@ def reports(folder: Path, program: Path) -> dict[str, object]:
     return dict(report)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def python38() -> Path | None:
     """A real Python 3.8, on the PATH or beneath pyenv."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")

@@ -9,8 +9,8 @@ import lzma
 import re
 import shutil
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from conftest import FIXTURES, ROOT

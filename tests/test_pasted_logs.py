@@ -6,8 +6,8 @@ operators are our own, the text between is torch's.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 from conftest import FIXTURES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -308,7 +309,7 @@ def fixed(text: str, report: Report) -> list[str]:
             end = starts[region["endLine"] - 1] + region["endColumn"] - 1
             pieces.append((start, end, str(one["insertedContent"]["text"])))
         pieces.sort(reverse=True)
-        assert all(later[0] >= one[1] for later, one in zip(pieces, pieces[1:])), "they overlap"
+        assert all(later[0] >= one[1] for later, one in itertools.pairwise(pieces)), "they overlap"
         after = text
         for start, end, new in pieces:
             after = after[:start] + new + after[end:]

@@ -8,10 +8,10 @@ import lzma
 import os
 import random
 import signal
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Generator, Iterator
 
 import pytest
 from conftest import ROOT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from fusiondoc.parsers.read import read_logs
 from fusiondoc.workflows.load import report_from
 
 
-@lru_cache(maxsize=None)
+@cache
 def report(name: str) -> Report:
     path = FIXTURES / "foreign" / f"{name}.nvfuser.log.xz"
     return read_logs(find_logs([str(path)]), work_out=Reasons())[0]

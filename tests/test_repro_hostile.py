@@ -13,8 +13,8 @@ import shutil
 import sys
 import threading
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from click.testing import CliRunner

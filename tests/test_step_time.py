@@ -7,7 +7,7 @@ import json
 import re
 import tarfile
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +258,7 @@ def gpu_step(begin: float) -> list[dict[str, Any]]:
 CUDA = Profiled(3, 1.0, 1.0, False, "cuda", 2000.0, "highest", False)
 
 
-@lru_cache(maxsize=None)
+@cache
 def layer_norm() -> Report:
     report = report_from([str(ROOT / "fixtures" / "captures" / "nvfuser-2.1.2-composite")])
     return replace(report, environment={**report.environment, "capability": "9.0"})

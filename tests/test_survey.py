@@ -13,10 +13,11 @@ import os
 import random
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Iterator, Sequence
+from typing import Any
 
 import pytest
 from command_line import ROOT, Run

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zipfile
 from datetime import date
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,7 +46,7 @@ EMPTY = Report(
 )
 
 
-@lru_cache(maxsize=None)
+@cache
 def programs(version: str) -> dict[str, TeRecords]:
     """The records of each program that the version could build."""
     return programs_of(recorded(f"plans-{version}"))

@@ -3,8 +3,9 @@ frozen dataclass a kind of record."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, TypeVar
-from typing import Sequence as Rows  # one that is planned has that name here
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Rows  # one that is planned has that name here
+from typing import Any, TypeVar
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.typed_fields import read_object

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.captures.process_records import check_step_function
 from fusiondoc.errors import UsageError

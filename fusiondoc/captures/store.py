@@ -9,8 +9,9 @@ import re
 import shutil
 import stat
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Callable, Iterator, Protocol, Sequence
+from typing import Protocol
 
 from fusiondoc.captures import FOLDER, folder_named, number_kept
 from fusiondoc.captures.capture import REQUEST, Capture

@@ -27,9 +27,9 @@ import secrets
 import shlex
 import shutil
 import stat
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest, TargetSpec

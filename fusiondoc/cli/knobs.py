@@ -8,8 +8,9 @@ import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import RenderableType

@@ -6,8 +6,8 @@ Slower, faster or neither: two measurements with their spread.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from math import isclose, isfinite
-from typing import Callable, Mapping, Sequence
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import SEVERITIES, Evidence, Finding, Kernel, OpNode, Reason, Report

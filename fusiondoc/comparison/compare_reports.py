@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.comparison import (
     Comparison,

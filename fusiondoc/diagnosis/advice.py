@@ -6,7 +6,7 @@ what the run records and where it ran. Advice that contradicts the run is worse 
 from __future__ import annotations
 
 import re
-from typing import Callable, Mapping
+from collections.abc import Callable, Mapping
 
 from fusiondoc.diagnosis import operators
 from fusiondoc.diagnosis.reasons_of_node import WRITES_OUT

@@ -10,7 +10,8 @@ models.
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, NamedTuple, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from fusiondoc.captures.frontend_records import (
     AotRecords,

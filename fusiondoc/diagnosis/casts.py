@@ -6,16 +6,16 @@ float32 weight, ``weight * h.to(x.dtype)`` is not ``weight * h.type_as(weight)``
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence, Tuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from fusiondoc.diagnosis.changed_memory import Sides
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
-Cast = Tuple[str, Optional[str]]
+Cast = tuple[str, str | None]
 """Operator and source."""
 
-_Kind = Tuple[Optional[str], Optional[str]]
+_Kind = tuple[str | None, str | None]
 """Dtype and device; None where the plan does not tell."""
 _UNKNOWN: _Kind = (None, None)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.operators import CALLED_BY, FLAGS, MODULE_FLAGS, ONLY_IN_PLACE, is_in_place, sign_of
 from fusiondoc.diagnosis.recipes import ALL_DIMENSIONS, Recipe
@@ -36,7 +36,7 @@ _NAMESPACES = frozenset(["torch", "F", "functional", "nn", "special", "linalg", 
 
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Tuple)
 
-Piece = Tuple[int, int, str]
+Piece = tuple[int, int, str]
 """Columns of a line (from, to) and what takes their place."""
 
 

@@ -4,7 +4,8 @@ moved past them (``AliasDb::moveBeforeTopologicallyValid``, which every fusion p
 from __future__ import annotations
 
 from bisect import bisect, bisect_left
-from typing import NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from fusiondoc.diagnosis.operators import is_in_place
 from fusiondoc.diagnosis.surroundings import NO_KERNEL

@@ -9,8 +9,8 @@ file is parsed again.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Iterator, Sequence
 
 from fusiondoc.diagnosis.changed_lines import (
     ParsedText,

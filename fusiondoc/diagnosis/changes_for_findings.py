@@ -7,10 +7,11 @@ shell).
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.fuser_fault import FuserFault
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
@@ -229,7 +230,7 @@ def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "di
 def to_keep(options: Sequence[str], said: str) -> str | None:
     """The lines of Python that set the knobs of these options for good; None without any, or where ``said``
     has them."""
-    given = [one.partition("=") for name, one in zip(options, options[1:]) if name == "--knob"]
+    given = [one.partition("=") for name, one in itertools.pairwise(options) if name == "--knob"]
     lines = [line for line in (knob_line(name, value) for name, _, value in given) if line not in said]
     return "\n".join(["# to keep it, before the first call:", *lines]) if lines else None
 

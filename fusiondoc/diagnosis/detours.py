@@ -6,8 +6,10 @@ Each is worked out once a plan or once a node, not for each pair: a value may be
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
-from typing import AbstractSet, Callable, Iterable, Sequence, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from fusiondoc.diagnosis.operators import is_in_place

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Iterable, Sequence
 
 from fusiondoc.captures.trust import project_root, read_source, text_of
 from fusiondoc.diagnosis.changes_for_findings import with_tries

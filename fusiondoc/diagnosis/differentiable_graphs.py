@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from typing import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from fusiondoc.diagnosis.detours import Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Sequence, Tuple
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
@@ -160,7 +160,7 @@ def _with_batch_norm(groups: Sequence[WouldBeGroup]) -> bool:
     return any("aten::batch_norm" in group.ops for group in groups)
 
 
-_Rated = Tuple[Candidate, _Gain, Sequence[WouldBeGroup]]
+_Rated = tuple[Candidate, _Gain, Sequence[WouldBeGroup]]
 """A candidate, what is lost without it, and the groups that it has part in."""
 
 

@@ -13,7 +13,8 @@ profiled runs agree on them."""
 from __future__ import annotations
 
 import re
-from typing import Callable, Mapping, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from fusiondoc.diagnosis.operators import NVFUSER_SINCE
 from fusiondoc.fuser_knobs import Version, parse_version

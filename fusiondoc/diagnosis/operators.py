@@ -17,8 +17,9 @@ not a constant. Sources:
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import Mapping, NamedTuple
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
 
 from fusiondoc.fuser_knobs import Version, parse_version
 
@@ -177,7 +178,7 @@ WITH_FORMULA = frozenset(f"aten::{name}" for name in _FORMULAS.split()) | {"prim
 _DUNDERS = frozenset(f"__i{name}__" for name in ("and", "or", "xor", "lshift", "rshift"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def is_in_place(op: str) -> bool:
     """Whether it changes its first argument, as its name says: ``aten::add_``, ``mine::scale_`` and
     ``aten::__iand__`` do, ``aten::__and__`` does not.

@@ -9,8 +9,9 @@ lines of two groups.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import AbstractSet, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.change_candidates import Candidate
 from fusiondoc.diagnosis.changed_memory import Sides
@@ -21,7 +22,7 @@ from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.model.source import Source
 
-Pair = Tuple[Program, int, int]
+Pair = tuple[Program, int, int]
 """Two groups of a program, by the places of their nodes: the second takes what the first makes."""
 
 

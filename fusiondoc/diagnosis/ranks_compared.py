@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import median
-from typing import Hashable, Iterable, Mapping, Sequence
 
 from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused, shared_positions

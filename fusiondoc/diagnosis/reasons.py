@@ -9,7 +9,8 @@ such operators stay FD299.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.differentiable_graphs import KEPT_OUT, NOT_LOOKED_AT, cuts_region, gradient
 from fusiondoc.diagnosis.nvfuser_rules import refused_by_form

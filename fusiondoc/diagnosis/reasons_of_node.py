@@ -8,7 +8,7 @@ same from 1.12 to 2.13.
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from fusiondoc.diagnosis.detours import once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import refused_because

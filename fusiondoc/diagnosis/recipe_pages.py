@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from fusiondoc.diagnosis.operators import BY_FUSER, taken_by
 from fusiondoc.diagnosis.recipes import RECIPES, Recipe

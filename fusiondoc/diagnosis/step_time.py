@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Callable, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.captures.probe_records import Profiled
 from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, is_fusible
@@ -146,7 +146,7 @@ class _ProfileTies:
         ]
 
 
-_Spot = Tuple[int, str, str, Optional[Tuple[str, int]], Optional[str]]
+_Spot = tuple[int, str, str, tuple[str, int] | None, str | None]
 """What units have in common that are told apart by their turn alone."""
 
 

@@ -4,9 +4,10 @@ could take it (nothing to fuse with, or out of reach).
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from itertools import islice
-from typing import Callable, Literal, Mapping, NamedTuple, Sequence
+from typing import Literal, NamedTuple
 
 from fusiondoc.diagnosis.detours import Crossings, Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views, refused_because
@@ -92,7 +93,7 @@ def _comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 _BY_ANY: frozenset[str] = frozenset().union(*BY_FUSER.values())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _nvfuser_of(torch: str) -> frozenset[str]:
     """What nvFuser of this torch has a rule for."""
     version = parse_version(torch)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Iterator, Sequence, Tuple
 
 from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.rules import te_coverage
@@ -44,7 +44,7 @@ class _Seen:
     """The pipeline's first plan has it."""
 
 
-_Took = Tuple[int, str, PlannedOperator, Tuple[Plan, ...]]
+_Took = tuple[int, str, PlannedOperator, tuple[Plan, ...]]
 """An operator of a pipeline in a phase, and the plans that are asked for its time."""
 
 

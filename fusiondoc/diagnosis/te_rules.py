@@ -8,7 +8,7 @@ and 2.20. The plan that they make is compared with the one that Transformer Engi
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan
 from fusiondoc.model import dataclass

@@ -8,7 +8,8 @@ What fusing the unfused operators could save: the groups that they would be, and
 
 from __future__ import annotations
 
-from typing import AbstractSet, Mapping, Optional, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.changed_memory import Sides, order_of
 from fusiondoc.diagnosis.operators import (
@@ -26,7 +27,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.parsers.ir.types import bytes_once
 
-Key = Tuple[str, Optional[str], str, Optional[str], Optional[str]]
+Key = tuple[str, str | None, str, str | None, str | None]
 """What tells a row of unfused operators: operator, source, code and text of the reason, phase."""
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import os
 import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Collection, Mapping, Sequence, Tuple
 
 from fusiondoc.alignment import common
 from fusiondoc.expectations import GroupExpectation, SourceRange, instances_in
@@ -24,7 +24,7 @@ _FAR = 1_000_000
 _BESIDE = 5
 """Lines: of one function, mostly."""
 
-Key = Tuple[int, ...]
+Key = tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ what each family proposes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from fusiondoc.captures.request import TargetSpec
 from fusiondoc.captures.trust import project_root

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from typing import Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
 from fusiondoc.diagnosis.changes_for_findings import suggested

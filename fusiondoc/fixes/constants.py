@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import Iterator
+from collections.abc import Iterator
 
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.fixes.source_file import Edit, ParsedFile, walk

@@ -5,7 +5,7 @@ model that is TorchScript already the expression that makes it.
 from __future__ import annotations
 
 import contextlib
-from typing import Sequence
+from collections.abc import Sequence
 
 from fusiondoc.fixes import Program
 from fusiondoc.fixes.source_file import Edit, ParsedFile, dotted, walk

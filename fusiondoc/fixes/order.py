@@ -9,7 +9,8 @@ that compute each element of ``h`` of its own. What stood between two groups the
 from __future__ import annotations
 
 import contextlib
-from typing import Iterator, NamedTuple, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from fusiondoc.diagnosis.changed_statements import SAID, said_among
 from fusiondoc.diagnosis.operators import OF_EACH_ELEMENT, PERMUTATIONS, plain_name

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.diagnosis.operators import (
     FILLS,

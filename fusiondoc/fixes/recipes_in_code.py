@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Iterator, Mapping
 
 from fusiondoc.diagnosis.operators import WITH_FORMULA, plain_name, taken_by
 from fusiondoc.diagnosis.recipes import ALL_DIMENSIONS, RECIPES, Recipe

@@ -14,7 +14,7 @@ in its dtype too, is for the comparison of the runs to find.
 from __future__ import annotations
 
 import contextlib
-from typing import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from fusiondoc.diagnosis.operators import (
     FILLS,

@@ -15,9 +15,9 @@ import importlib.util
 import io
 import re
 import tokenize
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import dataclass

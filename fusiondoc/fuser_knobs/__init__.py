@@ -10,7 +10,8 @@ Named tuples, because the module behind dataclasses takes longer to import than 
 from __future__ import annotations
 
 import re
-from typing import Iterable, NamedTuple, Tuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.numbers import pair_of
@@ -82,7 +83,7 @@ class LogFile(NamedTuple):
     """None where it is listed but has nothing to do with fusion."""
 
 
-Version = Tuple[int, int]
+Version = tuple[int, int]
 
 OLDEST: Version = (1, 11)
 NEWEST: Version = (2, 13)

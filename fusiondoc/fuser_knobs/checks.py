@@ -12,7 +12,8 @@ torch does not know it ignores without a word (torch/csrc/jit/jit_log.cpp, same 
 from __future__ import annotations
 
 import re
-from typing import Mapping, NamedTuple, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import FuserDump, Knob, catalogue, describe, exists_in, hull

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Iterable, Iterator, Mapping, NamedTuple, Union
+from typing import NamedTuple
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import (
@@ -109,7 +110,7 @@ class LogFileHere:
     live: bool | None
 
 
-Entry = Union[KnobHere, VariableHere, OptionHere, DumpHere, LogFileHere]
+Entry = KnobHere | VariableHere | OptionHere | DumpHere | LogFileHere
 
 
 class Found(NamedTuple):

@@ -4,8 +4,8 @@ became of each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import Mapping
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio

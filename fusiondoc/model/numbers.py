@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Iterable
+from collections.abc import Iterable
 
 BITS_64 = 1 << 64
 LARGEST = 1 << 63

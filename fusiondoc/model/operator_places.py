@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import Iterable, Mapping, Tuple
+from collections.abc import Iterable, Mapping
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.numbers import all_whole, in_natural_order
@@ -141,7 +141,7 @@ def _sum(times: Iterable[float | None]) -> float | None:
 
 
 _PATH_NUMBER = re.compile(r"(\d+)")
-_Numbers = Tuple["tuple[int, ...]", ...]
+_Numbers = tuple["tuple[int, ...]", ...]
 """The numbers at each place of a path that are folded into it."""
 
 

@@ -6,7 +6,7 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import PlannedChange, Try

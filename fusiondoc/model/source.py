@@ -6,9 +6,10 @@ own lines.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.numbers import whole_number

@@ -7,7 +7,7 @@ lines stand again (``repeats.py``)."""
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from fusiondoc.parsers.facts import (
     CacheInstance,

@@ -4,7 +4,8 @@ messages stand in two parts; and where each part stands in the file, where anoth
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from fusiondoc.parsers.jit.message_runs import FRAME, PREFIX
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, utf16_decoder

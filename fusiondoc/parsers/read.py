@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.model import FUSER_OF_KIND, NNC, NVFUSER, dataclass
 from fusiondoc.model.report import (

@@ -16,8 +16,9 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import IO, Any, Callable, Generator, Iterator, NamedTuple, Tuple, cast
+from typing import IO, Any, NamedTuple, cast
 from zlib import crc32
 
 from fusiondoc.parsers.facts import Facts, LineCounts
@@ -49,7 +50,7 @@ _MOST_AHEAD = 2 << 20
 """Bytes of messages that the second process has made and not sent. Those of a log that repeats itself are
 short: it gets far ahead while the first process is at what is new to it, and is not waited for later."""
 
-Item = Tuple[Any, ...]
+Item = tuple[Any, ...]
 """A stretch as it is sent: where it begins in the chunk, its number if it is kept (-1 if not, or the number
 alone of one that was sent), and what :func:`_sent` makes of it."""
 

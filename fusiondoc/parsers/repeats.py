@@ -12,7 +12,8 @@ line each time.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Tuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from fusiondoc.parsers.facts import LineCounts
 from fusiondoc.parsers.jit.message_runs import CONTINUES, FRAME, PREFIX, Lines, Print
@@ -78,10 +79,10 @@ class RunAct(NamedTuple):
         return len(lines.text) + 50 * lines.length
 
 
-Step = Tuple[Callable[..., None], int, Tuple[Any, ...], Optional[Piece]]
+Step = tuple[Callable[..., None], int, tuple[Any, ...], Piece | None]
 """What is done, for which line, with what; and with which graph."""
 
-Counted = Tuple[int, int, int]
+Counted = tuple[int, int, int]
 """Lines recognised, lines of output, messages cut off."""
 
 

@@ -6,7 +6,8 @@ that little is done per line.
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Match, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from re import Match
 
 from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.parsers.acts_on_facts import LineActs

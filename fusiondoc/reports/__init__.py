@@ -5,7 +5,8 @@ is asked for.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fusiondoc.errors import UsageError, did_you_mean
 

@@ -13,9 +13,10 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import NamedTuple
 
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, Edit

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import textwrap
-from typing import Iterator
+from collections.abc import Iterator
 
 from fusiondoc.model import count
 from fusiondoc.model.bench import Ratio

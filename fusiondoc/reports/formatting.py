@@ -14,9 +14,10 @@ import builtins
 import keyword
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
+from typing import NamedTuple, TypeVar
 
 from fusiondoc.masking import texts_changed
 from fusiondoc.model import TE, count, fuser_title, is_te, takers

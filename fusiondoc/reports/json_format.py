@@ -16,9 +16,10 @@ from __future__ import annotations
 import json
 import re
 from collections import abc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from inspect import getmro
 from itertools import repeat
 from json.encoder import encode_basestring
@@ -26,12 +27,7 @@ from math import isfinite
 from typing import (
     TYPE_CHECKING,
     Any,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
     NamedTuple,
-    Sequence,
     TypeVar,
 )
 
@@ -56,7 +52,7 @@ MOST_EVIDENCE = 200
 _LEFT_OUT = "evidence_left_out"
 
 
-@lru_cache(maxsize=None)
+@cache
 def names_in_json(kind: Any) -> tuple[str, ...]:
     """What of a class stands in JSON: its fields but those that say otherwise (``metadata``), and what is
     derived."""
@@ -66,7 +62,7 @@ def names_in_json(kind: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _bounded(kind: Any) -> bool:
     return _LEFT_OUT in names_in_json(kind)
 
@@ -92,7 +88,7 @@ class _Written(NamedTuple):
     bounded: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def _written(kind: Any) -> tuple[_Written, ...] | None:
     """The fields of a dataclass; None for another class."""
     if not is_dataclass(kind):
@@ -371,7 +367,7 @@ def _other_schema(schema: object, wanted: str, name: str, again: str) -> UsageEr
     return UsageError(f"{name} is JSON, but no report of fusiondoc (no schema '{wanted}')", again)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _dataclass(kind: type) -> Reader:
     types = field_types(kind)
     kept = [f for f in fields(kind) if f.metadata.get("json", True)]

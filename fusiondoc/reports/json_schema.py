@@ -13,9 +13,10 @@ import json
 import sys
 import textwrap
 from collections import abc
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison

@@ -5,8 +5,8 @@ GitHub takes comments of up to 65,536 characters; rows that do not fit are left 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Iterable, Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded, outside

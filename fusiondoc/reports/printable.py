@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Iterable, Sequence, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ AOTAutograd did with its functions, and what a program that ran as it is reached
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Hashable, Sequence
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Part

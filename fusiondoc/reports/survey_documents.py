@@ -6,8 +6,9 @@ from __future__ import annotations
 import importlib
 import json
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Group as Lines
 from rich.console import RenderableType

@@ -7,8 +7,8 @@ inputs for a graph: tensors as the printed types say, numbers as the operators t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.numbers import all_whole

@@ -12,7 +12,7 @@ pass. What cannot be rebuilt is said, and its outputs become inputs.
 from __future__ import annotations
 
 import ast
-from typing import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from fusiondoc.model import FUSER_OF_KIND, dataclass, field
 from fusiondoc.model.report import Group, OpNode

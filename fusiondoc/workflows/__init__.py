@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path, PurePath
-from typing import Callable, Sequence
 
 from fusiondoc.captures import FOLDER
 from fusiondoc.captures.capture import Capture

@@ -14,9 +14,10 @@ import contextlib
 import itertools
 import re
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, ContextManager, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.request import parse_target
 from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError
@@ -76,7 +77,7 @@ def _folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[BenchProgress]]) -> Bench:
+def run_bench(request: BenchRequest, progress: Callable[[], AbstractContextManager[BenchProgress]]) -> Bench:
     """Run all variants in all interpreters.
 
     An interruption (Ctrl-C) ends the rounds; what they measured until then is in the result.
@@ -346,7 +347,7 @@ class SuiteRequest:
     small: bool | None = None
 
 
-def run_suite(request: SuiteRequest, progress: Callable[[], ContextManager[BenchProgress]]) -> Suite:
+def run_suite(request: SuiteRequest, progress: Callable[[], AbstractContextManager[BenchProgress]]) -> Suite:
     """Run the cases one after the other.
 
     A case that cannot run, or fails in every variant, is in the result with its reason. An interruption ends

@@ -12,9 +12,9 @@ import difflib
 import re
 import shutil
 import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Iterable, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest

@@ -7,10 +7,10 @@ A changed program is run: what fuses in it, whether it computes the same, and ho
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Iterator, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended

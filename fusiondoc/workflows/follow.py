@@ -12,10 +12,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, ContextManager, Iterable, Iterator, NamedTuple, Protocol, Sequence
+from typing import NamedTuple, Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -209,7 +210,7 @@ def follow(
     return report
 
 
-def live_progress(view: Callable[[str], ContextManager[View]], others: ShowProgress) -> ShowProgress:
+def live_progress(view: Callable[[str], AbstractContextManager[View]], others: ShowProgress) -> ShowProgress:
     """Shows the first run by following its log, and the further ones as ``others`` does.
 
     Args:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Callable, Sequence
 
 from fusiondoc.captures.capture import Capture, TimedRun
 from fusiondoc.captures.ending import Ended

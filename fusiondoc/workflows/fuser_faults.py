@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Iterator, Mapping
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended

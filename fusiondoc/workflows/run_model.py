@@ -22,11 +22,12 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import of_file, of_name

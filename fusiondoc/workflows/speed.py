@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import TimedPasses

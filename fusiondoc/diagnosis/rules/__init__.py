@@ -8,11 +8,11 @@ What nothing tells is None, and no advice assumes it. One report can hold rows o
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
-from typing import Callable, Iterable, Sequence
 
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result

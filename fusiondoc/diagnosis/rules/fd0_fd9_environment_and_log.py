@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Iterable
+from collections.abc import Iterable
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning

@@ -5,7 +5,7 @@ that was worked out. And what AOTAutograd was asked for and made of it: FD105 to
 from __future__ import annotations
 
 from collections import Counter
-from typing import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
 from fusiondoc.diagnosis.differentiable_graphs import NO_FORMULA, RECORDED

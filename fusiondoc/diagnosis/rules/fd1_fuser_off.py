@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.captures.switch_records import (

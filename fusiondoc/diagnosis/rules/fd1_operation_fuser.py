@@ -8,7 +8,7 @@ time is not known before.
 from __future__ import annotations
 
 import ast
-from typing import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from fusiondoc.captures.frontend_records import TeRecords
 from fusiondoc.diagnosis.changes_for_findings import can_run_again, compare_logs, run_again

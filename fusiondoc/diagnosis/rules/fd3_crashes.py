@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
 
 from fusiondoc.captures.ending import OF_SIGNAL, Ended
 from fusiondoc.captures.fuser_fault import Blame

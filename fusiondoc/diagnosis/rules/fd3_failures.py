@@ -5,7 +5,8 @@ programs.
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context, finding, helps_any_size
 from fusiondoc.diagnosis.rules.fd3_crashes import crashed

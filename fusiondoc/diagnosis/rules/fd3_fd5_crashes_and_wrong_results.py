@@ -9,9 +9,10 @@ numbers, as ``--verify`` found them when it compared fused passes with eager one
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Iterable, NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Ended
@@ -162,7 +163,7 @@ _MOST_DIMENSIONS = 6
 
 _COPIES = ("prim::permute_copy", "prim::transpose_copy")
 
-_Sizes = Tuple[int, ...]
+_Sizes = tuple[int, ...]
 
 
 class _Culprit(NamedTuple):

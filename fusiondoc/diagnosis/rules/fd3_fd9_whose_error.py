@@ -6,7 +6,7 @@ is at fault: FD309 names the group. From a log alone nobody can tell, and the fi
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault

@@ -5,8 +5,8 @@ FD401, FD402, FD404 and FD405: what holds a kernel back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context, finding, helps_any_size
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe

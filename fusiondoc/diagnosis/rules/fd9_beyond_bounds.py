@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import count

@@ -4,7 +4,8 @@ one, and that a rank lost another one is no cause where the cause is there; and 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from fusiondoc.model.report import Evidence
 from fusiondoc.model.runs import RankFacts, Ranks, rank_names

@@ -21,8 +21,9 @@ of ``fixtures/logs/nvfuser-2.1.2-size-before-group.log.xz``): ``Graph::copy() en
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from fusiondoc.model import FUSERS, NNC, dataclass
 from fusiondoc.model.numbers import whole_numbers

@@ -13,7 +13,7 @@ again, equal but for value names.
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator, Mapping, Optional, Sequence, Tuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_text
@@ -229,7 +229,7 @@ def _use(run: Run, use: PlanUse) -> PlanUse:
     return use
 
 
-_Key = Tuple[bytes, PlanLevel, bool, Optional[Around]]
+_Key = tuple[bytes, PlanLevel, bool, Around | None]
 """Digest of a print, who printed it, whether its executor gave up, and what is known of the layers around."""
 
 

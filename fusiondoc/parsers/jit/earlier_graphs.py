@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import TYPE_CHECKING, FrozenSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.ir.types import is_tensor
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Graph, Node
     from fusiondoc.parsers.jit.message_runs import Print
 
-LiveLayers = Mapping[str, Tuple[str, ...]]
+LiveLayers = Mapping[str, tuple[str, ...]]
 """``op|source`` -> the module path of each such node of the inlined graph, in order; "" is the model itself
 (fusiondoc/probe/models.py)."""
 
@@ -207,7 +208,7 @@ def _by_place(live: LiveLayers) -> LiveLayers:
 
 _CHECKS = ("prim::AutogradAllNonZero", "prim::AutogradAllZero", "aten::__is__", "aten::__isnot__")
 
-Checks = FrozenSet[Tuple[str, Tuple[int, ...]]]
+Checks = frozenset[tuple[str, tuple[int, ...]]]
 """Each check, and which inputs of the graph it asks about."""
 
 

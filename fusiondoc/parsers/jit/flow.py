@@ -7,8 +7,10 @@ and lists are seen through."""
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import TYPE_CHECKING, AbstractSet, Collection, Iterable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.parsers.ir.types import holds_tensor
 from fusiondoc.parsers.jit.hubs import SEEN_IN_LIST, Hub, Hubs, most_neighbours

@@ -8,7 +8,7 @@ that stood there before; the graph that its pass began with has that node.
 from __future__ import annotations
 
 from collections import deque
-from typing import Mapping, Sequence, Tuple
+from collections.abc import Mapping, Sequence
 
 from fusiondoc.parsers.ir import Dump, Node
 from fusiondoc.parsers.jit.earlier_graphs import PROFILE, PROFILE_OF_VALUE
@@ -16,7 +16,7 @@ from fusiondoc.parsers.jit.earlier_graphs import PROFILE, PROFILE_OF_VALUE
 _MOST_PASSES = 50
 """Passes that are remembered: the executor prints its plan behind those of its fallback functions."""
 
-_Key = Tuple[str, str, Tuple[str, ...]]
+_Key = tuple[str, str, tuple[str, ...]]
 """First output, kind and inputs of a node."""
 
 _NOTHING: Mapping[_Key, str] = {}

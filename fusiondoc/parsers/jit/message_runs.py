@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any, Callable, Iterator, List, Match, NamedTuple, Sequence, Tuple
+from re import Match
+from typing import Any, NamedTuple
 
 from fusiondoc.parsers.facts import positions
 
@@ -50,7 +52,7 @@ _MOST_HEADS = 4_000
 _MOST_ALIKE = 12
 """Runs that are remembered of one head."""
 
-Where = List[Tuple[int, int]]
+Where = list[tuple[int, int]]
 """(offset in the run, position) where each stretch of consecutive lines starts."""
 
 

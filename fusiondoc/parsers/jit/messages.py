@@ -13,8 +13,8 @@ kernel_cache.cpp, and of the statements of partition.cpp, in logs of the wheels 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Callable, Iterable, Mapping, Sequence
 
 from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.acts_on_facts import (

@@ -8,10 +8,11 @@ torch/csrc/jit/passes/tensorexpr_fuser.cpp and torch/csrc/jit/runtime/profiling_
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.jit import (
@@ -41,7 +42,7 @@ _DEEPEST = 60
 
 _SYMBOL = re.compile(r"SS\((-?\d+)\)")
 
-Op = Tuple[str, "str | None"]
+Op = tuple[str, "str | None"]
 """(kind, source): what identifies an operator across dumps, in which value names change."""
 
 

@@ -10,9 +10,10 @@ the group of its consumer. Two of the checks print what they found before the co
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from sys import intern
-from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING
 
 from fusiondoc.parsers.ir import parse_values, split_tail
 from fusiondoc.parsers.ir.parse import LONG, NODE, parse_node
@@ -262,7 +263,7 @@ _UNKNOWN = b"?"
 _NEVER_STARTS = ("prim::Constant", "prim::Param", "prim::TensorExprGroup")
 
 
-NncState = Tuple[Optional[bytes], Optional[bytes], Optional[str]]
+NncState = tuple[bytes | None, bytes | None, str | None]
 """The node that is looked at, what it is tried to go into, the remark before the next condition."""
 
 

@@ -4,8 +4,9 @@ Of very many nodes only which they are, not where each of it was said."""
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import Dict, Iterable, Mapping, NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
 from fusiondoc.parsers.jit.plan import Op
 
@@ -120,7 +121,7 @@ class Said:
         self.said: Statement | None = None
 
 
-Block = Sequence[Tuple[int, Said]]
+Block = Sequence[tuple[int, Said]]
 """What several lines say, and which line each is."""
 
 
@@ -148,7 +149,7 @@ class PassAgain(NamedTuple):
     """Where that plan stands again."""
 
 
-class Statements(Dict[Op, Dict[str, Statement]]):
+class Statements(dict[Op, dict[str, Statement]]):
     """(op, source) -> reason code -> statement. A node without a source has its first output as "source"
     ("%name")."""
 

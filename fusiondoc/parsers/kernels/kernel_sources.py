@@ -4,7 +4,7 @@ is printed. It is looked through once, and its digest is made once.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import NamedTuple
 
 from fusiondoc.parsers.jit.message_runs import FRAME
 from fusiondoc.parsers.kernels.dump_kinds import digest_of
@@ -23,7 +23,7 @@ NOT_KEPT = -1
 
 _END = b"\n%s\n" % FRAME_END
 
-Place = Tuple[bytes, int, int]
+Place = tuple[bytes, int, int]
 """A text, and from where to where a source stands in it."""
 
 

@@ -8,11 +8,11 @@ import errno
 import gzip
 import io
 import lzma
-import os
 import sys
 import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, BinaryIO, Callable, Generator, Iterable, Iterator, Sequence, cast
+from typing import IO, BinaryIO, cast
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import dataclass
@@ -110,7 +110,7 @@ def _near(path: Path) -> str:
     from difflib import get_close_matches
 
     if path.is_symlink():
-        return f"It is a link to {os.readlink(path)}, which leads nowhere."
+        return f"It is a link to {path.readlink()}, which leads nowhere."
     folder = path.parent if path.parent.is_dir() else Path()
     names = [p.name for p in folder.iterdir()]
     near = get_close_matches(path.name, names, n=3, cutoff=0.5)

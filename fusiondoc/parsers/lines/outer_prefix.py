@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Callable, Iterable, Iterator, Sequence
 
 from fusiondoc.parsers.lines.last_words import without_rank
 from fusiondoc.parsers.lines.torn_lines import MARK

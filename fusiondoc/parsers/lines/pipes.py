@@ -9,7 +9,8 @@ import os
 import select
 import struct
 import sys
-from typing import IO, TYPE_CHECKING, Any, Generator
+from collections.abc import Generator
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import subprocess

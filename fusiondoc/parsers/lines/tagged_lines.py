@@ -10,8 +10,10 @@ A line may be a JSON object with a line of the program in one of its fields: Doc
 
 from __future__ import annotations
 
+import itertools
 import re
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from fusiondoc.model.numbers import whole_number, whole_numbers
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
@@ -50,7 +52,7 @@ _MOST_TAGS = 512
 _LEAST_LINES = 6
 """So many ranks do not write a line each, in order."""
 
-Tag = Optional[bytes]
+Tag = bytes | None
 
 
 def rank_of(prefix: bytes) -> int | None:
@@ -127,7 +129,7 @@ def _line_numbers(prefixes: list[bytes]) -> bool:
     """Whether the numbers in a known form (``12: ``) only count the lines, as ``grep -n`` and editors do."""
     numbers = [rank_of(prefix) for prefix in prefixes]
     counted = [number for number in numbers if number is not None]
-    rising = all(a < b for a, b in zip(counted, counted[1:]))
+    rising = all(a < b for a, b in itertools.pairwise(counted))
     return rising and len(counted) >= _LEAST_LINES
 
 

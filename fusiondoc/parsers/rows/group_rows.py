@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from fractions import Fraction
-from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple, Union
+from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
@@ -21,8 +23,8 @@ from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import Executor, executors_of
 
-Body = Tuple[Op, ...]
-_Key = Tuple[str, "str | None", Body, Tuple[str, ...], int]
+Body = tuple[Op, ...]
+_Key = tuple[str, "str | None", Body, tuple[str, ...], int]
 """(kind, phase, body, input types, which row it is another specialisation of)."""
 
 
@@ -53,7 +55,7 @@ class PhasedPlan(NamedTuple):
     phase: str | None
 
 
-Share = Union[int, Fraction]
+Share = int | Fraction
 
 
 class Copies(NamedTuple):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Iterable, Iterator, NamedTuple, Sequence
+from typing import NamedTuple
 
 from fusiondoc.model.report import Program, ProgramNode
 from fusiondoc.model.source import SourceMap, user_source

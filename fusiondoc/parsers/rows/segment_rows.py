@@ -15,7 +15,8 @@ operator and every expression has its place, and in one way only, is it said; el
 from __future__ import annotations
 
 import re
-from typing import Iterable, Mapping, NamedTuple, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.numbers import whole_numbers

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from math import ceil
-from typing import AbstractSet, Iterable, Iterator, Sequence, Tuple, TypeVar
+from typing import TypeVar
 
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.packed_text import replace
@@ -129,7 +131,7 @@ class CountedRow:
         self.layers.setdefault(layer, Tally()).add(count, copies)
 
 
-Key = Tuple[str, "str | None", "str | None", str, str, "bool | None"]
+Key = tuple[str, "str | None", "str | None", str, str, "bool | None"]
 """What makes a row: operator, source, phase, code and text of the reason, and whether it ran. Not the code
 alone: nodes of one line (of torch/nn/functional.py, say) stand in many places of the model, each with
 neighbours of its own."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence
+from typing import NamedTuple, Protocol
 
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.source import SourceMap, user_source
@@ -104,7 +106,7 @@ def unfused_of(
 _UNKNOWN = Reason(NO_REASON, "the log does not say why", False)
 _NEVER_RAN = Reason(NEVER_RAN, "it never ran: nothing that its code reads was ever profiled", False)
 
-_Stated = Dict[Op, Dict[str, List[Statement]]]
+_Stated = dict[Op, dict[str, list[Statement]]]
 
 ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 """Statements about joining one group, not about the operator itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from fusiondoc.comparison.bench_changes import ratio_of_medians
 from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio

@@ -4,7 +4,7 @@ suite a bar for each variant, lines over the sizes of a block, and all grids.
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant, Suite, memory_ratio

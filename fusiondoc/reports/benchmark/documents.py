@@ -6,7 +6,7 @@ text, Markdown and JSON.
 from __future__ import annotations
 
 import json
-from typing import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Iterable, Mapping, Sequence
 
 from markupsafe import Markup
 

@@ -5,7 +5,7 @@ the terminal, as JSON (schema ``fusiondoc.suite/1``), Markdown and CSV.
 from __future__ import annotations
 
 import json
-from typing import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType

@@ -5,8 +5,8 @@ request, in which every word from a log is escaped.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.comparison import (
     Comparison,

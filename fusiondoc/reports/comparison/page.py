@@ -4,10 +4,10 @@ dark, with a picture of either side in which the groups that changed are marked.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Iterator
 
 from markupsafe import Markup
 

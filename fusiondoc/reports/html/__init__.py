@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from html import escape
 from pathlib import Path
 from statistics import median
-from typing import Callable, Iterable, Sequence
 
 from markupsafe import Markup
 

@@ -3,7 +3,7 @@ then each with its code and what was dumped of it."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -47,7 +48,7 @@ def script_data(data: object) -> Markup:
     return Markup(text)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _environment(folder: Path) -> Environment:
     made = Environment(
         loader=FileSystemLoader([str(folder), str(_SHARED)]),

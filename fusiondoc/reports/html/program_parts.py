@@ -12,8 +12,9 @@ graphs, their groups and what a partition keeps.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
+from typing import Any
 
 from markupsafe import Markup
 
@@ -72,7 +73,7 @@ MOST_BOXES = 2_000
 """Of all pictures together: more take megabytes, and nobody reads them."""
 
 
-_Key = Tuple[str, Optional[str], Optional[str], str, str]
+_Key = tuple[str, str | None, str | None, str, str]
 """Of a row of ``unfused``: operator, source, phase, code and text of the reason."""
 
 
@@ -316,7 +317,7 @@ class _Mark:
     outside: list[Unfused] = field(default_factory=list)
 
 
-_Files = Dict[str, Dict[int, _Mark]]
+_Files = dict[str, dict[int, _Mark]]
 
 
 def source_view(context: Context) -> SourceView | None:

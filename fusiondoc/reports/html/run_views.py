@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
-from typing import Sequence
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Part

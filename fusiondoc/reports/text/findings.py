@@ -6,7 +6,8 @@ broken ones with what was found instead.
 from __future__ import annotations
 
 import shlex
-from typing import Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from rich.console import Group as Lines
 from rich.console import RenderableType

@@ -5,7 +5,7 @@ groups of each side and what a partition keeps.
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType

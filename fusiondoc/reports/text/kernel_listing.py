@@ -4,7 +4,8 @@ kernels are shown, in which order; and what was dumped of each, by the names tha
 
 from __future__ import annotations
 
-from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rich.console import Group as Lines
 from rich.console import RenderableType

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
