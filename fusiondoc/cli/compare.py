@@ -27,7 +27,7 @@ from fusiondoc.cli.output import (
     tell,
     write,
 )
-from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
+from fusiondoc.errors import FINDINGS_FOUND, UsageError, nearest
 from fusiondoc.model.numbers import figure
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.reports import COMPARISON_FORMATS
@@ -191,9 +191,8 @@ def _check_words(values: tuple[str, ...]) -> None:
 
     for value in values:
         if value not in WORDS and value not in SEVERITIES and value.upper() not in CODES:
-            hint = did_you_mean(value, (*WORDS, *SEVERITIES, *CODES))
-            if not hint.startswith("Did you mean"):
-                hint = f"Known: {', '.join((*WORDS, *SEVERITIES))}, and codes such as FD201."
+            known = f"Known: {', '.join((*WORDS, *SEVERITIES))}, and codes such as FD201."
+            hint = nearest(value, (*WORDS, *SEVERITIES, *CODES)) or known
             raise UsageError(f"Unknown word '{value}' for --fail-on", hint)
 
 

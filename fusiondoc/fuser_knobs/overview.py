@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.errors import UsageError, did_you_mean, nearest
 from fusiondoc.fuser_knobs import (
     FuserDump,
     Knob,
@@ -269,8 +269,8 @@ def find(name: str, shown: Overview) -> list[Found]:
     found = [one for one in shown.entries() if _means(name, short, one.entry)]
     if found:
         return found
-    near = did_you_mean(name, [one.entry.name for one in shown.entries()])
-    if not near.startswith("Did"):
+    near = nearest(name, [one.entry.name for one in shown.entries()])
+    if near is None:
         near = did_you_mean(name, [one.name for one in shown.knobs])
     raise UsageError(
         f"There is no knob, variable, option, dump or log file '{name}'. {near}",

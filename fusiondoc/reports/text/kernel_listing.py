@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.errors import UsageError, did_you_mean, nearest
 from fusiondoc.model import count
 from fusiondoc.model.numbers import in_natural_order
 from fusiondoc.model.operator_places import folded, layers_of_kernels
@@ -160,10 +160,9 @@ def _check_group(name: str, report: Report) -> None:
 
 def _near(name: str, known: Sequence[str]) -> str:
     """Near ones; of many ids the first and the last."""
-    said = did_you_mean(name, known)
-    if said.startswith("Did") or len(set(known)) <= 12:
-        return said
-    return f"Known: {known[0]} to {known[-1]}."
+    if len(set(known)) <= 12:
+        return did_you_mean(name, known)
+    return nearest(name, known) or f"Known: {known[0]} to {known[-1]}."
 
 
 def _sorted(kernels: list[Kernel], column: str) -> list[Kernel]:
