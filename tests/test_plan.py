@@ -158,10 +158,22 @@ def program(*ops: str, edges: list[tuple[int, int]]) -> Report:
         tensor = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"
         nodes.append(
             ProgramNode(
-                "operator", *what, None, (tensor,), (tensor,), None, code, None, None, None, (), "why"
+                "operator",
+                *what,
+                None,
+                (tensor,),
+                (tensor,),
+                None,
+                code,
+                None,
+                None,
+                None,
+                (),
+                "why",
+                rows=(number,),
             )
         )
-        rows.append(Unfused(*what, None, "forward", 1, Reason(code, "why", False), ()))
+        rows.append(Unfused(*what, None, "forward", 1, Reason(code, "why", False), (), index=number))
     base = report_from([str(FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz")])
     made = Program("P1", "forward", 1, None, (), tuple(nodes), tuple(edges))
     return replace(base, programs=(made,), unfused=tuple(rows), groups=())

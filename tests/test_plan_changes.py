@@ -60,12 +60,13 @@ class Made:
         source = f"/m.py:{place + 1}:0"
         name = "prim::TensorExprGroup" if op == "group" else op
         made = ProgramNode(kind, name, source, None, (types,), (types,),
-                           "G1" if op == "group" else None, code, inside, None, None, (), text)  # fmt: skip
+                           "G1" if op == "group" else None, code, inside, None, None, (), text,
+                           rows=() if code is None else (len(self.rows),))  # fmt: skip
         self.nodes.append(made)
         if code is not None:
             why = Reason(code, text, False)
             row = Unfused(op, source, source.rpartition(":")[0], "forward", 1, why, (Evidence("m.log", 1),))
-            self.rows.append(replace(row, **more))
+            self.rows.append(replace(row, index=len(self.rows), **more))
         return place
 
     def report(self, *edges: tuple[int, int], **more: Any) -> Report:

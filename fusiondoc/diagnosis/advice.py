@@ -91,7 +91,7 @@ def recipe_of(row: Unfused, run: RunFacts) -> Recipe | None:
     type that it refused."""
     if any(words in row.reason.text for words in OTHER_TYPES) or run.of_aot_gradient(row):
         return None
-    if (row.op, row.source) in run.mixed_casts:
+    if row.index in run.mixed_casts:
         return None  # no tensor is known to have the type that type_as() would need
     found = _recipe(row.op, run, row.reason.text)
     return None if found is not None and found.follows and run.at_the_end(row) else found

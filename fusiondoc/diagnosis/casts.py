@@ -12,20 +12,17 @@ from fusiondoc.diagnosis.changed_memory import Sides
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
-Cast = tuple[str, str | None]
-"""Operator and source."""
-
 _Kind = tuple[str | None, str | None]
 """Dtype and device; None where the plan does not tell."""
 _UNKNOWN: _Kind = (None, None)
 
 
-def casts_to_other_types(report: Report) -> frozenset[Cast]:
-    """Those whose result meets tensors of other dtypes or devices alone; not those of which the plans do not
-    tell the types."""
+def casts_to_other_types(report: Report) -> frozenset[int]:
+    """Rows (``Unfused.index``) of casts whose result meets tensors of other dtypes or devices alone; not rows
+    of which the plans do not show the types."""
     inside = {group.id: group.inputs for group in report.groups}
-    same: set[Cast] = set()
-    other: set[Cast] = set()
+    same: set[int] = set()
+    other: set[int] = set()
     for program in report.programs:
         sides = Sides(program)
         for place, node in enumerate(program.nodes):
@@ -33,7 +30,7 @@ def casts_to_other_types(report: Report) -> frozenset[Cast]:
             if kind == _UNKNOWN:
                 continue
             for met in _met(sides, place, kind, inside):
-                (same if met in (kind, _UNKNOWN) else other).add((node.op, node.source))
+                (same if met in (kind, _UNKNOWN) else other).update(node.rows)
     return frozenset(other - same)
 
 

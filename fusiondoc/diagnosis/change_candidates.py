@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.diagnosis.advice import (
@@ -400,7 +400,7 @@ def _by_recipe(index: int, row: Unfused, recipe: Recipe, gradients: bool | None)
 
 
 def _with_lines(
-    one: Candidate, row: Unfused, report: Report, run: RunFacts, ranks: dict[tuple[str, str | None], int]
+    one: Candidate, row: Unfused, report: Report, run: RunFacts, ranks: Mapping[int | None, int]
 ) -> Candidate:
     """The candidate with the user's lines, where the program's own files are at hand."""
     if not one.kind.in_source:
@@ -431,7 +431,7 @@ def _with_lines(
         recipe = recipe_of(row, run)
         module = row.layers[0].rpartition(".")[2] if row.layers else None
         if recipe is not None:
-            rank, numbers = ranks.get((row.op, row.source)), run.fuser == "nnc" and run.gradients is False
+            rank, numbers = ranks.get(row.index), run.fuser == "nnc" and run.gradients is False
             edits = [by_recipe(text, place.file, place.line, recipe, rank, module, as_tensor=not numbers)]
             if recipe.numbers_too and edits != [None]:
                 note = None if numbers else "for tensors of a floating-point type"

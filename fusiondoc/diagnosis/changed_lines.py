@@ -484,15 +484,17 @@ def _edit(parsed: ParsedText, file: str, line: int, pieces: Sequence[Piece], lea
     return Edit(file, line, before, lead + after) if lead + after != before else None
 
 
-def ranks_of(programs: Iterable[Program]) -> dict[tuple[str, str | None], int]:
-    """Dimensions of the first input of operators, where all their nodes agree."""
-    found: dict[tuple[str, str | None], set[int | None]] = {}
+def ranks_of(programs: Iterable[Program]) -> dict[int | None, int]:
+    """Row (``Unfused.index``) of operators outside groups -> dimensions of their first input, where all nodes
+    of the row agree."""
+    found: dict[int, set[int | None]] = {}
     for program in programs:
         for node in program.nodes:
             if node.kind == "operator" and node.inputs:
                 tensor = parse_type(node.inputs[0])
                 known = isinstance(tensor, TensorType) and tensor.sizes is not None
                 rank = len(tensor.sizes or ()) if known and isinstance(tensor, TensorType) else None
-                found.setdefault((node.op, node.source), set()).add(rank)
-    agreed = {key: next(iter(ranks)) for key, ranks in found.items() if len(ranks) == 1}
-    return {key: rank for key, rank in agreed.items() if rank is not None}
+                for row in node.rows:
+                    found.setdefault(row, set()).add(rank)
+    agreed = {row: next(iter(ranks)) for row, ranks in found.items() if len(ranks) == 1}
+    return {row: rank for row, rank in agreed.items() if rank is not None}

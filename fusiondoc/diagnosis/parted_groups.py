@@ -75,9 +75,7 @@ def with_numbers(report: Report, found: Sequence[Candidate]) -> Report:
         more = []
         for one in kept:
             read = {f"{edit.file}:{edit.line}" for edit in one.edits}
-            rows = [report.unfused[row] for row in one.rows]
-            takers = [i for i, node in enumerate(program.nodes) if node.kind == "operator"
-                      and any(node.op == row.op and node.source == row.source for row in rows)]  # fmt: skip
+            takers = [i for i, node in enumerate(program.nodes) if node.row in one.rows]
             more += [(i, taker) for taker in takers for i in range(taker) if lines[i] & read]
         programs.append(replace(program, edges=tuple(dict.fromkeys([*program.edges, *more]))))
     return replace(report, programs=tuple(programs))
@@ -159,7 +157,7 @@ def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> 
         moved: rows of ``report.unfused``: only graphs beside their operators. None: all.
     """
     ends = {one.id: _Ends(one) for one in report.programs if not one.cut and not one.edges_left_out}
-    rows = {(report.unfused[row].op, report.unfused[row].source) for row in moved or ()}
+    rows = frozenset(moved or ())
     if not any(one.first or one.last for one in ends.values()) or (moved is not None and not rows):
         return report
     programs = []
@@ -174,7 +172,7 @@ def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> 
             if side == "both" and end.first != end.last:  # nothing joins it at its other end
                 far = 1 if group == end.last else 0
                 edges = tuple(
-                    edge for edge in edges if edge[far] != place or not _goes(nodes[edge[1 - far]], rows)
+                    edge for edge in edges if edge[far] != place or nodes[edge[1 - far]].row not in rows
                 )
         programs.append(replace(program, nodes=tuple(nodes), edges=edges))
     return replace(report, programs=tuple(programs))
@@ -207,13 +205,9 @@ class _Ends:
         return self.first if side == "after" or self._alone else None
 
 
-def _goes(node: ProgramNode, rows: AbstractSet[tuple[str, str | None]]) -> bool:
-    return (node.op, node.source) in rows
-
-
-def _sides_of(program: Program, rows: AbstractSet[tuple[str, str | None]]) -> dict[int, str]:
+def _sides_of(program: Program, rows: AbstractSet[int]) -> dict[int, str]:
     """What stands beside the operators of rows -> on which side of them."""
-    mine = {place for place, node in enumerate(program.nodes) if _goes(node, rows)}
+    mine = {place for place, node in enumerate(program.nodes) if node.row in rows}
     sides: dict[int, str] = {}
     for a, b in program.edges:
         if b in mine and a not in mine:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fusiondoc.diagnosis.changed_memory import Around
 from fusiondoc.diagnosis.operators import OF_MANY_ELEMENTS
 from fusiondoc.model.report import Report, Unfused
@@ -11,23 +13,24 @@ class RowsInPlans:
     """The nodes of plans that operators outside groups are, and the nodes around them."""
 
     def __init__(self, report: Report) -> None:
-        self._of: dict[tuple[str, str | None], list[tuple[Around, int]]] = {}
+        self._nodes: dict[int | None, list[tuple[Around, int]]] = {}
+        """Row -> its nodes: plan and node index."""
         for program in report.programs:
             around = Around(program)
-            for place, node in enumerate(program.nodes):
-                self._of.setdefault((node.op, node.source), []).append((around, place))
+            for index, node in enumerate(program.nodes):
+                for row in node.rows:
+                    self._nodes.setdefault(row, []).append((around, index))
         self._groups = {group.id: group for group in report.groups}
         self._of_each_element: dict[str, bool] = {}
-        self._alone: dict[tuple[str, str | None], bool] = {}
-        self._read: dict[tuple[str, str | None], bool] = {}
+        """Group -> whether all its operators work on each element by itself."""
+
+    def _nodes_of(self, row: Unfused) -> Sequence[tuple[Around, int]]:
+        return self._nodes.get(row.index, ())
 
     def before_one_tensor(self, row: Unfused) -> bool:
         """Whether nothing takes the operator's result but a group of this one tensor that works on each
         element by itself: another tensor there would have to be placed anew too."""
-        key = row.op, row.source
-        if key not in self._alone:
-            self._alone[key] = all(self._into_such_a_group(*one) for one in self._of.get(key, ()))
-        return self._alone[key]
+        return all(self._into_such_a_group(*node) for node in self._nodes_of(row))
 
     def _into_such_a_group(self, around: Around, place: int) -> bool:
         after = around.after.get(place, ())
@@ -42,7 +45,7 @@ class RowsInPlans:
     def behind_convolutions(self, row: Unfused) -> int:
         """How many of a row's operators take the result of a convolution that nothing else takes: freezing
         makes a batch norm there part of it (torch/csrc/jit/passes/frozen_conv_folding.cpp)."""
-        nodes = self._of.get((row.op, row.source), ())
+        nodes = self._nodes_of(row)
         behind = sum(_after_its_own_convolution(*one) for one in nodes)
         return round(row.count * behind / len(nodes)) if behind else 0
 
@@ -50,7 +53,7 @@ class RowsInPlans:
         """Whether a tensor that the operator takes may be an input of its plan."""
         return any(
             len(around.before.get(place, ())) < len(around.nodes[place].inputs)
-            for around, place in self._of.get((row.op, row.source), ())
+            for around, place in self._nodes_of(row)
         )
 
     def may_be_read_as_it_was(self, row: Unfused) -> bool:
@@ -60,10 +63,7 @@ class RowsInPlans:
 
         Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
         """
-        key = row.op, row.source
-        if key not in self._read:
-            self._read[key] = any(around.may_read_as_it_was(place) for around, place in self._of.get(key, ()))
-        return self._read[key]
+        return any(around.may_read_as_it_was(place) for around, place in self._nodes_of(row))
 
 
 _CONVOLUTIONS = frozenset(["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"])

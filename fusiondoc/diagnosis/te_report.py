@@ -202,7 +202,7 @@ class _Rows:
                         key = (node.op, node.user_source, phase, self._why(planner, plan, index))
                         rows.setdefault(key, []).append(self._layer(fuser))
                         took.setdefault(key, []).append((fuser, phase, step, (plan,)))
-        for key, layers in rows.items():
+        for index, (key, layers) in enumerate(rows.items(), len(self._report.unfused)):
             op, source, phase, reason = key
             known = list(dict.fromkeys(one for one in layers if one is not None))
             yield Unfused(
@@ -217,6 +217,7 @@ class _Rows:
                 layers=tuple(known),
                 layer_counts=tuple(layers.count(one) for one in known),
                 time=self._row_time(took[key]),
+                index=index,
             )
 
     def _planner(self, plan: Plan, phase: str) -> Planner | None:

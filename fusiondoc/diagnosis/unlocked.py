@@ -27,9 +27,6 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.parsers.ir.types import bytes_once
 
-Key = tuple[str, str | None, str, str | None, str | None]
-"""What tells a row of unfused operators: operator, source, code and text of the reason, phase."""
-
 
 def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None) -> dict[int, float]:
     """For each row of ``report.unfused`` the share of its time that fusing it could save at most.
@@ -45,13 +42,11 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
     """
     if not gb_per_s:
         return {}
-    index = {row_key(row.op, row.source, row.reason.code, row.reason.text, row.phase): i
-             for i, row in enumerate(report.unfused)}  # fmt: skip
     shares: dict[int, list[float]] = {}
     for program in report.programs:
         if program.specialisation > 1:
             continue
-        rows = [_row(node, program, index) for node in program.nodes]
+        rows = [_fusible_row(node) for node in program.nodes]
         sides = Sides(program)
         for members in _components(program, rows):
             spent = 0.0
@@ -64,7 +59,8 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
                 continue
             share = max(0.0, 1.0 - moved / (gb_per_s * 1e6) / spent)
             for node in members:
-                shares.setdefault(rows[node] or 0, []).append(share)
+                for row in program.nodes[node].rows:
+                    shares.setdefault(row, []).append(share)
     found = {row: sum(each) / len(each) for row, each in shares.items()}
     for row, spent in ms.items():
         traffic = report.unfused[row].bytes_moved
@@ -73,15 +69,11 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
     return found
 
 
-def row_key(op: str, source: str | None, code: str, text: str | None, phase: str | None) -> Key:
-    return op, source, code, text, phase
-
-
-def _row(node: ProgramNode, program: Program, index: Mapping[Key, int]) -> int | None:
+def _fusible_row(node: ProgramNode) -> int | None:
     """The row of an operator that some fuser takes; None for all other nodes."""
-    if node.kind != "operator" or node.reason is None or node.op in LIBRARY or not is_fusible(node.op):
+    if node.kind != "operator" or node.op in LIBRARY or not is_fusible(node.op):
         return None
-    return index.get(row_key(node.op, node.source, node.reason, node.reason_text, program.phase))
+    return node.row
 
 
 def _components(program: Program, rows: Sequence[int | None]) -> list[list[int]]:
@@ -165,24 +157,22 @@ class Plans:
     ) -> None:
         self._fuser, self._torch = fuser, torch
         self._without = {"aten::batch_norm"} if fuser == "nnc" and gradients else set()
-        self._row_of = {
-            row_key(row.op, row.source, row.reason.code, row.reason.text, row.phase): index
-            for index, row in enumerate(report.unfused)
-        }
         self._programs = [one for one in report.programs if one.specialisation == 1]
         self._sides = [Sides(program) for program in self._programs]
-        self._rows = [
-            [self._row(node, program.phase) for node in program.nodes] for program in self._programs
-        ]
+        position: dict[int | None, int] = {}
+        for number, row in enumerate(report.unfused):
+            if row.index is not None:
+                position[row.index] = number
+        self._rows = [[position.get(node.row) for node in program.nodes] for program in self._programs]
         nodes: dict[int, int] = {}
         for of in self._rows:
-            for row in of:
-                if row is not None:
-                    nodes[row] = nodes.get(row, 0) + 1
+            for at in of:
+                if at is not None:
+                    nodes[at] = nodes.get(at, 0) + 1
         self._inside = {group.id: group.ops for group in report.groups}
         self._many: dict[tuple[str, ...], bool] = {}
         """Operators of a node -> whether one of them works on many elements at once."""
-        self._times = {row: max(1, report.unfused[row].count // number) for row, number in nodes.items()}
+        self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
 
     def with_changes(self, changed: AbstractSet[int]) -> list[WouldBeGroup]:
         """The groups in which operators of these rows of ``report.unfused`` would be, if these and nothing
@@ -200,11 +190,6 @@ class Plans:
                 if one is not None:
                     found += [one] * min(self._times[row] for row in one.changed)
         return found
-
-    def _row(self, node: ProgramNode, phase: str | None) -> int | None:
-        if node.kind not in ("operator", "control") or node.reason is None:
-            return None
-        return self._row_of.get(row_key(node.op, node.source, node.reason, node.reason_text, phase))
 
     def _takes(self, op: str) -> bool:
         if self._fuser is None:  # what both of the usual ones take

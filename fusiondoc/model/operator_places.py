@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.numbers import all_whole, in_natural_order
-from fusiondoc.model.report import Group, Instance, Program, ProgramNode, Report, Unfused
+from fusiondoc.model.report import Group, Instance, Program, ProgramNode, Report, Unfused, rows_by_index
 
 NO_OPERATORS = ("prim::GetAttr",)
 """Nodes with a tensor that read a module's attribute: in the JSON report, noise for a reader."""
@@ -236,9 +236,7 @@ class GroupNeighbours:
     def __init__(self, report: Report) -> None:
         self._graphs = [_graph(program) for program in report.programs]
         self._known: dict[tuple[str, bool], dict[str, tuple[Unfused, ...]]] = {}
-        self._rows: dict[tuple[str, str | None, str | None], list[Unfused]] = defaultdict(list)
-        for row in report.unfused:
-            self._rows[row.op, row.source, row.phase].append(row)
+        self._rows = rows_by_index(report)
 
     def after(self, group: str) -> Mapping[str, tuple[Unfused, ...]]:
         """The groups that take what the group makes, through operators outside groups: each with these."""
@@ -299,7 +297,8 @@ class GroupNeighbours:
         among = set(passed)
         for name, places in reached.items():
             ways = _leading_to(places, back, among)
-            rows = [row for place in passed if place in ways for row in self._row(graph, nodes[place])]
+            found_rows = [self._rows.get(nodes[place].row) for place in passed if place in ways]
+            rows = [row for row in found_rows if row is not None]
             if rows:
                 found.setdefault(name, {}).update((id(row), row) for row in rows)
 
@@ -310,15 +309,6 @@ class GroupNeighbours:
         if node.program is None:
             return []
         return [name for graph in self._graphs if graph.program.id == node.program for name in graph.groups]
-
-    def _row(self, graph: _Graph, node: ProgramNode) -> list[Unfused]:
-        if node.reason is None:
-            return []
-        rows = self._rows.get((node.op, node.source, graph.program.phase), [])
-        exact = [
-            row for row in rows if row.reason.code == node.reason and row.reason.text == node.reason_text
-        ]
-        return (exact or rows)[:1]
 
     def _between_gradients(self, first: str, second: str) -> tuple[Unfused, ...]:
         plans = [{g.program.id for g in self._graphs if name in g.groups} for name in (first, second)]

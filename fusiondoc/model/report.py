@@ -186,6 +186,9 @@ class Unfused:
     time: Time | None = None
     """Of all of them together, in a step of the profiled run."""
     evidence_left_out: int = 0
+    index: int | None = None
+    """Its index in ``Report.unfused``, by which the nodes of programs name it. A report with a part of the
+    rows keeps these numbers."""
 
 
 @dataclass(frozen=True)
@@ -317,10 +320,18 @@ class ProgramNode:
     """For a region whose own executor made a plan: the program that this plan is."""
     evidence: Sequence[Evidence] = ()
     reason_text: str | None = None
-    """The reason in words: with it and the code the node's row in ``unfused`` is found."""
+    """The reason in words."""
     first: int | None = None
     """Of an operator: index of the one node that makes its first argument, which it changes if it works in
     place."""
+    rows: tuple[int, ...] = ()
+    """Of an operator outside every group, or a branch: ``Unfused.index`` of its row, and of that of each
+    further rank which has the same program."""
+
+    @property
+    def row(self) -> int | None:
+        """``Unfused.index`` of its row, of one rank where the program is of several; None without a row."""
+        return self.rows[0] if self.rows else None
 
 
 @dataclass(frozen=True)
@@ -416,6 +427,11 @@ class Report:
         """Operators in groups, over instances; each program once, not again for other types."""
         listed = sum(group.operators for group in self.groups if group.specialisation == 1)
         return listed + self.fused_operators_left_out
+
+
+def rows_by_index(report: Report) -> Mapping[int | None, Unfused]:
+    """``ProgramNode.row`` -> that row of ``unfused``; nothing for None."""
+    return {row.index: row for row in report.unfused if row.index is not None}
 
 
 def shared_positions(groups: Sequence[Group], unfused: Sequence[Unfused]) -> SharedPositions:

@@ -77,8 +77,11 @@ def assemble(
         told = RunOfGroups(groups.runs(), kernels, run_by, segments, left_out, fell_back)
         rows = group_rows(groups, told, files, sources)
         fuser, most = _fuser_of(facts, groups), most_of_each(len(streams))
-        unfused = unfused_of(facts, groups.plans, groups.copies, fuser, work_out, (files, sources), most)
-        drawn = PlansOfStream(groups, unfused.reasons)
+        before = sum(len(one.unfused.rows) for one in made)
+        unfused = unfused_of(
+            facts, groups.plans, groups.copies, fuser, work_out, (files, sources), most, before
+        )
+        drawn = PlansOfStream(groups, unfused.row_of, unfused.rows, before)
         made.append(_StreamRows(rows, unfused, fallbacks, kernels, _iterations(facts), drawn))
     programs = programs_of((one.plans for one in made), files, sources)
     report = Report(

@@ -143,11 +143,12 @@ class RunFacts:
     """fusiondoc ran the program: another run can be another way."""
     project: Path | None
     """The folder whose files are the user's."""
-    last: frozenset[tuple[str, str | None]] = frozenset()
-    """Operators (kind and source) whose results nothing element-wise takes that this fuser could fuse."""
+    last: frozenset[int] = frozenset()
+    """Rows (``Unfused.index``) of operators whose results nothing element-wise takes that this fuser could
+    fuse."""
 
-    mixed_casts: frozenset[tuple[str, str | None]] = frozenset()
-    """Casts (kind and source) whose results meet tensors of other types alone."""
+    mixed_casts: frozenset[int] = frozenset()
+    """Rows of casts whose results meet tensors of other types alone."""
     computed: frozenset[tuple[str, str | None]] | None = None
     """Operators (kind and the user's line) of the forward graphs of AOTAutograd; None without any."""
 
@@ -161,7 +162,7 @@ class RunFacts:
 
     def at_the_end(self, row: Unfused) -> bool:
         """Whether nothing element-wise that could be fused takes its result, in any plan."""
-        return (row.op, row.source) in self.last
+        return row.index in self.last
 
     @property
     def freezing(self) -> str:
@@ -256,9 +257,9 @@ _OF_A_WHOLE = frozenset(f"aten::{name}" for name in _WHOLE.split())
 """Operators whose results are no function of single elements: what is joined cannot be split before them."""
 
 
-def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]]:
-    last: set[tuple[str, str | None]] = set()
-    others: set[tuple[str, str | None]] = set()
+def _last(report: Report, fuser: str | None) -> frozenset[int]:
+    last: set[int] = set()
+    others: set[int] = set()
     inside = {group.id: {node.op for node in group.nodes} for group in report.groups}
     for program in report.programs:
         takers: list[int] = []
@@ -270,7 +271,7 @@ def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]
         before_one = _behind_views(program, takers)
         for place, node in enumerate(program.nodes):
             taken = bool(program.cut) or any(one != place for one in before_one.get(place, ()))
-            (others if taken else last).add((node.op, node.source))
+            (others if taken else last).update(node.rows)
     return frozenset(last - others)
 
 

@@ -191,16 +191,16 @@ _VIEWS = ("aten::transpose", "aten::permute", "aten::t")
 _COPIES = ("aten::contiguous", "aten::clone")
 
 
-def _reorders(report: Report) -> dict[tuple[str, str | None], bool]:
-    """Of copies at a source, whether one has another order, as far as any is known."""
-    found: dict[tuple[str, str | None], bool] = {}
+def _reorders(report: Report) -> dict[int | None, bool]:
+    """Row (``Unfused.index``) of copies -> whether one of them has another order, as far as any is known."""
+    found: dict[int | None, bool] = {}
     for program in report.programs:
         for node in program.nodes:
             if node.op in _COPIES and node.inputs:
                 taken = parse_type(node.inputs[0])
                 if isinstance(taken, TensorType) and taken.sizes and taken.strides is not None:
-                    key = node.op, node.source
-                    found[key] = found.get(key, False) or not in_order(taken)
+                    for row in node.rows:
+                        found[row] = found.get(row, False) or not in_order(taken)
     return found
 
 
@@ -215,7 +215,7 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
             continue  # a line of an autodiff formula: reshape there undoes an expansion
         copies = row.op in _COPIES or (row.op == "aten::reshape" and (row.source, row.phase) in turned)
         # A clone of what is in order does not reorder it.
-        if row.op in _COPIES and not reorders.get((row.op, row.source), row.op != "aten::clone"):
+        if row.op in _COPIES and not reorders.get(row.index, row.op != "aten::clone"):
             continue
         beside = near.group_of(row) if copies else None
         if beside is None:

@@ -91,10 +91,12 @@ class Tally:
 class CountedRow:
     """A row of operators outside groups, while it is counted."""
 
-    __slots__ = ("count", "kept", "layers", "lines", "moved", "ran", "reason", "said")
+    __slots__ = ("count", "kept", "layers", "lines", "moved", "number", "ran", "reason", "said")
 
-    def __init__(self, reason: Reason, ran: bool | None = None) -> None:
+    def __init__(self, reason: Reason, number: int, ran: bool | None = None) -> None:
         self.reason = reason
+        self.number = number
+        """From 0 for rows with a source of their own; -1, -2, ... for those that stand for several."""
         self.ran = ran
         self.count = Tally()
         self.moved: Tally | None = None
@@ -154,7 +156,7 @@ class BoundedRows:
         if row is not None:
             return row
         if len(self._rows) < self._most:
-            row = self._rows[key] = CountedRow(Reason(key[3], key[4], stated), key[5])
+            row = self._rows[key] = CountedRow(Reason(key[3], key[4], stated), len(self._rows), key[5])
             return row
         self._beyond.add(hash(key))
         return self._alike(key, stated)
@@ -164,7 +166,8 @@ class BoundedRows:
         alike = (op, phase, code, stated, ran)
         row = self._together.get(alike)
         if row is None:
-            row = self._together[alike] = CountedRow(Reason(code, text, stated), ran)
+            row = CountedRow(Reason(code, text, stated), -1 - len(self._together), ran)
+            self._together[alike] = row
         elif row.reason.text != text and row.reason.text != CODES[code].title:
             row.reason = Reason(code, CODES[code].title, stated)
         return row
@@ -178,6 +181,10 @@ class BoundedRows:
     def left_out(self) -> int:
         """How many have no row of their own."""
         return len(self._beyond) + self._more
+
+    def index_of(self, number: int) -> int:
+        """Index in the finished list of the row with this number; rows that stand for several come last."""
+        return number if number >= 0 else len(self._rows) - 1 - number
 
     def taken(self) -> Iterator[tuple[str, str | None, str | None, CountedRow]]:
         """Operator, source, phase and row. Each is let go: there can be very many."""

@@ -22,7 +22,7 @@ from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import Module, module_tree, outside
 from fusiondoc.model.other_frontends import AotFunction
-from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Unfused
+from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Unfused, rows_by_index
 from fusiondoc.model.source import Source
 from fusiondoc.reports import run_words
 from fusiondoc.reports.formatting import near, percent, seconds
@@ -73,10 +73,6 @@ MOST_BOXES = 2_000
 """Of all pictures together: more take megabytes, and nobody reads them."""
 
 
-_Key = tuple[str, str | None, str | None, str, str]
-"""Of a row of ``unfused``: operator, source, phase, code and text of the reason."""
-
-
 class NodeData:
     """Of all programs of a page. Texts stand once and are named by their number."""
 
@@ -84,12 +80,10 @@ class NodeData:
         self._context = context
         self._texts: dict[str, int] = {}
         self._programs: dict[str, list[list[Any]]] = {}
-        self._rows: dict[_Key, int] = {}
+        self._shown_rows: dict[int | None, int] = {}
+        """Row -> its number among ``_reasons``."""
         self._reasons: list[list[Any]] = []
-        self._unfused: dict[_Key, Unfused] = {
-            (row.op, row.source, row.phase, row.reason.code, row.reason.text): row
-            for row in context.report.unfused
-        }
+        self._unfused = rows_by_index(context.report)
         self._advised: dict[tuple[str, str, bool, str], str] = {}
         """Code, operator, whether it is of a formula of torch's, text of the reason -> the advice."""
 
@@ -114,7 +108,7 @@ class NodeData:
             self._text(shown(node.source)),
             self._text(shown(node.user_source)),
             self._text(self._context.code_at(node.user_source)),
-            self._reason(program, node),
+            self._reason(node),
             self._text(node.condition),
             self._text(f"{inside.op} at {shown(inside.user_source or inside.source)}" if inside else None),
             [self._text(text) for text in node.inputs],
@@ -151,13 +145,13 @@ class NodeData:
             return best.advice
         return (CODES[code].advice if code in CODES else None) or ""
 
-    def _reason(self, program: Program, node: ProgramNode) -> int:
+    def _reason(self, node: ProgramNode) -> int:
+        """The number of the reason why it is in no group; -1 without one."""
         if node.reason is None:
             return -1
-        key = (node.op, node.source, program.phase, node.reason, node.reason_text or "")
-        if key in self._rows:
-            return self._rows[key]
-        row = self._unfused.get(key)
+        if node.row in self._shown_rows:
+            return self._shown_rows[node.row]
+        row = self._unfused.get(node.row)
         text = (
             node.reason_text
             if node.reason_text
@@ -167,7 +161,9 @@ class NodeData:
             [visible(self._context.place(one)), visible(self._printed(one) or "")]
             for one in islice(row.evidence if row else (), QUOTED)
         ]
-        self._rows[key] = len(self._reasons)
+        number = len(self._reasons)
+        if node.row is not None:
+            self._shown_rows[node.row] = number
         self._reasons.append(
             [
                 visible(node.reason),
@@ -179,7 +175,7 @@ class NodeData:
                 visible(CODES[node.reason].title if node.reason in CODES else ""),
             ]
         )
-        return self._rows[key]
+        return number
 
 
 MOST_MODULES = 1000
