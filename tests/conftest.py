@@ -58,7 +58,7 @@ _MEASURED = (
     "configuration cuda_support dump_formats dump_names expectations_file explain foreign_captures "
     "formats golden_reports hostile_json ir_grammar json_text kernels_command "
     "kernels_files kernels_save log_ends near_miss no_log nvfuser_rules "
-    "pasted_logs plan plan_statements rank_failures ranks read_ahead read_errors reasons_in_models "
+    "pasted_logs plan plan_statements rank_failures ranks read_errors read_in_chunks reasons_in_models "
     "refused_arguments regions_dissolved repro_command repro_minimise run_endings run_targets secrets "
     "segments standalone_nvfuser step_time switched_off te_command try whole_files whose_error "
 )

@@ -26,7 +26,7 @@ from fusiondoc.diagnosis import ranks_compared
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.outer_prefix import is_plain
+from fusiondoc.parsers.lines.outer_prefix import MARKER, OuterPrefix, sample_of, text_field
 from fusiondoc.probe import rank_process
 from fusiondoc.reports.run_words import rank_sentences, ranks_merged
 from fusiondoc.workflows import with_ranks
@@ -398,8 +398,16 @@ def test_what_ranks_write_before_the_fuser_hides_no_prefix(tag: str, before: int
     assert report.parse.lines == 2 * len(text)
 
 
+def is_plain(text: bytes) -> bool:
+    """Whether enough of torch stands in the text, with nothing before its lines."""
+    sample = sample_of(text)
+    if sample is None:
+        return False
+    return text_field(sample, MARKER.search) is None and OuterPrefix.learn(sample) is None
+
+
 def test_a_prefix_that_is_learnt_late_is_of_no_plain_log() -> None:
-    """A second process reads logs of one process alone."""
+    """Lines of the program before those of torch tell nothing of the prefix."""
     noise, torch = b"step 1\n" * 5000, b"[DUMP graph_fuser.cpp:2503] graph(%x : Tensor):\n" * 3
     assert is_plain(torch) and is_plain(noise + torch)
     assert not is_plain(noise), "a prefix that nobody knows may come with the first line of torch"

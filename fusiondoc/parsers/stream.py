@@ -6,7 +6,7 @@ that little is done per line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from re import Match
 
 from fusiondoc.model.numbers import whole_numbers
@@ -48,7 +48,7 @@ from fusiondoc.parsers.lines.error_texts import (
 )
 from fusiondoc.parsers.lines.last_words import LastWords, tells_of_a_crash
 from fusiondoc.parsers.program_output import pieces
-from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Step, Stretch, Tape, is_first
+from fusiondoc.parsers.repeats import LATER, Repeats, State, Step, Stretch, Tape, is_first
 
 _FRAME_LINES = 500
 """That are looked through at once: what stands behind an interruption is looked through again."""
@@ -62,14 +62,12 @@ class Stream:
         facts: Facts,
         counts: LineCounts,
         layers: Sequence[LiveLayers] = (),
-        reader: tuple[Tape, Repeats] | None = None,
     ) -> None:
         self.facts = facts
         self._counts = counts
-        # Who reads ahead does not look into graphs: to find their digests would be all for nothing.
-        self._run_ends = RunEnds(remembers=reader is None)
-        self._tape = tape = Tape(counts) if reader is None else reader[0]
-        self._repeats = Repeats(tape) if reader is None else reader[1]
+        self._run_ends = RunEnds()
+        self._tape = tape = Tape(counts)
+        self._repeats = Repeats(tape)
         self._kernels = KernelTracker(facts)
         self.messages = JitMessages(facts, self._tape, self._kernels, layers)
         self._partitions = OneDnnPartitions(facts)
@@ -82,13 +80,10 @@ class Stream:
         self._frame_at = 0
         """Behind the last line of the open frame."""
         self._sources = Sources()
-        self._bare = BareGraphs(self.messages.bare if reader is None else lambda *_: True, counts)
+        self._bare = BareGraphs(self.messages.bare, counts)
         self._last_words = LastWords(facts, self.messages.settle)
         self._acts = LineActs(facts, counts, self._kernels, self._last_words)
-        self.compiled = self._acts.compiled
-        """What is done for the source of a kernel."""
-        if reader is None:
-            self._tape.condensed = self.condensed
+        self._tape.condensed = self._condensed
         self._warning = False
         self._blank = 0
         self._after = 0
@@ -141,50 +136,9 @@ class Stream:
         lines, left = self.feed_text(text, pos), self._repeats.left
         return lines, len(text) if left is None else left
 
-    def feed_stretches(self, text: bytes, known: Iterable[tuple[int, Stretch]], pos: int) -> int:
-        """As ``feed_text``, where another process knows what stands in stretches of the text, and where each
-        begins."""
-        first, at = pos, 0
-        for start, stretch in known:
-            if start > at:
-                pos += self.feed_text(text[at:start], pos)
-            at = start + stretch.size
-            state = self.state_before(text, start)
-            if state is not None and stretch.state.reads_as(state):
-                self._do_again(stretch, text, start, pos)
-                pos += stretch.lines
-            else:
-                pos += self.feed_text(text[start:at], pos)
-        if at < len(text):
-            pos += self.feed_text(text[at:], pos)
-        return pos - first
-
-    def acts(self) -> tuple[list[Callable[..., None]], list[RunAct]]:
-        """All that lines can ask for, always in the same order; and what runs of lines can."""
-        lines, (acts, run_acts) = self._acts, self.messages.acts()
-        own: list[Callable[..., None]] = [
-            *(
-                self.compiled,
-                lines.output,
-                lines.outputs,
-                lines.dump_begins,
-                lines.ran,
-                lines.performed,
-                lines.launched,
-            ),
-            *(lines.iteration, lines.nvfuser_gone, lines.fell_back),
-            *(self._dumps.take_at, self._partitions.take),
-        ]
-        return [*own, *acts], run_acts
-
-    def condensed(self, steps: list[Step]) -> list[Step]:
+    def _condensed(self, steps: list[Step]) -> list[Step]:
         """Fewer steps that do the same as those of a stretch which is done again."""
         return self.messages.condensed(self._acts.condensed(steps))
-
-    def acts_on_reading(self) -> tuple[Callable[..., None], ...]:
-        """Those of them that tell what the lines after it are."""
-        lines = self._acts
-        return lines.output, lines.dump_begins, lines.nvfuser_gone, *self.messages.acts_on_reading()
 
     def _is_at_rest(self, text: bytes, at: int, found: Match[bytes] | None) -> bool:
         """Whether a message begins on the line at ``at``, of which PREFIX ``found`` the prefix, or the source
@@ -201,11 +155,6 @@ class Stream:
         else:
             return False
         return self.messages.at_rest()
-
-    def state_before(self, text: bytes, at: int = 0) -> State | None:
-        """What the reading of the lines at ``at``, which come next, depends on; None if something is open
-        before them."""
-        return self._state() if self._is_at_rest(text, at, PREFIX.match(text, at)) else None
 
     def _state(self) -> State:
         return State(*self.messages.last_ones, self._warning, self._bare.open, self._last_words.in_traceback)
@@ -294,7 +243,8 @@ class Stream:
         self.messages.settle()
         self._text.enter()
         self._counts.recognised += source.lines + 2
-        self._tape.do_source(self.compiled, pos, name, source, place)
+        code, digest = source.read(place)
+        self._tape.do(self._acts.compiled, pos, name, code, digest, size=len(code) + 100)
         return end - at, source.lines + 2
 
     def _in_frame(self, lines: list[bytes], i: int, pos: int) -> int:
@@ -336,7 +286,7 @@ class Stream:
         self._counts.recognised += len(code) + 1
         self.messages.settle()
         source = b"\n".join(code).strip(b"\n")
-        self._tape.do(self.compiled, start, name, source, size=len(source))
+        self._tape.do(self._acts.compiled, start, name, source, size=len(source))
         self._text.enter()
         return end + 1
 

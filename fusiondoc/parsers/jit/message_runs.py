@@ -125,9 +125,7 @@ class Lines(NamedTuple):
 class RunEnds:
     """Finds where runs of lines end. ``text`` is always one of whole lines, with the last line end."""
 
-    def __init__(self, remembers: bool = True) -> None:
-        self._remembers = remembers
-        """Whether runs are recognised that stood in the log before."""
+    def __init__(self) -> None:
         self._seen: dict[bytes, list[Seen]] = {}
         """By how they begin. The first run that begins so is not kept: few come again in a log in which
         all are different."""
@@ -155,9 +153,7 @@ class RunEnds:
         start, end = at, self.of_prefix(text, at, prefix)
         own = text[at : end - 1]
         length = text.count(b"\n", at, end)
-        if (
-            not self._remembers or len(own) < _LEAST_SEEN or end == len(text)
-        ):  # it may go on in the next chunk
+        if len(own) < _LEAST_SEEN or end == len(text):  # it may go on in the next chunk
             return Lines(own, length, None, start)
         if alike is None:
             if len(self._seen) >= _MOST_HEADS:

@@ -48,15 +48,6 @@ _LEAST_MARKS = 3
 """Lines of torch that tell whether anything stands before them."""
 
 
-def is_plain(text: bytes) -> bool:
-    """Whether a log that begins with this text is of one process, with nothing before its lines; where too
-    little of torch stands in it, that is not known."""
-    sample = sample_of(text)
-    if sample is None:
-        return False
-    return text_field(sample, MARKER.search) is None and OuterPrefix.learn(sample) is None
-
-
 def sample_of(text: bytes) -> list[bytes] | None:
     """The first lines among which there are enough of torch to learn from: many ranks write thousands of
     others before. None if there are not enough."""
