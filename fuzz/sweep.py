@@ -2,7 +2,8 @@
 
 ``python fuzz/sweep.py KIND [FILE or FOLDER ...] --seed 1 --seconds 600``: an input that raises, takes longer
 than --slow seconds or breaks a rule of targets.py is written to ``sweep-*`` in the current folder, once a
-place, and counted. The same seed, files and --count give the same inputs. docs/reliability.md has results.
+place, and counted. The same seed, files and --count give the same inputs.
+Results: docs/evidence/2026-11-24-reliability.md.
 """
 
 from __future__ import annotations

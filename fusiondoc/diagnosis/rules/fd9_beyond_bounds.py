@@ -1,4 +1,4 @@
-"""FD912: what a report lacks because it is beyond what one holds or what is worked out (docs/scaling.md)."""
+"""FD912: what a report lacks because it is beyond the bounds (docs/evidence/2026-11-23-scaling.md)."""
 
 from __future__ import annotations
 
