@@ -6,12 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytest.importorskip("libcst")
-
+from fusiondoc.changes.edits import SourceText
+from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.fixes import Site
-from fusiondoc.fixes.source_file import ParsedFile, SourceText
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
 

@@ -8,31 +8,30 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("libcst")
-
 from fix_sites import HEAD, parsed, site
 
+from fusiondoc.changes import out_of_place as rewrite
+from fusiondoc.changes.edits import Edit, changed_text
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.fixes import (
     Proposal,
     Site,
     added_lines,
     constants,
+    in_place,
+    operands,
     order,
     proposals,
     recipes_in_code,
-    same_operator,
 )
 from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
-from fusiondoc.fixes.source_file import Edit, changed_text
 from fusiondoc.model.change_plan import ChangeKind
 
 
 def out_of_place(body: str, op: str, line: int = 2) -> str:
     """The body of a function after the change at one of its lines."""
     text = HEAD + body
-    edits = same_operator._edits_at(site(text, f"aten::{op}", HEAD.count("\n") + line))
+    edits = rewrite.out_of_place(parsed(text), HEAD.count("\n") + line, f"aten::{op}")
     return changed_text(text, edits)[len(HEAD) :]
 
 
@@ -101,7 +100,7 @@ def test_flags_of_constructors() -> None:
         "g = mine.ReLU(inplace=True)\nh = nn.ReLU()\n"
     )
     program: Any = SimpleNamespace(files=[parsed(text)])
-    found = list(same_operator._constructors(program, frozenset()))
+    found = list(in_place.constructors(program, frozenset()))
     after = changed_text(text, [edit for one in found for edit in one.edits])
     changed = [new for old, new in zip(text.split("\n"), after.split("\n")) if old != new]
     assert changed == [
@@ -121,8 +120,8 @@ def by_recipe(line: str, op: str, types: Sequence[str] = ()) -> tuple[str, Propo
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
     program: Any = SimpleNamespace(report=report)
     for recipe in RECIPES:
-        if f"aten::{op}" in recipe.replaces and recipes_in_code._may_apply(recipe):
-            found = recipes_in_code._at(program, at, recipe)
+        if f"aten::{op}" in recipe.replaces and recipes_in_code.may_apply(recipe):
+            found = recipes_in_code.at_site(program, at, recipe)
             if found is not None:
                 return text, found
     return None
@@ -153,14 +152,33 @@ def test_a_recipe_at_a_line(line: str, op: str, after: str) -> None:
 
 
 def test_what_a_recipe_reads_twice_is_computed_once() -> None:
+    """In a line before the statement, or in a function where the statement does not always compute it."""
     after = written("return F.hardswish(x + y)", "hardswish")
+    line = "    h = x + y\n    return h * (torch.clamp(h + 3, 0, 6) / 6)\n"
+    assert after == f"def f(x, y, z):\n{line}"
+    after = written("return F.hardswish(x + y) if z else x", "hardswish")
     assert after is not None
     assert "def fusible_hardswish(x):\n    return x * (torch.clamp(x + 3, 0, 6) / 6)\n" in after
-    assert after.endswith("    return fusible_hardswish(x + y)\n")
+    assert after.endswith("    return fusible_hardswish(x + y) if z else x\n")
+
+
+def test_two_lines_before_one_statement_have_two_names() -> None:
+    """Each is a change of its own; with both of them, one name would be computed over by the other."""
+    line = "return F.hardswish(x + y) * F.elu(y + z)"
+    first, second = by_recipe(line, "hardswish"), by_recipe(line, "elu")
+    assert first is not None and second is not None
+    both = changed_text(first[0], [*first[1].edits, *second[1].edits])
+    assert "    h = x + y\n    hidden = y + z\n    return (h * " in both
 
 
 def test_the_title_of_what_is_computed_once_has_it_once() -> None:
     made = by_recipe("return F.elu(self.u(torch.cat([x, y], 1)))", "elu")
+    assert made is not None and made[1].title == (
+        "F.elu(self.u(torch.cat([x, y], 1))) -> "
+        "torch.where(h > 0, h, 1.0 * torch.expm1(torch.clamp(h, max=0))),"
+        " where h = self.u(torch.cat([x, y], 1))"
+    )
+    made = by_recipe("return F.elu(self.u(torch.cat([x, y], 1))) if z else x", "elu")
     assert made is not None and made[1].title == (
         "F.elu(self.u(torch.cat([x, y], 1))) -> fusible_elu(self.u(torch.cat([x, y], 1))), which returns"
         " torch.where(x > 0, x, 1.0 * torch.expm1(torch.clamp(x, max=0)))"
@@ -171,7 +189,7 @@ def test_lines_with_other_numbers_call_other_functions() -> None:
     """Both would be the last one that is defined."""
     names = ["fusible_elu", "fusible_elu_0_25", "fusible_elu_minus_2"]
     for arguments, name in zip(("", ", 0.25", ", alpha=-2"), names):
-        after = written(f"return F.elu(x + y{arguments})", "elu")
+        after = written(f"return F.elu(x + y{arguments}) if z else x", "elu")
         assert after is not None and f"def {name}(x):" in after and f"return {name}(x + y)" in after
 
 
@@ -333,10 +351,10 @@ def test_a_number_stays_a_tensor() -> None:
     text += "def g(x, s, n: int):\n    return x * float(s) + x * float(n)\n"
     file = parsed(text)
     program: Any = SimpleNamespace(ran=lambda of, node: of.function_of(node) is not None)
-    found = [edit for one in same_operator._items(program, file) for edit in one.edits]
+    found = [edit for one in operands.items(program, file) for edit in one.edits]
     assert changed_text(text, found) == text.replace("x * s.item()", "x * s").replace("float(s)", "s")
     program.ran = lambda of, node: False  # a function that is no part of the run
-    assert list(same_operator._items(program, file)) == []
+    assert list(operands.items(program, file)) == []
 
 
 def ordered(text: str, op: str, line: int) -> list[Proposal]:
@@ -512,7 +530,7 @@ def test_a_statement_that_others_see_stays(lines: list[str]) -> None:
     program: Any = SimpleNamespace(
         files=[parsed(text)], lines_that_ran=ran, options=SimpleNamespace(trace=False)
     )
-    assert list(order._statements(program)) == []
+    assert list(order.statements(program)) == []
 
 
 # -- operands -----------------------------------------------------------------------------------------------
@@ -524,7 +542,7 @@ def cast(line: str, op: str, types: list[str], text: str = "the fuser does not f
     node = SimpleNamespace(op=op, source="m.py:3:8", inputs=types)
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])])
     program: Any = SimpleNamespace(sites=[Site(row, parsed(source), 3)], files=[], report=report)
-    edits = [edit for one in same_operator.propose_operands(program) for edit in one.edits]
+    edits = [edit for one in operands.propose(program) for edit in one.edits]
     return changed_text(source, edits).split("\n")[2].strip()
 
 
@@ -557,12 +575,12 @@ def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
     for line in ("y = x.to(torch.half)", "y = x.to(m.device)", "y = x.to(m.dtype, True)"):
         source = parsed(HEAD + line)
         row: Any = SimpleNamespace(op="aten::to")
-        assert list(same_operator._type_as(Site(row, source, HEAD.count("\n") + 1))) == []
+        assert list(operands.type_as(Site(row, source, HEAD.count("\n") + 1))) == []
     text = HEAD + "y = x * torch.tensor(0.5, device=x.device)\n"
-    (found,) = same_operator._number(site(text, "aten::tensor", HEAD.count("\n") + 1))
+    (found,) = operands.number(site(text, "aten::tensor", HEAD.count("\n") + 1))
     assert changed_text(text, found.edits) == HEAD + "y = x * 0.5\n"
     for line in ("torch.tensor([0.5])", "torch.tensor(n)", "torch.tensor(0.5, requires_grad=True)"):
-        assert list(same_operator._number(site(HEAD + line, "aten::tensor", HEAD.count("\n") + 1))) == []
+        assert list(operands.number(site(HEAD + line, "aten::tensor", HEAD.count("\n") + 1))) == []
 
 
 # -- what is always given -----------------------------------------------------------------------------------
@@ -661,7 +679,7 @@ def named_dimensions(line: str, op: str, types: list[str]) -> list[str]:
     node = SimpleNamespace(op=f"aten::{op}", source="m.py:5:4", inputs=types)
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
     program: Any = SimpleNamespace(report=report)
-    found = recipes_in_code._dimensions(program, at)
+    found = recipes_in_code.dimensions(program, at)
     return [changed_text(text, one.edits)[len(HEAD) :].strip() for one in found]
 
 
@@ -788,10 +806,10 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
     text = HEAD + line + "\n"
     at = site(text, "aten::min" if "min" in line else "aten::max", text.count("\n"))
     program: Any = SimpleNamespace(fuser="nvfuser", torch="2.1.2", backward=False)
-    found = [changed_text(text, one.edits) for one in recipes_in_code._extremes(program, at)]
+    found = [changed_text(text, one.edits) for one in recipes_in_code.extremes(program, at)]
     assert found == ([] if after is None else [HEAD + after + "\n"])
     program.backward = True  # there is no gradient formula
-    assert list(recipes_in_code._extremes(program, at)) == []
+    assert list(recipes_in_code.extremes(program, at)) == []
 
 
 @pytest.mark.parametrize(
@@ -808,7 +826,7 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
 def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
     text = HEAD + line + "\n"
     at = site(text, "aten::masked_fill", text.count("\n"))
-    found = recipes_in_code._masked(at, False)
+    found = recipes_in_code.masked(at, False)
     texts = [changed_text(text, one.edits) for one in found]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
 
@@ -827,7 +845,7 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
 )
 def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, after: str | None) -> None:
     at = site(HEAD + line + "\n", "aten::masked_fill", HEAD.count("\n") + 1)
-    texts = [changed_text(at.file.source.text, one.edits) for one in recipes_in_code._masked(at, True)]
+    texts = [changed_text(at.file.source.text, one.edits) for one in recipes_in_code.masked(at, True)]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
 
 

@@ -49,7 +49,7 @@ from fusiondoc.errors import INTERRUPTED, UsageError
 )
 @click.option("--try-eval", is_flag=True, help="As --try, and with the model in eval mode.")
 @click.option(
-    "--try-fixes", is_flag=True, help="As --try, and with the changes to the program that fix tries (libcst)."
+    "--try-fixes", is_flag=True, help="As --try, and with the changes to the program that fix tries."
 )
 @click.option(
     "--time",
@@ -112,10 +112,6 @@ def command(
     from fusiondoc.runner.launch import ShowProgress, terminal_progress
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 
-    if try_fixes:
-        from fusiondoc.fixes.source_file import require_libcst
-
-        require_libcst()
     launcher = launcher_arguments()
     if launcher and (timed or trace_file or try_changes or try_eval or try_fixes):
         raise UsageError(

@@ -83,7 +83,7 @@ def command(
 
     Each change runs in a process of its own, on a changed copy of the file. It is kept if more is fused, if
     outputs and gradients stay the same and if it is not slower. The diff goes to stdout, the gain of each
-    change and what did not help to stderr. Needs libcst: pip install 'fusiondoc[fix]'.
+    change and what did not help to stderr.
 
     \b
     Examples:
@@ -94,13 +94,11 @@ def command(
     """
     # Here: --help and shell completion need none of it.
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.fixes.source_file import require_libcst
     from fusiondoc.reports import fixes_found
     from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.fix import apply, fix_target
     from fusiondoc.workflows.git_files import uncommitted
 
-    require_libcst()
     if force and not apply_:
         raise UsageError("--force has no meaning without --apply", "Add --apply, or leave --force out.")
     request = make_request(target, (), options)

@@ -16,11 +16,13 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
+from fusiondoc.changes.edits import Edit, changed_text, overlapping
+from fusiondoc.changes.inserted_lines import without_unused
+from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.diagnosis.operators import CONTROL_FLOW
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes import COUNTER
 from fusiondoc.fixes.proposals import Bundle
-from fusiondoc.fixes.source_file import Edit, ParsedFile, changed_text, overlapping, without_unused
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
