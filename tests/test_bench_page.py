@@ -82,7 +82,7 @@ def test_a_bench_shows_bars_lines_and_reasons() -> None:
     assert len(elements.named("polyline")) == 2 and len(elements.named("circle")) == 5
     assert "8×256×16" in page
     (parts,) = [one["aria-label"] for one in elements.named("svg") if one.get("class") == "stackplot"][1:2]
-    assert parts == "nnc, forward: GPU busy 0.045 ms, 90%, GPU idle 0.005 ms, 10%"
+    assert parts == "nnc, forward: GPU busy 0.045 ms, 90%, GPU idle 5 us, 10%"
 
 
 def test_a_bar_has_the_kinds_of_work_where_they_are_known() -> None:

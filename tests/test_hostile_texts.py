@@ -24,12 +24,12 @@ from fusiondoc.model.report import Dump, Evidence, Report, Segment
 from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Verification
 from fusiondoc.model.source import Options, Target
 from fusiondoc.model.typed_fields import field_types, is_union
+from fusiondoc.rendering.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
+from fusiondoc.rendering.printable import markdown as markdown_text
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.comparison import page, terminal
 from fusiondoc.reports.html import render as render_page
-from fusiondoc.reports.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
-from fusiondoc.reports.printable import markdown as markdown_text
 from fusiondoc.reports.text.kernel_listing import render as render_kernels
 from fusiondoc.reports.text.screen import render as render_text
 from fusiondoc.workflows.load import report_from

@@ -67,15 +67,11 @@ OF_NUMBERS = {
     },
     "parsers/rows/kernel_rows.py": {"float(median(use.first_ms))", "float(median(values))"},
     "reports/benchmark/page_parts.py": {"float(HEIGHT - _BOTTOM)"},
-    "reports/formatting.py": {"float(number)"},
     "reports/html/page_context.py": {"int(code[2:])"},
     "reports/html/program_picture.py": {"float(p)"},
     "reports/html/run_views.py": {"float(median(known))"},
     "reports/markdown.py": {"int((LIMIT - _SPARE) * share)"},
-    "reports/text/__init__.py": {
-        "float(number)",
-        "int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)",
-    },
+    "reports/text/__init__.py": {"int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)"},
     # Constants of a program are what they are: infinities too.
     "repro/__init__.py": {"float(one)", "float(value)"},
     "repro/rebuild.py": {"float(text)"},

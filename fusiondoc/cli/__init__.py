@@ -243,7 +243,7 @@ def memory_is_full() -> NoReturn:
 def _say(text: str) -> None:
     """A message that may quote a log or a path: no command to the terminal or to the runner of GitHub."""
     from fusiondoc.masking import masked
-    from fusiondoc.reports.printable import in_github_log, visible
+    from fusiondoc.rendering.printable import in_github_log, visible
 
     print(in_github_log(visible(masked(text))), file=sys.stderr)
 

@@ -17,7 +17,7 @@ from fusiondoc.cli.options import captures_option
 from fusiondoc.cli.output import complete_captures, format_option, say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
-from fusiondoc.reports.printable import one_line, visible
+from fusiondoc.rendering.printable import one_line, visible
 
 SCHEMA = "fusiondoc.captures/1"
 

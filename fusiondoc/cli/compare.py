@@ -208,8 +208,8 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     """Write the comparison where and how it was asked for."""
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    from fusiondoc.rendering.printable import in_github_log
     from fusiondoc.reports import render_comparison
-    from fusiondoc.reports.printable import in_github_log
     from fusiondoc.reports.text import can_show_blocks
 
     if format_ == "text":

@@ -136,8 +136,8 @@ def command(
 
 
 def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:
+    from fusiondoc.rendering.printable import visible
     from fusiondoc.reports import fixes_found
-    from fusiondoc.reports.printable import visible
 
     if kind == "json":
         return fixes_found.as_json(fixes)

@@ -37,7 +37,7 @@ def tell(line: str) -> None:
 
 
 def _safe(text: str) -> str:
-    from fusiondoc.reports.printable import in_github_log, visible
+    from fusiondoc.rendering.printable import in_github_log, visible
 
     return in_github_log(visible(text))
 
@@ -207,7 +207,7 @@ def emit(
             links=in_colour(output) and can_link(os.environ),
         )
     if output is None and format_ in ("junit", "markdown", "html"):
-        from fusiondoc.reports.printable import in_github_log
+        from fusiondoc.rendering.printable import in_github_log
 
         text = in_github_log(text)
     write(text, output)

@@ -25,6 +25,8 @@ from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
+from fusiondoc.rendering.printable import in_json, markdown, visible
+from fusiondoc.rendering.units import short_percent
 from fusiondoc.reports.formatting import (
     covered,
     groups_of,
@@ -32,7 +34,6 @@ from fusiondoc.reports.formatting import (
     with_near_paths,
     with_near_places,
 )
-from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.text.findings import sentence
 
@@ -292,7 +293,7 @@ def github_summary(report: Report) -> str:
     """What fused, in one line, and a table of the problems."""
     found = problems(report)
     report = with_near_paths(report)
-    share = covered(report, "{:.0%}".format)
+    share = covered(report, short_percent)
     each = each_rank(report)
     whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
     loose = sum(row.count for row in outside(one))

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from fusiondoc.model import count
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, Fixes, Outcome, TriedFix, Version
+from fusiondoc.rendering.printable import in_json, markdown, visible
+from fusiondoc.rendering.units import difference, interval
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import in_json, markdown, visible
 
 _MOST_PLACES = 4
 
@@ -117,7 +118,7 @@ def in_speed(speed: Ratio) -> str:
     """ "1.20 times as fast as unchanged (1.12 to 1.30)" """
     if not speed.differs:
         return "no difference in speed"
-    return f"{speed.value:.2f} times as fast as unchanged ({speed.low:.2f} to {speed.high:.2f})"
+    return f"{speed.value:.2f} times as fast as unchanged ({interval(speed.low, speed.high)})"
 
 
 def why_not(one: TriedFix) -> str:
@@ -128,7 +129,7 @@ def why_not(one: TriedFix) -> str:
         more = f" and {len(one.after.wrong) - 1} more" if len(one.after.wrong) > 1 else ""
         return f"computes something else: {one.after.wrong[0]}{more}"
     if one.outcome is Outcome.SLOWER and one.speed is not None:
-        return f"slower: {one.speed.value:.2f} times as fast ({one.speed.low:.2f} to {one.speed.high:.2f})"
+        return f"slower: {one.speed.value:.2f} times as fast ({interval(one.speed.low, one.speed.high)})"
     if counts(one.after) == counts(one.before):
         return "fuses as much as without it"
     if one.after.launches < one.before.launches:
@@ -153,8 +154,9 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
     allowed = max((one.after.allowed or 0.0 for one in fixes.kept), default=0.0)
     if allowed:
         yield (
-            f"roundings alone move results of this program: fused ones may be off by {allowed:.2g} of their"
-            " size, ten times what one rounding of every input and parameter does to the unchanged program"
+            f"roundings alone move results of this program: fused ones may be off by {difference(allowed)} of"
+            " their size, ten times what one rounding of every input and parameter does to the unchanged"
+            " program"
         )
     if any(one.after.interpreted for one in fixes.tried):
         yield "speed is not judged: NNC ran through its own evaluator here (this torch has no LLVM)"

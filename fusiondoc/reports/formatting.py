@@ -27,6 +27,7 @@ from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Group, Kernel, Report
 from fusiondoc.model.runs import Speed
 from fusiondoc.model.source import Source, Texts, from_package, without_packages
+from fusiondoc.rendering.units import ratio, seconds
 
 NO_DIFFERENCE = "no difference"
 """What is said of a ratio whose 95 % interval holds 1."""
@@ -63,42 +64,6 @@ def verdict_on_tries(tries: Sequence[Try]) -> str:
 def _gain(one: Try, base: Try) -> tuple[float, int, int]:
     speed = one.speed.value if one.speed is not None and one.speed.differs else 1.0
     return speed, one.ops_fused - base.ops_fused, base.unfused - one.unfused
-
-
-def size(number: int | None) -> str:
-    """Bytes with a unit of powers of 1000; a dash where it is not known."""
-    if number is None:
-        return "–"
-    value = float(number)
-    for unit in ("B", "KB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} GB"
-
-
-def seconds(value: float | None) -> str:
-    """A time with a unit that suits it; a dash where it is not known."""
-    if value is None:
-        return "–"
-    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
-        if value < limit:
-            return f"{value * factor:.3g} {unit}"
-    return f"{value:.3g} s"
-
-
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}".replace("%", " %")
-
-
-def dims(value: tuple[int, int, int] | None, by: str = "×", unknown: str = "–") -> str:
-    """``128×4``: launch dimensions without the ones at the end."""
-    if value is None:
-        return unknown
-    used = list(value)
-    while len(used) > 1 and used[-1] == 1:
-        used.pop()
-    return by.join(map(str, used))
 
 
 def never_ran(report: Report) -> str | None:
@@ -233,7 +198,7 @@ class Speedup(NamedTuple):
     @property
     def verdict(self) -> str:
         """``1.50× the speed of eager``, or that no difference could be shown."""
-        return f"{self.times:.2f}× the speed of eager" if self.differs else "No difference from eager"
+        return f"{ratio(self.times)} the speed of eager" if self.differs else "No difference from eager"
 
 
 def against(eager: Speed, other: Speed) -> tuple[float, bool]:

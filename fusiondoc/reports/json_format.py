@@ -37,7 +37,7 @@ from fusiondoc.model.bench import SUITE_SCHEMA, Bench, BenchPhase, Suite
 from fusiondoc.model.numbers import is_figure, whole_number
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Evidence, Report
 from fusiondoc.model.typed_fields import field_types, is_union, json_within, sound
-from fusiondoc.reports.printable import in_json
+from fusiondoc.rendering.printable import in_json
 
 if TYPE_CHECKING:
     from fusiondoc.comparison import Comparison

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fusiondoc.model import count
 from fusiondoc.model.survey_answers import NAMES, Gone
-from fusiondoc.reports.formatting import percent
+from fusiondoc.rendering.units import percent
 
 HEADS = ("groups", "model", "date", "share before", "share since", "runs since", "came with", "why")
 

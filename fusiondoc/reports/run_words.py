@@ -24,25 +24,18 @@ from fusiondoc.model.other_frontends import (
 from fusiondoc.model.report import Report, Unfused, shared_positions
 from fusiondoc.model.runs import RankRow, Ranks, SlowRank, Steps, Time, rank_names
 from fusiondoc.model.source import SharedPositions
-from fusiondoc.reports.formatting import covered, near, size, verdict
-from fusiondoc.reports.printable import markdown, markdown_code, one_line
-
-LEAST_SHARE = 0.005
-"""A part below this share is left out of a sentence."""
-
-
-def milliseconds(ms: float) -> str:
-    """``33.1 ms``, ``1,125 ms``, ``4.2 us``."""
-    if ms < 0.01:
-        return f"{ms * 1e3:.2g} us"
-    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.3g} ms"
-
-
-def share(value: float) -> str:
-    """``79 %``; what is more than nothing is not 0."""
-    if 0 < value < LEAST_SHARE:
-        return "< 1 %"
-    return f"{value:.0%}".replace("%", " %")
+from fusiondoc.rendering.printable import markdown, markdown_code, one_line
+from fusiondoc.rendering.units import (
+    LEAST_SHARE,
+    PAGE,
+    TERMINAL,
+    digits,
+    milliseconds,
+    share,
+    short_percent,
+    size,
+)
+from fusiondoc.reports.formatting import covered, near, verdict
 
 
 def sentence(steps: Steps) -> str:
@@ -136,7 +129,7 @@ ONLY_TRYING = "to try changes that no log can judge (writes nothing):"
 
 def last_word(report: Report) -> str:
     """The verdict, and what to do about it, on one line."""
-    share = covered(report, "{:.0%}".format) if report.coverage.fraction is not None else None
+    share = covered(report, short_percent) if report.coverage.fraction is not None else None
     said = verdict(report) + (f" ({share})" if share is not None else "")
     if not report.plan:
         more = "; fusiondoc fix can try some" if report.plan_try is not None else ""
@@ -266,15 +259,11 @@ def rank_cells(row: RankRow) -> tuple[str, ...]:
         str(row.operators),
         str(row.unfused),
         str(row.kernels),
-        _ms(row.kernel_ms),
-        _ms(row.step_ms),
+        TERMINAL.known(row.kernel_ms, digits),
+        TERMINAL.known(row.step_ms, digits),
         str(row.fallbacks),
         ended,
     )
-
-
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.3f}"
 
 
 def rank_sentences(report: Report) -> list[str]:
@@ -302,8 +291,8 @@ def rank_sentences(report: Report) -> list[str]:
 
 
 def _slow(one: SlowRank) -> str:
-    others = f"{one.others_ms:,.3f} of the others"
-    return f"rank {one.rank}, {one.ms:,.3f} ms against {others} ({one.ratio:.2f} times)"
+    others = f"{digits(one.others_ms)} of the others"
+    return f"rank {one.rank}, {digits(one.ms)} ms against {others} ({one.ratio:.2f} times)"
 
 
 MOST_VALUES = 12
@@ -379,7 +368,7 @@ def partition(one: AotFunction) -> str | None:
     text = f"{made.name} keeps {_kept(made)} for the backward pass"
     if made.recomputed:
         again = count(len(made.recomputed), "result")
-        text += f", which computes {again} again ({size(made.recomputed_bytes)})"
+        text += f", which computes {again} again ({PAGE.known(made.recomputed_bytes, size)})"
     if default is not None and default != made:
         text += f"; the default partition would keep {_kept(default)}"
     return text
@@ -387,7 +376,7 @@ def partition(one: AotFunction) -> str | None:
 
 def _kept(made: Partition) -> str:
     inputs = f" and {count(len(made.saved_inputs), 'input')}" if made.saved_inputs else ""
-    return f"{count(len(made.saved), 'tensor')} ({size(made.saved_bytes)}){inputs}"
+    return f"{count(len(made.saved), 'tensor')} ({PAGE.known(made.saved_bytes, size)}){inputs}"
 
 
 def kept(one: AotFunction) -> tuple[Kept, ...]:
@@ -402,10 +391,11 @@ def kept(one: AotFunction) -> tuple[Kept, ...]:
 
 
 def _rows(fate: str, values: Sequence[AotValue]) -> list[Kept]:
-    return [
-        Kept(fate, one.op or "", one.name, one.type or "", size(one.bytes), near(one.user_source or ""))
-        for one in values
-    ]
+    rows = []
+    for one in values:
+        moved, line = PAGE.known(one.bytes, size), near(one.user_source or "")
+        rows.append(Kept(fate, one.op or "", one.name, one.type or "", moved, line))
+    return rows
 
 
 def aot_remarks(one: AotFunction) -> tuple[str, ...]:

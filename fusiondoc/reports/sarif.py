@@ -20,6 +20,7 @@ from urllib.parse import quote
 from fusiondoc.model.change_plan import Edit
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Report
+from fusiondoc.rendering.printable import in_json
 from fusiondoc.reports.code_annotations import (
     PLAN,
     Location,
@@ -28,7 +29,6 @@ from fusiondoc.reports.code_annotations import (
     planned,
     problems,
 )
-from fusiondoc.reports.printable import in_json
 from fusiondoc.reports.run_words import no_plan, unlocks
 from fusiondoc.version import __version__
 

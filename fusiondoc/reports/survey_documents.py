@@ -28,11 +28,11 @@ from fusiondoc.model.survey_answers import (
     Survey,
     Unreadable,
 )
+from fusiondoc.rendering.printable import csv_table, in_json, visible_in
+from fusiondoc.rendering.units import TERMINAL, digits, milliseconds, percent, seconds, size
 from fusiondoc.reports import losses_in_words
-from fusiondoc.reports.formatting import percent
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import csv_table, in_json, visible_in
-from fusiondoc.reports.text import drawn, size
+from fusiondoc.reports.text import drawn
 from fusiondoc.reports.text import fields as names_and_values
 from fusiondoc.reports.text import plain as without_blocks
 
@@ -81,7 +81,7 @@ def facts(survey: Survey) -> list[tuple[str, str]]:
     """What was read, and what was not."""
     work = survey.work
     by = f"{work.engine} engine" + (f", {count(work.workers, 'worker')}" if work.workers else "")
-    found = [("Read", f"{count(len(survey.runs), 'run')} in {work.seconds:,.1f} s ({by})")]
+    found = [("Read", f"{count(len(survey.runs), 'run')} in {seconds(work.seconds)} ({by})")]
     dates = sorted(row.date for row in survey.runs if row.date is not None)
     if dates:
         found.append(("From", f"{dates[0]} to {dates[-1]}"))
@@ -160,14 +160,14 @@ def tables(survey: Survey, most: int) -> list[Shown]:
                 one.op,
                 f"{one.runs:,}",
                 f"{one.nodes:,}",
-                size(one.bytes),
-                f"{one.ms:,.3f}" if by_time else "-",
+                TERMINAL.known(one.bytes, size),
+                TERMINAL.known(one.ms, digits),
                 one.text,
             ),
             lambda one: (
                 f"{one.code} {one.op}",
                 f"in {count(one.runs, 'run')}, {count(one.nodes, 'node')}"
-                + (f", {one.ms:,.3f} ms" if one.ms else "")
+                + (f", {milliseconds(one.ms)}" if one.ms else "")
                 + (f", {size(one.bytes)}" if one.bytes else "")
                 + f": {one.text}",
             ),
@@ -183,14 +183,14 @@ def tables(survey: Survey, most: int) -> list[Shown]:
                 one.kernel,
                 one.run,
                 one.gpu or "-",
-                f"{one.ms:.4f}",
-                f"{one.median_ms:.4f}",
+                digits(one.ms),
+                digits(one.median_ms),
                 f"{one.ratio:.2f}",
             ),
             lambda one: (
                 one.kernel,
-                f"{one.ratio:.1f} times the median of {count(one.runs, 'run')} ({one.ms:.4f} ms against"
-                f" {one.median_ms:.4f}): {one.run}",
+                f"{one.ratio:.1f} times the median of {count(one.runs, 'run')}"
+                f" ({milliseconds(one.ms)} against {milliseconds(one.median_ms)}): {one.run}",
             ),
             most,
         ),

@@ -34,8 +34,9 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing, is_pipe, is_there
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
-from fusiondoc.reports.formatting import phase_of, runs_of, size
-from fusiondoc.reports.printable import one_line
+from fusiondoc.rendering.printable import one_line
+from fusiondoc.rendering.units import size
+from fusiondoc.reports.formatting import phase_of, runs_of
 from fusiondoc.reports.text import drawn
 from fusiondoc.reports.text.kernel_listing import source_lines
 from fusiondoc.runner import peak_of

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from fusiondoc.comparison.bench_changes import ratio_of_medians
 from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio
+from fusiondoc.rendering.units import TERMINAL, interval, milliseconds, ratio, short_percent, size
 from fusiondoc.reports import run_words
-from fusiondoc.reports.formatting import size
 
 HOST_BOUND = 0.5
 """A GPU that is busy for less of the time waits for the host."""
@@ -20,26 +20,13 @@ def called(bench: Bench, variant: BenchVariant) -> str:
     return f"{variant.name} ({variant.interpreter.partition(', ')[2] or variant.interpreter})"
 
 
-def milliseconds(value: float) -> str:
-    """Three digits."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f} s" if value >= 100 else f"{value:.2g} s"
-
-
-def verdict(ratio: Ratio | None) -> str:
+def verdict(found: Ratio | None) -> str:
     """``1.64x (1.60 to 1.68)``, or that no difference could be shown."""
-    if ratio is None:
-        return "-"
-    if not ratio.differs:
+    if found is None:
+        return TERMINAL.unknown
+    if not found.differs:
         return "no difference"
-    return f"{ratio.value:.2f}× ({ratio.low:.2f} to {ratio.high:.2f})"
-
-
-def share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
+    return f"{ratio(found.value)} ({interval(found.low, found.high)})"
 
 
 def groups(variant: BenchVariant) -> str:
@@ -75,10 +62,6 @@ def changing(bench: Bench) -> bool:
     return len(shapes_of(bench)) > 1 or any(one.sizes > 1 for one in bench.shapes)
 
 
-def count(value: int | None) -> str:
-    return "-" if value is None else str(value)
-
-
 def phases(bench: Bench) -> list[str]:
     """Those that some variant has, in order."""
     return list(dict.fromkeys(one.phase for variant in bench.variants for one in variant.phases))
@@ -99,7 +82,7 @@ def times(bench: Bench) -> list[tuple[str, str]]:
                 if timed is not None and timed.parts:
                     names = [one.name, phase, label if changing(bench) else ""]
                     names.append(one.interpreter if several else "")
-                    whole = run_words.milliseconds(sum(part.ms for part in timed.parts))
+                    whole = milliseconds(sum(part.ms for part in timed.parts))
                     about = ", ".join(name for name in names if name)
                     found.append((about, f"{whole} a step: {run_words.shares(timed.parts)}"))
     return found
@@ -128,7 +111,7 @@ def remarks(bench: Bench) -> list[str]:
     for phase in phases(bench):
         for shape, label in shapes_of(bench):
             waiting = [
-                f"{called(bench, one)} {found.busy:.0%}"
+                f"{called(bench, one)} {short_percent(found.busy)}"
                 for one in bench.variants
                 for found in one.phases
                 if (found.phase, found.shape) == (phase, shape)
@@ -175,8 +158,8 @@ def _moves(bench: Bench) -> list[str]:
             for one, other in zip(fastest[:1] * len(names), fastest[1:]):
                 if one is None or other is None:
                     continue
-                ratio = ratio_of_medians(one[1].ms, other[1].ms)
-                times = f"{verdict(ratio)} as fast" if ratio.differs else "no difference in speed"
+                found = ratio_of_medians(one[1].ms, other[1].ms)
+                times = f"{verdict(found)} as fast" if found.differs else "no difference in speed"
                 about = f"{phase}, {label}" if changing(bench) else phase
                 both = f"from {_facts(bench, *one)} to {_facts(bench, *other)}"
                 said.append(f"{about}: {both}, the fastest of each: {times}")
@@ -197,7 +180,7 @@ def _fastest(
 
 def _facts(bench: Bench, variant: BenchVariant, timed: BenchPhase) -> str:
     """``nvfuser (torch 2.1.2), 0.389 ms, 512 MB, groups 1 + 1``."""
-    facts = [called(bench, variant), f"{milliseconds(timed.ms.median)} ms"]
+    facts = [called(bench, variant), f"{milliseconds(timed.ms.median)}"]
     memory = timed.peak_bytes if timed.peak_bytes is not None else variant.peak_bytes
     facts += [size(memory)] if memory is not None else []
     facts += [f"groups {groups(variant)}"] if groups(variant) != "-" else []

@@ -8,6 +8,18 @@ from collections.abc import Iterator, Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant, Suite, memory_ratio
+from fusiondoc.rendering.units import (
+    TERMINAL,
+    difference,
+    digits,
+    interval,
+    milliseconds,
+    ratio,
+    seconds,
+    short_percent,
+    size,
+    whole,
+)
 from fusiondoc.reports import benchmark as wordings
 from fusiondoc.reports.benchmark import suite_grids
 from fusiondoc.reports.benchmark.page_parts import (
@@ -78,7 +90,7 @@ def verdict(bench: Bench) -> str:
             best = (found.ratio.value, f"{one.name}{_under(bench, one)}")
     if best is None:
         return f"No variant is faster than eager, {phase}"
-    return f"{best[1]} is fastest: {best[0]:.2f}× the speed of eager, {phase}"
+    return f"{best[1]} is fastest: {ratio(best[0])} the speed of eager, {phase}"
 
 
 def _under(bench: Bench, one: BenchVariant) -> str:
@@ -118,7 +130,7 @@ def _bar(one: BenchVariant, timed: BenchPhase, longest: float) -> Bar:
     detail = "" if one.name == EAGER else wordings.verdict(timed.ratio)
     return Bar(
         one.name,
-        f"{timed.steps_per_s:,.0f}/s",
+        f"{whole(timed.steps_per_s)}/s",
         detail,
         share_of(timed.steps_per_s, longest),
         share_of(1e3 / timed.ms.high, longest),
@@ -187,10 +199,10 @@ def _stacks(bench: Bench, kinds: Sequence[str]) -> Iterator[Stack]:
             else:
                 continue
             parts = [
-                (what, share, f"{what} {wordings.milliseconds(share * whole)} ms, {share:.0%}")
+                (what, share, f"{what} {milliseconds(share * whole)}, {short_percent(share)}")
                 for what, share in shares
             ]
-            ms = f"{wordings.milliseconds(whole)} ms"
+            ms = milliseconds(whole)
             yield stack(f"{one.name}{_under(bench, one)}, {phase}", ms, parts, kinds)
 
 
@@ -226,19 +238,19 @@ def _tables(bench: Bench) -> Iterator[PageTable]:
 
 def _cells(one: BenchVariant, timed: BenchPhase, label: str | None) -> tuple[Cell, ...]:
     against = "" if one.name == EAGER else wordings.verdict(timed.ratio)
-    first = "-" if timed.first_ms is None else f"{wordings.milliseconds(timed.first_ms)} ms"
-    memory = "-" if timed.peak_bytes is None else f"{timed.peak_bytes / 1e6:,.0f} MB"
+    first = TERMINAL.known(timed.first_ms, milliseconds)
+    memory = TERMINAL.known(timed.peak_bytes, size)
     return (
         Cell(one.name),
         *([Cell(label)] if label is not None else []),
-        Cell(wordings.milliseconds(timed.ms.median)),
-        Cell(f"{wordings.milliseconds(timed.ms.low)} to {wordings.milliseconds(timed.ms.high)}"),
-        Cell(f"{timed.steps_per_s:,.0f}"),
+        Cell(digits(timed.ms.median)),
+        Cell(interval(timed.ms.low, timed.ms.high, digits)),
+        Cell(whole(timed.steps_per_s)),
         Cell(against, style_of(timed)),
         Cell(_of_gpu(timed)),
         Cell(first),
-        Cell(wordings.count(timed.recompiles)),
-        Cell(wordings.count(timed.guard_failures)),
+        Cell(TERMINAL.count(timed.recompiles)),
+        Cell(TERMINAL.count(timed.guard_failures)),
         Cell(memory),
     )
 
@@ -246,8 +258,8 @@ def _cells(one: BenchVariant, timed: BenchPhase, label: str | None) -> tuple[Cel
 def _of_gpu(timed: BenchPhase) -> str:
     """``0.276, 94%``."""
     if timed.device_ms is None:
-        return wordings.share(timed.busy)
-    return f"{wordings.milliseconds(timed.device_ms)}, {wordings.share(timed.busy)}"
+        return TERMINAL.known(timed.busy, short_percent)
+    return f"{digits(timed.device_ms)}, {TERMINAL.known(timed.busy, short_percent)}"
 
 
 def _of_variants(bench: Bench) -> Iterator[Row]:
@@ -256,16 +268,16 @@ def _of_variants(bench: Bench) -> Iterator[Row]:
         if not one.available:
             continue
         memory = memory_ratio(bench, one)
-        difference = "-" if one.max_difference is None else f"{one.max_difference:.2g}"
+        apart = TERMINAL.known(one.max_difference, difference)
         cells = (
             Cell(one.name),
             Cell(wordings.groups(one)),
-            Cell(wordings.seconds(one.warmup_s)),
-            Cell(wordings.seconds(one.compile_s)),
-            Cell(wordings.count(one.recompiles)),
-            Cell(wordings.count(one.fallbacks)),
-            ABSENT if memory is None else Cell(f"{memory:.2f}×"),
-            Cell(difference),
+            Cell(TERMINAL.known(one.warmup_s, seconds)),
+            Cell(TERMINAL.known(one.compile_s, seconds)),
+            Cell(TERMINAL.count(one.recompiles)),
+            Cell(TERMINAL.count(one.fallbacks)),
+            ABSENT if memory is None else Cell(ratio(memory)),
+            Cell(apart),
         )
         yield Row(cells, one.interpreter if one.interpreter != above else None)
         above = one.interpreter
@@ -323,7 +335,7 @@ def _suite_verdict(suite: Suite) -> str:
                 best = max(best or (0.0, ""), (timed.ratio.value, where))
     if best is None or best[0] <= 1:
         return "No variant is faster than eager in any case"
-    return f"The most: {best[0]:.2f}× the speed of eager ({best[1]})"
+    return f"The most: {ratio(best[0])} the speed of eager ({best[1]})"
 
 
 def _ratios(suite: Suite) -> Iterator[Bars]:
@@ -353,7 +365,7 @@ def _ratios(suite: Suite) -> Iterator[Bars]:
 
 def _ratio_bar(one: BenchVariant, timed: BenchPhase, longest: float) -> Bar:
     assert timed.ratio is not None
-    ms = f"{wordings.milliseconds(timed.ms.median)} ms"
+    ms = milliseconds(timed.ms.median)
     detail = "" if one.name == EAGER else wordings.verdict(timed.ratio)
     low, high = share_of(timed.ratio.low, longest), share_of(timed.ratio.high, longest)
     return Bar(

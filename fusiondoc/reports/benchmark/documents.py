@@ -16,25 +16,32 @@ from rich.text import Text
 
 from fusiondoc.comparison.bench_changes import FASTER, SLOWER, BenchChange, BenchComparison
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchShape, BenchVariant, Part
+from fusiondoc.rendering.printable import csv_table, in_json, markdown, visible_in
+from fusiondoc.rendering.units import (
+    TERMINAL,
+    difference,
+    digits,
+    interval,
+    ratio,
+    seconds,
+    short_percent,
+    size,
+    whole,
+)
 from fusiondoc.reports.benchmark import (
     changing,
-    count,
     groups,
     interpreters,
-    milliseconds,
     missing,
     phase_of,
     phases,
     remarks,
-    seconds,
     shapes_of,
-    share,
     times,
     verdict,
 )
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import csv_table, in_json, markdown, visible_in
-from fusiondoc.reports.text import drawn, fields, names_and_texts, size
+from fusiondoc.reports.text import drawn, fields, names_and_texts
 from fusiondoc.reports.text import plain as plain_text
 
 
@@ -69,15 +76,16 @@ def as_markdown(bench: Bench) -> str:
                     one.interpreter,
                     one.name,
                     *([label] if several else []),
-                    milliseconds(found.ms.median),
-                    f"{found.steps_per_s:,.0f}",
+                    digits(found.ms.median),
+                    whole(found.steps_per_s),
                     "" if one.name == EAGER else verdict(found.ratio),
-                    "-" if found.device_ms is None else milliseconds(found.device_ms),
-                    share(found.busy),
+                    TERMINAL.known(found.device_ms, digits),
+                    TERMINAL.known(found.busy, short_percent),
                     groups(one),
-                    seconds(one.warmup_s),
-                    *([count(found.recompiles), count(found.guard_failures)] if several else []),
+                    TERMINAL.known(one.warmup_s, seconds),
                 ]
+                if several:
+                    cells += [TERMINAL.count(found.recompiles), TERMINAL.count(found.guard_failures)]
                 lines.append(_line([markdown(cell) for cell in cells]))
         lines.append("")
     goes = times(bench)
@@ -228,21 +236,17 @@ def _part(rows: list[tuple[BenchVariant, BenchPhase]], several: bool, busy: bool
         told = Text("" if one.name == EAGER else verdict(found.ratio))
         if found.ratio is not None and found.ratio.differs:
             told.stylize("green" if found.ratio.value > 1 else "yellow")
-        cells = [Text(one.name), Text(milliseconds(found.ms.median)), told]
-        of_gpu = [Text(share(found.busy))] if busy else []
+        cells = [Text(one.name), Text(digits(found.ms.median)), told]
+        of_gpu = [Text(TERMINAL.known(found.busy, short_percent))] if busy else []
         if several:
-            cells += [*of_gpu, Text(_ms(found.first_ms))]
-            cells += [Text(count(found.recompiles)), Text(count(found.guard_failures))]
+            cells += [*of_gpu, Text(TERMINAL.known(found.first_ms, digits))]
+            cells += [Text(TERMINAL.count(found.recompiles)), Text(TERMINAL.count(found.guard_failures))]
         else:
-            cells[2:2] = [Text(f"{found.steps_per_s:,.0f}")]
-            cells += [Text(_ms(found.device_ms)), *of_gpu] if busy else []
+            cells[2:2] = [Text(whole(found.steps_per_s))]
+            cells += [Text(TERMINAL.known(found.device_ms, digits)), *of_gpu] if busy else []
             cells.append(Text(groups(one)))
         table.add_row(*cells)
     return table
-
-
-def _ms(value: float | None) -> str:
-    return "-" if value is None else milliseconds(value)
 
 
 def _details(bench: Bench) -> Iterator[RenderableType]:
@@ -252,14 +256,14 @@ def _details(bench: Bench) -> Iterator[RenderableType]:
     columns: dict[str, Callable[[BenchVariant], str]] = {"variant": lambda one: one.name}
     if changing(bench):
         columns["groups"] = groups
-    columns["warm-up"] = lambda one: seconds(one.warmup_s)
-    columns["compile"] = lambda one: seconds(one.compile_s)
+    columns["warm-up"] = lambda one: TERMINAL.known(one.warmup_s, seconds)
+    columns["compile"] = lambda one: TERMINAL.known(one.compile_s, seconds)
     if any(one.recompiles for one in rows) and not changing(bench):
-        columns["recompiles"] = lambda one: count(one.recompiles)
+        columns["recompiles"] = lambda one: TERMINAL.count(one.recompiles)
     if any(one.peak_bytes is not None for one in rows):
-        columns["memory"] = lambda one: "-" if one.peak_bytes is None else size(one.peak_bytes)
+        columns["memory"] = lambda one: TERMINAL.known(one.peak_bytes, size)
         columns["of eager"] = lambda one: _of_eager(bench, one)
-    columns["off by"] = lambda one: "-" if one.max_difference is None else f"{one.max_difference:.2g}"
+    columns["off by"] = lambda one: TERMINAL.known(one.max_difference, difference)
     for name in interpreters(bench):
         table = _table(list(columns))
         for one in rows:
@@ -275,7 +279,7 @@ def _of_eager(bench: Bench, one: BenchVariant) -> str:
     eager = bench.eager(one.interpreter)
     if one.peak_bytes is None or eager is None or not eager.peak_bytes:
         return "-"
-    return f"{one.peak_bytes / eager.peak_bytes:.2f}×"
+    return ratio(one.peak_bytes / eager.peak_bytes)
 
 
 FORMATS_OF_TWO = ("text", "json", "markdown")
@@ -313,8 +317,7 @@ def _verdict(one: BenchChange) -> str:
     """``slower: 0.80× (0.75 to 0.85)``."""
     if one.change not in (FASTER, SLOWER):
         return one.change
-    ratio = one.ratio
-    return f"{one.change}: {ratio.value:.2f}× ({ratio.low:.2f} to {ratio.high:.2f})"
+    return f"{one.change}: {ratio(one.ratio.value)} ({interval(one.ratio.low, one.ratio.high)})"
 
 
 def _remarks(comparison: BenchComparison) -> list[str]:
@@ -323,7 +326,7 @@ def _remarks(comparison: BenchComparison) -> list[str]:
     eager = [one for one in comparison.changes if one.variant == EAGER and one.change in (FASTER, SLOWER)]
     if eager:
         words = " and ".join(dict.fromkeys(one.change for one in eager))
-        by = ", ".join(f"{one.ratio.value:.2f}×" for one in eager[:_MOST_SAID])
+        by = ", ".join(ratio(one.ratio.value) for one in eager[:_MOST_SAID])
         by += f" and {len(eager) - _MOST_SAID} more" if len(eager) > _MOST_SAID else ""
         said.append(f"eager too is {words} ({by}): the machine, its load or torch changed, not fusion alone")
     for side, names in (("A", comparison.only_a), ("B", comparison.only_b)):
@@ -346,7 +349,7 @@ def _parts_of_two(comparison: BenchComparison) -> list[RenderableType]:
             about = here
             table.add_row(Text(here, style="dim"))
         told = Text(_verdict(one), style={FASTER: "green", SLOWER: "yellow"}.get(one.change, ""))
-        table.add_row(one.variant, milliseconds(one.a.median), milliseconds(one.b.median), told)
+        table.add_row(one.variant, digits(one.a.median), digits(one.b.median), told)
     if comparison.changes:
         parts.append(Padding(table, (0, 0, 0, 1)))
     if comparison.environment:
@@ -381,8 +384,8 @@ def _markdown(comparison: BenchComparison) -> str:
     lines.append("|" + "---|" * len(names) + "--:|--:|---|")
     for one in comparison.changes:
         cells = [*([one.case or ""] if suite else []), one.phase, one.inputs]
-        cells += [*([one.interpreter] if of else []), one.variant, milliseconds(one.a.median)]
-        cells += [milliseconds(one.b.median), _verdict(one)]
+        cells += [*([one.interpreter] if of else []), one.variant, digits(one.a.median)]
+        cells += [digits(one.b.median), _verdict(one)]
         lines.append("| " + " | ".join(markdown(cell) for cell in cells) + " |")
     lines.append("")
     lines += [

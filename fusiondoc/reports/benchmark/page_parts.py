@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EACH_CALL, VARIANTS
+from fusiondoc.rendering.units import digits
 from fusiondoc.reports.benchmark.suite_grids import Cell
 from fusiondoc.reports.html.page_context import render_page
 from fusiondoc.version import __version__
@@ -222,13 +223,6 @@ def decades(low: float, high: float) -> list[float]:
     ends = next((n for n, one in enumerate(inside) if one >= high), len(inside) - 1)
     kept = inside[: max(ends, 1) + 1]
     return kept if len(kept) > 1 else [kept[0], kept[0] * 2]
-
-
-def digits(value: float) -> str:
-    """Three digits, without an exponent."""
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}".rstrip("0").rstrip(".")
 
 
 def hue_of(what: str, order: Sequence[str]) -> str:

@@ -27,10 +27,11 @@ from fusiondoc.model.bench import (
     memory_ratio,
     phase_of,
 )
-from fusiondoc.reports.benchmark import HOST_BOUND, groups, milliseconds, of_processes, share
+from fusiondoc.rendering.printable import csv_table, in_json, markdown, visible_in
+from fusiondoc.rendering.units import digits, interval, megabytes, ratio, short_percent
+from fusiondoc.reports.benchmark import HOST_BOUND, groups, of_processes
 from fusiondoc.reports.benchmark.documents import COLUMNS, could_not_run, rows_of
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import csv_table, in_json, markdown, visible_in
 from fusiondoc.reports.text import drawn, fields
 from fusiondoc.reports.text import plain as without_blocks
 
@@ -147,7 +148,7 @@ def _by_interpreter(case: SuiteCase) -> Iterator[tuple[str, dict[str, BenchVaria
 def _eager_ms(phase: str) -> Callable[[BenchVariant], str | None]:
     def value(eager: BenchVariant) -> str | None:
         found = phase_of(eager, phase)
-        return None if found is None else milliseconds(found.ms.median)
+        return None if found is None else digits(found.ms.median)
 
     return value
 
@@ -157,12 +158,11 @@ def _speed(phase: str) -> Shown:
         found = phase_of(one, phase)
         if found is None or found.ratio is None:
             return None
-        ratio = found.ratio
-        interval = f"{ratio.low:.2f} to {ratio.high:.2f}" if ratio.value >= 0.05 else ""
-        if not ratio.differs:
-            return Cell(SAME, "", interval)
-        value = f"{ratio.value:.2f}×" if ratio.value >= 0.05 else f"{ratio.value:.1g}×"
-        return Cell(value, "faster" if ratio.value > 1 else "slower", interval)
+        speed = found.ratio
+        limits = interval(speed.low, speed.high)
+        if not speed.differs:
+            return Cell(SAME, "", limits)
+        return Cell(ratio(speed.value), "faster" if speed.value > 1 else "slower", limits)
 
     return shown
 
@@ -170,7 +170,7 @@ def _speed(phase: str) -> Shown:
 def _eager_device(phase: str) -> Callable[[BenchVariant], str | None]:
     def value(eager: BenchVariant) -> str | None:
         found = phase_of(eager, phase)
-        return None if found is None or found.device_ms is None else milliseconds(found.device_ms)
+        return None if found is None or found.device_ms is None else digits(found.device_ms)
 
     return value
 
@@ -181,24 +181,24 @@ def _device(phase: str) -> Shown:
         found, against = phase_of(one, phase), phase_of(eager, phase) if eager is not None else None
         if found is None or against is None or not found.device_ms or not against.device_ms:
             return None
-        return Cell(f"{against.device_ms / found.device_ms:.2f}×")
+        return Cell(ratio(against.device_ms / found.device_ms))
 
     return shown
 
 
 def _eager_memory(eager: BenchVariant) -> str | None:
-    return None if eager.peak_bytes is None else f"{eager.peak_bytes / 1e6:,.0f}"
+    return None if eager.peak_bytes is None else megabytes(eager.peak_bytes)
 
 
 def _memory(bench: Bench, one: BenchVariant) -> Cell | None:
     found = memory_ratio(bench, one)
-    return None if found is None else Cell(f"{found:.2f}×", "slower" if found > 1.005 else "")
+    return None if found is None else Cell(ratio(found), "slower" if found > 1.005 else "")
 
 
 def _busy_eager(phase: str) -> Callable[[BenchVariant], str | None]:
     def value(eager: BenchVariant) -> str | None:
         found = phase_of(eager, phase)
-        return None if found is None or found.busy is None else share(found.busy)
+        return None if found is None or found.busy is None else short_percent(found.busy)
 
     return value
 
@@ -208,7 +208,7 @@ def _busy(phase: str) -> Shown:
         found = phase_of(one, phase)
         if found is None or found.busy is None:
             return None
-        return Cell(share(found.busy), "slower" if found.busy < HOST_BOUND else "")
+        return Cell(short_percent(found.busy), "slower" if found.busy < HOST_BOUND else "")
 
     return shown
 
@@ -252,7 +252,7 @@ def figures(suite: Suite) -> list[Figure]:
             ("the most" if "*" in published.case else published.case)
             + f", {published.variant}, {published.phase}"
             + (", memory" if published.measure == MEMORY else ""),
-            f"{published.value:.2f}×",
+            ratio(published.value),
             tuple((interpreter_short(suite, one.interpreter), _here(one)) for one in measured),
             published.what,
         )
@@ -266,9 +266,9 @@ def sources(published: Sequence[Figure]) -> list[str]:
 
 
 def _here(one: Beside) -> str:
-    text = f"{one.value:.2f}×"
+    text = ratio(one.value)
     if one.low is not None and one.high is not None:
-        text += f" ({one.low:.2f} to {one.high:.2f})"
+        text += f" ({interval(one.low, one.high)})"
     return f"{text} with {one.case}" if "*" in one.published.case else text
 
 

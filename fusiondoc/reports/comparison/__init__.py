@@ -22,8 +22,9 @@ from fusiondoc.comparison import (
 from fusiondoc.model import count, fuser_title
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import OpNode
+from fusiondoc.rendering.printable import markdown, markdown_code
+from fusiondoc.rendering.units import TERMINAL, bandwidth, interval, milliseconds, short_percent, whole
 from fusiondoc.reports.formatting import near, near_paths_of, short_type, where_from, with_near_paths
-from fusiondoc.reports.printable import markdown, markdown_code
 
 KINDS = {
     "operators": "with other operators",
@@ -73,7 +74,7 @@ def coverage(one: Side) -> str:
         return f"{share.ops_fused} operators fused, share unknown ({share.unknown})"
     if share.fraction is None:
         return "no operators"
-    return f"{share.ops_fused} of {share.ops_total} operators fused ({share.fraction:.0%})"
+    return f"{share.ops_fused} of {share.ops_total} operators fused ({short_percent(share.fraction)})"
 
 
 def changed(comparison: Comparison) -> str:
@@ -213,16 +214,12 @@ def types(change: GroupChange) -> list[str]:
 
 
 def speed(change: SpeedChange) -> str:
-    """``30.0 → 61.0 us, 2.03 times (A 29.0 to 35.0, B 60.0 to 71.0)``."""
-    small = max(change.a.median, change.b.median) < 1
-    scale, unit = (1e3, "us") if small else (1.0, "ms")
-    ratio = f", {change.ratio:.2f} times" if change.ratio is not None else ""
-    spreads = ", ".join(
-        f"{name} {one.min * scale:,.1f} to {one.max * scale:,.1f}"
-        for name, one in (("A", change.a), ("B", change.b))
-    )
-    medians = f"{change.a.median * scale:,.1f} {ARROW} {change.b.median * scale:,.1f} {unit}"
-    return f"{medians}{ratio} ({spreads})"
+    """``0.03 ms → 0.061 ms, 2.03 times (A 0.029 ms to 0.035 ms, B 0.06 ms to 0.071 ms)``."""
+    times = f", {change.ratio:.2f} times" if change.ratio is not None else ""
+    medians = f"{milliseconds(change.a.median)} {ARROW} {milliseconds(change.b.median)}"
+    of_a = interval(change.a.min, change.a.max, milliseconds)
+    of_b = interval(change.b.min, change.b.max, milliseconds)
+    return f"{medians}{times} (A {of_a}, B {of_b})"
 
 
 def unfused(change: UnfusedChange) -> str:
@@ -301,9 +298,9 @@ def kernel_facts(change: KernelChange) -> list[str]:
         elif kind == "scheduler":
             facts.append(f"scheduler {a.scheduler} {ARROW} {b.scheduler}")
         elif kind == "launch":
-            facts.append(
-                f"grid {dims(a.grid)} {ARROW} {dims(b.grid)}, block {dims(a.block)} {ARROW} {dims(b.block)}"
-            )
+            grids = f"{TERMINAL.dimensions(a.grid)} {ARROW} {TERMINAL.dimensions(b.grid)}"
+            blocks = f"{TERMINAL.dimensions(a.block)} {ARROW} {TERMINAL.dimensions(b.block)}"
+            facts.append(f"grid {grids}, block {blocks}")
         elif kind == "launches":
             facts.append(f"launches {a.launches} {ARROW} {b.launches}")
         elif kind in ("slower", "faster") and change.speed is not None:
@@ -319,12 +316,7 @@ def _rate(change: KernelChange) -> str:
     a, b = change.a, change.b
     if "bytes" in change.kinds or not (a and b and a.gb_per_s and b.gb_per_s):
         return ""
-    return f", {a.gb_per_s.median:,.0f} {ARROW} {b.gb_per_s.median:,.0f} GB/s"
-
-
-def dims(value: tuple[int, int, int] | None) -> str:
-    """``128x2x1``."""
-    return "-" if value is None else "x".join(map(str, value))
+    return f", {whole(a.gb_per_s.median)} {ARROW} {bandwidth(b.gb_per_s.median)}"
 
 
 def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:

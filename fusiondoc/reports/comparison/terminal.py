@@ -13,9 +13,9 @@ from rich.text import Text
 
 from fusiondoc.comparison import Comparison, GroupChange
 from fusiondoc.model import count
+from fusiondoc.rendering.printable import visible_in
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.formatting import near, near_paths_of
-from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.text import (
     MOST_ROWS,
     STYLES,

@@ -24,6 +24,8 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
+from fusiondoc.rendering.printable import visible
+from fusiondoc.rendering.units import bandwidth, percent, whole
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports import program_by_itself
 from fusiondoc.reports.formatting import (
@@ -33,7 +35,6 @@ from fusiondoc.reports.formatting import (
     machine,
     near,
     peak_share,
-    percent,
     runs_of,
     speedups,
     verdict,
@@ -54,7 +55,6 @@ from fusiondoc.reports.html.run_views import (
     time_line,
     tries_view,
 )
-from fusiondoc.reports.printable import visible
 from fusiondoc.reports.run_words import (
     ONLY_TRYING,
     before_command,
@@ -215,19 +215,19 @@ def _light(report: Report, timed: list[Kernel]) -> Light:
     for kernel, rate in list(zip(timed, rates))[:_MOST]:
         share = peak_share(kernel, report)
         if share is None:
-            bar = Bar(rate / fastest, f"{rate:,.0f} GB/s")
+            bar = Bar(rate / fastest, f"{bandwidth(rate)}")
         else:
-            bar = peak_bar(share, f"{rate:,.0f} GB/s, {percent(share)} of peak")
+            bar = peak_bar(share, f"{bandwidth(rate)}, {percent(share)} of peak")
         rows.append((kernel.id, kernel.name, bar))
     if report.peak is not None:
-        note = f"Peak {report.peak.gb_per_s:,.0f} GB/s ({report.peak.source})."
+        note = f"Peak {bandwidth(report.peak.gb_per_s)} ({report.peak.source})."
     elif peak_share(timed[0], report) is not None:
         note = "Against the memory bandwidth of the device, as its driver tells."
     else:
         note = "Peak of the device not known: bars are against the fastest kernel."
     if any((peak_share(k, report) or 0) > 1 for k in timed):
         note += " Over 100 % the data come from a cache."
-    return Light(f"{median(rates):,.0f}", tuple(rows), note)
+    return Light(whole(median(rates)), tuple(rows), note)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
+from fusiondoc.rendering.printable import visible
+from fusiondoc.rendering.units import PAGE, seconds, size
 from fusiondoc.reports import formatting
 from fusiondoc.reports.formatting import near, without_column
-from fusiondoc.reports.printable import visible
 
 _SHARED = Path(__file__).resolve().parent / "templates"
 """What pages other than the report's use of it: ``macros.html.jinja``."""
@@ -61,16 +62,11 @@ def _environment(folder: Path) -> Environment:
     )
     made.filters.update(
         count=count,
-        percent=formatting.percent,
-        seconds=formatting.seconds,
-        size=formatting.size,
-        number=_number,
+        milliseconds=partial(PAGE.known, write=lambda ms: seconds(ms / 1e3)),
+        size=partial(PAGE.known, write=size),
+        number=PAGE.count,
     )
     return made
-
-
-def _number(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
 
 
 def _finished(value: Any) -> Any:

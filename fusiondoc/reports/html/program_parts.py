@@ -24,11 +24,12 @@ from fusiondoc.model.operator_places import Module, module_tree, outside
 from fusiondoc.model.other_frontends import AotFunction
 from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Unfused, rows_by_index
 from fusiondoc.model.source import Source
+from fusiondoc.rendering.printable import visible
+from fusiondoc.rendering.units import PAGE, percent, seconds
 from fusiondoc.reports import run_words
-from fusiondoc.reports.formatting import near, percent, seconds
+from fusiondoc.reports.formatting import near
 from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, ReasonKind, hue, script_data, shown
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
-from fusiondoc.reports.printable import visible
 
 
 @dataclass(frozen=True)
@@ -254,10 +255,10 @@ def _row(at: int, module: Module, depth: int) -> ModuleRow:
         fused=module.fused,
         unfused=module.unfused,
         share=-1 if share is None else share,
-        shown_share=percent(share),
+        shown_share=PAGE.known(share, percent),
         bar=Bar(share or 0.0, f"{module.fused} of {total} fused"),
         ms=-1 if module.ms is None else module.ms,
-        shown_ms="–" if module.ms is None else seconds(module.ms / 1e3),
+        shown_ms=PAGE.known(module.ms, lambda ms: seconds(ms / 1e3)),
         is_open=depth > 0,
         inside=tuple(_row(nth, one, depth - 1) for nth, one in enumerate(module.inside)),
     )

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.numbers import whole_number
-from fusiondoc.reports.printable import no_workflow_commands, visible
+from fusiondoc.rendering.printable import no_workflow_commands, visible
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -145,16 +145,6 @@ def more(total: int) -> list[RenderableType]:
     if total <= MOST_ROWS:
         return []
     return [Text(f"... {total - MOST_ROWS} more: --format json has all", style="dim")]
-
-
-def size(number: int) -> str:
-    """Bytes in the largest unit that fits, in powers of 1000."""
-    value = float(number)
-    for unit in ("B", "KB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.2f} {unit}"
-        value /= 1000
-    return f"{number} B"
 
 
 def drawn(content: RenderableType, width: int, colour: bool) -> str:
