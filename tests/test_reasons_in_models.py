@@ -14,7 +14,7 @@ from test_compare_match import report as small_report
 from fusiondoc.diagnosis.nvfuser_rules import fused_views
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.fd3_failures import fused_producer
-from fusiondoc.model.operator_places import feeding
+from fusiondoc.graph.neighbours import feeding
 from fusiondoc.model.report import Program, ProgramNode, Report, Unfused
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs

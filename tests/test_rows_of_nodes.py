@@ -14,7 +14,7 @@ from made_log import large_log
 from running import python_apart
 from thorough import every
 
-from fusiondoc.model.operator_places import GroupNeighbours
+from fusiondoc.graph.neighbours import GroupNeighbours
 from fusiondoc.model.report import Report
 from fusiondoc.workflows.load import report_from
 

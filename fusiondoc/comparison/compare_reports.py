@@ -32,7 +32,7 @@ from fusiondoc.comparison.finding_changes import (
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, items_of, match, nodes_of
 from fusiondoc.comparison.kernel_changes import content, kernel_changes
 from fusiondoc.comparison.relatedness import nothing_in_common
-from fusiondoc.model.operator_places import GroupNeighbours
+from fusiondoc.graph.neighbours import GroupNeighbours
 from fusiondoc.model.report import Group, Kernel, OpNode, Report
 from fusiondoc.model.runs import KnobState
 from fusiondoc.model.source import Options, in_words

@@ -9,38 +9,21 @@ from typing import NamedTuple
 
 from fusiondoc.diagnosis.operators import is_in_place
 from fusiondoc.diagnosis.surroundings import NO_KERNEL
-from fusiondoc.model.report import Program
+from fusiondoc.graph import Graph
+from fusiondoc.model.report import ProgramNode
 
 
-class Sides:
-    """A program, and its edges by their ends."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.nodes = program.nodes
-        self.before: dict[int, list[int]] = {}
-        self.after: dict[int, list[int]] = {}
-        for a, b in program.edges:
-            self.before.setdefault(b, []).append(a)
-            self.after.setdefault(a, []).append(b)
-
-
-class Around(Sides):
-    """What reads the memory of the nodes of a program, under which name."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
-        views = {place for place, node in enumerate(self.nodes) if node.reason == "FD226"}
-        self._views = views.union(a for a, b in program.edges if b in views)
-        """Views, and what a view is made of."""
-        self._last = {a: max(readers) for a, readers in self.after.items()}
-
-    def may_read_as_it_was(self, place: int) -> bool:
-        makers = self.before.get(place, ())
-        if not self._views.isdisjoint(makers):
+def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
+    """Whether what a node changes in place may be read under another name: it is a view, a view was made of
+    it, or it is read again behind the node (``skip = h`` before ``h += y``)."""
+    named_anew = bool(graph.after[writer])  # else it is h.relu_() alone
+    for maker in graph.before[writer]:
+        readers = graph.after[maker]
+        if any(graph.nodes[one].reason == "FD226" for one in (maker, *readers)):
             return True
-        named_anew = place in self.after  # or h.relu_() alone
-        return named_anew and max((self._last[one] for one in makers), default=place) > place
+        if named_anew and max(readers) > writer:
+            return True
+    return False
 
 
 class Order(NamedTuple):
@@ -52,13 +35,13 @@ class Order(NamedTuple):
     """Those that have to run before it: one of the two changes a tensor that the other reads."""
 
 
-def order_of(sides: Sides, free: Sequence[bool]) -> Order:
+def order_of(graph: Graph[ProgramNode], free: Sequence[bool]) -> Order:
     """What follows from the memory that nodes share.
 
     Args:
         free: which nodes could be in a group: an operator in place among them is written out of place.
     """
-    memory = _Memory(sides)
+    memory = _Memory(graph)
     order = Order({}, {})
     writers: dict[int, list[int]] = {}
     made_by = memory.made_by()
@@ -88,19 +71,19 @@ def order_of(sides: Sides, free: Sequence[bool]) -> Order:
 class _Memory:
     """Which nodes of a plan share memory with what they take: views, and operators in place."""
 
-    def __init__(self, sides: Sides) -> None:
-        self._sides = sides
-        operators = [i for i, one in enumerate(sides.nodes) if one.kind == "operator"]
-        self.writers = [i for i in operators if is_in_place(sides.nodes[i].op)]
+    def __init__(self, graph: Graph[ProgramNode]) -> None:
+        self._graph = graph
+        operators = [i for i, one in enumerate(graph.nodes) if one.kind == "operator"]
+        self.writers = [i for i in operators if is_in_place(graph.nodes[i].op)]
         """In order."""
-        self._views = {i for i in operators if sides.nodes[i].op in NO_KERNEL}
+        self._views = {i for i in operators if graph.nodes[i].op in NO_KERNEL}
         self._shares = self._views.union(self.writers)
 
     def made_by(self) -> dict[int, int]:
         """Node that changes or views a tensor -> the node that made its memory, where that is in the plan."""
         made: dict[int, int] = {}
         for place in sorted(self._shares):
-            first = self._sides.nodes[place].first
+            first = self._graph.nodes[place].first
             if first is not None and first < place:
                 made[place] = made.get(first, first)
         return made
@@ -111,7 +94,7 @@ class _Memory:
         todo = [(made, made in self._views)]
         while todo:
             place, viewed = todo.pop()
-            for one in self._sides.after.get(place, ()):
+            for one in self._graph.after[place]:
                 if one in found and (viewed or not found[one]):
                     continue
                 found[one] = viewed

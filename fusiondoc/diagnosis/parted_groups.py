@@ -14,10 +14,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fusiondoc.diagnosis.change_candidates import Candidate
-from fusiondoc.diagnosis.changed_memory import Sides
 from fusiondoc.diagnosis.changed_statements import said_later
 from fusiondoc.diagnosis.rules import RunFacts, in_package
-from fusiondoc.diagnosis.unlocked import WouldBeGroup, bytes_between
+from fusiondoc.diagnosis.unlocked import WouldBeGroup, views_of
+from fusiondoc.graph import graph_of
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.model.source import Source
@@ -93,26 +93,12 @@ def _pairs(report: Report) -> Iterator[Pair]:
     for program in report.programs:
         if program.specialisation > 1 or program.cut:
             continue
-        after: dict[int, list[int]] = {}
+        graph = graph_of(program)
         for a, b in program.edges:
-            after.setdefault(a, []).append(b)
-        for a, b in dict.fromkeys(program.edges):
             one, other = program.nodes[a], program.nodes[b]
             both = one.kind == other.kind == "group" and one.inside == other.inside
-            if both and not any(_reaches(after, c, b) for c in after[a] if c != b):
+            if both and graph.detour(a, b) is None:
                 yield program, a, b
-
-
-def _reaches(after: Mapping[int, Sequence[int]], start: int, end: int) -> bool:
-    todo, seen = [start], {start}
-    while todo:
-        for place in after.get(todo.pop(), ()):
-            if place == end:
-                return True
-            if place not in seen:
-                seen.add(place)
-                todo.append(place)
-    return False
 
 
 def _lines_between(pair: Pair, groups: Mapping[str, Group]) -> tuple[str, tuple[int, int]] | None:
@@ -143,7 +129,8 @@ def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
     for program, members in parts:
         names = [program.nodes[i].group for i in sorted(members)]
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
-        saved = bytes_between(Sides(program), sorted(members))
+        graph = graph_of(program)
+        saved = graph.kept_in_registers(sorted(members), views_of(graph))
         yield WouldBeGroup(frozenset(), frozenset(), (), groups, len(members), saved)
 
 

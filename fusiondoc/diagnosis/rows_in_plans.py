@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusiondoc.diagnosis.changed_memory import Around
+from fusiondoc.diagnosis.changed_memory import may_be_read_as_it_was
 from fusiondoc.diagnosis.operators import OF_MANY_ELEMENTS
-from fusiondoc.model.report import Report, Unfused
+from fusiondoc.graph import Graph, graph_of
+from fusiondoc.model.report import ProgramNode, Report, Unfused
+
+_Node = tuple[Graph[ProgramNode], int]
+"""A plan and a node index."""
 
 
 class RowsInPlans:
     """The nodes of plans that operators outside groups are, and the nodes around them."""
 
     def __init__(self, report: Report) -> None:
-        self._nodes: dict[int | None, list[tuple[Around, int]]] = {}
-        """Row -> its nodes: plan and node index."""
+        self._nodes: dict[int | None, list[_Node]] = {}
+        """Row -> its nodes."""
         for program in report.programs:
-            around = Around(program)
+            graph = graph_of(program)
             for index, node in enumerate(program.nodes):
                 for row in node.rows:
-                    self._nodes.setdefault(row, []).append((around, index))
+                    self._nodes.setdefault(row, []).append((graph, index))
         self._groups = {group.id: group for group in report.groups}
         self._of_each_element: dict[str, bool] = {}
         """Group -> whether all its operators work on each element by itself."""
 
-    def _nodes_of(self, row: Unfused) -> Sequence[tuple[Around, int]]:
+    def _nodes_of(self, row: Unfused) -> Sequence[_Node]:
         return self._nodes.get(row.index, ())
 
     def before_one_tensor(self, row: Unfused) -> bool:
@@ -32,9 +36,9 @@ class RowsInPlans:
         element by itself: another tensor there would have to be placed anew too."""
         return all(self._into_such_a_group(*node) for node in self._nodes_of(row))
 
-    def _into_such_a_group(self, around: Around, place: int) -> bool:
-        after = around.after.get(place, ())
-        group = self._groups.get(around.nodes[after[0]].group or "") if len(after) == 1 else None
+    def _into_such_a_group(self, graph: Graph[ProgramNode], node: int) -> bool:
+        takers = [graph.nodes[taker] for taker in graph.after[node]]
+        group = self._groups.get(takers[0].group or "") if len(takers) == 1 else None
         if group is None or len(group.inputs) != 1:
             return False
         if group.id not in self._of_each_element:
@@ -52,18 +56,15 @@ class RowsInPlans:
     def may_come_from_outside(self, row: Unfused) -> bool:
         """Whether a tensor that the operator takes may be an input of its plan."""
         return any(
-            len(around.before.get(place, ())) < len(around.nodes[place].inputs)
-            for around, place in self._nodes_of(row)
+            len(graph.before[node]) < len(graph.nodes[node].inputs) for graph, node in self._nodes_of(row)
         )
 
     def may_be_read_as_it_was(self, row: Unfused) -> bool:
-        """Whether what an operator changes in place may be read under another name: a view of it was made
-        before, it is a view itself, or what made it is read again behind the operator (``skip = h`` before
-        ``h += y``).
+        """Whether what an operator changes in place may be read under another name.
 
         Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
         """
-        return any(around.may_read_as_it_was(place) for around, place in self._nodes_of(row))
+        return any(may_be_read_as_it_was(*node) for node in self._nodes_of(row))
 
 
 _CONVOLUTIONS = frozenset(["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"])
@@ -71,8 +72,8 @@ _CONVOLUTIONS = frozenset(["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten
 torch/csrc/jit/passes/frozen_conv_folding.cpp; seen of torch 2.13)."""
 
 
-def _after_its_own_convolution(around: Around, place: int) -> bool:
+def _after_its_own_convolution(graph: Graph[ProgramNode], node: int) -> bool:
     return any(
-        around.nodes[one].op in _CONVOLUTIONS and len(around.after.get(one, ())) == 1
-        for one in around.before.get(place, ())
+        graph.nodes[maker].op in _CONVOLUTIONS and len(graph.after[maker]) == 1
+        for maker in graph.before[node]
     )

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from fusiondoc.alignment import common
 from fusiondoc.expectations import GroupExpectation, SourceRange, instances_in
+from fusiondoc.graph.neighbours import GroupNeighbours
 from fusiondoc.model import dataclass
-from fusiondoc.model.operator_places import GroupNeighbours, folded
+from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, from_package, path_ends_with
 from fusiondoc.whole_files import read_within

@@ -8,7 +8,7 @@ What nothing tells is None, and no advice assumes it. One report can hold rows o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
@@ -24,9 +24,10 @@ from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.casts import casts_to_other_types
 from fusiondoc.diagnosis.operators import CONTROL_FLOW, VIEWS, taken_by
+from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field, is_te
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.report import Evidence, Finding, Program, Report, Unfused
+from fusiondoc.model.report import Evidence, Finding, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
 from fusiondoc.model.source import file_of
 from fusiondoc.parsers.observed import Observed
@@ -262,17 +263,30 @@ def _last(report: Report, fuser: str | None) -> frozenset[int]:
     others: set[int] = set()
     inside = {group.id: {node.op for node in group.nodes} for group in report.groups}
     for program in report.programs:
-        takers: list[int] = []
-        for place, node in enumerate(program.nodes):
+        graph = graph_of(program)
+        takers: set[int] = set()
+        for index, node in enumerate(program.nodes):
             ops = inside.get(node.group or "", {node.op})
             taken = node.kind != "operator" or (fuser is not None and taken_by(node.op, fuser))
             if taken and not ops & _OF_A_WHOLE:
-                takers.append(place)
-        before_one = _behind_views(program, takers)
-        for place, node in enumerate(program.nodes):
-            taken = bool(program.cut) or any(one != place for one in before_one.get(place, ()))
-            (others if taken else last).update(node.rows)
+                takers.add(index)
+        for index, node in enumerate(program.nodes):
+            if node.rows:
+                taken = bool(program.cut) or not takers.isdisjoint(_takers_through_views(graph, index))
+                (others if taken else last).update(node.rows)
     return frozenset(last - others)
+
+
+_MOST_VIEWS = 100
+"""Views through which what takes a result is looked for."""
+
+
+def _takers_through_views(graph: Graph[ProgramNode], node: int) -> Iterator[int]:
+    """The nodes that take a node's result, as it is or through views; these views too."""
+    reached = graph.reach([node], "after", lambda one: graph.nodes[one].op in VIEWS, _MOST_VIEWS)
+    yield from reached.passed
+    for end, _ in reached.ends:
+        yield end
 
 
 def _computed(report: Report) -> frozenset[tuple[str, str | None]] | None:
@@ -282,23 +296,6 @@ def _computed(report: Report) -> frozenset[tuple[str, str | None]] | None:
     return frozenset(
         (node.op, node.user_source) for graph in forward for node in graph.nodes if node.op is not None
     )
-
-
-def _behind_views(program: Program, takers: Iterable[int]) -> dict[int, list[int]]:
-    """Node -> one or two of these nodes that take its result, as it is or through views."""
-    before: dict[int, list[int]] = {}
-    for one, other in program.edges:
-        before.setdefault(other, []).append(one)
-    found: dict[int, list[int]] = {}
-    todo = [(one, taker) for taker in takers for one in before.get(taker, ())]
-    while todo:
-        place, taker = todo.pop()
-        known = found.setdefault(place, [])
-        if len(known) < 2 and taker not in known:  # two: one of them is another node than the first
-            known.append(taker)
-            if program.nodes[place].op in VIEWS:
-                todo += [(one, taker) for one in before.get(place, ())]
-    return found
 
 
 def _traced(report: Report, scopes: bool) -> bool | None:

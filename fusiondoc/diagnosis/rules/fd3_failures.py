@@ -18,8 +18,8 @@ from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
 from fusiondoc.diagnosis.rules.fd3_fd9_whose_error import came_of
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import first_words
 from fusiondoc.fuser_knobs.catalogue import first_cuda, knows, parse_pair
+from fusiondoc.graph.neighbours import feeding
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.operator_places import feeding
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 from fusiondoc.parsers.lines.error_texts import (
