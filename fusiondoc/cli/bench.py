@@ -15,10 +15,9 @@ from typing import Any
 
 import click
 
-from fusiondoc.cli.options import SECONDS, chosen_knobs, seed_of
+from fusiondoc.cli.options import chosen_knobs, run_option
 from fusiondoc.cli.output import (
     complete_files,
-    complete_knob_settings,
     format_option,
     in_colour,
     output_option,
@@ -67,7 +66,7 @@ ENDINGS = {
     metavar="NAME",
     help=f"Run only this one, and eager: {', '.join((*VARIANTS, EACH_CALL))}. Repeat for more.",
 )
-@click.option("--backward", is_flag=True, help="Time forward and backward together too.")
+@run_option("backward", "Time forward and backward together too.")
 @click.option(
     "--no-forward",
     "forward",
@@ -76,13 +75,7 @@ ENDINGS = {
     default=True,
     help="With --backward: do not time the forward pass alone.",
 )
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="TEXT",
-    help="An argument instead of the file's own: 'float32[8,128,1024]:grad', 0.5, true. Repeat for more.",
-)
+@run_option("inputs")
 @click.option(
     "--shapes",
     multiple=True,
@@ -109,26 +102,12 @@ ENDINGS = {
     metavar="PATH",
     help="An interpreter whose torch runs the model; by default this one. Repeat to compare several.",
 )
-@click.option("--trace", is_flag=True, help="Trace the model for TorchScript instead of scripting it.")
+@run_option("trace", "Trace the model for TorchScript instead of scripting it.")
 @click.option("--eval", "eval_mode", is_flag=True, help="Put a module into eval mode first.")
-@click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1.")
-@click.option("--seed", type=int, default=0, show_default=True, callback=seed_of, help="Seed of torch.")
-@click.option(
-    "--knob",
-    "knobs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete_knob_settings,
-    help="Set a knob of torch in every variant (fusiondoc knobs lists them). Repeat for more.",
-)
-@click.option(
-    "--timeout",
-    type=SECONDS,
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Give up a variant that needs longer than this to warm up, or for a round.",
-)
+@run_option("device")
+@run_option("seed", "Seed of torch.", default=0, show_default=True)
+@run_option("knobs", "Set a knob of torch in every variant (fusiondoc knobs lists them). Repeat for more.")
+@run_option("timeout", "Give up a variant that needs longer than this to warm up, or for a round.")
 @click.option(
     "--fail-on",
     multiple=True,

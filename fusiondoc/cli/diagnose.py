@@ -14,6 +14,7 @@ from fusiondoc.cli.options import (
     make_request,
     model_name_option,
     peak_option,
+    run_option,
     run_options,
     source_root_option,
     store_for,
@@ -36,11 +37,7 @@ from fusiondoc.errors import INTERRUPTED, UsageError
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 @model_name_option
 @run_options
-@click.option(
-    "--verify",
-    is_flag=True,
-    help="Compare every pass with an eager one: outputs and, with --backward, gradients.",
-)
+@run_option("verify")
 @click.option(
     "--no-rerun", is_flag=True, help="Do not run again to see why groups fell back, or whose error it is."
 )

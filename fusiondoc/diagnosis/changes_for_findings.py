@@ -194,37 +194,7 @@ def can_run_again(context: Context) -> bool:
 
 def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "diagnose") -> str:
     """``fusiondoc diagnose TARGET`` with the options of the run, and those in ``more`` for it."""
-    options = request.options
-    module = bool(options.script) and request.target.kind == "module"
-    words = ["fusiondoc", command, *(["-m"] if module else []), request.target.text or ""]
-    for name, usual in (("fuser", "auto"), ("frontend", "auto"), ("device", None), ("seed", None)):
-        value = getattr(options, name)
-        if value not in (None, usual) and f"--{name}" not in more:
-            words += [f"--{name}", str(value)]
-    if options.runs not in (None, 5) and "--runs" not in more:
-        words += ["--runs", str(options.runs)]
-    flags = {"backward": options.backward, "trace": options.trace, "freeze": options.freeze}
-    flags.update({"script": options.script and not module, "no-freeze": options.no_freeze})
-    for name, given in flags.items():
-        if given and f"--{name}" not in more and not (name == "no-freeze" and "--freeze" in more):
-            words.append(f"--{name}")
-    for recipe in options.recipes if "--recipe" not in more else ():
-        words += ["--recipe", recipe]
-    if options.step_function is not None:
-        words += ["--step-function", options.step_function]
-    for text in options.inputs:
-        words += ["--input", text]
-    for knob, value in options.knobs.items():
-        if not any(one.startswith(f"{knob}=") for one in more):
-            words += ["--knob", f"{knob}={value}"]
-    # Those of torch's launcher, as fusiondoc takes them.
-    words += [f"--{one[2:].replace('_', '-')}" for one in options.launcher if one != "--standalone"]
-    if "--python" in request.command[:-1]:
-        words += ["--python", request.command[request.command.index("--python") + 1]]
-    words += more
-    if options.script_args:
-        words += ["--", *options.script_args]
-    return shlex.join(words)
+    return shlex.join(["fusiondoc", *request.argv(more, command)])
 
 
 def to_keep(options: Sequence[str], said: str) -> str | None:

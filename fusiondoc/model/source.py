@@ -208,7 +208,7 @@ class Options:
     step_function: str | None = None
     inputs: tuple[str, ...] = ()
     device: str | None = None
-    seed: int | None = None
+    seed: int | None = field(default=None, metadata={"unsigned": True})  # as torch.manual_seed takes them
     timeout: float | None = None
     knobs: Mapping[str, str] = field(default_factory=dict)
     dumps: tuple[str, ...] = ()

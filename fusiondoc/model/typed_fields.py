@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin
 
-from fusiondoc.model.numbers import is_figure
+from fusiondoc.model.numbers import LARGEST, is_figure
 
 
 @cache
@@ -109,7 +109,7 @@ def _object(kind: Any, data: object) -> Any:
     made = {}
     for field, hint in _fields(kind):
         try:
-            made[field.name] = _value(hint, data[field.name])
+            made[field.name] = _of_field(field, hint, data[field.name])
         except (KeyError, Damaged):
             if field.default is not MISSING or field.default_factory is not MISSING:
                 continue
@@ -117,6 +117,14 @@ def _object(kind: Any, data: object) -> Any:
                 raise Damaged from None
             made[field.name] = None
     return kind(**made)
+
+
+def _of_field(field: Any, hint: Any, value: Any) -> Any:
+    """Metadata ``unsigned`` of a field allows whole numbers of 64 bits without a sign too."""
+    unsigned = bool(field.metadata.get("unsigned")) and type(value) is int
+    if unsigned and LARGEST <= value < 2 * LARGEST:
+        return value
+    return _value(hint, value)
 
 
 @cache
