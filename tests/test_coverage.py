@@ -13,9 +13,10 @@ import pytest
 from conftest import FIXTURES, Run
 
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS, is_fusible
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
+from fusiondoc.fusers import BY_FUSER, is_fusible
+from fusiondoc.model.operators import VIEWS
 from fusiondoc.model.report import Report
 from fusiondoc.reports import code_annotations, markdown
 from fusiondoc.reports import comparison as words

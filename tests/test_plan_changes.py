@@ -20,10 +20,9 @@ from fusiondoc.captures.capture import RECORDS
 from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.advice import advice_on
-from fusiondoc.diagnosis.change_candidates import Candidate, _of_row
+from fusiondoc.diagnosis.change_candidates import ALL_OUT_OF_PLACE, Candidate, _of_row
 from fusiondoc.diagnosis.changes_for_findings import to_keep
 from fusiondoc.diagnosis.next_steps import _in_their_names, with_plan
-from fusiondoc.diagnosis.operators import ALL_OUT_OF_PLACE
 from fusiondoc.diagnosis.recipe_pages import recipe_page
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.diagnosis.rules import Context, run_facts

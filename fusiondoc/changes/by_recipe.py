@@ -15,9 +15,9 @@ from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import defined, spelled
 from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, parse_expression
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.diagnosis.operators import is_in_place
 from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.model import dataclass
+from fusiondoc.model.operators import is_in_place
 
 _MODULES = {"torch": "torch", "F": "torch.nn.functional"}
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)

@@ -13,16 +13,14 @@ from typing import NamedTuple
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.source_file import ParsedFile, dotted, is_compound, names_in, walk
-from fusiondoc.diagnosis.operators import OF_EACH_ELEMENT, PERMUTATIONS, plain_name
+from fusiondoc.model.operators import OF_EACH_ELEMENT, PERMUTATIONS, SAME_ELEMENTS, plain_name
 
 PRINTS = frozenset(["print", "warnings.warn"])
 """Calls that do something beside computing: torch moves no operator past them (``hasSideEffects`` of
 torch/csrc/jit/ir/ir.cpp, 1.12 to 2.13). NNC of torch 2.13 was seen to move operators past assignments to
 attributes and past ``assert``."""
 
-_VIEWS = frozenset(
-    ["view", "reshape", "permute", "transpose", "t", "flatten", "unsqueeze", "squeeze", "contiguous"]
-)
+_VIEWS = frozenset(map(plain_name, [*SAME_ELEMENTS, "aten::contiguous"]))
 MOVED_ELEMENTS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])
 """Operators whose results are elements of their input, each at another place."""
 
@@ -30,8 +28,6 @@ MOVABLE = frozenset([*_VIEWS, *MOVED_ELEMENTS, "cat", "stack"])
 """Operators that this can move."""
 
 _JOINED, _OWNERS = ("torch.cat", "torch.stack", "torch.concat"), ("torch", "torch.nn.functional")
-_NAMES = OF_EACH_ELEMENT | {"silu", "gelu", "hardswish", "softplus", "expm1", "log1p", "reciprocal", "square"}
-"""Functions and methods of one tensor that compute each element of its own."""
 
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
@@ -102,10 +98,12 @@ def _tensor_of_call(file: ParsedFile, node: ast.Call) -> ast.expr | None:
     given = len(node.args) + len(node.keywords)
     if meaning is not None:
         owner, _, name = meaning.rpartition(".")
-        fits = owner in _OWNERS and name in _NAMES and given == len(node.args) == 1
+        fits = owner in _OWNERS and name in OF_EACH_ELEMENT and given == len(node.args) == 1
         return node.args[0] if fits and not isinstance(node.args[0], ast.Starred) else None
     method = node.func
-    return method.value if isinstance(method, ast.Attribute) and method.attr in _NAMES and not given else None
+    if given or not isinstance(method, ast.Attribute):
+        return None
+    return method.value if method.attr in OF_EACH_ELEMENT else None
 
 
 def _tensor_beside_number(node: ast.BinOp) -> ast.expr | None:

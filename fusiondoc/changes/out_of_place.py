@@ -15,43 +15,10 @@ from collections.abc import Iterator
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.source_file import LOOPS, ParsedFile, names_in, walk
-from fusiondoc.diagnosis.operators import FILLS, FLAGS, MODULE_FLAGS, is_in_place, plain_name, sign_of
+from fusiondoc.model.operators import FILLS, FLAGS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
+from fusiondoc.model.signs import NODE_OF_SIGN
 
-_SIGNS: dict[str, type[ast.operator]] = {
-    "+": ast.Add,
-    "-": ast.Sub,
-    "*": ast.Mult,
-    "/": ast.Div,
-    "**": ast.Pow,
-    "&": ast.BitAnd,
-    "|": ast.BitOr,
-    "^": ast.BitXor,
-    "<<": ast.LShift,
-    ">>": ast.RShift,
-}
-
-_NO_VERSION = frozenset(
-    [
-        "apply",
-        "cauchy",
-        "copy",
-        "exponential",
-        "fill",
-        "fill_diagonal",
-        "geometric",
-        "log_normal",
-        "map",
-        "map2",
-        "normal",
-        "random",
-        "requires_grad",
-        "resize_as_sparse",
-        "set",
-        "share_memory",
-        "uniform",
-        "zero",
-    ]
-)
+_NO_VERSION = frozenset([*map(plain_name, WITHOUT_PLAIN), "apply", "map", "map2", "share_memory"])
 """Methods in place of a tensor that have no version without the underscore (torch.Tensor, 2.13)."""
 
 _OWNERS = ("torch", "torch.nn.functional")
@@ -89,7 +56,7 @@ def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
 def _augmented(file: ParsedFile, node: ast.AugAssign, op: str) -> Iterator[Edit]:
     """``x += y`` -> ``x = x + y``: of names only, an attribute or element is state."""
     sign = sign_of(op)
-    if sign is None or not isinstance(node.op, _SIGNS[sign]):
+    if sign is None or not isinstance(node.op, NODE_OF_SIGN[sign]):
         return
     if not isinstance(node.target, ast.Name) or _outlives(file, node, node.target.id):
         return
@@ -137,7 +104,7 @@ def _function(file: ParsedFile, node: ast.Call, name: str, called: str) -> Itera
     if called == f"{name}_":
         yield from _assigned(file, node, tensor)
         yield from _without_underscore(file, node)
-    elif called == name and (flag := inplace_flag(node, FLAGS[name].of_function if name in FLAGS else None)):
+    elif called == name and (flag := inplace_flag(node, FLAGS.get(name))):
         yield from _assigned(file, node, tensor)
         yield file.replaced(flag, "False")
 
@@ -251,10 +218,10 @@ def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, Edit]]:
             continue
         kind, index = module_class(file, node.func), None
         if kind is not None:
-            index = MODULE_FLAGS.get(kind)
+            index = FLAGS.get(kind)
         elif file.meaning(node.func) == "functools.partial" and node.args:
             kind = module_class(file, node.args[0])
-        flag = inplace_flag(node, index) if kind in MODULE_FLAGS else None
+        flag = inplace_flag(node, index) if kind in FLAGS else None
         if flag is not None and kind is not None:
             yield node, kind, file.replaced(flag, "False")
 

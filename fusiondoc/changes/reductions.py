@@ -10,9 +10,6 @@ from collections.abc import Iterator
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.source_file import ParsedFile
 
-REDUCTIONS = ("aten::mean", "aten::sum", "aten::std", "aten::var")
-"""Operators whose overload without dimensions no fuser takes."""
-
 
 def dimensions_named(file: ParsedFile, line: int, name: str, rank: int) -> Iterator[tuple[ast.Call, Edit]]:
     """Calls of a reduction over everything, with all dimensions of a tensor of that rank as its argument."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from fusiondoc.diagnosis import operators
+from fusiondoc import fusers
 from fusiondoc.diagnosis.reasons_of_node import WRITES_OUT
 from fusiondoc.diagnosis.recipes import (
     OTHER_TYPES,
@@ -20,7 +20,8 @@ from fusiondoc.diagnosis.recipes import (
 )
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import INTO_OBJECT
-from fusiondoc.model import dataclass, fuser_title
+from fusiondoc.fusers import nnc
+from fusiondoc.model import dataclass, fuser_title, operators
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.jit import rejections
@@ -34,8 +35,6 @@ REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
 
 NEEDS_SHAPES = frozenset([rejections.NO_SHAPE])
 """Conditions that groups for fixed shapes meet."""
-
-REDUCTIONS = frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])
 
 _HALVES = {"Half", "BFloat16"}
 _SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | _HALVES
@@ -55,7 +54,7 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and not run.frozen:
         text = f"It does nothing in inference: freezing takes it out: {run.freezing}."
         return Advice(text, sure=True)
-    off = run.fuser == "nnc" and row.op in REDUCTIONS
+    off = run.fuser == "nnc" and row.op in nnc.REDUCTIONS
     replaceable = row.reason.code in REPLACEABLE and not off
     recipe = recipe_of(row, run) if replaceable else None
     if row.reason.code in NO_RULE and not off and run.of_aot_gradient(row):
@@ -139,12 +138,12 @@ _IN_PYTHON = "Write the function in TorchScript, without @torch.jit.ignore"
 def _no_rule(row: Unfused, run: RunFacts) -> str:
     if row.op.startswith(PYTHON):
         return f"{_IN_PYTHON}; or call it before or after the operators that should fuse."
-    if run.fuser == "nnc" and row.op in REDUCTIONS:
+    if run.fuser == "nnc" and row.op in nnc.REDUCTIONS:
         return _reductions(run)
     extremes = on_extremes(row.op, row.reason.text, run.fuser, run.gradients)
     if extremes is not None:
         return extremes
-    if run.fuser is not None and operators.taken_by(row.op, run.fuser, run.torch):
+    if run.fuser is not None and fusers.taken_by(row.op, run.fuser, run.torch):
         if "`training`" in row.reason.text:
             return _argument(row, run)
         if breaks_in_training(row.op, run.fuser, run.gradients):
@@ -178,12 +177,12 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
 
 def other_fusers(op: str, run: RunFacts) -> list[str]:
     """Fusers that take the operator and can run there, as far as it is known."""
-    takers = operators.fusible_by(op, run.torch) - {run.fuser}
+    takers = fusers.fusible_by(op, run.torch) - {run.fuser}
     if run.torch is None or "cuda" not in run.devices:
         takers -= {"nvfuser"}
     if "cpu" not in run.devices or "cuda" in run.devices or run.gradients is not False:
         takers -= {"onednn"}
-    if op in REDUCTIONS or op in operators.LIBRARY or not run.live:
+    if op in nnc.REDUCTIONS or op in operators.LIBRARY or not run.live:
         takers -= {"nnc"}
     return [name for name in ("nvfuser", "nnc", "onednn") if name in takers]
 
@@ -234,9 +233,7 @@ def _gradient(row: Unfused, run: RunFacts) -> str:
         plain = ends[0][0][:-1]
         training = f"change {ends[0][0]}, which works in place, to {plain}"
         recipe = (
-            None
-            if run.fuser is None or operators.taken_by(plain, run.fuser, run.torch)
-            else _recipe(plain, run)
+            None if run.fuser is None or fusers.taken_by(plain, run.fuser, run.torch) else _recipe(plain, run)
         )
         if recipe is not None:
             training = f"change {ends[0][0]}, which works in place: {recipe.words}"
@@ -299,7 +296,7 @@ def _separated(row: Unfused, run: RunFacts) -> str:
     barrier = _barrier(row)
     if "wait for each other" in row.reason.text:
         return _waits(row)
-    if run.fuser == "nnc" and barrier in REDUCTIONS:
+    if run.fuser == "nnc" and barrier in nnc.REDUCTIONS:
         return _reductions(run)
     if barrier in OVERLOADS and run.fuser == "nnc" and "does not take here" in row.reason.text:
         return OVERLOADS[barrier]
@@ -308,7 +305,7 @@ def _separated(row: Unfused, run: RunFacts) -> str:
         more = "; ".join(text for text in (recipe.needs, recipe.caution) if text)
         return f"Change {barrier}: {recipe.words}{f' ({more})' if more else ''}."
     plain = barrier[:-1]
-    if barrier.endswith("_") and run.fuser is not None and operators.taken_by(plain, run.fuser, run.torch):
+    if barrier.endswith("_") and run.fuser is not None and fusers.taken_by(plain, run.fuser, run.torch):
         return f"Change {barrier}, which works in place, to {plain}."
     if barrier.startswith("aten::") and barrier not in operators.PLACES_ELEMENTS:
         return (

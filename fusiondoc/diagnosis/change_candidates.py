@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from fusiondoc.diagnosis.advice import (
     NO_RULE,
-    REDUCTIONS,
     REPLACEABLE,
     constant_attribute,
     other_fusers,
@@ -22,28 +21,27 @@ from fusiondoc.diagnosis.changed_lines import (
 )
 from fusiondoc.diagnosis.changed_statements import number_kept, placed_later
 from fusiondoc.diagnosis.nvfuser_rules import BY_DIMENSION, to_be_constant
-from fusiondoc.diagnosis.operators import (
-    ALL_OUT_OF_PLACE,
+from fusiondoc.diagnosis.recipes import Recipe, breaks_in_training, on_extremes
+from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
+from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
+from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
+from fusiondoc.diagnosis.unlocked import WouldBeGroup
+from fusiondoc.fusers import is_fusible, nnc, taken_by
+from fusiondoc.model import dataclass
+from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.operators import (
     CALLED_BY,
     FILLS,
     IN_PLACE_ASSIGNS,
     LIBRARY,
     PERMUTATIONS,
     PLACES_ELEMENTS,
+    SAME_ELEMENTS,
     WITH_FLAG,
     WITH_FORMULA,
-    is_fusible,
     is_in_place,
     sign_of,
-    taken_by,
 )
-from fusiondoc.diagnosis.recipes import Recipe, breaks_in_training, on_extremes
-from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
-from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
-from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.diagnosis.unlocked import WouldBeGroup
-from fusiondoc.model import dataclass
-from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
 from fusiondoc.parsers.jit.flow import TENSOR_VALUE
@@ -172,7 +170,7 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         one = _not_in_place(index, row, run)
         if one is not None:
             return one
-    if run.fuser == "nnc" and row.op in REDUCTIONS and code in ("FD201", "FD211", "FD219", "FD233"):
+    if run.fuser == "nnc" and row.op in nnc.REDUCTIONS and code in ("FD201", "FD211", "FD219", "FD233"):
         how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
         options = ("--knob", "nnc_reductions=on")
         return Candidate(ChangeKind.KNOB, f"Let NNC take reductions: {how}", (index,), options=options)
@@ -202,7 +200,7 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         return _without_branch(index, text)
     if row.op in PERMUTATIONS and mine and row.phase != "backward":
         return _permutation_at_the_edge(index, name)
-    if row.op in _SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
+    if row.op in SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
         return _view_at_the_edge(index, name)
     breaks = breaks_in_training(row.op, run.fuser, run.gradients)
     if row.op in BY_DIMENSION and (names := to_be_constant(text)) is not None and mine and not breaks:
@@ -279,13 +277,16 @@ def _freeze(index: int, run: RunFacts, why: str) -> Candidate:
     )
 
 
-_SAME_ELEMENTS = frozenset(
-    f"aten::{name}"
-    for name in ("view", "reshape", "flatten", "permute", "transpose", "t", "squeeze", "unsqueeze")
-)
-"""Views whose result has the elements of what they view, each once."""
-
 _OF_VIEWS = ("FD226", "FD231", "FD201", "FD211", "FD233")
+
+
+ALL_OUT_OF_PLACE = """\
+# or from outside, before torch.jit.script: a scripted module refuses it
+for module in model.modules():
+    if hasattr(module, "inplace"):
+        module.inplace = False"""
+"""For modules that a package makes. Set on a scripted module it is a RuntimeError, "Can't set constant"
+(torch 2.13)."""
 
 
 def _view_at_the_edge(index: int, name: str) -> Candidate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from fusiondoc.diagnosis.changed_lines import changed_tensor, functions_of, last_line, parsed_file
-from fusiondoc.diagnosis.operators import is_in_place
+from fusiondoc.model.operators import is_in_place
 
 
 def changes_argument(text: str, line: int) -> bool:

@@ -12,25 +12,13 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from fusiondoc.diagnosis.operators import CALLED_BY, FLAGS, MODULE_FLAGS, ONLY_IN_PLACE, is_in_place, sign_of
 from fusiondoc.diagnosis.recipes import ALL_DIMENSIONS, Recipe
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit
+from fusiondoc.model.operators import CALLED_BY, FLAGS, ONLY_IN_PLACE, is_in_place, sign_of
 from fusiondoc.model.report import Program
+from fusiondoc.model.signs import NODE_OF_SIGN
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-
-_SIGNS: Mapping[str, type[ast.operator]] = {
-    "+": ast.Add,
-    "-": ast.Sub,
-    "*": ast.Mult,
-    "/": ast.Div,
-    "**": ast.Pow,
-    "&": ast.BitAnd,
-    "|": ast.BitOr,
-    "^": ast.BitXor,
-    "<<": ast.LShift,
-    ">>": ast.RShift,
-}
 
 _NAMESPACES = frozenset(["torch", "F", "functional", "nn", "special", "linalg", "nnf"])
 
@@ -176,7 +164,7 @@ def out_of_place(text: str, file: str, line: int, op: str) -> Edit | None:
         return None
     sign = sign_of(op)
     for node in parsed.nodes.get(line, ()):
-        if sign is not None and isinstance(node, ast.AugAssign) and isinstance(node.op, _SIGNS[sign]):
+        if sign is not None and isinstance(node, ast.AugAssign) and isinstance(node.op, NODE_OF_SIGN[sign]):
             return _augmented(parsed, node, sign, file)
     for call in parsed.calls(line):
         if _called(call) == name:
@@ -261,7 +249,7 @@ def _flag(parsed: ParsedText, file: str, line: int, name: str) -> Edit | None:
         if called not in wanted:
             continue
         flag: ast.expr | None = next((k.value for k in call.keywords if k.arg == "inplace"), None)
-        place = FLAGS[called].of_function if called in FLAGS else MODULE_FLAGS.get(called)
+        place = FLAGS.get(called)
         if flag is None and place is not None and place < len(call.args):
             flag = call.args[place]
         if isinstance(flag, ast.Constant) and flag.value is True:

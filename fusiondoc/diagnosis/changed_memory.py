@@ -7,9 +7,8 @@ from bisect import bisect, bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fusiondoc.diagnosis.operators import is_in_place
-from fusiondoc.diagnosis.surroundings import NO_KERNEL
 from fusiondoc.graph import Graph
+from fusiondoc.model.operators import VIEWS, is_in_place
 from fusiondoc.model.report import ProgramNode
 
 
@@ -76,7 +75,7 @@ class _Memory:
         operators = [i for i, one in enumerate(graph.nodes) if one.kind == "operator"]
         self.writers = [i for i in operators if is_in_place(graph.nodes[i].op)]
         """In order."""
-        self._views = {i for i in operators if graph.nodes[i].op in NO_KERNEL}
+        self._views = {i for i in operators if graph.nodes[i].op in VIEWS}
         self._shares = self._views.union(self.writers)
 
     def made_by(self) -> dict[int, int]:

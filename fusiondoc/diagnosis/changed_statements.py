@@ -23,9 +23,10 @@ from fusiondoc.diagnosis.changed_lines import (
     shown_lines,
     statement_at,
 )
-from fusiondoc.diagnosis.operators import OF_EACH_ELEMENT, is_fusible
+from fusiondoc.fusers import is_fusible
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit
+from fusiondoc.model.operators import OF_EACH_ELEMENT, REDUCTIONS
 
 SAID = frozenset(["print", "warnings.warn"])
 """Calls that do something beside computing: torch moves no operator past them (``hasSideEffects`` of
@@ -252,7 +253,7 @@ def _only_reads(call: ast.Call) -> bool:
 
 # -- numbers ------------------------------------------------------------------------------------------------
 
-_OF_ALL = frozenset(["max", "min", "sum", "mean", "amax", "amin", "std", "var", "norm", "prod", "median"])
+_OF_ALL = frozenset(op.rpartition(":")[2] for op in REDUCTIONS)
 """Methods and functions whose result without further arguments has no dimensions."""
 
 

@@ -16,13 +16,14 @@ from dataclasses import replace
 from fusiondoc.captures.fuser_fault import FuserFault
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
 from fusiondoc.diagnosis.no_log import is_no_log, program_of
-from fusiondoc.diagnosis.operators import CONTROL_FLOW, is_in_place, taken_by
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fuser_knobs.catalogue import knob_line
+from fusiondoc.fusers import nnc, taken_by
 from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.change_plan import NEW_FOLDER, NEW_LOG, ChangeKind, PlannedChange, Try
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.operators import CONTROL_FLOW, is_in_place
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Options
 
@@ -250,7 +251,7 @@ class Change:
 
 FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
 
-_REDUCED = {"nnc_reductions": frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])}
+_REDUCED = {"nnc_reductions": nnc.REDUCTIONS}
 """Knob -> the operators that it is about; any for others."""
 
 _FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::feature_dropout"])

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from fusiondoc.diagnosis.operators import is_in_place
+from fusiondoc.model.operators import is_in_place
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.hubs import most_steps
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from fusiondoc.captures.trust import project_root, read_source, text_of
 from fusiondoc.diagnosis.changes_for_findings import with_tries
 from fusiondoc.diagnosis.next_steps import with_plan
-from fusiondoc.diagnosis.operators import BY_FUSER, fusible_by, is_fusible
 from fusiondoc.diagnosis.rules import (
     Context,
     Rule,
@@ -36,6 +35,7 @@ from fusiondoc.diagnosis.rules import (
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import with_errors
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.fusers import BY_FUSER, fusible_by, is_fusible
 from fusiondoc.model import FUSERS, dataclass, fuser_title
 from fusiondoc.model.codes import CODES, Family
 from fusiondoc.model.numbers import whole_number

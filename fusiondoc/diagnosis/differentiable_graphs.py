@@ -21,25 +21,24 @@ from collections.abc import Iterator, Sequence
 
 from fusiondoc.diagnosis.detours import Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
-from fusiondoc.diagnosis.operators import WITH_FORMULA, is_in_place
 from fusiondoc.diagnosis.surroundings import (
     IN_PART,
-    MAKERS,
     Place,
     Side,
     at,
-    aten,
     from_container,
     neighbours,
     reason,
 )
+from fusiondoc.model.operator_kinds import Kind
+from fusiondoc.model.operators import GRADIENTS, KEPT_OUT, LIBRARY, MAKERS, WITH_FORMULA, is_in_place, of
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, Flow, FlowNode, Operand
 
 _OF_MODULE = ("", "prim::GetAttr")
 """Who makes tensors of which torch cannot tell whether they share memory: arguments, attributes."""
 
-_SAME_MEMORY = aten("contiguous detach dropout permute squeeze t to unsqueeze")
+_SAME_MEMORY = WITH_FORMULA & of(Kind.VIEW | Kind.HANDS_ON)
 """Operators with a gradient formula whose result may share memory with their input."""
 
 
@@ -205,18 +204,6 @@ def _why_dissolved(flow: Flow, nodes: Sequence[FlowNode]) -> str:
     return "the plan does not show for which of its inputs or outputs"
 
 
-KEPT_OUT = aten("view view_as reshape reshape_as transpose expand expand_as")
-"""create_autodiff_subgraphs.cpp, isViewOp: views whose gradients as outputs of a region would be wrong."""
-
-_OVERLOADS = {
-    **dict.fromkeys(aten("eq ne gt ge lt le remainder fmod"), ("T[ifSb]", "of two tensors")),
-    "aten::where": ("TTT", "with a number"),
-    "aten::rsub": ("T[ifSb].?", "of two tensors"),
-    "aten::to": ("never", "with these arguments"),
-}
-"""Operators that have a formula for one overload: the kinds of its arguments, and the other in words. Tried
-on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs."""
-
 RECORDED = "gradients are recorded"
 NOT_LOOKED_AT = "no fusion pass looked at its graph"
 NO_FORMULA = "has no gradient formula"
@@ -237,9 +224,9 @@ def no_formula(node: FlowNode) -> str | None:
         return "is a view, which torch keeps out of them"
     if node.op not in WITH_FORMULA:
         return NO_FORMULA
-    overload = _OVERLOADS.get(node.op)
-    if overload is not None and not re.fullmatch(overload[0], kinds_of(node)):
-        return f"has no gradient formula {overload[1]}"
+    gradient = GRADIENTS[node.op]
+    if gradient.without and not re.fullmatch(gradient.arguments, kinds_of(node)):
+        return f"has no gradient formula {gradient.without}"
     return None
 
 
@@ -310,9 +297,6 @@ def _neighbours(place: Place) -> str:
             if why is None or node.op in MAKERS:
                 continue
             clause = f"{node.op}{at(node)} {side} it {why}"
-            said[clause] = 0 if is_in_place(node.op) else 2 if node.op in _CANNOT_CHANGE else 1
+            said[clause] = 0 if is_in_place(node.op) else 2 if node.op in LIBRARY else 1
     first = sorted(said, key=lambda clause: said[clause])[:2]
     return "; ".join(first)
-
-
-_CANNOT_CHANGE = aten("conv1d conv2d conv3d _convolution einsum")

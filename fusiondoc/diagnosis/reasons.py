@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.differentiable_graphs import KEPT_OUT, NOT_LOOKED_AT, cuts_region, gradient
+from fusiondoc.diagnosis.differentiable_graphs import NOT_LOOKED_AT, cuts_region, gradient
 from fusiondoc.diagnosis.nvfuser_rules import refused_by_form
-from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, is_fusible
 from fusiondoc.diagnosis.reasons_of_node import (
     bookkeeping,
     control_flow,
@@ -38,8 +37,10 @@ from fusiondoc.diagnosis.surroundings import (
     reason,
     surroundings,
 )
+from fusiondoc.fusers import BY_FUSER, is_fusible, nnc
 from fusiondoc.model import FUSERS
 from fusiondoc.model.codes import CODES, Cause
+from fusiondoc.model.operators import KEPT_OUT, WITH_FORMULA
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
@@ -49,11 +50,6 @@ FOR_ITSELF = frozenset(code for code, known in CODES.items() if known.cause is C
 
 NEVER_LOOKED_AT = frozenset(code for code, known in CODES.items() if known.cause is Cause.SETTING)
 """Reasons that no change of a neighbour would take away."""
-
-NNC_SELDOM = frozenset(
-    f"aten::{name}" for name in ["sum", "softmax", "log_softmax", "matmul", "conv2d", "_convolution"]
-)
-"""Operators that NNC takes only with a knob, or only on the CPU."""
 
 
 def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, AbstractSet[int]]:
@@ -128,7 +124,7 @@ def _blocked(node: FlowNode, code: str, fuser: str) -> bool:
     """Whether it could be in a group, for all that is known of it."""
     if node.kind != OPERATOR or code in FOR_ITSELF or code in NEVER_LOOKED_AT:
         return False
-    if node.op in NOTHING_TO_GAIN or (fuser == "nnc" and node.op in NNC_SELDOM):
+    if node.op in NOTHING_TO_GAIN or (fuser == "nnc" and node.op in nnc.SELDOM):
         return False
     return node.op in BY_FUSER[fuser] and not (code == "FD231" and node.op not in WITH_FORMULA)
 

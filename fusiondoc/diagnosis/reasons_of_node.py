@@ -12,20 +12,28 @@ from collections.abc import Sequence
 
 from fusiondoc.diagnosis.detours import once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
-from fusiondoc.diagnosis.operators import BY_FUSER, is_in_place
 from fusiondoc.diagnosis.surroundings import (
-    MAKERS,
-    NO_KERNEL,
     NOTHING_TO_GAIN,
     Place,
     at,
-    aten,
     by_version,
     is_of_a_formula,
     reason,
 )
+from fusiondoc.fusers import BY_FUSER, nnc
+from fusiondoc.model.operator_kinds import Kind
+from fusiondoc.model.operators import (
+    BY_NAME,
+    ELEMENTWISE,
+    MAKERS,
+    MAY_COPY,
+    VIEWS,
+    WITH_PARTNER,
+    is_in_place,
+    of,
+)
 from fusiondoc.model.report import Reason
-from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
+from fusiondoc.parsers.ir.types import TensorType, in_order, is_tensor, parse_type
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, PYTHON, Flow
 from fusiondoc.parsers.jit.rejections import NO_TYPES
 
@@ -70,18 +78,17 @@ def nothing_to_gain(place: Place) -> Reason | None:
         return None
     if op in MAKERS:
         return reason("FD226", "it makes a new tensor and computes nothing that a kernel could save")
-    if op in _MAY_COPY:
+    if op in MAY_COPY:
         return reason("FD226", _view_or_copy(place))
-    if op in NO_KERNEL or op == "prim::ConstantChunk":
+    if op in VIEWS or op == "prim::ConstantChunk":
         return reason(
             "FD226", "it makes a view: it moves no data and computes nothing that a kernel could save"
         )
     return reason("FD226", "it hands a tensor on and computes nothing that a kernel could save")
 
 
-_MAY_COPY = aten("contiguous reshape reshape_as flatten")
-
-_REORDERS = aten("permute transpose t T numpy_T swapaxes movedim expand expand_as")
+_REORDERS = VIEWS & of(Kind.TRANSPOSES | Kind.SELECTS)
+"""Views after which the memory is not in the order of the elements."""
 
 _VIEW = "it makes a view: it moves no data and computes nothing that a kernel could save"
 
@@ -143,8 +150,8 @@ def _counts_batches(place: Place) -> bool:
     return "/nn/modules/batchnorm.py:" in source
 
 
-_HAS_ANOTHER = aten("hardswish hardsigmoid hardtanh elu selu celu mish relu6 masked_fill dropout")
-"""Operators that come in place as an option of their torch.nn module or function."""
+_HAS_ANOTHER = ELEMENTWISE & WITH_PARTNER
+"""Operators that compute, and come in place too."""
 
 
 def in_place(place: Place) -> Reason | None:
@@ -162,21 +169,14 @@ def in_place(place: Place) -> Reason | None:
 
 WRITES_OUT = "it writes its result into the tensor given as `out`"
 
-_OF_ONE = aten(
-    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac log log10 log1p log2 logical_not neg"
-    " reciprocal round rsqrt sigmoid sin sinh sqrt square tan tanh trunc"
-)
-_OF_TWO = aten(
-    "add sub mul div true_divide pow fmod remainder atan2 maximum minimum eq ne lt le gt ge bitwise_and"
-    " bitwise_or bitwise_xor logical_and logical_or mm bmm matmul"
-)
-"""Operators by how many tensors they take; a further one at the end is `out`."""
-
 
 def _writes_out(place: Place) -> bool:
-    op, operands = place.loose.op, place.node.operands
-    most = 1 if op in _OF_ONE else 2 if op in _OF_TWO else len(operands)
-    return len(operands) > most and ("ensor" in operands[-1].type or "(" in operands[-1].type)
+    """Whether it is given more tensors than any overload takes: the last is `out`."""
+    row = BY_NAME.get(place.loose.op)
+    if row is None or row.tensors is None:
+        return False
+    tensors = [is_tensor(operand.type) for operand in place.node.operands]
+    return sum(tensors) > row.tensors and tensors[-1]
 
 
 def dtype(place: Place) -> Reason | None:
@@ -267,16 +267,8 @@ def refine_nvfuser(place: Place, stated: Reason) -> Reason:
     return stated
 
 
-_REDUCTIONS = aten("sum softmax log_softmax")
 _NUMBERS = ("int", "float", "Scalar", "number", "bool")
 _FLOATS = ("Float", "Double", "Half", "BFloat16")
-
-_FLOATS_ONLY = aten("fmod remainder pow")
-_INTEGERS_ONLY = aten("__lshift__ __rshift__")
-_PAIRS = aten("max min")
-"""NNC has no rule for those of a dimension, or of all elements."""
-_ON_CPU_ONLY = aten("conv2d _convolution matmul")
-_ON_GPU_ONLY = aten("erf erfc")
 
 
 def refine_nnc(place: Place, stated: Reason) -> Reason:
@@ -285,7 +277,7 @@ def refine_nnc(place: Place, stated: Reason) -> Reason:
     text = None
     if stated.code in ("FD212", "FD214"):
         lacks = no_rule(place)
-        if lacks is None and place.loose.op in _PAIRS and len(place.node.operands) != 2:
+        if lacks is None and place.loose.op in nnc.PAIRS_ONLY and len(place.node.operands) != 2:
             lacks = reason("FD233", f"{place.fuser_name} takes {place.loose.op} of two tensors only")
         return lacks or _not_profiled(place, stated) or stated
     if stated.code == "FD211":
@@ -312,12 +304,12 @@ def _overload(place: Place) -> str | None:
     op = place.loose.op
     if op.startswith(PYTHON):
         return PYTHON_CALL
-    if op in _REDUCTIONS:
+    if op in nnc.REDUCTIONS:
         return "reductions are off (`nnc_reductions`)"
     if op not in BY_FUSER["nnc"]:
         return None
     types = [operand.type for operand in place.node.operands]
-    if op in _PAIRS and len(types) != 2:
+    if op in nnc.PAIRS_ONLY and len(types) != 2:
         what = "reduces over all dimensions" if len(types) == 1 else "gives indices too"
         return f"it {what}, and NNC takes {op} of two tensors only"
     if op == "aten::to":
@@ -348,13 +340,13 @@ def _types(place: Place) -> str | None:
             return "NNC does not fuse Half tensors on the CPU"
         if tensor.dtype == "BFloat16" and tensor.device == "cpu":
             return "NNC does not take it of BFloat16 tensors on the CPU"  # of some it does, from 1.13 on
-        if tensor.dtype is not None and op in _FLOATS_ONLY and tensor.dtype not in _FLOATS:
+        if tensor.dtype is not None and op in nnc.FLOATING_ONLY and tensor.dtype not in _FLOATS:
             return f"NNC takes it of floating-point tensors only, and this one is {tensor.dtype}"
-        if op in _INTEGERS_ONLY and tensor.dtype in _FLOATS:
+        if op in nnc.INTEGER_ONLY and tensor.dtype in _FLOATS:
             return f"NNC takes it of integer tensors only, and this one is {tensor.dtype}"
-        if op in _ON_GPU_ONLY and tensor.device == "cpu":
+        if op in nnc.ON_GPU_ONLY and tensor.device == "cpu":
             return "NNC takes it on the GPU only"
-        if op in _ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
+        if op in nnc.ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
             return "NNC takes it on the CPU only"
     if op == "aten::to":
         return "it changes the device, or an argument of it is not a constant"

@@ -2,7 +2,7 @@
 
 Each is tried in ``tests/test_recipes.py``: outputs and gradients against eager in several dtypes, the
 operators of ``after`` against what its scripted graph holds, and real NNC on the CPU.
-``benchmarks/recipes.py`` tries them under nvFuser too. Which fuser takes what is ``diagnosis/operators.py``.
+``benchmarks/recipes.py`` tries them under nvFuser too. Which fuser takes what is ``fusiondoc/fusers``.
 The definitions are those of the documentation of torch.nn.functional and of ATen/native (Activation.cpp,
 ReduceOps.cpp, RNN.cpp, group_norm.cpp; 1.12 to 2.13).
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from fusiondoc.diagnosis.operators import WITH_FORMULA, taken_by
+from fusiondoc.fusers import nvfuser, taken_by
 from fusiondoc.model import dataclass
+from fusiondoc.model.operators import WITH_FORMULA
 
 ROUNDING = "rounding"
 EXACT = "exact"
@@ -100,15 +101,14 @@ class Recipe:
         return self.after.replace(ALL_DIMENSIONS, str(list(range(rank))))
 
 
-_SIZED_WRONG = frozenset(["aten::mean", "aten::std", "aten::sum", "aten::var"])
-"""Reductions that nvFuser breaks in training where their dimensions are constants and their result is added
-to or subtracted from a tensor (FD307): all 24 such programs with ``mean`` or ``var`` that were tried on an
-H200 under torch 2.1.2 failed, and 9 others ran."""
-
-
 def breaks_in_training(op: str, fuser: str | None, gradients: bool | None) -> bool:
-    """Whether a reduction with constant dimensions may end the run, once the fuser takes it."""
-    return fuser == "nvfuser" and op in _SIZED_WRONG and bool(gradients)
+    """Whether a reduction with constant dimensions may end the run, once the fuser takes it.
+
+    nvFuser breaks in training where the result of such a reduction is added to or subtracted from a tensor
+    (FD307): all 24 such programs with ``mean`` or ``var`` that were tried on an H200 under torch 2.1.2
+    failed, and 9 others ran.
+    """
+    return fuser == "nvfuser" and op in nvfuser.SIZED_REDUCTIONS and bool(gradients)
 
 
 ALL_DIMENSIONS = "[0, 1]"  # in ``after``: all dimensions of the tensors of ``inputs``

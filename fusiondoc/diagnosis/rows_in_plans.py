@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusiondoc.diagnosis.changed_memory import may_be_read_as_it_was
-from fusiondoc.diagnosis.operators import OF_MANY_ELEMENTS
 from fusiondoc.graph import Graph, graph_of
+from fusiondoc.model.operators import ELEMENTWISE
 from fusiondoc.model.report import ProgramNode, Report, Unfused
 
 _Node = tuple[Graph[ProgramNode], int]
@@ -42,7 +42,7 @@ class RowsInPlans:
         if group is None or len(group.inputs) != 1:
             return False
         if group.id not in self._of_each_element:
-            many = any(OF_MANY_ELEMENTS.search(one.op) for one in group.nodes)
+            many = any(one.op not in ELEMENTWISE for one in group.nodes)
             self._of_each_element[group.id] = not many
         return self._of_each_element[group.id]
 

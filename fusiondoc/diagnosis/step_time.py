@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.captures.probe_records import Profiled
-from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, is_fusible
 from fusiondoc.diagnosis.unlocked import saving_share
+from fusiondoc.fusers import is_fusible
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part
 from fusiondoc.model.numbers import in_natural_order, whole_numbers
+from fusiondoc.model.operator_kinds import Kind
+from fusiondoc.model.operators import LIBRARY, of
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps, Time
 from fusiondoc.model.source import Source
@@ -184,17 +186,8 @@ _TF32_SINCE = (8, 0)
 _LARGE = 0.25
 """Share of a step above which a kind of work is worth a hint."""
 
-_MATMUL_NAMES = """
-addbmm addmm addmv addr baddbmm bmm chain_matmul dot einsum inner linear matmul mm mv outer
-scaled_dot_product_attention _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
-_native_multi_head_attention
-"""
-_MATMUL = frozenset("aten::" + name for name in _MATMUL_NAMES.split())
-_COPY_NAMES = """
-_to_copy alias as_strided chunk clone contiguous copy_ detach expand_as movedim narrow reshape_as select slice
-split squeeze_ swapaxes T to transpose_ unbind unflatten unfold unsqueeze_ view_as
-"""
-_COPIES = VIEWS | frozenset("aten::" + name for name in _COPY_NAMES.split())
+_MATMUL = of(Kind.MATMUL)
+_COPIES = of(Kind.VIEW | Kind.COPIES)
 _FLOAT32_GEMM = re.compile(r"sgemm|f32f32_f32f32")
 _TENSOR_CORES = re.compile(r"tf32|s1688|fp16|bf16|f16")
 

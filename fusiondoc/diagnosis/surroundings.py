@@ -5,23 +5,16 @@ could take it (nothing to fuse with, or out of reach).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from typing import Literal, NamedTuple
 
 from fusiondoc.diagnosis.detours import Crossings, Detours, once_a_flow
-from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views, refused_because
-from fusiondoc.diagnosis.operators import (
-    BY_FUSER,
-    NVFUSER_SINCE,
-    OLDEST_NVFUSER,
-    VIEWS,
-    WITH_FORMULA,
-    is_in_place,
-    plain_name,
-)
+from fusiondoc.diagnosis.nvfuser_rules import fused_views, refused_because
 from fusiondoc.fuser_knobs import parse_version
+from fusiondoc.fusers import BY_ANY, BY_FUSER, nnc, nvfuser
 from fusiondoc.model import fuser_title
+from fusiondoc.model.operators import LIBRARY, MAKERS, VIEWS, WITH_FORMULA, is_in_place, plain_name
 from fusiondoc.model.report import Reason
 from fusiondoc.model.source import from_package
 from fusiondoc.parsers.ir.types import TensorType, parse_type
@@ -29,27 +22,7 @@ from fusiondoc.parsers.jit import OUT_OF_CONTAINERS
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
-
-def aten(names: str) -> frozenset[str]:
-    """The operators of these names: ``aten("add mul")``."""
-    return frozenset(f"aten::{name}" for name in names.split())
-
-
-MAKERS = aten(
-    "empty zeros ones full arange tensor scalar_tensor empty_like zeros_like ones_like full_like new_zeros"
-    " new_ones new_full new_empty"
-)
-"""Operators that make a tensor of one value or none: there is nothing before them to fuse with."""
-
-NO_KERNEL = VIEWS | aten(
-    "alias as_strided chunk detach diagonal expand movedim narrow numpy_T select slice split split_with_sizes"
-    " swapaxes T unbind unflatten unfold view_as"
-)
-"""Operators that move no data, whatever a fuser makes of them."""
-
-NOTHING_TO_GAIN = (
-    NO_KERNEL | MAKERS | {"aten::contiguous", "prim::GetAttr", "prim::data", "prim::ConstantChunk"}
-)
+NOTHING_TO_GAIN = VIEWS | MAKERS | {"aten::contiguous", "prim::GetAttr", "prim::data", "prim::ConstantChunk"}
 
 Side = Literal["before", "after"]
 
@@ -58,11 +31,6 @@ MOST_VIEWS = 100
 
 MOST_BEHIND = 1_000
 """Nodes in each ring around what stands next to an operator."""
-
-_NNC_SELDOM = {
-    f"aten::{name}" for name in ["sum", "softmax", "log_softmax", "matmul", "conv2d", "_convolution"]
-}
-"""Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to one."""
 
 
 class Barrier(NamedTuple):
@@ -88,16 +56,6 @@ def _comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Whether one of two blocks stands in the other."""
     short = min(len(one), len(other))
     return one[:short] == other[:short]
-
-
-_BY_ANY: frozenset[str] = frozenset().union(*BY_FUSER.values())
-
-
-@cache
-def _nvfuser_of(torch: str) -> frozenset[str]:
-    """What nvFuser of this torch has a rule for."""
-    version = parse_version(torch)
-    return frozenset(op for op, since in NVFUSER_SINCE.items() if since <= version)
 
 
 @lru_cache(maxsize=4096)
@@ -132,7 +90,7 @@ class Place:
 
     def takes(self, op: str) -> bool:
         """Whether the fuser has a rule for an operator, views left aside."""
-        if op in NOTHING_TO_GAIN or (self.fuser == "nnc" and op in _NNC_SELDOM):
+        if op in NOTHING_TO_GAIN or (self.fuser == "nnc" and op in nnc.SELDOM):
             return False
         return op in self.catalogue
 
@@ -140,9 +98,9 @@ class Place:
     def catalogue(self) -> frozenset[str]:
         """What the fuser of this run can take; of any fuser where it is not known which ran."""
         if self.fuser is None:
-            return _BY_ANY
+            return BY_ANY
         if self.fuser == "nvfuser" and self.torch is not None:
-            return _nvfuser_of(self.torch)
+            return nvfuser.taken_in(parse_version(self.torch))
         return BY_FUSER[self.fuser]
 
     @property
@@ -176,7 +134,7 @@ class Place:
                 if self.joinable(found) and _comparable(found.block, self.node.block):
                     partners.append((found, views))
                 elif (
-                    found.op in VIEWS
+                    found.op in nvfuser.VIEWS
                     and found.place not in self.refused
                     and found.op in self.catalogue_of_views
                 ):
@@ -208,7 +166,7 @@ class Place:
     def catalogue_of_views(self) -> frozenset[str]:
         """Views that the fuser takes into a group."""
         if self.fuser is None:
-            return VIEWS
+            return nvfuser.VIEWS
         return fused_views(self.torch) if self.fuser == "nvfuser" else self.catalogue & VIEWS
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
@@ -218,8 +176,9 @@ class Place:
 def by_version(place: Place, op: str) -> str | None:
     """That a rule for it is younger than the oldest nvFuser in TorchScript, where nothing tells which torch
     ran; None where that is known, or all have it."""
-    since = NVFUSER_SINCE.get(op) or FUSED_VIEWS_SINCE.get(op)
-    if place.fuser != "nvfuser" or place.torch is not None or since is None or since <= OLDEST_NVFUSER:
+    rule = nvfuser.TAKES.get(op)
+    since = rule.since if rule is not None else nvfuser.FUSED_VIEWS_SINCE.get(op)
+    if place.fuser != "nvfuser" or place.torch is not None or since is None or since <= nvfuser.OLDEST:
         return None
     version = ".".join(map(str, since))
     return f"nvFuser has a rule for it only since torch {version}: the log does not tell which ran"
@@ -459,18 +418,11 @@ def _fixed(node: FlowNode, place: Place) -> int:
         return 0
     if node.place in place.refused and (node.op in place.catalogue or node.op in place.catalogue_of_views):
         return 1
-    if node.op in NO_KERNEL:
+    if node.op in VIEWS:
         return 2
     if node.kind == CONTROL:
         return 3
-    return 5 if node.op in _HEAVY else 4
-
-
-_HEAVY = aten(
-    "conv1d conv2d conv3d _convolution convolution matmul linear mm bmm addmm baddbmm einsum lstm embedding"
-    " scaled_dot_product_attention"
-)
-"""What libraries compute: no way of writing it gets it into a group of nvFuser."""
+    return 5 if node.op in LIBRARY else 4
 
 
 def _why(node: FlowNode, place: Place) -> str:
@@ -484,7 +436,7 @@ def _why(node: FlowNode, place: Place) -> str:
     if node.place in place.refused and (node.op in place.catalogue or node.op in place.catalogue_of_views):
         cause = refused_because(node, node.op, place.torch) if place.fuser == "nvfuser" else None
         return f"which {place.fuser_name} does not take here" + (f" ({cause})" if cause else "")
-    if node.op in NO_KERNEL:
+    if node.op in VIEWS:
         return f"a view that {place.fuser_name} takes into no group"
     if node.op in place.catalogue:
         return f"which {place.fuser_name} takes only in some cases"

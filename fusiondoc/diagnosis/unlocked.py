@@ -12,20 +12,13 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.changed_memory import order_of
-from fusiondoc.diagnosis.operators import (
-    LIBRARY,
-    OF_MANY_ELEMENTS,
-    PERMUTATIONS,
-    VIEWS,
-    WITH_FORMULA,
-    is_fusible,
-    taken_by,
-)
-from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT, NNC_SELDOM
+from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
+from fusiondoc.fusers import is_fusible, nnc, taken_by
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
+from fusiondoc.model.operators import ELEMENTWISE, LIBRARY, PERMUTATIONS, VIEWS, WITH_FORMULA
 from fusiondoc.model.report import ProgramNode, Report
 
 
@@ -193,7 +186,7 @@ class Plans:
         if (
             node.op in NOTHING_TO_GAIN
             or node.op in LIBRARY
-            or (self._fuser == "nnc" and node.op in NNC_SELDOM)
+            or (self._fuser == "nnc" and node.op in nnc.SELDOM)
         ):
             return False
         return self._takes(node.op) and not (node.reason == "FD231" and node.op not in WITH_FORMULA)
@@ -239,7 +232,7 @@ class Plans:
     def _of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._inside.get(node.group or "", (node.op,))
         if ops not in self._many:
-            self._many[ops] = any(map(OF_MANY_ELEMENTS.search, ops))
+            self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
 
     def _group(

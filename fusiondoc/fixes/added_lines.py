@@ -18,12 +18,12 @@ from fusiondoc.changes.inserted_lines import after_imports, defined, lines_at, s
 from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
 from fusiondoc.diagnosis.changes_for_findings import suggested
-from fusiondoc.diagnosis.operators import is_in_place, plain_name
 from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.fixes import Program, Proposal
 from fusiondoc.fixes.model_place import Place, place_of_model, value_of_model
 from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import is_in_place, plain_name
 from fusiondoc.runner.own_launcher import knob_lines
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from fusiondoc.changes.out_of_place import modules_in_place, out_of_place
 from fusiondoc.changes.source_file import dotted
-from fusiondoc.diagnosis.operators import is_in_place
 from fusiondoc.fixes import Program, Proposal
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import is_in_place
 
 
 def propose(program: Program) -> Iterator[Proposal]:

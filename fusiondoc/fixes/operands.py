@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.source_file import ParsedFile, arguments_of, default_of
-from fusiondoc.diagnosis.operators import plain_name
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import SIGNS, plain_name
+from fusiondoc.model.signs import NODE_OF_SIGN
 from fusiondoc.model.source import Source
 
 _DTYPE_CODES = frozenset(["FD202", "FD203", "FD215", "FD223"])
@@ -24,14 +25,6 @@ _CASTS = {"Byte": "int", "Char": "int", "Short": "int"}
 """Dtype that a fuser takes nowhere -> the cast to one that holds all its values."""
 
 _WHOLE = frozenset(["Byte", "Char", "Short", "Int", "Long", "Bool"])
-
-_SIGNS: dict[str, type[ast.operator | ast.cmpop]] = {
-    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "remainder": ast.Mod, "pow": ast.Pow,
-    "__and__": ast.BitAnd, "__or__": ast.BitOr, "__xor__": ast.BitXor, "bitwise_and": ast.BitAnd,
-    "bitwise_or": ast.BitOr, "gt": ast.Gt, "lt": ast.Lt, "ge": ast.GtE, "le": ast.LtE, "eq": ast.Eq,
-    "ne": ast.NotEq,
-}  # fmt: skip
-"""Operator -> the sign that makes it."""
 
 
 def propose(program: Program) -> Iterator[Proposal]:
@@ -101,7 +94,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 def _operands(file: ParsedFile, node: ast.AST, name: str) -> Sequence[ast.expr]:
     """The operands of an expression that makes the operator of that name; none of another."""
-    sign = _SIGNS.get(name)
+    sign = NODE_OF_SIGN.get(SIGNS.get(f"aten::{name}", ""))
     if isinstance(node, ast.BinOp):
         return (node.left, node.right) if type(node.op) is sign else ()
     if isinstance(node, ast.Compare):

@@ -10,10 +10,10 @@ from fusiondoc.changes.edits import Edit, in_common
 from fusiondoc.changes.moved_views import MOVABLE, MOVED_ELEMENTS, moved_in_expression, moved_over_lines
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.diagnosis.changed_statements import said_among
-from fusiondoc.diagnosis.operators import plain_name
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.change_plan import Edit as LineEdit
+from fusiondoc.model.operators import plain_name
 
 
 def propose(program: Program) -> Iterator[Proposal]:

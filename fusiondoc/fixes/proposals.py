@@ -7,15 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from fusiondoc.changes.edits import Edit, overlapping
-from fusiondoc.diagnosis.operators import (
-    FILLS,
-    IN_PLACE_ASSIGNS,
-    WITH_FORMULA,
-    is_in_place,
-    plain_name,
-    sign_of,
-    taken_by,
-)
 from fusiondoc.fixes import (
     Program,
     Proposal,
@@ -26,8 +17,10 @@ from fusiondoc.fixes import (
     order,
     recipes_in_code,
 )
+from fusiondoc.fusers import taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import FILLS, IN_PLACE_ASSIGNS, WITH_FORMULA, is_in_place, plain_name, sign_of
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from dataclasses import replace
 from fusiondoc.changes.by_recipe import by_recipe
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.masked_fill import masked_fill
-from fusiondoc.changes.reductions import REDUCTIONS, dimensions_named, without_indices
-from fusiondoc.diagnosis.operators import WITH_FORMULA, plain_name, taken_by
+from fusiondoc.changes.reductions import dimensions_named, without_indices
 from fusiondoc.diagnosis.recipes import ALL_DIMENSIONS, RECIPES, Recipe
 from fusiondoc.fixes import Program, Proposal, Site
+from fusiondoc.fusers import nvfuser, taken_by
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import WITH_FORMULA, plain_name
 
 _CHECKED_BY_SHAPE = frozenset(
     [
@@ -41,7 +42,7 @@ def propose(program: Program) -> Iterator[Proposal]:
         first = next((proposal for proposal in found if proposal is not None), None)
         if first is not None:
             yield first
-        if op in REDUCTIONS:
+        if op in nvfuser.WITH_DIMENSIONS_ONLY:
             yield from dimensions(program, site)
         if op == "aten::masked_fill" and not taken_by(op, program.fuser, program.torch):
             yield from masked(site, program.backward or program.fuser == "nvfuser")

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model.numbers import pair_of
+from fusiondoc.model.numbers import pair_of, version_pair
 
 
 class Knob(NamedTuple):
@@ -92,8 +92,7 @@ NEWEST: Version = (2, 13)
 
 def parse_version(text: str) -> Version:
     """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; UsageError if it is no version."""
-    match = re.match(r"\s*v?(\d+)\.(\d+)(?![\d])", text)
-    version = pair_of(match)
+    version = version_pair(text)
     if version is None:
         raise UsageError(f"'{text}' is not a torch version.", "Write it as in 2.1 or 2.1.2+cu121.")
     return version

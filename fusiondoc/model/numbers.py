@@ -66,6 +66,11 @@ def pair_of(found: re.Match[str] | None) -> tuple[int, int] | None:
     return (numbers[0], numbers[1]) if numbers is not None and len(numbers) == 2 else None
 
 
+def version_pair(text: str) -> tuple[int, int] | None:
+    """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; None if it is no version."""
+    return pair_of(re.match(r"\s*v?(\d+)\.(\d+)(?![\d])", text))
+
+
 def figure(text: str | bytes) -> float | None:
     """What was measured, as C++ and Python print it (``0.25``, ``1.5e-05``).
 

@@ -12,31 +12,8 @@ from dataclasses import replace
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.numbers import all_whole
+from fusiondoc.model.operators import RANDOM
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-
-RANDOM_OPERATORS = frozenset(
-    f"aten::{name}"
-    for name in (
-        "native_dropout",
-        "dropout",
-        "alpha_dropout",
-        "feature_dropout",
-        "_fused_dropout",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-        "rand",
-        "randn",
-        "bernoulli",
-        "normal",
-        "rrelu",
-        "rrelu_with_noise",
-        "multinomial",
-        "poisson",
-    )
-)
-"""Operators that draw random numbers: fused and unfused results differ by design."""
-
 
 DEFINED = "prim::AutogradAllNonZero"
 """Whether a tensor is defined (a bool). An output that ``output_mask`` leaves undefined is handed on as that:
@@ -123,7 +100,7 @@ class Recipe:
         """The outputs that depend on a random operator, by number."""
         drawn: set[str] = set()
         for step in self.steps:
-            if step.kind in RANDOM_OPERATORS or drawn.intersection(step.inputs):
+            if step.kind in RANDOM or drawn.intersection(step.inputs):
                 drawn.update(name for name, _ in step.outputs)
         return tuple(i for i, name in enumerate(self.outputs) if name in drawn)
 

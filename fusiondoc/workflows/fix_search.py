@@ -19,13 +19,13 @@ from fusiondoc.captures.store import Within
 from fusiondoc.changes.edits import Edit, changed_text, overlapping
 from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.diagnosis.operators import CONTROL_FLOW
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes import COUNTER
 from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
+from fusiondoc.model.operators import CONTROL_FLOW
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification
 from fusiondoc.runner.launch import ShowProgress, run

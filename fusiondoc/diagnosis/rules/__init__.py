@@ -23,10 +23,11 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.casts import casts_to_other_types
-from fusiondoc.diagnosis.operators import CONTROL_FLOW, VIEWS, taken_by
+from fusiondoc.fusers import taken_by
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field, is_te
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.operators import CONTROL_FLOW, OF_MANY_ELEMENTS, VIEWS
 from fusiondoc.model.report import Evidence, Finding, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
 from fusiondoc.model.source import file_of
@@ -250,14 +251,6 @@ def run_facts(report: Report, context: Context) -> RunFacts:
     )
 
 
-_WHOLE = """
-batch_norm layer_norm group_norm instance_norm softmax log_softmax sum mean std var amax amin sum_to_size
-native_batch_norm native_layer_norm _batch_norm_impl_index
-"""
-_OF_A_WHOLE = frozenset(f"aten::{name}" for name in _WHOLE.split())
-"""Operators whose results are no function of single elements: what is joined cannot be split before them."""
-
-
 def _last(report: Report, fuser: str | None) -> frozenset[int]:
     last: set[int] = set()
     others: set[int] = set()
@@ -268,7 +261,7 @@ def _last(report: Report, fuser: str | None) -> frozenset[int]:
         for index, node in enumerate(program.nodes):
             ops = inside.get(node.group or "", {node.op})
             taken = node.kind != "operator" or (fuser is not None and taken_by(node.op, fuser))
-            if taken and not ops & _OF_A_WHOLE:
+            if taken and not ops & OF_MANY_ELEMENTS:
                 takers.add(index)
         for index, node in enumerate(program.nodes):
             if node.rows:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
 from fusiondoc.diagnosis.differentiable_graphs import NO_FORMULA, RECORDED
-from fusiondoc.diagnosis.operators import is_fusible, is_in_place, taken_by
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
 from fusiondoc.diagnosis.rules.fd0_fd9_environment_and_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
+from fusiondoc.fusers import is_fusible, taken_by
 from fusiondoc.model import count
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded
+from fusiondoc.model.operators import is_in_place
 from fusiondoc.model.other_frontends import AotFunction
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Time

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from fusiondoc.fusers.nvfuser import SIZED_REDUCTIONS
 from fusiondoc.model import FUSERS, NNC, dataclass
 from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
@@ -183,7 +184,6 @@ class HostNumbers:
 
 
 SIZES = "prim::ReductionSizes"
-_REDUCTIONS = frozenset(f"aten::{name}" for name in ("sum", "mean", "var", "std"))
 _NUMBER = re.compile(r"-?\d{1,9}")
 
 
@@ -209,7 +209,9 @@ def only_sized(body: Graph) -> Iterator[SizedOnly]:
         if node.kind == "prim::Constant" and node.outputs
     }
     for node in body.nodes:
-        if node.kind in _REDUCTIONS and len(node.inputs) > 1 and node.outputs[0].name not in body.outputs:
+        if node.kind not in SIZED_REDUCTIONS or len(node.inputs) < 2:
+            continue
+        if node.outputs[0].name not in body.outputs:
             dims = constant_dims(constants.get(node.inputs[1]))
             if dims:
                 yield SizedOnly(node.kind, node.source, dims)

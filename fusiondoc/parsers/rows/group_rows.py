@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.operators import GRADIENTS
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.model.source import Source, SourceMap, user_source
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
@@ -39,11 +40,7 @@ MOST_OPERATORS = 10_000
 """Operators that a group lists: the largest have some hundred."""
 
 
-_NAMES = (
-    "_batch_norm_impl_index dropout gelu hardswish layer_norm linear log_softmax native_dropout"
-    " native_layer_norm relu silu softmax"
-)
-_FORWARD_FORMULAS = frozenset(f"aten::{name}" for name in _NAMES.split())
+_FORWARD_FORMULAS = frozenset(op for op, gradient in GRADIENTS.items() if gradient.only_forward)
 """Operators that torch's formulas (``<string>``) hold for the forward, and none of its backward ones does:
 torch/csrc/jit/runtime/symbolic_script.cpp, 1.12 to 2.13."""
 
