@@ -36,7 +36,8 @@ USER = "model.py:3:8"
 
 def said(code: str, op: str, run: RunFacts, source: str = USER, text: str = "", **more: object) -> str:
     found = Unfused(op, source, None, None, 1, Reason(code, text, True), ())
-    return advice_on(replace(found, **more), run).text or ""  # type: ignore[arg-type]
+    remedy = advice_on(replace(found, **more), run).remedy  # type: ignore[arg-type]
+    return remedy.text if remedy is not None else ""
 
 
 def test_gradients_are_only_advised_on_as_far_as_they_are_known():

@@ -14,11 +14,12 @@ from conftest import FIXTURES, ROOT, Run
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
-from fusiondoc.diagnosis.changes_for_findings import can_run_again, compare_logs, run_again
+from fusiondoc.diagnosis.commands import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.recipes import recipe_for
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.observed import Observed
@@ -256,19 +257,20 @@ def request(text: str = "m.py:net", **options: object) -> KeptRequest:
 
 def test_a_command_is_the_run_as_it_was_asked_for() -> None:
     asked = request(backward=True, runs=7, knobs={"single_node": "on"}, inputs=("float32[8,16]:grad",))
-    assert run_again(asked, ("--verify",)) == (
+    assert run_again(asked, Setting(flags=("--verify",))) == (
         "fusiondoc diagnose m.py:net --runs 7 --backward --input 'float32[8,16]:grad' --knob single_node=on"
         " --verify"
     )
-    assert "--runs 14" in run_again(asked, ("--runs", "14")) and "--runs 7" not in run_again(
-        asked, ("--runs", "14")
-    )
+    more = run_again(asked, Setting(runs=14))
+    assert "--runs 14" in more and "--runs 7" not in more
+    off = run_again(asked, Setting(knobs={"single_node": "off"}))
+    assert "--knob single_node=off" in off and "single_node=on" not in off
 
 
 def test_a_command_of_a_program_runs_the_program() -> None:
     options = Options(script=True, script_args=("--lr", "1"), step_function="train_step", no_freeze=True)
     module = KeptRequest(target=KeptTarget("package.train", "module"), options=options)
-    assert run_again(module, ("--time",)) == (
+    assert run_again(module, Setting(flags=("--time",))) == (
         "fusiondoc diagnose -m package.train --no-freeze --step-function train_step --time -- --lr 1"
     )
     assert run_again(request("train.py", script=True)) == "fusiondoc diagnose train.py --script"

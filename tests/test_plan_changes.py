@@ -21,7 +21,7 @@ from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.advice import advice_on
 from fusiondoc.diagnosis.change_candidates import ALL_OUT_OF_PLACE, Candidate, _of_row
-from fusiondoc.diagnosis.changes_for_findings import to_keep
+from fusiondoc.diagnosis.commands import to_keep
 from fusiondoc.diagnosis.next_steps import _in_their_names, with_plan
 from fusiondoc.diagnosis.recipe_pages import recipe_page
 from fusiondoc.diagnosis.recipes import RECIPES
@@ -29,6 +29,7 @@ from fusiondoc.diagnosis.rules import Context, run_facts
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model.change_plan import ChangeKind, Edit, Try
+from fusiondoc.model.remedies import NNC_REDUCTIONS, Setting
 from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Reason, Report, Unfused
 from fusiondoc.model.runs import KnobState, Steps
 from fusiondoc.model.source import Options
@@ -168,11 +169,12 @@ def test_milliseconds_come_before_bytes_and_operators(profiled: Report) -> None:
 
 
 def test_faster_products_come_before_fusion(profiled: Report) -> None:
-    steps: Steps = replace(
-        profiled.steps, hint="float32 matrix products without TF32 take 86% of the step: x"
-    )  # type: ignore[type-var]
+    steps: Steps = replace(profiled.steps, without_tf32=0.86)  # type: ignore[type-var]
     (change, *_) = planned(replace(profiled, steps=steps)).plan
-    assert "set_float32_matmul_precision" in change.change and change.unlocks == steps.hint.partition(":")[0]  # type: ignore[union-attr]
+    assert "set_float32_matmul_precision" in change.change
+    assert change.unlocks == (
+        "float32 matrix products without TF32 take 86% of the step, which no fusion changes"
+    )
     asked = KeptRequest(target=KeptTarget("m.py:net", "file", path=__file__), options=Options(backward=True))
     (change, *_) = with_plan(replace(profiled, steps=steps), Context(Observed(), request=asked)).plan
     assert change.command == (  # the speed is compared with that of the run before
@@ -347,7 +349,7 @@ def test_code_that_is_offered_is_python() -> None:
     made = Made()
     made.node("aten::relu_", "FD230")
     row = replace(made.rows[0], source="torch/nn/functional.py:1457:0")
-    advice = advice_on(row, run_facts(made.report(), Context(Observed()))).text
+    advice = advice_on(row, run_facts(made.report(), Context(Observed()))).remedy.text
     ast.parse(advice.rpartition("torch.jit.script: ")[2])
 
 
@@ -367,13 +369,12 @@ def test_a_knob_has_its_line_for_production() -> None:
         if knob.kind in values:
             value = values[knob.kind]
             assert [catalogue.knob_line(knob.name, value)] == knob_lines({knob.name: value})
-    assert to_keep(("--knob", "fusion_strategy=dynamic:10"), "") == (
+    assert to_keep(Setting(knobs={"fusion_strategy": "dynamic:10"})) == (
         '# to keep it, before the first call:\ntorch.jit.set_fusion_strategy([("DYNAMIC", 10)])'
     )
     line = "torch._C._jit_set_texpr_reductions_enabled(True)"
-    assert line in str(to_keep(("--verify", "--knob", "nnc_reductions=on"), ""))
-    assert to_keep(("--knob", "nnc_reductions=on"), f"Let NNC take reductions: {line}") is None
-    assert to_keep(("--freeze",), "") is None
+    assert line in str(to_keep(replace(NNC_REDUCTIONS, flags=("--verify",))))
+    assert to_keep(Setting(flags=("--freeze",))) is None
 
 
 def test_a_run_says_which_knobs_were_set() -> None:

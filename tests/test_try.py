@@ -16,7 +16,7 @@ from running import write
 from timed_child import TimedChild
 
 from fusiondoc.captures.request import RunRequest, parse_target
-from fusiondoc.diagnosis.changes_for_findings import FREEZE, IN_PLACE_OFF, effect, suggested
+from fusiondoc.diagnosis.tries import FREEZE, IN_PLACE_OFF, effect, suggested
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import Try

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from fusiondoc import fusers
+from fusiondoc.diagnosis.nnc_conditions import CONDITIONS, WRITE_THE_LIST
 from fusiondoc.diagnosis.reasons_of_node import WRITES_OUT
 from fusiondoc.diagnosis.recipes import (
     OTHER_TYPES,
@@ -23,6 +24,7 @@ from fusiondoc.diagnosis.surroundings import INTO_OBJECT
 from fusiondoc.fusers import nnc
 from fusiondoc.model import dataclass, fuser_title, operators
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.remedies import NNC_REDUCTIONS, Remedy, nothing
 from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.jit import rejections
 from fusiondoc.parsers.jit.flow import COUNTED_LOOP, PYTHON, SIDE_EFFECTS
@@ -42,9 +44,9 @@ _SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | _HALVES
 
 @dataclass(frozen=True)
 class Advice:
-    text: str | None
+    remedy: Remedy | None
     recipe: Recipe | None = None
-    """What the text suggests, if it is sure to help."""
+    """What the remedy suggests, if it is sure to help."""
     sure: bool = False
     """It says how to bring the operator, or what it keeps out, into a group."""
 
@@ -53,18 +55,25 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
     """What can be done about it, where it can be done."""
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and not run.frozen:
         text = f"It does nothing in inference: freezing takes it out: {run.freezing}."
-        return Advice(text, sure=True)
+        return Advice(Remedy(text), sure=True)
     off = run.fuser == "nnc" and row.op in nnc.REDUCTIONS
     replaceable = row.reason.code in REPLACEABLE and not off
     recipe = recipe_of(row, run) if replaceable else None
     if row.reason.code in NO_RULE and not off and run.of_aot_gradient(row):
-        return Advice("Nothing: it is of the gradient of this line, which AOTAutograd writes.")
+        return Advice(nothing("Nothing: it is of the gradient of this line, which AOTAutograd writes."))
     if recipe is not None:
         sure = recipe.caution is None
-        return Advice(_by_recipe(row, run, recipe), recipe if sure else None, sure)
+        return Advice(Remedy.of(_by_recipe(row, run, recipe)), recipe if sure else None, sure)
     worded = _WORDED.get(row.reason.code)
-    general = worded(row, run) if worded is not None else CODES[row.reason.code].advice
-    return Advice(general, sure=row.reason.code not in NO_RULE)
+    remedy = Remedy.of(worded(row, run)) if worded is not None else CODES[row.reason.code].remedy
+    return Advice(remedy, sure=row.reason.code not in NO_RULE)
+
+
+def general_remedy(code: str) -> Remedy:
+    """The remedy that fits all operators with a reason; every code that is worded here has one."""
+    remedy = CODES[code].remedy
+    assert remedy is not None
+    return remedy
 
 
 def of_a_library(row: Unfused, run: RunFacts) -> bool:
@@ -109,7 +118,7 @@ def _barrier(row: Unfused) -> str:
     return named.group() if named else ""
 
 
-def _by_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> str:
+def _by_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> str | Remedy:
     owner = run.owner(row)
     if row.reason.code == "FD231" and row.op == "aten::to":
         return "Write x.type_as(y) instead of x.to(...), where y has that type and device: it has a formula."
@@ -117,27 +126,28 @@ def _by_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> str:
     more = f" ({conditions})" if conditions else ""
     name = row.op.rsplit("::", 1)[1].rstrip("_")
     if recipe.module is not None and owner in (Owner.PACKAGE, Owner.TORCH):
-        return (
-            f"Replace {recipe.module} by a module with {recipe.after}{more}; from outside: fusiondoc explain"
-            f" {name}"
+        return Remedy(
+            f"Replace {recipe.module} by a module with {recipe.after}{more};",
+            f"from outside: fusiondoc explain {name}",
         )
-    text = f"Write {recipe.words}{more}"
+    end = f": fusiondoc explain {name}" if recipe.helper else "."
+    step = f"Write {recipe.words}{more}"
     if owner is Owner.PACKAGE:
-        text += "; the line is in a package: change a copy of its module"
-    return text + (f": fusiondoc explain {name}" if recipe.helper else ".")
+        return Remedy(f"{step};", f"the line is in a package: change a copy of its module{end}")
+    return step + end
 
 
-def _reductions(run: RunFacts) -> str:
-    how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
-    return f"Let NNC take reductions: {how}."
+def _reductions(run: RunFacts) -> Remedy:
+    how = NNC_REDUCTIONS.text if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
+    return Remedy(f"Let NNC take reductions: {how}.", setting=NNC_REDUCTIONS)
 
 
 _IN_PYTHON = "Write the function in TorchScript, without @torch.jit.ignore"
 
 
-def _no_rule(row: Unfused, run: RunFacts) -> str:
+def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
     if row.op.startswith(PYTHON):
-        return f"{_IN_PYTHON}; or call it before or after the operators that should fuse."
+        return Remedy(f"{_IN_PYTHON};", "or call it before or after the operators that should fuse.")
     if run.fuser == "nnc" and row.op in nnc.REDUCTIONS:
         return _reductions(run)
     extremes = on_extremes(row.op, row.reason.text, run.fuser, run.gradients)
@@ -147,9 +157,10 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
         if "`training`" in row.reason.text:
             return _argument(row, run)
         if breaks_in_training(row.op, run.fuser, run.gradients):
-            return (
+            return nothing(
                 "Nothing in training: with constant dimensions nvFuser takes it, and the run fails where its"
-                " result is added or subtracted (FD307). Under torch.no_grad() name its dimensions."
+                " result is added or subtracted (FD307).",
+                "Under torch.no_grad() name its dimensions.",
             )
         if "a number before the tensor" in row.reason.text and row.op != "aten::pow":
             return "Put the number into a tensor, made once: torch.full_like(x, 2.0)."
@@ -187,18 +198,19 @@ def other_fusers(op: str, run: RunFacts) -> list[str]:
     return [name for name in ("nvfuser", "nnc", "onednn") if name in takers]
 
 
-def _in_place(row: Unfused, run: RunFacts) -> str:
+def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
     if row.reason.text == WRITES_OUT:
         name = row.op.rpartition("::")[2]
         return f"Take the result that torch.{name}(...) returns without out=, in the place of that tensor."
     if row.op in operators.FILLS:
         name = row.op.rpartition("::")[2]
         filled = f"Make a filled tensor, x = {operators.FILLS[row.op]} for x.{name}(...)"
-        return f"{filled}; for a part of one choose with torch.where."
+        return Remedy(f"{filled};", "for a part of one choose with torch.where.")
     if row.op in operators.WITH_FLAG and in_torch(row.source):
-        return (
-            "Set inplace=False where the module is made; or from outside, before torch.jit.script:"
-            " for m in [m for m in model.modules() if hasattr(m, 'inplace')]: m.inplace = False"
+        return Remedy(
+            "Set inplace=False where the module is made;",
+            "or from outside, before torch.jit.script: for m in [m for m in model.modules() if"
+            " hasattr(m, 'inplace')]: m.inplace = False",
         )
     sign = operators.sign_of(row.op)
     if row.op in operators.IN_PLACE_ASSIGNS:
@@ -210,18 +222,20 @@ def _in_place(row: Unfused, run: RunFacts) -> str:
     else:
         text = f"Write the version without the underscore: x = x.{row.op.rsplit('::', 1)[1][:-1]}(...)"
     if run.owner(row) in (Owner.PACKAGE, Owner.TORCH):
-        text += "; the line is in a package: change a copy of its module, or override its forward"
-    return text + "."
+        in_a_package = "the line is in a package: change a copy of its module, or override its forward."
+        return Remedy(f"{text};", in_a_package)
+    return f"{text}."
 
 
-def _gradient(row: Unfused, run: RunFacts) -> str:
+def _gradient(row: Unfused, run: RunFacts) -> str | Remedy:
     if operators.sign_of(row.op) is not None or row.op in operators.WITH_FLAG:
         return _in_place(row, run)
     if row.op.startswith(PYTHON):
         return f"{_IN_PYTHON}, with operators that have a gradient formula."
     if "was lost at the border" in row.reason.text or "no type was profiled" in row.reason.text:
-        return (
-            "Nothing in training: torch loses that type itself. Under torch.no_grad() no such graph is made."
+        return nothing(
+            "Nothing in training: torch loses that type itself.",
+            "Under torch.no_grad() no such graph is made.",
         )
     if "torch moves nothing past that" in row.reason.text:
         return (
@@ -238,12 +252,13 @@ def _gradient(row: Unfused, run: RunFacts) -> str:
         if recipe is not None:
             training = f"change {ends[0][0]}, which works in place: {recipe.words}"
     elif ends and "alone in its" in row.reason.text and all(op in operators.LIBRARY for op, _ in ends):
-        return "Nothing: what is next to it are kernels of libraries."
-    if run.live:
-        training += "; --knob autodiff_inlining=off keeps small regions"
+        return nothing("Nothing: what is next to it are kernels of libraries.")
+    small = "--knob autodiff_inlining=off keeps small regions."
     if run.backward:
-        return f"{training[0].upper()}{training[1:]}."
-    return f"If this is inference, run it under torch.no_grad(). For training {training}."
+        step = f"{training[0].upper()}{training[1:]}"
+        return Remedy(f"{step};", small) if run.live else f"{step}."
+    training += f"; {small}" if run.live else "."
+    return Remedy("If this is inference, run it under torch.no_grad().", f"For training {training}")
 
 
 _CONSTANTS = ("bool", "int", "float", "str")
@@ -259,7 +274,7 @@ def constant_attribute(reason: str) -> tuple[str, str] | None:
     return found[1], found[2] or "bool"
 
 
-def _control_flow(row: Unfused, run: RunFacts) -> str:
+def _control_flow(row: Unfused, run: RunFacts) -> str | Remedy:
     text, owner = row.reason.text, run.owner(row)
     if "flag `training`" in text or "attribute `" in text:
         when = "" if run.gradients is False else "for inference, "
@@ -275,21 +290,23 @@ def _control_flow(row: Unfused, run: RunFacts) -> str:
             " it, or write the steps out."
         )
     if "a loop that is not unrolled" in text:
-        return (
-            "Give the loop a number of steps, for i in range(n), which torch unrolls; one with a condition"
-            " stays a loop."
+        return Remedy(
+            "Give the loop a number of steps, for i in range(n), which torch unrolls;",
+            "one with a condition stays a loop.",
         )
     if "unrolled" in text:
-        return "Nothing, or give the loop a constant number of steps: for i in range(5) leaves no loop."
+        return nothing(
+            "Nothing, or give the loop a constant number of steps: for i in range(5) leaves no loop."
+        )
     if owner in (Owner.PACKAGE, Owner.TORCH):
         return (
             "The branch is in a package: if its inputs always take one side, trace the module instead of"
             " scripting it."
         )
-    return CODES["FD229"].advice or ""
+    return general_remedy("FD229")
 
 
-def _separated(row: Unfused, run: RunFacts) -> str:
+def _separated(row: Unfused, run: RunFacts) -> str | Remedy:
     moved = _reordered(row, run)
     if moved is not None:
         return moved
@@ -308,22 +325,24 @@ def _separated(row: Unfused, run: RunFacts) -> str:
     if barrier.endswith("_") and run.fuser is not None and fusers.taken_by(plain, run.fuser, run.torch):
         return f"Change {barrier}, which works in place, to {plain}."
     if barrier.startswith("aten::") and barrier not in operators.PLACES_ELEMENTS:
-        return (
+        return nothing(
             f"Nothing, as long as {barrier} cannot be written with operators that fuse: no recipe is known."
         )
-    return CODES["FD227"].advice or ""
+    return general_remedy("FD227")
 
 
-def _types(row: Unfused, run: RunFacts) -> str:
+def _types(row: Unfused, run: RunFacts) -> str | Remedy:
     text = row.reason.text
     if row.op.startswith("aten::_autocast_to_"):
-        return "Nothing, where autocast is needed: it adds this cast. Else end its block before these lines."
+        return nothing(
+            "Nothing, where autocast is needed: it adds this cast.", "Else end its block before these lines."
+        )
     for words, advice in OTHER_TYPES.items():
         if words in text:
             return advice
     if run.dtypes and run.dtypes <= _SUPPORTED:
         return "Its dtypes are supported: make its other arguments constants."
-    return CODES["FD215"].advice or ""
+    return general_remedy("FD215")
 
 
 def _dtype(row: Unfused, run: RunFacts) -> str:
@@ -333,20 +352,20 @@ def _dtype(row: Unfused, run: RunFacts) -> str:
     return f"Compute in {kinds} where the result allows it, and cast outside the block."
 
 
-def _device(row: Unfused, run: RunFacts) -> str:
+def _device(row: Unfused, run: RunFacts) -> str | Remedy:
     if run.fuser == "nvfuser":
-        return "Move its tensors to the GPU: .to('cuda'). NNC fuses on the CPU too."
+        return Remedy("Move its tensors to the GPU: .to('cuda').", "NNC fuses on the CPU too.")
     return "Move its tensors to the device of the others."
 
 
-def _not_on_this_device(row: Unfused, run: RunFacts) -> str:
+def _not_on_this_device(row: Unfused, run: RunFacts) -> str | Remedy:
     for device, name in (("cuda", "gpu"), ("cpu", "cpu")):
         if run.devices == {device}:
             return f"Turn fusion on for its device: torch._C._jit_override_can_fuse_on_{name}(True)."
-    return CODES["FD213"].advice or ""
+    return general_remedy("FD213")
 
 
-def _alone(row: Unfused, run: RunFacts) -> str:
+def _alone(row: Unfused, run: RunFacts) -> str | Remedy:
     if "differentiable graph ends there" in row.reason.text:
         sign = operators.sign_of(_barrier(row))
         how = f"x = x {sign} y instead of x {sign}= y" if sign else f"{_barrier(row)} without its underscore"
@@ -354,20 +373,22 @@ def _alone(row: Unfused, run: RunFacts) -> str:
     if INTO_OBJECT in row.reason.text:
         return "Compute with its result under a name of its own, and put it into the object last."
     if run.fuser == "nvfuser" and run.live:
-        return "Nothing, if it is alone for good; --knob single_node=on makes it a group of its own."
-    return "Nothing, if it is alone for good."
-
-
-def _nothing_to_gain(row: Unfused, run: RunFacts) -> str:
-    if "copies" in row.reason.text:
-        return (
-            "Nothing where what follows needs that order in memory; else do the permute or transpose before"
-            " it last, and the copy is saved."
+        return nothing(
+            "Nothing, if it is alone for good;", "--knob single_node=on makes it a group of its own."
         )
-    return CODES["FD226"].advice or ""
+    return nothing("Nothing, if it is alone for good.")
 
 
-def _argument(row: Unfused, run: RunFacts) -> str:
+def _nothing_to_gain(row: Unfused, run: RunFacts) -> str | Remedy:
+    if "copies" in row.reason.text:
+        return nothing(
+            "Nothing where what follows needs that order in memory;",
+            "else do the permute or transpose before it last, and the copy is saved.",
+        )
+    return general_remedy("FD226")
+
+
+def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
     if "`training`" in row.reason.text and not run.frozen:
         when = "" if run.gradients is False else "for inference, "
         other = "" if run.traced else ", or trace the module instead of scripting it"
@@ -380,33 +401,13 @@ def _argument(row: Unfused, run: RunFacts) -> str:
     if row.reason.text in NEEDS_SHAPES:
         knob = " (--knob fusion_strategy=STATIC:10)" if run.live else ""
         return f"Let groups be made for fixed shapes: torch.jit.set_fusion_strategy([('STATIC', 10)]){knob}."
-    text = _STATED.get(row.reason.text)
-    if row.reason.text in (rejections.LIST_ELSEWHERE, rejections.CAT_ELSEWHERE) and run.gradients and text:
-        text += (
-            " Where it is written so, what makes the tensors is outside its differentiable graph: it works in"
-            " place, or has no gradient formula."
+    if row.reason.text in (rejections.LIST_ELSEWHERE, rejections.CAT_ELSEWHERE) and run.gradients:
+        return Remedy(
+            WRITE_THE_LIST,
+            "Where it is written so, what makes the tensors is outside its differentiable graph: it works in"
+            " place, or has no gradient formula.",
         )
-    return text or CODES["FD219"].advice or ""
-
-
-_STATED: Mapping[str, str] = {
-    rejections.VIEW_SHARED: "Make another view for what is used outside, x.view([...]) of the tensor before"
-    " it: then all uses of this one are in the group.",
-    **dict.fromkeys(
-        (rejections.LIST_SHARED, rejections.CAT_SHARED),
-        "Compute before the list is made: torch.cat([f(x), f(y)], 1) instead of f(torch.cat([x, y], 1)).",
-    ),
-    **dict.fromkeys(
-        (rejections.LIST_ELSEWHERE, rejections.CAT_ELSEWHERE),
-        "Write the list where it is joined: torch.cat([x, y], 1), not one that is appended to or given.",
-    ),
-    **dict.fromkeys(
-        (rejections.DIM, rejections.CAT_DIM), "Write its `dim` as a number, not as an argument or a variable."
-    ),
-    rejections.TRAINING: "Nothing in training; for inference, put the module into eval mode: model.eval().",
-    rejections.PASS_STOPPED: "Unset PYTORCH_JIT_OPT_LIMIT.",
-}
-"""What NNC states -> what to do. All but the last two are tried in ``fixtures/logs/refused_arguments.py``."""
+    return CONDITIONS.get(row.reason.text) or general_remedy("FD219")
 
 
 def _reordered(row: Unfused, run: RunFacts) -> str | None:
@@ -428,13 +429,15 @@ def _reordered(row: Unfused, run: RunFacts) -> str | None:
     return None
 
 
-def _waits(row: Unfused) -> str:
-    return f"Nothing, as long as {_barrier(row)} is in no group: one runs before it, the other after it."
+def _waits(row: Unfused) -> Remedy:
+    return nothing(
+        f"Nothing, as long as {_barrier(row)} is in no group: one runs before it, the other after it."
+    )
 
 
-def _order(row: Unfused, run: RunFacts) -> str:
+def _order(row: Unfused, run: RunFacts) -> str | Remedy:
     waits = _waits(row) if "wait for each other" in row.reason.text else None
-    return _reordered(row, run) or waits or CODES["FD216"].advice or ""
+    return _reordered(row, run) or waits or general_remedy("FD216")
 
 
 def _not_profiled(row: Unfused, run: RunFacts) -> str:
@@ -445,18 +448,18 @@ def _not_profiled(row: Unfused, run: RunFacts) -> str:
     )
 
 
-def _unknown(row: Unfused, run: RunFacts) -> str:
+def _unknown(row: Unfused, run: RunFacts) -> str | Remedy:
     if run.fuser == "onednn":
-        return (
+        return nothing(
             "Nothing: its partitions are chains of certain operators, such as a convolution with an addition."
         )
     if run.live:
         name = fuser_title(run.fuser) if run.fuser else "torch"
-        return f"Nothing that {name} states tells why: please report it to fusiondoc."
-    return CODES["FD299"].advice or ""
+        return nothing(f"Nothing that {name} states tells why: please report it to fusiondoc.")
+    return general_remedy("FD299")
 
 
-_WORDED: Mapping[str, Callable[[Unfused, RunFacts], str]] = {
+_WORDED: Mapping[str, Callable[[Unfused, RunFacts], str | Remedy]] = {
     **dict.fromkeys(NO_RULE, _no_rule),
     "FD213": _not_on_this_device,
     "FD215": _types,

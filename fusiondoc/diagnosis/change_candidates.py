@@ -42,6 +42,7 @@ from fusiondoc.model.operators import (
     is_in_place,
     sign_of,
 )
+from fusiondoc.model.remedies import AS_REQUESTED, NNC_REDUCTIONS, Setting
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
 from fusiondoc.parsers.jit.flow import TENSOR_VALUE
@@ -71,8 +72,10 @@ class Candidate:
     note: str | None = None
     python: str | None = None
     """Lines that do it from outside, as in ``PlannedChange``."""
-    options: tuple[str, ...] = ()
-    """Of ``diagnose``, for a change of the run."""
+    setting: Setting = AS_REQUESTED
+    """For a change of the run."""
+    in_python: bool = False
+    """``change`` has the lines of Python that keep the setting."""
     edits: tuple[Edit, ...] = ()
     removes: bool = False
     """The operators go."""
@@ -171,9 +174,9 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         if one is not None:
             return one
     if run.fuser == "nnc" and row.op in nnc.REDUCTIONS and code in ("FD201", "FD211", "FD219", "FD233"):
-        how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
-        options = ("--knob", "nnc_reductions=on")
-        return Candidate(ChangeKind.KNOB, f"Let NNC take reductions: {how}", (index,), options=options)
+        how = NNC_REDUCTIONS.text if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
+        change = f"Let NNC take reductions: {how}"
+        return Candidate(ChangeKind.KNOB, change, (index,), setting=NNC_REDUCTIONS, in_python=not run.live)
     if (
         code == "FD213"
         and run.fuser == "nnc"
@@ -233,17 +236,16 @@ def _gains(op: str, run: RunFacts) -> bool:
 
 def _on_its_device(index: int, run: RunFacts) -> Candidate:
     name = "gpu" if "cuda" in run.devices else "cpu"
-    options: tuple[str, ...] = ("--knob", f"fuse_on_{name}=on")
+    knobs = {f"fuse_on_{name}": "on"}
     note = None
     if name == "cpu":
-        options += ("--knob", "nnc_must_use_llvm=off")
+        knobs["nnc_must_use_llvm"] = "off"
         note = (
             "a torch without LLVM (the wheels of 2.1 and newer) then interprets groups, slowly: it shows what"
             " fuses"
         )
-    return Candidate(
-        ChangeKind.KNOB, f"Let NNC fuse on the {name.upper()}", (index,), note=note, options=options
-    )
+    change, setting = f"Let NNC fuse on the {name.upper()}", Setting(knobs=knobs)
+    return Candidate(ChangeKind.KNOB, change, (index,), note=note, setting=setting)
 
 
 def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
@@ -255,7 +257,7 @@ def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     others = other_fusers(row.op, run) if extremes is None else []
     if others:
         change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
-        return Candidate(ChangeKind.FUSER, change, (index,), options=("--fuser", others[0]), sure=False)
+        return Candidate(ChangeKind.FUSER, change, (index,), setting=Setting(fuser=others[0]), sure=False)
     recipe = recipe_of(row, run)
     if recipe is not None and recipe.caution is not None:
         change = f"Write {recipe.words}"
@@ -267,14 +269,16 @@ def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     return Candidate(ChangeKind.MOVE, change, (index,), note=note, sure=False, conditional=True)
 
 
+_FROZEN, _TRACED = Setting(flags=("--freeze",)), Setting(flags=("--trace",))
+
+
 def _freeze(index: int, run: RunFacts, why: str) -> Candidate:
     change = f"Freeze it: {run.freezing}"
     if run.traced is None:
-        return Candidate(ChangeKind.FREEZE, change, (index,), note=why, options=("--freeze",))
+        return Candidate(ChangeKind.FREEZE, change, (index,), note=why, setting=_FROZEN)
     before = "torch.jit.trace(model, inputs)" if run.traced else "torch.jit.script(model)"
-    return Candidate(
-        ChangeKind.FREEZE, change, (index,), before, run.freezing, note=why, options=("--freeze",)
-    )
+    after = run.freezing
+    return Candidate(ChangeKind.FREEZE, change, (index,), before, after, note=why, setting=_FROZEN)
 
 
 _OF_VIEWS = ("FD226", "FD231", "FD201", "FD211", "FD233")
@@ -346,7 +350,7 @@ def _without_branch(index: int, text: str) -> Candidate | None:
 def _trace(index: int) -> Candidate:
     change = "Trace the model instead of scripting it, so that flags become constants"
     return Candidate(ChangeKind.TRACE, change, (index,), "torch.jit.script(model)",
-                     "torch.jit.trace(model, inputs)", options=("--trace",))  # fmt: skip
+                     "torch.jit.trace(model, inputs)", setting=_TRACED)  # fmt: skip
 
 
 def _not_in_place(index: int, row: Unfused, run: RunFacts) -> Candidate | None:

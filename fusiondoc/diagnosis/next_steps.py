@@ -16,18 +16,11 @@ from dataclasses import replace
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
-from fusiondoc.diagnosis.changes_for_findings import (
-    blocking_steps,
-    can_run_again,
-    command_of,
-    faster_products,
-    later_steps,
-    run_again,
-    to_keep,
-)
+from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
+from fusiondoc.diagnosis.commands import can_run_again, command_of, run_again, to_keep
 from fusiondoc.diagnosis.parted_groups import prints_between_groups, regions_as_groups, with_numbers
 from fusiondoc.diagnosis.rules import Context, has_torchscript, of_te, of_torchscript, run_facts
-from fusiondoc.diagnosis.rules.fd1_fd2_not_fused import BETWEEN_LIBRARIES, OF_LIBRARIES
+from fusiondoc.diagnosis.rules.fd1_fd2_not_fused import listed
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import te_changes
 from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
@@ -35,7 +28,8 @@ from fusiondoc.model import count, dataclass, takers
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import folded
-from fusiondoc.model.report import Report
+from fusiondoc.model.remedies import AS_REQUESTED, Nothing, Setting
+from fusiondoc.model.report import Report, rows_by_index
 from fusiondoc.model.runs import GROUPS
 
 _NOT_FOUND = "No change is known that helps"
@@ -252,7 +246,7 @@ def _planned(
         ops=tuple(dict.fromkeys(row.op for row in rows)),
         codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
         note=one.note,
-        python=one.python or to_keep(one.options, one.change),
+        python=one.python or (None if one.in_python else to_keep(one.setting)),
         edits=one.edits if context.request is None or context.own else (),  # a program applies them
     )
 
@@ -335,16 +329,19 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
     """``fusiondoc fix`` tries what it knows; another change of the program is made first, and verified."""
     request = context.request
     if request is None or not can_run_again(context):
-        return command_of(report, context, one.options)
+        return command_of(report, context, one.setting)
     tried = _can_be_fixed(context)
     if tried and one.kind is ChangeKind.FREEZE:
-        return run_again(request, ("--inference",), "fix")
+        return run_again(request, Setting(flags=("--inference",)), "fix")
     moved = one.kind is ChangeKind.MOVE_VIEW or (one.kind is ChangeKind.MOVE and one.sure)
     if tried and (moved or (one.kind in _TRIED_BY_FIX and one.edits)):
         return run_again(request, command="fix")
     # What a program of its own computes is not known: its steps are timed.
-    proof = ("--time",) if request.options.script else ("--verify",) if not context.te.plans else ()
-    return run_again(request, proof if one.kind.in_source else one.options)
+    if not one.kind.in_source:
+        return run_again(request, one.setting)
+    if request.options.script:
+        return run_again(request, Setting(flags=("--time",)))
+    return run_again(request, AS_REQUESTED if context.te.plans else Setting(flags=("--verify",)))
 
 
 def _can_be_fixed(context: Context) -> bool:
@@ -370,7 +367,7 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     each = each_rank(report)
     whose = f"{each.whose} has " if each is not None else ""
     on_each = f"On {each.whose}: " if each is not None else ""
-    report = each.report if each is not None else report
+    whole, report = report, each.report if each is not None else report
     fuser = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
     if not report.groups and not report.unfused:
         return _NOT_KNOWN, "The log shows no plan of an executor, so it does not tell what to change"
@@ -392,7 +389,7 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
         )
     else:
         text = f"Nothing is fused, and no known change brings any of the {outside:,} operators into a group"
-    rest, hint = _rest(report)
+    rest, hint = _rest(whole)
     text += f"; {rest}" if rest else ""
     text += f"; {hint}" if hint else ""
     open_end = any(one.code == "FD303" and one.severity == "note" for one in report.findings)
@@ -421,11 +418,17 @@ def _rest(report: Report) -> tuple[str, str]:
         rest = f"the rest of the step is {', '.join(f'{p.what} ({p.share:.0%})' for p in others[:2])}"
         waits = others[0].what == IDLE and others[0].share >= 0.5
         return rest, "the device waits for the host: a larger batch or CUDA graphs help" if waits else ""
-    fixed = {why: ops for ops, _, why in (one.message.partition(": ") for one in report.findings
-                                          if one.code == "FD236")}  # fmt: skip
+    rows = rows_by_index(report)
+    fixed = {
+        one.remedy.nothing: listed([rows[index] for index in one.rows if index in rows])
+        for one in report.findings
+        if one.code == "FD236" and one.remedy is not None
+    }
     launch = any(one.code == "FD402" for one in report.findings)
-    left = f"what is left are kernels of libraries ({fixed[OF_LIBRARIES]})" if OF_LIBRARIES in fixed else ""
-    if left and BETWEEN_LIBRARIES in fixed:
-        left += f" and what stands alone between them ({fixed[BETWEEN_LIBRARIES]})"
+    left = ""
+    if Nothing.LIBRARY in fixed:
+        left = f"what is left are kernels of libraries ({fixed[Nothing.LIBRARY]})"
+    if left and Nothing.BETWEEN_LIBRARIES in fixed:
+        left += f" and what stands alone between them ({fixed[Nothing.BETWEEN_LIBRARIES]})"
     small = "its kernels are too small to be slow: a larger batch or CUDA graphs help more than fusion"
     return left, small if launch else ""

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import median
 
 from fusiondoc.model.numbers import whole_numbers
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused, shared_positions
 from fusiondoc.model.runs import (
     RankDifference,
@@ -348,20 +349,22 @@ def _slowest(what: str, times: Mapping[int, float | None], kernels: tuple[str, .
     return SlowRank(what, rank, round(known[rank], 6), round(others, 6), round(ratio, 4), kernels)
 
 
-def to_do(one: RankDifference) -> str | None:
+def to_do(one: RankDifference) -> Remedy | None:
     """What to change for a difference; None where it may be meant."""
     if one.what == "group" and (one.why or "").startswith("other types"):
-        return (
-            "Give all ranks batches of one size (drop_last=True, or padding). Each size compiles a plan of"
-            " its own, and the others wait meanwhile."
+        return Remedy(
+            "Give all ranks batches of one size (drop_last=True, or padding).",
+            "Each size compiles a plan of its own, and the others wait meanwhile.",
         )
     return _RANKS_TO_DO.get(one.what)
 
 
 _RANKS_TO_DO = {
-    "ended": "Mend that rank first. What the others lack may only be what they had not come to.",
-    "torch": "Give all ranks the same torch: other releases fuse other groups.",
-    "gpu": "Put the ranks on equal GPUs, or expect the slowest to set the pace.",
-    "no groups": "Let that rank run what the others run. The section on ranks says why it has no group.",
-    "fallback": "See why groups fell back there (FD301). The others wait for that rank.",
+    "ended": Remedy("Mend that rank first.", "What the others lack may only be what they had not come to."),
+    "torch": Remedy("Give all ranks the same torch: other releases fuse other groups."),
+    "gpu": Remedy("Put the ranks on equal GPUs, or expect the slowest to set the pace."),
+    "no groups": Remedy(
+        "Let that rank run what the others run.", "The section on ranks says why it has no group."
+    ),
+    "fallback": Remedy("See why groups fell back there (FD301).", "The others wait for that rank."),
 }

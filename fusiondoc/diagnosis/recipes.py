@@ -9,11 +9,13 @@ ReduceOps.cpp, RNN.cpp, group_norm.cpp; 1.12 to 2.13).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from fusiondoc.fusers import nvfuser, taken_by
 from fusiondoc.model import dataclass
 from fusiondoc.model.operators import WITH_FORMULA
+from fusiondoc.model.remedies import Remedy, nothing
 
 ROUNDING = "rounding"
 EXACT = "exact"
@@ -370,12 +372,14 @@ RECIPES: tuple[Recipe, ...] = (
 # fmt: on
 
 
-OVERLOADS = {
+OVERLOADS: Mapping[str, str | Remedy] = {
     "aten::remainder": "Write x - n * torch.floor(x / n) instead of x % n, where n is a number and x a"
     " floating-point tensor.",
     "aten::div": "Write torch.floor(x / y) instead of torch.div(x, y, rounding_mode='floor'), and torch.trunc"
     " for 'trunc'.",
-    "aten::pow": "Write torch.exp(y * torch.log(x)) for x > 0; an exponent that is a number is taken as is.",
+    "aten::pow": Remedy(
+        "Write torch.exp(y * torch.log(x)) for x > 0;", "an exponent that is a number is taken as is."
+    ),
     "aten::where": "Give torch.where tensors: torch.zeros_like(x) or torch.full_like(x, value) for a number.",
     "aten::clamp": "Give torch.clamp numbers, or write torch.max and torch.min with its tensors.",
 }
@@ -383,13 +387,20 @@ OVERLOADS = {
 (``fixtures/logs/refused_numbers.py``)."""
 
 _EXTREMES = ("aten::max", "aten::min")
-_NO_INDICES = "Nothing: no fuser takes it so, nor gives indices; what comes behind it is another group."
-_AMAX = "Where only values are used, write torch.amax (torch.amin) with a list of dimensions. "
+_NO_INDICES = nothing(
+    "Nothing: no fuser takes it so, nor gives indices;", "what comes behind it is another group."
+)
+_AMAX = Remedy(
+    "Where only values are used, write torch.amax (torch.amin) with a list of dimensions.",
+    "No fuser gives indices.",
+)
 """Rules of nvFuser alone; torch has no gradient formula for them."""
 
-OTHER_TYPES = {
-    "on the GPU only": "Nothing on the CPU, as long as no recipe for it is known; on the GPU NNC takes it.",
-    "on the CPU only": "Nothing on the GPU: it has a kernel of a library there.",
+OTHER_TYPES: Mapping[str, str | Remedy] = {
+    "on the GPU only": nothing(
+        "Nothing on the CPU, as long as no recipe for it is known;", "on the GPU NNC takes it."
+    ),
+    "on the CPU only": nothing("Nothing on the GPU: it has a kernel of a library there."),
     "floating-point tensors only": "Cast its input to float32 before it.",
     "integer tensors only": "Cast its input to int32 before it.",
     "tensors on the CPU": "Compute in float32 on the CPU, and cast outside the block.",
@@ -398,7 +409,7 @@ OTHER_TYPES = {
 """What NNC takes only in some types or places (the words of ``reasons_of_node._types``) -> what to do."""
 
 
-def on_extremes(op: str, reason: str, fuser: str | None, gradients: bool | None) -> str | None:
+def on_extremes(op: str, reason: str, fuser: str | None, gradients: bool | None) -> Remedy | None:
     """What to do about a maximum or minimum with indices, or of all elements; None for other operators.
 
     Args:
@@ -409,7 +420,7 @@ def on_extremes(op: str, reason: str, fuser: str | None, gradients: bool | None)
         return _NO_INDICES
     if op not in _EXTREMES or "two tensors" not in reason:
         return None
-    return f"{_AMAX}No fuser gives indices." if fuser == "nvfuser" and gradients is False else _NO_INDICES
+    return _AMAX if fuser == "nvfuser" and gradients is False else _NO_INDICES
 
 
 def recipe_for(

@@ -238,6 +238,8 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
     )
     saved = [row.time.could_save_ms for row in unfused if row.time and row.time.could_save_ms is not None]
     ratio = whole / told.unprofiled_ms if told.unprofiled_ms else None
+    capability = report.environment.get("capability")
+    without_tf32 = _without_tf32(kinds, whole, slow * scale, told.device, told.allow_tf32, capability)
     steps = Steps(
         ms=_short(whole),
         device_ms=_short(busy / trace.steps) if on_gpu else None,
@@ -251,9 +253,8 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
             :MOST_LAYERS
         ],
         unmatched_ms=_short(unmatched * scale),
-        hint=_hint(
-            kinds, whole, slow * scale, told.device, told.allow_tf32, report.environment.get("capability")
-        ),
+        hint=_hint(without_tf32),
+        without_tf32=without_tf32,
         gb_per_s=told.gb_per_s,
     )
     timed = tuple(replace(group, time=time(groups.get(group.id))) for group in report.groups)
@@ -280,8 +281,8 @@ def parts_of(
     whole = trace.ms / trace.steps
     products = (unit for unit in trace.units if kind_of(unit) == MATMUL)
     slow = sum(one.ms for unit in products for one in unit.launched if _in_float32(one)) * work.scale
-    hint = _hint(work.kinds, whole, slow, device, allow_tf32, capability)
-    return StepParts(_parts(work.kinds, whole), hint)
+    share = _without_tf32(work.kinds, whole, slow, device, allow_tf32, capability)
+    return StepParts(_parts(work.kinds, whole), _hint(share))
 
 
 @dataclass(frozen=True)
@@ -391,22 +392,37 @@ def _note(steps: Steps) -> str | None:
     return f"disturbed: {text}" + (", so the device is idle less than shown" if steps.busy else "")
 
 
-def _hint(
+def _without_tf32(
     kinds: Mapping[str, float],
     whole: float,
     slow: float,
     device: str | None,
     allow_tf32: bool | None,
     capability: str | None,
-) -> str | None:
-    """What would help more than fusion."""
+) -> float | None:
+    """The share of a step that float32 matrix products without TF32 take, where that is much and this GPU has
+    TF32; else None.
+
+    Args:
+        slow: milliseconds of these products.
+    """
     if device != "cuda" or slow < _LARGE * whole or allow_tf32 or slow < max(kinds.values()) / 2:
         return None
     numbers = whole_numbers(re.findall(r"[0-9]+", capability or "")[:2])
-    if tuple(numbers) < _TF32_SINCE:
+    return slow / whole if tuple(numbers) >= _TF32_SINCE else None
+
+
+def slow_products(share: float) -> str:
+    """That matrix products take so much of a step, in words."""
+    return f"float32 matrix products without TF32 take {share:.0%} of the step, which no fusion changes"
+
+
+def _hint(share: float | None) -> str | None:
+    """What would help more than fusion."""
+    if share is None:
         return None
     return (
-        f"float32 matrix products without TF32 take {slow / whole:.0%} of the step, which no fusion changes:"
+        f"{slow_products(share)}:"
         " torch.backends.cuda.matmul.allow_tf32 = True, or torch.set_float32_matmul_precision('high'), lets"
         " this GPU multiply them several times faster, with 10 bits of mantissa"
     )

@@ -17,8 +17,8 @@ from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import after_imports, defined, lines_at, spelled
 from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
-from fusiondoc.diagnosis.changes_for_findings import suggested
 from fusiondoc.diagnosis.recipes import Recipe
+from fusiondoc.diagnosis.tries import suggested
 from fusiondoc.fixes import Program, Proposal
 from fusiondoc.fixes.model_place import Place, place_of_model, value_of_model
 from fusiondoc.fixes.recipes_in_code import helping

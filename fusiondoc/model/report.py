@@ -12,6 +12,7 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.packed_text import packed_fields
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.runs import (
     Coverage,
     Expectation,
@@ -284,6 +285,17 @@ class Finding:
     time: Time | None = None
     """What that which it is about takes of a step of the profiled run."""
     evidence_left_out: int = 0
+    rows: tuple[int, ...] = ()
+    """``Unfused.index`` of the rows that it is about."""
+    remedy: Remedy | None = None
+    """``advice`` as data, before what ``--try`` showed; null in reports of older versions."""
+    brief: str | None = None
+    """The message in a few words, where the first lines of a report have it."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether nothing of the program or the run is to be changed for it."""
+        return self.remedy is not None and self.remedy.nothing is not None
 
     @property
     def in_header(self) -> bool:

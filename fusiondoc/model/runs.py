@@ -241,6 +241,9 @@ class Steps:
     """Of groups and of operators that could fuse, what could be tied to no row of this report."""
     hint: str | None = None
     """What would help more than fusion, where most of the time is none of fusion's."""
+    without_tf32: float | None = None
+    """Share of the step that float32 matrix products take which TF32 would make faster; null where they take
+    little, or where the GPU has none."""
     gb_per_s: float | None = None
     """The memory bandwidth that ``could_save_ms`` was worked out with."""
 

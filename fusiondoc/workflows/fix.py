@@ -23,7 +23,7 @@ from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.edits import Edit, SourceText, changed_text, read_text
 from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.diagnosis.changes_for_findings import run_again
+from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fixes import Program, Proposal
 from fusiondoc.fixes.proposals import Bundle, alters_signature, bundles, described, proposals_for

@@ -21,7 +21,7 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.process_records import SCRIPT, StepsTaken
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.diagnosis.changes_for_findings import Change, eval_mode, suggested
+from fusiondoc.diagnosis.tries import Change, eval_mode, suggested
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EAGER, FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes

@@ -21,8 +21,8 @@ from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
 from fusiondoc.captures.process_records import SCRIPT
 from fusiondoc.captures.request import IN_PROCESS, RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.diagnosis.changes_for_findings import Change, other_fuser
 from fusiondoc.diagnosis.failing_read import suspects
+from fusiondoc.diagnosis.tries import Change, other_fuser
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model import TE, dataclass

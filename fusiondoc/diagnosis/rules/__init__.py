@@ -28,6 +28,7 @@ from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field, is_te
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operators import CONTROL_FLOW, OF_MANY_ELEMENTS, VIEWS
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence, Finding, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
 from fusiondoc.model.source import file_of
@@ -85,27 +86,44 @@ def finding(
     *,
     source: str | None = None,
     evidence: Sequence[Evidence] = (),
-    advice: str | None = None,
+    remedy: Remedy | str | None = None,
     severity: str | None = None,
     saves_bytes: int | None = None,
     keeps_out: int | None = None,
     recipe: str | None = None,
     ops: Sequence[str] = (),
+    rows: Sequence[Unfused] = (),
     time: Time | None = None,
+    brief: str | None = None,
 ) -> Finding:
-    """A finding of ``code`` with its usual severity, unless another is given."""
-    severity = severity or CODES[code].severity
+    """A finding of ``code`` with its usual severity, unless another is given.
+
+    Args:
+        remedy: what to do; a text is a step without anything behind it.
+        rows: the operators outside groups that it is about.
+    """
+    remedy = Remedy.of(remedy) if remedy is not None else None
     return Finding(
-        code, severity, message, source, evidence, advice, saves_bytes, keeps_out, recipe, tuple(ops), time
+        code,
+        severity or CODES[code].severity,
+        message,
+        source,
+        evidence,
+        remedy.text if remedy is not None else None,
+        saves_bytes=saves_bytes,
+        keeps_out=keeps_out,
+        recipe=recipe,
+        ops=tuple(ops),
+        time=time,
+        rows=tuple(row.index for row in rows if row.index is not None),
+        remedy=remedy,
+        brief=brief,
     )
 
 
-ANY_SIZE = "--knob fusion_strategy=DYNAMIC:10"
-
-
 def helps_any_size(report: Report) -> bool:
-    """Whether ``ANY_SIZE`` can change anything: oneDNN Graph compiles for exact sizes with it too (tried on
-    2.13), and a run that has it gains nothing from it."""
+    """Whether the setting ``ANY_SIZE`` can change anything: oneDNN Graph compiles for exact sizes with it
+    too (tried on 2.13), and a run that has it gains nothing from it."""
     strategies = [knob.effective or "" for knob in report.knobs if knob.name == "fusion_strategy"]
     fuser = report.fuser.effective or report.fuser.requested
     return fuser != "onednn" and not any(one.startswith("DYNAMIC") for one in strategies)

@@ -22,7 +22,16 @@ from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import Module, module_tree, outside
 from fusiondoc.model.other_frontends import AotFunction
-from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Unfused, rows_by_index
+from fusiondoc.model.remedies import Nothing
+from fusiondoc.model.report import (
+    Evidence,
+    Finding,
+    OpNode,
+    Program,
+    ProgramNode,
+    Unfused,
+    rows_by_index,
+)
 from fusiondoc.model.source import Source
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds
@@ -85,8 +94,14 @@ class NodeData:
         """Row -> its number among ``_reasons``."""
         self._reasons: list[list[Any]] = []
         self._unfused = rows_by_index(context.report)
-        self._advised: dict[tuple[str, str, bool, str], str] = {}
-        """Code, operator, whether it is of a formula of torch's, text of the reason -> the advice."""
+        self._advice: dict[int, str] = {}
+        """``Unfused.index`` -> the advice of the finding on that row."""
+        self._advice_alike: dict[tuple[str, ...], str] = {}
+        """Operator, code and perhaps text of the reason -> the advice on the first row with these."""
+        self._folded: dict[tuple[str, bool], str] = {}
+        """Operator, whether it is of torch's formulas -> the advice of the note on what nobody can change."""
+        for finding in context.report.findings:
+            self._add_advice(finding)
 
     def add(self, program: Program) -> None:
         self._programs[visible(program.id)] = [self._node(program, node) for node in program.nodes]
@@ -124,27 +139,34 @@ class NodeData:
         text = self._context.excerpt(evidence) if evidence is not None else None
         return text if text is not None and self._context.takes_room("nodes", len(text)) else None
 
-    def _advice(self, node: ProgramNode, text: str) -> str:
-        """What is advised on an operator: by the finding on it, else by its code. One note is for all lines
-        of torch's own formulas, and one for all kernels of libraries."""
-        code, op = node.reason or "", node.op
-        of_torch = (node.source or "").startswith("<string>")
-        key = code, op, of_torch, text
-        if key not in self._advised:  # operators of many lines have one reason
-            self._advised[key] = self._best_advice(code, op, of_torch, text)
-        return self._advised[key]
+    def _add_advice(self, finding: Finding) -> None:
+        """One note is on all lines of torch's own formulas, and one on all kernels of libraries."""
+        if finding.advice is None:
+            return
+        if finding.code == "FD236":
+            formulas = finding.remedy is not None and finding.remedy.nothing is Nothing.FORMULAS
+            for op in finding.ops:
+                self._folded.setdefault((op, formulas), finding.advice)
+        for index in finding.rows:
+            self._advice.setdefault(index, finding.advice)
+            row = self._unfused.get(index)
+            if row is None:
+                continue  # equal to a row of another rank
+            for alike in ((row.op, row.reason.code, row.reason.text), (row.op, row.reason.code)):
+                self._advice_alike.setdefault(alike, finding.advice)
 
-    def _best_advice(self, code: str, op: str, of_torch: bool, text: str) -> str:
-        about = [f for f in self._context.report.findings if op in f.ops and f.advice]
-        folded = [f for f in about if f.code == "FD236" and ("formulas" in f.message) == of_torch]
-        found = [f for f in about if f.code == code]
-        exact = [f for f in found if text and text in f.message]
-        if of_torch and not exact:
-            found = folded
-        best = next(iter(exact or found or folded), None)
-        if best is not None and best.advice:
-            return best.advice
-        return (CODES[code].advice if code in CODES else None) or ""
+    def _advice_on(self, node: ProgramNode, text: str) -> str:
+        """What is advised on an operator: by the finding on its row, else on another row with the same
+        reason, else by its code."""
+        code, op = node.reason or "", node.op
+        known = self._advice.get(node.row) if node.row is not None else None
+        known = known or self._advice_alike.get((op, code, text))
+        formula = (node.source or "").startswith("<string>")
+        if known is None and not formula:
+            known = self._advice_alike.get((op, code))
+        known = known or self._folded.get((op, formula))
+        general = CODES[code].advice if code in CODES else None
+        return known or general or ""
 
     def _reason(self, node: ProgramNode) -> int:
         """The number of the reason why it is in no group; -1 without one."""
@@ -172,7 +194,7 @@ class NodeData:
                 bool(row and row.reason.stated),
                 quotes,
                 len(row.evidence) + row.evidence_left_out if row else 0,
-                visible(self._advice(node, text)),
+                visible(self._advice_on(node, text)),
                 visible(CODES[node.reason].title if node.reason in CODES else ""),
             ]
         )

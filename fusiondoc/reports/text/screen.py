@@ -143,10 +143,7 @@ def _fuser(report: Report, all_of_it: bool) -> str:
         return name
     gone = next((f for f in report.findings if f.code == "FD001" and f.in_header), None)
     if gone is not None and not (all_of_it and state.why):
-        torch = report.environment.get("torch")
-        where = f"torch {torch}" if torch else "this torch"
-        missing = gone.message.startswith("nvFuser is not in")
-        return f"{name}: {f'no nvFuser in {where}' if missing else 'nvFuser cannot work here'} (FD001)"
+        return f"{name}: {gone.brief or gone.message} (FD001)"
     if not state.why or state.requested is None:
         return name
     why = state.why[len("auto: ") :] if state.why.startswith("auto: ") else state.why
