@@ -100,6 +100,10 @@ class Regions:
             return self._gradient[1]
         return self._known.get(names)
 
+    def inputs_of(self, graph: Print) -> tuple[str, ...]:
+        """The names of the inputs of a printed graph."""
+        return self._inputs_of(graph)[1]
+
     def around_print(self, graph: Print, of_pass: bool) -> Around | None:
         """The same for a printed graph.
 
@@ -108,6 +112,15 @@ class Regions:
         """
         if not self._known:
             return None
+        inputs, names, gradients = self._inputs_of(graph)
+        if names in self._known:
+            return self._known[names]
+        if gradients:
+            return self._around_gradient(names, inputs, gradients, of_pass)
+        self._gradient = None
+        return None
+
+    def _inputs_of(self, graph: Print) -> tuple[list[tuple[str, str]], tuple[str, ...], int]:
         known = self._inputs.get(graph.digest)
         if known is None:
             inputs = _input_kinds(graph.lines())
@@ -117,13 +130,7 @@ class Regions:
                 self._room = _MOST_INPUTS
             names = tuple(name for name, _ in inputs)
             known = self._inputs[graph.digest] = inputs, names, _gradients(names, graph.text)
-        inputs, names, gradients = known
-        if names in self._known:
-            return self._known[names]
-        if gradients:
-            return self._around_gradient(names, inputs, gradients, of_pass)
-        self._gradient = None
-        return None
+        return known
 
     def _around_gradient(
         self, names: tuple[str, ...], inputs: Sequence[tuple[str, str]], gradients: int, of_pass: bool

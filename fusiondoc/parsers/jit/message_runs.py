@@ -218,7 +218,11 @@ class Print:
 
     def printed(self) -> bytes:
         """What is printed on all lines, as one text."""
-        return b"\n".join(self.texts())
+        text, prefix = self.text, self.text[: self.cut]
+        others = text.replace(b"\n" + prefix, b"\n")
+        if len(text) - len(others) == text.count(b"\n") * len(prefix):
+            return others[self.cut :]
+        return b"\n".join(self.texts())  # a line is shorter than the prefix
 
     def lines(self) -> Iterator[bytes]:
         """Its lines, one after the other, for who needs only the first ones."""
