@@ -22,11 +22,13 @@ from typing import Any
 import pytest
 from command_line import ROOT
 
-from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan, TeRecords, read_te
+from fusiondoc.captures.frontend_records import TeRecords, read_te
 from fusiondoc.diagnosis.next_steps import _can_be_fixed
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
 from fusiondoc.diagnosis.te_report import te_report
-from fusiondoc.diagnosis.te_rules import RULES, Planner, version_of
+from fusiondoc.diagnosis.te_rules import Planner, version_of
+from fusiondoc.fusers.te import RULES
+from fusiondoc.model.operation_fuser import BasicOperator, OperatorFacts, Plan
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
+from fusiondoc.captures.frontend_records import Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.rules import te_coverage
-from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, Planner, version_of
+from fusiondoc.diagnosis.te_rules import Planner, version_of
+from fusiondoc.fusers.te import LATEST, NO_RECIPE
 from fusiondoc.model import TE, TE_KIND, dataclass
+from fusiondoc.model.operation_fuser import Plan, PlannedOperator
 from fusiondoc.model.other_frontends import (
     TeFuser,
     TeOperator,

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from fusiondoc.captures.frontend_records import TeRecords
 from fusiondoc.diagnosis.commands import command_of
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, Planner, version_of
+from fusiondoc.diagnosis.te_rules import Planner, version_of
+from fusiondoc.fusers.te import LATEST, NO_RECIPE
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES
