@@ -48,6 +48,9 @@ class Rule(NamedTuple):
     """Arguments that must be None."""
     reduces: int | None = None
     """The argument that it reduces: it must have dimensions and elements."""
+    sized: bool = False
+    """Where only the size of its result is read, nvFuser computes that with ``prim::ReductionSizes``
+    (graph_fuser.cpp, buildShapeExpressions)."""
     kernel: tuple[str, ...] = ()
     """The forms in which a printed kernel shows it: its expressions in order, with commas between."""
     switched_off: bool = False
@@ -185,6 +188,7 @@ _RULES: Mapping[str, Rule] = {
         overload=_REDUCTION,
         constant={1: "dim", 2: "keepdim"},
         reduces=0,
+        sized=True,
         kernel=("reduction add, /", "reduction add, *"),
     ),
     "min": Rule(_V11, overload=_EXTREME),
@@ -218,10 +222,15 @@ _RULES: Mapping[str, Rule] = {
     ),
     "softplus": Rule(_V11),
     "sqrt": Rule(_V11, kernel=("sqrt",)),
-    "std": Rule(_V12, overload=_VARIANCE, reduces=0),
+    "std": Rule(_V12, overload=_VARIANCE, reduces=0, sized=True),
     "sub": Rule(_V11, kernel=("*, -", "-")),
     "sum": Rule(
-        _V11, overload=_REDUCTION, profiled={1: "dim", 2: "keepdim"}, reduces=0, kernel=("reduction add",)
+        _V11,
+        overload=_REDUCTION,
+        profiled={1: "dim", 2: "keepdim"},
+        reduces=0,
+        sized=True,
+        kernel=("reduction add",),
     ),
     "sum_to_size": Rule(_V11, profiled={1: "size"}, reduces=0),
     "tan": Rule(_V11, kernel=("tan",)),
@@ -232,7 +241,7 @@ _RULES: Mapping[str, Rule] = {
     "to": Rule(_V11, overload=_TO, profiled={1: "dtype"}, none={4: "memory_format"}),
     "trunc": Rule(_V11, kernel=("trunc",)),
     "type_as": Rule(_V11),
-    "var": Rule(_V12, overload=_VARIANCE, reduces=0),
+    "var": Rule(_V12, overload=_VARIANCE, reduces=0, sized=True),
     "where": Rule(_V11, overload=_WHERE, kernel=("where",)),
     "prim::add_optional": Rule(_V11),
     "prim::expand_as_copy": Rule(_V13),
@@ -271,9 +280,8 @@ none (https://github.com/csarofeen/pytorch/issues/1700)."""
 WITH_DIMENSIONS_ONLY = frozenset(op for op, rule in TAKES.items() if rule.overload in (_REDUCTION, _VARIANCE))
 """Reductions of which the overload over all dimensions has no rule."""
 
-SIZED_REDUCTIONS = frozenset(["aten::mean", "aten::std", "aten::sum", "aten::var"])
-"""Reductions of which nvFuser computes the size of the result alone where nothing else of it is read, with
-``prim::ReductionSizes`` (graph_fuser.cpp, buildShapeExpressions)."""
+SIZED_REDUCTIONS = frozenset(op for op, rule in TAKES.items() if rule.sized)
+"""Reductions whose size nvFuser computes alone where nothing else of the result is read."""
 
 
 def rule_of(op: str) -> Rule | None:
