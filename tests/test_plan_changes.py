@@ -10,7 +10,7 @@ import tarfile
 import textwrap
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from conftest import FIXTURES
@@ -29,6 +29,8 @@ from fusiondoc.diagnosis.rules import Context, run_facts
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model.change_plan import ChangeKind, Edit, Try
+from fusiondoc.model.reasons import Condition, ControlFlow
+from fusiondoc.model.reasons import Detail as ReasonDetail
 from fusiondoc.model.remedies import NNC_REDUCTIONS, Setting
 from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Reason, Report, Unfused
 from fusiondoc.model.runs import KnobState, Steps
@@ -53,18 +55,18 @@ class Made:
         self.nodes: list[ProgramNode] = []
         self.rows: list[Unfused] = []
 
-    def node(self, op: str, code: str | None = None, text: str = "why", inside: int | None = None,
-             types: str = TENSOR, **more: Any) -> int:  # fmt: skip
+    def node(self, op: str, code: str | None = None, detail: ReasonDetail | None = None,
+             inside: int | None = None, types: str = TENSOR, **more: Any) -> int:  # fmt: skip
         place = len(self.nodes)
         kind = "group" if op == "group" else "control" if op.startswith("prim::") else "operator"
         source = f"/m.py:{place + 1}:0"
         name = "prim::TensorExprGroup" if op == "group" else op
         made = ProgramNode(kind, name, source, None, (types,), (types,),
-                           "G1" if op == "group" else None, code, inside, None, None, (), text,
+                           "G1" if op == "group" else None, code, inside, None, None, (), "why",
                            rows=() if code is None else (len(self.rows),))  # fmt: skip
         self.nodes.append(made)
         if code is not None:
-            why = Reason(code, text, False)
+            why = Reason(code, "why", False, detail)
             row = Unfused(op, source, source.rpartition(":")[0], "forward", 1, why, (Evidence("m.log", 1),))
             self.rows.append(replace(row, index=len(self.rows), **more))
         return place
@@ -104,11 +106,11 @@ def test_a_view_between_reductions_stays() -> None:
     assert planned(replace(report, groups=(summed,))).plan == ()
 
 
-def branch(text: str) -> Report:
+def branch(on: Literal["tensor_value", "argument"]) -> Report:
     """group -> if: sub, else: add (which never ran) -> group."""
     made = Made()
     made.node("group")
-    made.node("prim::If", "FD229", f"control flow ({text}) ends the group before it and begins another after")
+    made.node("prim::If", "FD229", ControlFlow(Condition(on), in_formula=False))
     made.node("aten::sub", "FD228", inside=1)
     made.node("aten::add", "FD232", inside=1)
     made.node("group")
@@ -116,14 +118,14 @@ def branch(text: str) -> Report:
 
 
 def test_a_branch_on_a_value_becomes_where() -> None:
-    (change,) = planned(branch("a value in a tensor")).plan
+    (change,) = planned(branch("tensor_value")).plan
     assert (change.kind, change.where) == (ChangeKind.BRANCH, "/m.py:2")
     assert change.unlocks == "joins 2 groups of this run with sub into 1"
     assert "torch.where" in str(change.after)
 
 
 def test_a_flag_becomes_a_constant() -> None:
-    (change,) = planned(branch("an argument such as a flag")).plan
+    (change,) = planned(branch("argument")).plan
     assert change.kind is ChangeKind.CONSTANT
 
 
@@ -320,7 +322,7 @@ def test_where_the_fuser_takes_no_operator_there_is_nothing_to_try() -> None:
 
 
 def test_what_it_unlocks_is_said_once() -> None:
-    change = planned(branch("a value in a tensor")).plan[0]
+    change = planned(branch("tensor_value")).plan[0]
     one = replace(change, gain_bytes=None, gain_ms=None, operators=3)
     assert gain(replace(one, unlocks="3 operators that aten::sort keeps out of groups")) == ""
     assert gain(replace(one, unlocks="2 groups of add+mul")) == "3 operators"
@@ -387,7 +389,8 @@ def test_freezing_comes_before_what_it_makes_smaller() -> None:
     """mobilenet: batch_norm is folded into convolutions, and the groups promised have none then."""
     made = Made()
     made.node("aten::batch_norm", "FD227"), made.node("aten::hardswish", "FD201", keeps_out=1)
-    made.node("prim::If", "FD229", "control flow (the attribute `use_res_connect`) ends", keeps_out=1)
+    attribute = Condition("attribute", "use_res_connect", "bool")
+    made.node("prim::If", "FD229", ControlFlow(attribute, in_formula=False), keeps_out=1)
     made.rows[2] = replace(made.rows[2], source="torchvision/models/mobilenetv3.py:9:0", user_source=None)
     base = made.report((0, 1), (1, 2))
     base = replace(base, fuser=replace(base.fuser, requested="nvfuser", effective="nvfuser"))

@@ -8,9 +8,9 @@ from dataclasses import replace
 from fusiondoc.diagnosis.advice import (
     NO_RULE,
     REPLACEABLE,
+    condition_of,
     constant_attribute,
     other_fusers,
-    recipe_of,
 )
 from fusiondoc.diagnosis.changed_arguments import changes_argument
 from fusiondoc.diagnosis.changed_lines import (
@@ -22,6 +22,7 @@ from fusiondoc.diagnosis.changed_lines import (
 from fusiondoc.diagnosis.changed_statements import number_kept, placed_later
 from fusiondoc.diagnosis.nvfuser_rules import BY_DIMENSION, to_be_constant
 from fusiondoc.diagnosis.recipes import Recipe, breaks_in_training, on_extremes
+from fusiondoc.diagnosis.recipes_of_rows import recipe_of
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
@@ -42,10 +43,11 @@ from fusiondoc.model.operators import (
     is_in_place,
     sign_of,
 )
+from fusiondoc.model.reasons import Argument, Condition
+from fusiondoc.model.reasons.lacking_constants import reads_training_flag
 from fusiondoc.model.remedies import AS_REQUESTED, NNC_REDUCTIONS, Setting
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
-from fusiondoc.parsers.jit.flow import TENSOR_VALUE
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
@@ -161,12 +163,12 @@ def _takes(op: str, run: RunFacts) -> bool:
 
 
 def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
-    code, text = row.reason.code, row.reason.text
+    code, detail = row.reason.code, row.reason.detail
     inference = not run.backward and not run.frozen
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and inference:
         return replace(_freeze(index, run, "dropout does nothing in inference"), removes=True)
     assigns = row.op in IN_PLACE_ASSIGNS or row.op in FILLS
-    if "number of an unknown type" in text and run.owner(row) is Owner.USER and _takes(row.op, run):
+    if detail == Argument("unknown_number") and run.owner(row) is Owner.USER and _takes(row.op, run):
         note = "its value is not waited for either"
         return Candidate(ChangeKind.NUMBER, "Keep the tensor instead of its .item()", (index,), note=note)
     if is_in_place(row.op) and code in ("FD216", "FD230", "FD231") and not assigns:
@@ -185,12 +187,13 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         and _takes(row.op, run)
     ):
         return _on_its_device(index, run)
-    if "`training`" in text and code in ("FD219", "FD229", "FD201", "FD211", "FD215"):
+    if reads_training_flag(detail) and code in ("FD219", "FD229", "FD201", "FD211", "FD215"):
         if inference:
             return _freeze(index, run, "its flag `training` becomes a constant; for inference only")
         return None if run.traced or not run.live else _trace(index)
-    if code == "FD229" and "attribute `" in text:
-        attribute = constant_attribute(text)
+    condition = condition_of(detail)
+    if condition is not None and condition.on == "attribute":
+        attribute = constant_attribute(condition)
         if attribute is not None and run.owner(row) is Owner.USER:
             flag, kind = attribute
             change = f"Declare the attribute {flag} torch.jit.Final, so that the branch goes"
@@ -200,13 +203,13 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         return _freeze(index, run, why) if inference else None
     mine, name = run.owner(row) not in (Owner.TORCH, Owner.FORMULA), row.op.rpartition("::")[2]
     if code == "FD229" and row.op == "prim::If" and mine:
-        return _without_branch(index, text)
+        return _without_branch(index, condition)
     if row.op in PERMUTATIONS and mine and row.phase != "backward":
         return _permutation_at_the_edge(index, name)
     if row.op in SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
         return _view_at_the_edge(index, name)
     breaks = breaks_in_training(row.op, run.fuser, run.gradients)
-    if row.op in BY_DIMENSION and (names := to_be_constant(text)) is not None and mine and not breaks:
+    if row.op in BY_DIMENSION and (names := to_be_constant(detail)) is not None and mine and not breaks:
         note = "numbers in the code, or attributes that are declared torch.jit.Final, not arguments"
         change = f"Give {name}() constants for {names}"
         return Candidate(ChangeKind.CONSTANT, change, (index,), *BY_DIMENSION[row.op], note=note)
@@ -253,7 +256,7 @@ def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     nothing. To move what does compute changes results, as ``sigmoid(cumsum(x))`` is no
     ``cumsum(sigmoid(x))``."""
     name = row.op.rpartition("::")[2]
-    extremes = on_extremes(row.op, row.reason.text, run.fuser, run.gradients)
+    extremes = on_extremes(row.op, row.reason.detail, run.fuser, run.gradients)
     others = other_fusers(row.op, run) if extremes is None else []
     if others:
         change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
@@ -322,9 +325,11 @@ def _permutation_at_the_edge(index: int, name: str) -> Candidate:
     )
 
 
-def _without_branch(index: int, text: str) -> Candidate | None:
-    """A branch that goes, by what it depends on (``parsers/jit/flow.py`` has the words)."""
-    if TENSOR_VALUE in text:
+def _without_branch(index: int, condition: Condition | None) -> Candidate | None:
+    """A branch that goes, by what it depends on."""
+    if condition is None:
+        return None
+    if condition.on == "tensor_value":
         return Candidate(
             ChangeKind.BRANCH,
             "Choose with torch.where instead of a branch on a tensor's value",
@@ -334,7 +339,7 @@ def _without_branch(index: int, text: str) -> Candidate | None:
             note="both sides are computed then; the condition stays a tensor, without bool() and .item()",
             conditional=True,
         )
-    if "an argument such as a flag" in text:
+    if condition.on == "argument":
         return Candidate(
             ChangeKind.CONSTANT,
             "Make the flag a constant: a function for each value, chosen before the scripted code",

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fusers import nvfuser
+from fusiondoc.model.reasons import Argument, Detail, NewerRule, NotConstant, Overload
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import FlowNode, Operand
 
@@ -58,86 +60,79 @@ def _kind(operand: Operand) -> str:
     return _KINDS.get(text.rstrip("?"), "?")
 
 
-def refused_by_form(node: FlowNode, op: str) -> str | None:
-    """What of a node, its overload and the arguments that nvFuser does not profile, its rule refuses: it is
-    seen in any print of the node."""
+def refused_by_form(node: FlowNode, op: str) -> Overload | NotConstant | Argument | None:
+    """Why nvFuser's rule for ``op`` refuses the node's overload or an argument that nvFuser does not profile:
+    any print of the node shows it."""
     rule = nvfuser.rule_of(op)
     if rule is None:
         return None
     kinds = kinds_of(node)
     overload = rule.overload
     if overload is not None and "?" not in kinds and not re.fullmatch(overload.takes, kinds):
-        return overload.refused(kinds)
+        return Overload(op, "nvfuser", overload.refused(kinds))
     return _bad_argument(node, op, rule)
 
 
-def refused_because(node: FlowNode, op: str, torch: str | None = None) -> str | None:
-    """Which condition of nvFuser's rule for ``op`` a node does not meet, in words; None if all that the log
-    shows are met. ``torch``: the version that ran, if known."""
+def refused_because(
+    node: FlowNode, op: str, torch: str | None = None
+) -> Overload | NotConstant | Argument | NewerRule | None:
+    """Which condition of nvFuser's rule for ``op`` a node does not meet; None if all that the log shows are
+    met. ``torch``: the version that ran, if known."""
     form = refused_by_form(node, op)
     if form is not None:
         return form
     rule = nvfuser.rule_of(op)
     if torch is not None and op in nvfuser.TAKES and rule is not None and parse_version(torch) < rule.since:
-        return f"nvFuser has a rule for it only since torch {'.'.join(map(str, rule.since))}"
+        return NewerRule(".".join(map(str, rule.since)), torch_known=True)
     return _bad_tensor(node, rule)
 
 
-def _bad_argument(node: FlowNode, op: str, rule: nvfuser.Rule) -> str | None:
+def _bad_argument(node: FlowNode, op: str, rule: nvfuser.Rule) -> NotConstant | Argument | None:
     operands = node.operands
-    for place, argument in rule.none.items():
-        if place < len(operands) and operands[place].value != "None" and operands[place].type != "NoneType":
-            return f"it gives `{argument}`, which nvFuser's rule takes only as None"
+    for position, argument in rule.none.items():
+        given = operands[position] if position < len(operands) else None
+        if given is not None and given.value != "None" and given.type != "NoneType":
+            return Argument("given", argument)
     found = _not_constant(operands, rule.constant)
-    if found:
+    if found is not None:
         return found
     dtype = operands[3].value if op in ("aten::sum", "aten::mean") and len(operands) > 3 else None
     if dtype not in (None, "None") and dtype not in _FLOATING:
-        return "its `dtype` is not a floating-point type, and nvFuser reduces to no other"
+        return Argument("not_floating", "dtype")
     if op in ("aten::softmax", "aten::log_softmax") and len(operands) > 2 and operands[2].value in _HALVES:
-        return "its `dtype` is a half type, and nvFuser's rule takes none there"
+        return Argument("half", "dtype")
     if op == "aten::_softmax" and len(operands) > 2 and operands[2].value in ("1", "True"):
         tensor = parse_type(operands[0].type)
         if isinstance(tensor, TensorType) and tensor.dtype not in (None, "Half"):
-            return f"its `half_to_float` is set for a {tensor.dtype} tensor; nvFuser takes only Half there"
+            return Argument("half_to_float", "half_to_float", tensor.dtype)
     return None
 
 
-def _bad_tensor(node: FlowNode, rule: nvfuser.Rule | None) -> str | None:
+def _bad_tensor(node: FlowNode, rule: nvfuser.Rule | None) -> NotConstant | Argument | None:
     """Without a rule only the sizes of the tensors count."""
-    place = rule.reduces if rule is not None else None
-    asked = node.operands if place is None else node.operands[place : place + 1]
-    for operand in asked:
+    reduced = rule.reduces if rule is not None else None
+    checked = node.operands if reduced is None else node.operands[reduced : reduced + 1]
+    for operand in checked:
         tensor = parse_type(operand.type)
         if isinstance(tensor, TensorType) and tensor.sizes is not None and 0 in tensor.sizes:
-            return "a tensor that it takes has no elements (a size is 0)"
-    if place is not None and place < len(node.operands):
-        tensor = parse_type(node.operands[place].type)
+            return Argument("no_elements")
+    if reduced is not None and reduced < len(node.operands):
+        tensor = parse_type(node.operands[reduced].type)
         if isinstance(tensor, TensorType) and tensor.sizes == ():
-            return "it reduces a tensor without dimensions"
+            return Argument("no_dimensions")
     found = _not_constant(node.operands, rule.profiled if rule is not None else {})
     if found is None:
         return None
-    if all(text == "Tensor" for text in node.outputs):
-        return f"{found}, and this code did not run in the profiled passes"
-    return f"{found}, and it was not the same in all profiled runs"
+    ran = any(text != "Tensor" for text in node.outputs)
+    return replace(found, runs="differ" if ran else "not_profiled")
 
 
-def _not_constant(operands: tuple[Operand, ...], names: Mapping[int, str]) -> str | None:
-    wrong = [
-        (names[place], operands[place].maker)
-        for place in names
-        if place < len(operands) and operands[place].value is None
-    ]
+def _not_constant(operands: tuple[Operand, ...], names: Mapping[int, str]) -> NotConstant | None:
+    """The arguments among ``names`` (by position) that are no constants."""
+    wrong = [position for position in names if position < len(operands) and operands[position].value is None]
     if not wrong:
         return None
-    listed = " and ".join(f"`{name}`" for name, _ in wrong)
-    maker = wrong[0][1]
-    if len(wrong) > 1:
-        how = "arguments of this graph" if not maker else f"results of {maker}"
-        return f"its {listed} are {how}, not constants"
-    how = "an argument of this graph" if not maker else f"the result of {maker}"
-    return f"its {listed} is {how}, not a constant"
+    return NotConstant(tuple(names[position] for position in wrong), operands[wrong[0]].maker)
 
 
 BY_DIMENSION = {
@@ -148,8 +143,9 @@ BY_DIMENSION = {
 """Reductions whose dimensions have to be constants: how they are called, and how with constants."""
 
 
-def to_be_constant(text: str) -> str | None:
-    """The arguments that a reason says are not constants; None where it is another reason, or where their
-    values differ from run to run."""
-    found = re.match(r"its (.+?) (?:is|are) .*, not (?:a constant|constants)$", text)
-    return found.group(1) if found else None
+def to_be_constant(detail: Detail | None) -> str | None:
+    """The arguments that could be written as constants, for a sentence; None where it is another reason, or
+    where their values differ from run to run."""
+    if not isinstance(detail, NotConstant) or detail.runs is not None or not detail.arguments:
+        return None
+    return " and ".join(f"`{name}`" for name in detail.arguments)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.differentiable_graphs import NOT_LOOKED_AT, cuts_region, gradient
+from fusiondoc.diagnosis.differentiable_graphs import cuts_region, gradient, no_pass_looked
 from fusiondoc.diagnosis.nvfuser_rules import refused_by_form
 from fusiondoc.diagnosis.reasons_of_node import (
     bookkeeping,
@@ -34,13 +34,13 @@ from fusiondoc.diagnosis.surroundings import (
     Place,
     Rule,
     read_before,
-    reason,
     surroundings,
 )
 from fusiondoc.fusers import BY_FUSER, is_fusible, nnc
 from fusiondoc.model import FUSERS
 from fusiondoc.model.codes import CODES, Cause
 from fusiondoc.model.operators import KEPT_OUT, WITH_FORMULA
+from fusiondoc.model.reasons import NotKnown, NotOptimised
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
@@ -159,6 +159,10 @@ def _first(rules: tuple[Rule, ...], place: Place) -> Reason | None:
     return None
 
 
+def _fuser_off(by: str | None) -> Reason | None:
+    return Reason.of("FD104", NotOptimised("fuser_off", by)) if by is not None else None
+
+
 class Reasons:
     """Works out reasons.
 
@@ -178,27 +182,27 @@ class Reasons:
         off_later: str | None = None,
     ) -> None:
         self._requested = requested
-        self._off = "every fuser is off (--fuser none)" if requested == "none" else off
-        self._off_later = off_later
+        self._off = _fuser_off("every fuser is off (--fuser none)" if requested == "none" else off)
+        self._off_later = _fuser_off(off_later)
         self._torch = torch
         self._known: dict[tuple[object, ...], Reason | None] = {}
 
     def __call__(self, outside: Outside) -> Reason | None:
         fuser = outside.fuser
         if self._off is not None and is_fusible(outside.node.op):
-            return reason("FD104", self._off)
+            return self._off
         if fuser is None and self._requested in FUSERS:
             fuser = self._requested
         place = Place(outside, fuser, self._torch or outside.release)
         found = _first(_OF_KIND, place) or self._of_types(place) or _first(_OF_PLACE, place)
-        if found is not None and self._off_later and found.text.startswith(NOT_LOOKED_AT):
-            return reason("FD104", self._off_later)
+        if found is not None and self._off_later is not None and no_pass_looked(found.detail):
+            return self._off_later
         if found is not None:
             return found
         if place.fuser == "onednn" and place.takes(place.node.op):
-            return reason("FD299", "oneDNN Graph chose its partitions without it, and logs no reason")
+            return Reason.of("FD299", NotKnown("onednn"))
         cause = refused_by_form(place.node, place.loose.op) if place.fuser == "nvfuser" else None
-        return reason("FD201", cause) if cause is not None else None
+        return Reason.of("FD201", cause) if cause is not None else None
 
     def _of_types(self, place: Place) -> Reason | None:
         """What rules it out for its kind and types, worked out once for equal ones."""
@@ -221,8 +225,8 @@ class Reasons:
                 return cause
         if stated.code == "FD216":
             around = surroundings(place)
-            if around is not None and around.code == "FD227":
-                return Reason(stated.code, around.text, True)
+            if around is not None and around.code == "FD227" and around.detail is not None:
+                return Reason.of(stated.code, around.detail, stated=True)
         return refine_nnc(place, stated) if place.fuser == "nnc" else refine_nvfuser(place, stated)
 
     def kept_out(

@@ -15,6 +15,7 @@ from functools import lru_cache
 from fusiondoc.fusers import nvfuser, taken_by
 from fusiondoc.model import dataclass
 from fusiondoc.model.operators import WITH_FORMULA
+from fusiondoc.model.reasons import Detail, GivenOverload, Overload, WrongDevice, WrongType
 from fusiondoc.model.remedies import Remedy, nothing
 
 ROUNDING = "rounding"
@@ -46,8 +47,8 @@ class Recipe:
     """Definitions that ``after`` calls."""
     arguments: bool = False
     """The fuser has a rule for the operator, and this is how its arguments must look."""
-    answers: str = ""
-    """Words of the reason that it is an answer to: another argument may be what was refused."""
+    answers: GivenOverload | None = None
+    """The overload that it is an answer to; None: any. Another argument may be what was refused."""
     follows: bool = False
     """It moves what follows the operator in front of it: nothing to move at the end of a graph."""
     caution: str | None = None
@@ -114,7 +115,7 @@ def breaks_in_training(op: str, fuser: str | None, gradients: bool | None) -> bo
 
 
 ALL_DIMENSIONS = "[0, 1]"  # in ``after``: all dimensions of the tensors of ``inputs``
-_OVER_ALL = "over all dimensions"
+_OVER_ALL: GivenOverload = "all_dimensions"
 _X = "x=float32[4,8]"
 _XY = "x=float32[4,8] y=float32[4,8]"
 _CELL = (
@@ -286,22 +287,22 @@ RECIPES: tuple[Recipe, ...] = (
         _X, "sum", needs="constant dimensions: list all of them", arguments=True, answers=_OVER_ALL),
     Recipe("max", "x.max()", "x.amax([0, 1])",
         _X, "amax", needs="constant dimensions: list all of them", difference=EXACT,
-        arguments=True, answers=_OVER_ALL),
+        arguments=True, answers="all_elements"),
     Recipe("min", "x.min()", "x.amin([0, 1])",
         _X, "amin", needs="constant dimensions: list all of them", difference=EXACT,
-        arguments=True, answers=_OVER_ALL),
+        arguments=True, answers="all_elements"),
     Recipe("var", "x.var()", "x.var([0, 1], unbiased=True)",
         _X, "var", needs="constant dimensions, all of them; unbiased, not correction", arguments=True,
         answers=_OVER_ALL),
     Recipe("var", "x.var([1], correction=0)", "x.var([1], unbiased=False)",
         _X, "var", needs="correction=1 is unbiased=True; others have no such overload", difference=EXACT,
-        arguments=True, answers="overload with `correction`"),
+        arguments=True, answers="correction"),
     Recipe("std", "x.std()", "x.std([0, 1], unbiased=True)",
         _X, "std", needs="constant dimensions, all of them; unbiased, not correction", arguments=True,
         answers=_OVER_ALL),
     Recipe("std", "x.std([1], correction=0)", "x.std([1], unbiased=False)",
         _X, "std", needs="correction=1 is unbiased=True; others have no such overload", difference=EXACT,
-        arguments=True, answers="overload with `correction`"),
+        arguments=True, answers="correction"),
     Recipe("var", "x.var([1], unbiased=False, keepdim=True)",
         "(x * x).mean([1], True) - x.mean([1], True) * x.mean([1], True)",
         _X, "mul mean sub",
@@ -386,7 +387,7 @@ OVERLOADS: Mapping[str, str | Remedy] = {
 """Operators of which NNC takes other overloads -> how to call these
 (``fixtures/logs/refused_numbers.py``)."""
 
-_EXTREMES = ("aten::max", "aten::min")
+_OF_EXTREMES = ("all_elements", "with_indices", "not_two_tensors")
 _NO_INDICES = nothing(
     "Nothing: no fuser takes it so, nor gives indices;", "what comes behind it is another group."
 )
@@ -396,29 +397,42 @@ _AMAX = Remedy(
 )
 """Rules of nvFuser alone; torch has no gradient formula for them."""
 
-OTHER_TYPES: Mapping[str, str | Remedy] = {
-    "on the GPU only": nothing(
+_OTHER_TYPES: Mapping[str, str | Remedy] = {
+    "gpu_only": nothing(
         "Nothing on the CPU, as long as no recipe for it is known;", "on the GPU NNC takes it."
     ),
-    "on the CPU only": nothing("Nothing on the GPU: it has a kernel of a library there."),
-    "floating-point tensors only": "Cast its input to float32 before it.",
-    "integer tensors only": "Cast its input to int32 before it.",
-    "tensors on the CPU": "Compute in float32 on the CPU, and cast outside the block.",
-    "does not fuse Byte": "Cast to int32, or to float32 where the values are used as such, before the block.",
+    "cpu_only": nothing("Nothing on the GPU: it has a kernel of a library there."),
+    "floating": "Cast its input to float32 before it.",
+    "integer": "Cast its input to int32 before it.",
+    **dict.fromkeys(
+        ("not_on_cpu", "some_on_cpu"), "Compute in float32 on the CPU, and cast outside the block."
+    ),
 }
-"""What NNC takes only in some types or places (the words of ``reasons_of_node._types``) -> what to do."""
+"""``WrongType.takes`` or ``WrongDevice.problem`` of an operator that NNC takes with some types or on some
+devices -> what to do."""
 
 
-def on_extremes(op: str, reason: str, fuser: str | None, gradients: bool | None) -> Remedy | None:
+def for_other_types(detail: Detail | None) -> str | Remedy | None:
+    """What to do about a type or device that only some operators are refused for; None for other reasons."""
+    if isinstance(detail, WrongDevice):
+        return _OTHER_TYPES.get(detail.problem)
+    if not isinstance(detail, WrongType):
+        return None
+    if detail.takes == "none" and detail.dtype == "Byte":
+        return "Cast to int32, or to float32 where the values are used as such, before the block."
+    return _OTHER_TYPES.get(detail.takes)
+
+
+def on_extremes(op: str, detail: Detail | None, fuser: str | None, gradients: bool | None) -> Remedy | None:
     """What to do about a maximum or minimum with indices, or of all elements; None for other operators.
 
     Args:
-        reason: why it is not fused.
+        detail: why it is not fused.
         gradients: are recorded; None: not known.
     """
     if op in ("aten::argmax", "aten::argmin"):
         return _NO_INDICES
-    if op not in _EXTREMES or "two tensors" not in reason:
+    if not isinstance(detail, Overload) or detail.given not in _OF_EXTREMES:
         return None
     return _AMAX if fuser == "nvfuser" and gradients is False else _NO_INDICES
 
@@ -428,18 +442,23 @@ def recipe_for(
     fuser: str,
     torch_version: str | None = None,
     gradients: bool | None = None,
-    reason: str | None = None,
 ) -> Recipe | None:
     """The first recipe that helps with an operator under a fuser; ``aten::relu6_`` has that of
     ``aten::relu6``.
 
     An operator that the fuser has a rule for was refused for its arguments: then only recipes for these help.
-
-    Args:
-        reason: why it is not fused, in words; None: not known.
     """
+    return next(iter(_helping(op, fuser, torch_version, gradients)), None)
+
+
+def recipe_answering(
+    detail: Detail | None, op: str, fuser: str, torch_version: str | None, gradients: bool | None
+) -> Recipe | None:
+    """The same for an operator that was refused as ``detail`` says; None where nothing tells which of its
+    arguments was: recipes for one overload are left out then."""
+    given = detail.given if isinstance(detail, Overload) else None
     helping = _helping(op, fuser, torch_version, gradients)
-    return next((one for one in helping if reason is None or one.answers in reason), None)
+    return next((one for one in helping if one.answers in (None, given)), None)
 
 
 @lru_cache(maxsize=1000)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from fusiondoc.captures.frontend_records import Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.rules import te_coverage
-from fusiondoc.diagnosis.te_rules import Planner, version_of
-from fusiondoc.fusers.te import LATEST, NO_RECIPE
+from fusiondoc.diagnosis.te_rules import Planner, lacks_recipe, version_of
+from fusiondoc.fusers.te import LATEST
 from fusiondoc.model import TE, TE_KIND, dataclass
 from fusiondoc.model.operation_fuser import Plan, PlannedOperator
 from fusiondoc.model.other_frontends import (
@@ -21,6 +21,7 @@ from fusiondoc.model.other_frontends import (
     TeStep,
     TeTime,
 )
+from fusiondoc.model.reasons import NotKnown
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
 from fusiondoc.model.runs import FuserState, Spread, Time
 
@@ -229,10 +230,9 @@ class _Rows:
 
     def _why(self, planner: Planner | None, plan: Plan, index: int) -> Reason:
         if planner is None or index >= len(planner.operands):
-            what = "the version of Transformer Engine" if planner is None else "an operator of the plan"
-            return Reason("FD299", f"{what} is not known", False)
+            return Reason.of("FD299", NotKnown("te_version" if planner is None else "te_operator"))
         reason = planner.why(index)
-        if NO_RECIPE not in reason.text:
+        if not lacks_recipe(reason.detail):
             return reason
         others = {
             one.recipe.kind
@@ -240,8 +240,7 @@ class _Rows:
             for step in (one.backward if planner.phase == BACKWARD else one.forward)
             if one.recipe is not None and step.fused and index in step.operators
         }
-        text = f"{reason.text}; it is fused with {' and '.join(sorted(others))}" if others else reason.text
-        return replace(reason, text=text)
+        return Reason.of(reason.code, replace(reason.detail, fused_under=tuple(sorted(others))))
 
     # -- what was measured ----------------------------------------------------------------------------------
 

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from fusiondoc.fusers.te import RULES, Condition, Operand, Rule, Slot
 from fusiondoc.model import dataclass
 from fusiondoc.model.numbers import pair_of
 from fusiondoc.model.operation_fuser import BasicOperator, OperatorFacts, Plan
+from fusiondoc.model.reasons import (
+    Detail,
+    MissingNeighbours,
+    MissingSide,
+    NotInPattern,
+    Side,
+    UnmetCondition,
+    UnmetConditions,
+)
 from fusiondoc.model.report import Reason
 
 
@@ -110,23 +120,24 @@ class Planner:
         beside it, else what took its neighbours, else what it would need beside it."""
         operand = self.operands[index]
         if not self._plan.asked:
-            text = "called by itself: Transformer Engine before 2.7 fuses inside a te.ops.Sequential only"
-            return Reason("FD245", text, False)
+            return Reason.of("FD245", NotInPattern("called_alone"))
         mine = [one for one in self.rules if any(s.kinds and operand.is_a(s.kinds) for s in one.slots)]
         near = list(self._near_misses(mine, index))
         if near:
-            text = "; ".join(dict.fromkeys(f"{rule.fused}: {condition.why}" for rule, condition in near[:2]))
-            return Reason(near[0][1].code, text, False)
+            unmet = dict.fromkeys(one for _, one in near[:2])
+            return Reason.of(near[0][0], UnmetConditions(tuple(unmet)))
         usual = [one for one in mine if not one.fused.startswith("Userbuffers")] or mine
         if usual:
-            return Reason("FD245", "; ".join(self._needs(one, operand) for one in usual[:2]), False)
+            neighbours = tuple(self._needs(one, operand) for one in usual[:2])
+            return Reason.of("FD245", NotInPattern("neighbours", neighbours))
         later = [one for one in self._later if any(s.kinds and operand.is_a(s.kinds) for s in one.slots)]
         if later:
             since = ".".join(map(str, later[0].since))
-            return Reason("FD246", f"{later[0].fused} takes it from Transformer Engine {since} on", False)
-        return Reason("FD246", "no rule of Transformer Engine fuses it in this pass", False)
+            return Reason.of("FD246", NotInPattern("newer_rule", rule=later[0].fused, since=since))
+        return Reason.of("FD246", NotInPattern("no_rule"))
 
-    def _near_misses(self, rules: Sequence[Rule], index: int) -> Iterator[tuple[Rule, Condition]]:
+    def _near_misses(self, rules: Sequence[Rule], index: int) -> Iterator[tuple[str, UnmetCondition]]:
+        """The rules that find all their operators, each with the code and the condition that fails."""
         basic = [_Taken(one.kind, (one,), False) for one in self.operands[self.first :]]
         taken = {i: item for item in self._items if item.fused for i in item.indexes}
         for rule in rules:
@@ -141,31 +152,39 @@ class Planner:
                 ):
                     continue  # asked for by options alone
                 if failing is not None:
-                    yield rule, failing
+                    yield failing.code, UnmetCondition(rule.fused, failing.name)
                     continue
                 for one in window[skipped:]:
                     other = taken.get(one.indexes[0])
                     if other is not None:
                         own = self._own.get(one.indexes[0])
-                        into = f"{own.kind}, a fusion of the program's own" if own is not None else other.kind
-                        name = f"{one.kind} next to it went into {into}"
-                        yield rule, Condition("FD245", name, lambda window, plan: False)
+                        into = own.kind if own is not None else other.kind
+                        taken_there = UnmetCondition(
+                            rule.fused, "neighbour_taken", one.kind, into, own_fusion=own is not None
+                        )
+                        yield "FD245", taken_there
                         break
                 else:
-                    why = "all that the rule needs is there, and Transformer Engine left it basic"
-                    yield rule, Condition("FD249", why, lambda window, plan: False)
+                    yield "FD249", UnmetCondition(rule.fused, "left_basic")
 
-    def _needs(self, rule: Rule, operand: Operand) -> str:
-        """``BackwardLinearScale needs ConstantScale after it, where Bias is``."""
+    def _needs(self, rule: Rule, operand: Operand) -> MissingNeighbours:
+        """The sides of the operator on which the rule finds other operators than it needs."""
         at = next(i for i, slot in enumerate(rule.slots) if slot.kinds and operand.is_a(slot.kinds))
         before, behind = rule.slots[:at][::-1], rule.slots[at + 1 :]
-        sides = [
+        sides: list[tuple[Sequence[Slot], Sequence[Operand], Side]] = [
             (before, [self.operands[i] for i in range(operand.index - 1, self.first - 1, -1)], "before"),
             (behind, self.operands[operand.index + 1 :], "after"),
         ]
         parts = [_missing(slots, there, side) for slots, there, side in sides if not _stands(slots, there)]
         parts = parts or [_missing(slots, there, side) for slots, there, side in sides if slots]
-        return f"{rule.fused} needs {' and '.join(parts)}"
+        return MissingNeighbours(rule.fused, tuple(parts))
+
+
+def lacks_recipe(detail: Detail | None) -> TypeGuard[UnmetConditions]:
+    """Whether a rule does not hold because nothing is quantized."""
+    return isinstance(detail, UnmetConditions) and any(
+        one.condition == "no_recipe" for one in detail.conditions
+    )
 
 
 def _stands(slots: Sequence[Slot], there: Sequence[Operand]) -> bool:
@@ -179,12 +198,11 @@ def _stands(slots: Sequence[Slot], there: Sequence[Operand]) -> bool:
     return True
 
 
-def _missing(slots: Sequence[Slot], there: Sequence[Operand], side: str) -> str:
+def _missing(slots: Sequence[Slot], there: Sequence[Operand], side: Side) -> MissingSide:
     names = [" or ".join(slot.kinds) if slot.kinds else "an operator" for slot in slots]
     shown = [f"[{name}]" if slot.optional else name for name, slot in zip(names, slots)]
     shown = shown[::-1] if side == "before" else shown
-    found = there[0].kind if there else "nothing"
-    return f"{', '.join(shown)} {side} it, where {found} is"
+    return MissingSide(tuple(shown), side, there[0].kind if there else None)
 
 
 def _match(rule: Rule, items: Sequence[_Taken], at: int) -> list[_Taken] | None:

@@ -11,6 +11,7 @@ from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.operators import CONTROL_FLOW, is_in_place
+from fusiondoc.model.reasons.lacking_constants import lacks_constant
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Options
 
@@ -90,7 +91,7 @@ def _of_module_in_place(row: Unfused) -> bool:
 
 
 def _is_folded(row: Unfused) -> bool:
-    return row.op in _FOLDED or "constant" in row.reason.text
+    return row.op in _FOLDED or lacks_constant(row.reason.detail)
 
 
 def eval_mode() -> Change:

@@ -228,7 +228,7 @@ def _setting(
 
 def _static_shapes(program: Program, file: ParsedFile) -> Iterator[Proposal]:
     """Plans for the shapes that come, one each, where a group for any shape was refused or none was left."""
-    rows = [row for row in program.rows if row.reason.code == "FD304" or row.reason.text in NEEDS_SHAPES]
+    rows = [row for row in program.rows if row.reason.code == "FD304" or row.reason.detail == NEEDS_SHAPES]
     asked = program.options.knobs.get("fusion_strategy", "")
     if rows and "STATIC:20" not in asked:
         ops = frozenset(row.op for row in rows)

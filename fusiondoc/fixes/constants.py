@@ -28,6 +28,8 @@ from fusiondoc.changes.source_file import (
 )
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.reasons import ControlFlow
+from fusiondoc.model.reasons.lacking_constants import lacks_constant
 
 _CONDITIONS = (ast.If, ast.BoolOp, ast.Compare, ast.UnaryOp)
 
@@ -36,9 +38,10 @@ def propose(program: Program) -> Iterator[Proposal]:
     """One for each class, one for each argument and one for each number read from a tensor."""
     classes: dict[tuple[ParsedFile, ast.ClassDef], dict[str, Site]] = {}
     for site in program.sites:
-        if not ("constant" in site.row.reason.text or site.row.op.startswith("prim::")):
+        detail = site.row.reason.detail
+        if not (lacks_constant(detail) or site.row.op.startswith("prim::")):
             continue
-        if site.row.op == "prim::If" and "None" in site.row.reason.text:
+        if isinstance(detail, ControlFlow) and detail.condition.on == "test_for_none":
             yield from _optional(program, site)
             continue
         for node in site.file.on_line(site.line):

@@ -15,6 +15,7 @@ from fusiondoc.changes.source_file import ParsedFile, arguments_of, default_of
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.operators import SIGNS, plain_name
+from fusiondoc.model.reasons import WrongType
 from fusiondoc.model.signs import NODE_OF_SIGN
 from fusiondoc.model.source import Source
 
@@ -46,7 +47,8 @@ def propose(program: Program) -> Iterator[Proposal]:
 def _casts(program: Program, site: Site) -> Iterator[Proposal]:
     """``torch.fmod(n, 5) * x`` -> ``torch.fmod(n.float(), 5) * x``."""
     dtypes = [text.partition("(")[0] for text in _types_taken(program, site)]
-    floats = "floating-point tensors only" in site.row.reason.text
+    detail = site.row.reason.detail
+    floats = isinstance(detail, WrongType) and detail.takes == "floating"
     casts = ["float" if floats and dtype in _WHOLE else _CASTS.get(dtype) for dtype in dtypes]
     operands = operands_at(site)
     if not any(casts) or len(operands) != len(casts):

@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from fusiondoc.model.reasons import GivenOverload
+
 Version = tuple[int, int]
 
 OLDEST: Version = (1, 12)
@@ -30,8 +32,8 @@ class Overload(NamedTuple):
     takes: str
     """Regular expression for the kinds of its arguments, a letter each: those of ``kinds_of`` in
     diagnosis/nvfuser_rules.py."""
-    refused: Callable[[str], str]
-    """Kinds of the arguments of a refused overload -> what is wrong with it, in words."""
+    refused: Callable[[str], GivenOverload]
+    """Kinds of the arguments of a refused overload -> which overload that is."""
 
 
 class Rule(NamedTuple):
@@ -58,53 +60,41 @@ class Rule(NamedTuple):
     disabled, and no log of 1.13 to 2.1 has one."""
 
 
-def _always(text: str) -> Callable[[str], str]:
-    return lambda kinds: text
+def _always(given: GivenOverload) -> Callable[[str], GivenOverload]:
+    return lambda kinds: given
 
 
-def _refused_reduction(kinds: str) -> str:
-    if len(kinds) == 2:
-        return "it reduces over all dimensions; nvFuser has a rule only for the overload with `dim`"
-    return "nvFuser has a rule only for the overload with `dim` and `keepdim`"
+def _refused_reduction(kinds: str) -> GivenOverload:
+    return "all_dimensions" if len(kinds) == 2 else "without_dim"
 
 
-def _refused_variance(kinds: str) -> str:
-    if len(kinds) == 2:
-        return "it reduces over all dimensions; nvFuser has a rule only for the overload with `dim`"
-    return "it is the overload with `correction`; nvFuser has a rule only for that with `dim` and `unbiased`"
+def _refused_variance(kinds: str) -> GivenOverload:
+    return "all_dimensions" if len(kinds) == 2 else "correction"
 
 
-def _refused_extreme(kinds: str) -> str:
-    if len(kinds) == 1:
-        return "it reduces over all dimensions; nvFuser has a rule only for that of two tensors"
-    return "it gives indices too; nvFuser has a rule only for that of two tensors"
+def _refused_extreme(kinds: str) -> GivenOverload:
+    return "all_elements" if len(kinds) == 1 else "with_indices"
 
 
-def _refused_cast(kinds: str) -> str:
+def _refused_cast(kinds: str) -> GivenOverload:
     if kinds[1:2] == "D":
-        return "it names a device; nvFuser has a rule only for aten::to with a dtype alone"
+        return "device"
     if kinds[1:2] == "T":
-        return (
-            "it takes dtype and device of another tensor; nvFuser has a rule only for aten::to with a dtype"
-        )
+        return "dtype_of_tensor"
     if len(kinds) == 8:
-        return "it may change layout or device; nvFuser has a rule only for aten::to with a dtype alone"
-    return "nvFuser has a rule only for the overload of aten::to with a dtype"
+        return "layout_or_device"
+    return "other_arguments"
 
 
 _NUMBER = "[ifSb]"
-_TWO_TENSORS = Overload("TT", _always("it takes a number; nvFuser has a rule only for two tensors"))
+_TWO_TENSORS = Overload("TT", _always("number"))
 _REDUCTION = Overload("T[lN][b?].", _refused_reduction)
 _VARIANCE = Overload("T[lN]bb", _refused_variance)
 _EXTREME = Overload("TT", _refused_extreme)
-_DIV = Overload(
-    f"T(T|{_NUMBER})", _always("it has a `rounding_mode`; nvFuser has a rule only for div without one")
-)
-_ROUND = Overload("T", _always("it rounds to `decimals`; nvFuser has a rule only for round without them"))
-_WHERE = Overload("TTT", _always("it chooses a number; nvFuser has a rule only for where of two tensors"))
-_CLAMP = Overload(
-    f"T({_NUMBER}|N)({_NUMBER}|N)", _always("its limits are tensors; nvFuser has a rule only for numbers")
-)
+_DIV = Overload(f"T(T|{_NUMBER})", _always("rounding_mode"))
+_ROUND = Overload("T", _always("decimals"))
+_WHERE = Overload("TTT", _always("chosen_number"))
+_CLAMP = Overload(f"T({_NUMBER}|N)({_NUMBER}|N)", _always("tensor_limits"))
 _TO = Overload("T[iN]bb.", _refused_cast)
 
 _NORM = ("Welford, -, *, +, rsqrt, *, *, +", "Welford, -, *, +, rsqrt, *")

@@ -15,7 +15,6 @@ LATEST = (2, 20)
 """The newest version whose rules are in this table."""
 
 _NEVER = (99, 0)
-NO_RECIPE = "there is no recipe: nothing is quantized"
 
 LINEAR, BIAS, ADD, SCALE, MAKE = "BasicLinear", "Bias", "AddExtraInput", "ConstantScale", "MakeExtraOutput"
 
@@ -38,10 +37,11 @@ Check = Callable[[Sequence[Operand], Plan], bool]
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of the operators that match. ``why`` says what is in the way, in words."""
+    """What must hold of the operators that match. ``name`` is that of ``TE_CONDITIONS``, which has the
+    words for one that does not hold."""
 
     code: str
-    why: str
+    name: str
     holds: Check
     since: tuple[int, int] = (0, 0)
     until: tuple[int, int] = _NEVER
@@ -85,37 +85,33 @@ _linear, _add, _make = _last(LINEAR), _last(ADD), _last(MAKE)
 
 
 def _not(mode: str) -> Condition:
-    what = {
-        "row": "the linear operator is row-parallel: its outputs are summed over the processes first",
-        "column": "the linear operator is column-parallel: its input gradient is summed over the processes",
-    }[mode]
-    return Condition("FD243", what, lambda window, _: _linear(window).tensor_parallel != mode)
+    return Condition("FD243", f"{mode}_parallel", lambda window, _: _linear(window).tensor_parallel != mode)
 
 
 _ADD_IN_PLACE = Condition(
     "FD242",
-    "the sum is not in place: AddExtraInput(in_place=True) lets the matrix product add to it",
+    "sum_not_in_place",
     lambda window, _: _add(window).in_place is not False,
 )
 _HALF = Condition(
     "FD241",
-    "the weight is neither float16 nor bfloat16: cuBLAS adds a bias in these only",
+    "not_half",
     lambda window, _: _linear(window).dtype in ("float16", "bfloat16"),
 )
 _MAKE_IN_PLACE = Condition(
     "FD242",
-    "the extra output is not in place: with in_place=True the matrix product adds to its gradient",
+    "output_not_in_place",
     lambda window, _: _make(window).in_place is not False,
 )
 _MAKE_NOT_IN_PLACE = Condition(
     "FD242",
-    "the extra output is in place: the norm adds the gradient only for MakeExtraOutput(in_place=False)",
+    "output_in_place",
     lambda window, _: _make(window).in_place is False,
 )
-_RECIPE = Condition("FD244", NO_RECIPE, lambda window, plan: plan.recipe is not None)
+_RECIPE = Condition("FD244", "no_recipe", lambda window, plan: plan.recipe is not None)
 _RECIPE_26 = Condition(
     "FD244",
-    "the recipe is neither DelayedScaling nor MXFP8BlockScaling",
+    "other_recipe",
     lambda window, plan: (
         plan.recipe is not None and plan.recipe.kind in ("DelayedScaling", "MXFP8BlockScaling")
     ),
@@ -123,12 +119,12 @@ _RECIPE_26 = Condition(
 )
 _NO_OVERRIDE = Condition(
     "FD244",
-    "the recipe overrides the backward pass (backward_override)",
+    "backward_override",
     lambda window, plan: plan.recipe is None or plan.recipe.backward_override is None,
 )
 _QUANTIZED = Condition(
     "FD244",
-    "the operator before the bias takes no quantized gradient",
+    "not_quantized",
     lambda window, _: window[0].facts.grad_quantizer is not False,
 )
 
@@ -142,15 +138,13 @@ def _userbuffers(window: Sequence[Operand], plan: Plan) -> bool:
     return linear.tensor_parallel is not None and linear.tensor_parallel_size != 1
 
 
-_UB_OPTIONS = Condition(
-    "FD247", "it has no userbuffers options", lambda window, _: _linear(window).userbuffers
-)
+_UB_OPTIONS = Condition("FD247", "no_userbuffers", lambda window, _: _linear(window).userbuffers)
 _DISTRIBUTED = Condition(
     "FD247",
-    "torch.distributed does not run with several processes",
+    "one_process",
     lambda window, plan: plan.world_size is not None and plan.world_size > 1,
 )
-_UB_FITS = Condition("FD247", "userbuffers need tensor parallelism of several processes", _userbuffers)
+_UB_FITS = Condition("FD247", "no_tensor_parallelism", _userbuffers)
 _UB = (
     Slot((LINEAR,)),
     Slot((BIAS,), optional=True, modes=("column", None)),
@@ -164,8 +158,7 @@ _GROUPED = (
 )
 _NEVER_HERE = Condition(
     "FD248",
-    "the grouped MLP needs NVTE_CUTEDSL_FUSED_GROUPED_MLP=1, a GPU of compute capability 10, a new cuDNN"
-    " front end and an MXFP8 or NVFP4 recipe",
+    "grouped_mlp",
     lambda window, _: False,
 )
 

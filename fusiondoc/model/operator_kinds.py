@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import Flag
 from typing import NamedTuple
 
+from fusiondoc.model.reasons.parts import FormulaOverload
+
 
 class Kind(Flag):
     """What an operator does to its tensors; several flags where its overloads differ, or where it depends on
@@ -65,8 +67,8 @@ class Gradient(NamedTuple):
     arguments: str = ".*"
     """Regular expression for the arguments of the overload that has a formula, a letter for each kind: those
     of ``kinds_of`` in diagnosis/nvfuser_rules.py."""
-    without: str = ""
-    """The overload without a formula, in words that follow "has no gradient formula"."""
+    without: FormulaOverload | None = None
+    """The overload without a formula; None: all overloads have it."""
     only_forward: bool = False
     """Its formula holds the operator in the forward part, and no formula holds it in a backward part."""
     kept_out: bool = False

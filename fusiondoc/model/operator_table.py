@@ -39,13 +39,13 @@ from fusiondoc.model.operator_kinds import (
     Operator,
 )
 
-_NO_PAIRS = Gradient("T[ifSb]", "of two tensors")
+_NO_PAIRS = Gradient("T[ifSb]", "two_tensors")
 
 OPERATORS: tuple[Operator, ...] = (
     # Arithmetic and comparisons of two tensors, or of a tensor and a number
     Operator("add", ELEMENTWISE, 2, sign="+", gradient=FORMULA, in_place=True),
     Operator("sub", ELEMENTWISE, 2, sign="-", gradient=FORMULA, in_place=True),
-    Operator("rsub", ELEMENTWISE, 2, gradient=Gradient("T[ifSb].?", "of two tensors")),
+    Operator("rsub", ELEMENTWISE, 2, gradient=Gradient("T[ifSb].?", "two_tensors")),
     Operator("mul", ELEMENTWISE, 2, sign="*", gradient=FORMULA, in_place=True),
     Operator("div", ELEMENTWISE, 2, sign="/", gradient=FORMULA, in_place=True),
     Operator("true_divide", ELEMENTWISE, 2, in_place=True),
@@ -83,7 +83,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("addcmul", ELEMENTWISE, 3, gradient=FORMULA, in_place=True),
     Operator("addcdiv", ELEMENTWISE, 3, in_place=True),
     Operator("lerp", ELEMENTWISE, 3, gradient=FORMULA, in_place=True),
-    Operator("where", ELEMENTWISE, 3, gradient=Gradient("TTT", "with a number")),
+    Operator("where", ELEMENTWISE, 3, gradient=Gradient("TTT", "number")),
     Operator("masked_fill", ELEMENTWISE, 3, in_place=True),
     # Functions of one tensor
     Operator("abs", ELEMENTWISE, 1, gradient=FORMULA, in_place=True),
@@ -180,7 +180,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("_autocast_to_reduced_precision", ELEMENTWISE | CASTS | HANDS_ON, 1, gradient=FORMULA),
     Operator("_cast_Float", ELEMENTWISE | CASTS, 1),
     Operator("_to_copy", COPIES | CASTS, 1),
-    Operator("to", COPIES | CASTS | HANDS_ON, 2, gradient=Gradient("never", "with these arguments")),
+    Operator("to", COPIES | CASTS | HANDS_ON, 2, gradient=Gradient("never", "arguments")),
     Operator("type_as", ELEMENTWISE | CASTS, 2, gradient=FORMULA),
     # Random numbers
     Operator("_fused_dropout", ELEMENTWISE | RANDOM, 1),

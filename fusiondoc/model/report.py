@@ -12,6 +12,8 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.packed_text import packed_fields
+from fusiondoc.model.reasons import Detail
+from fusiondoc.model.reasons.words import sentence
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.runs import (
     Coverage,
@@ -159,7 +161,15 @@ class Reason:
 
     code: str
     text: str
+    """The detail as a sentence: for people, and for no decision."""
     stated: bool
+    detail: Detail | None = field(default=None, compare=False)
+    """The reason as data; None in a report that an older version saved."""
+
+    @classmethod
+    def of(cls, code: str, detail: Detail, stated: bool = False) -> Reason:
+        """The reason that a detail is, with its sentence."""
+        return cls(code, sentence(detail), stated, detail)
 
 
 @dataclass(frozen=True)

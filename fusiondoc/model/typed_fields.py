@@ -42,6 +42,15 @@ def is_union(kind: Any) -> bool:
     return get_origin(kind) in _UNIONS
 
 
+def variants(kind: Any) -> Mapping[str, type]:
+    """The dataclasses of a union by their field ``kind``, which has one value in each; empty for a union of
+    one type and None."""
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    if len(parts) < 2:
+        return {}
+    return {get_args(field_types(part)["kind"])[0]: part for part in parts}
+
+
 def property_type(kind: type, name: str) -> Any:
     """The type of a property's value."""
     return typing.get_type_hints(getattr(kind, name).fget)["return"]

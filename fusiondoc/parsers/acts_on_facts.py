@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.facts import (
     CacheInstance,
     Facts,
@@ -342,8 +343,8 @@ class MessageActs:
         for group in known[0].plan.groups if known is not None else ():
             if value in group.values:
                 for kind, source in group.body:
-                    text = "a group of one operator is not worth a kernel and was undone"
-                    state(self._pending.statements, NodeText(kind, source, value, True), "FD220", text, pos)
+                    node_text = NodeText(kind, source, value, True)
+                    state(self._pending.statements, node_text, "FD220", Stated("undone"), pos)
 
     def close(self) -> None:
         """The log ends: what was stated last belongs to no plan."""

@@ -28,6 +28,7 @@ from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field, is_te
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operators import CONTROL_FLOW, OF_MANY_ELEMENTS, VIEWS
+from fusiondoc.model.reasons.lacking_constants import reads_training_flag
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence, Finding, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
@@ -314,7 +315,7 @@ def _traced(report: Report, scopes: bool) -> bool | None:
     if scopes:
         return True
     control = any(row.op in CONTROL_FLOW and row.source for row in report.unfused)
-    flags = any("`training`" in row.reason.text for row in report.unfused)  # a trace has them as constants
+    flags = any(reads_training_flag(row.reason.detail) for row in report.unfused)  # constants in a trace
     return False if control or flags else None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
-from fusiondoc.diagnosis.differentiable_graphs import NO_FORMULA, RECORDED
+from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
 from fusiondoc.diagnosis.rules.fd0_fd9_environment_and_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
@@ -19,6 +19,7 @@ from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.operators import is_in_place
 from fusiondoc.model.other_frontends import AotFunction
+from fusiondoc.model.reasons import OutOfRegion
 from fusiondoc.model.remedies import Nothing, Remedy
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Time
@@ -210,7 +211,7 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
         return  # FD104 names the cause
     without = [row for row in report.unfused if row.reason.code == "FD231"]
     ends = _ends(report)
-    if any(row.reason.text.startswith(RECORDED) for row in without):
+    if any(gradients_recorded(row.reason.detail) for row in without):
         yield finding(
             "FD102",
             "No fusion pass ran: gradients are recorded, and torch found no differentiable graph of two"
@@ -282,11 +283,15 @@ def _ends(report: Report) -> _Ends:
     for row in report.unfused:
         if is_in_place(row.op) and row.reason.code in ("FD230", "FD231"):
             in_place[row.op] += row.count
-        elif row.reason.code == "FD231" and row.reason.text.endswith(
-            (f"and it {NO_FORMULA}", f"because it {NO_FORMULA}")
-        ):
+        elif _without_formula(row):
             others[row.op] += row.count
     return _Ends(in_place, others)
+
+
+def _without_formula(row: Unfused) -> bool:
+    """Whether no overload of the operator has a gradient formula."""
+    detail = row.reason.detail
+    return isinstance(detail, OutOfRegion) and detail.gap.why == "no_formula" and not detail.cuts
 
 
 def inner_plan_missing(report: Report, context: Context) -> Iterable[Finding]:

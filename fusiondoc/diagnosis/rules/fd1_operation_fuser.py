@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 from fusiondoc.captures.frontend_records import TeRecords
 from fusiondoc.diagnosis.commands import command_of
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.te_rules import Planner, version_of
-from fusiondoc.fusers.te import LATEST, NO_RECIPE
+from fusiondoc.diagnosis.te_rules import Planner, lacks_recipe, version_of
+from fusiondoc.fusers.te import LATEST
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.other_frontends import TeSplit
+from fusiondoc.model.reasons import Detail, UnmetConditions
 from fusiondoc.model.remedies import AS_REQUESTED, Remedy, Setting, nothing
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Source
@@ -123,9 +124,9 @@ def _autocast(report: Report) -> str:
 
 
 def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
-    of_code: dict[tuple[str, str], list[Unfused]] = {}
+    of_code: dict[tuple[str, Detail | None], list[Unfused]] = {}
     for row in report.unfused:
-        flag = row.reason.text if row.reason.code == "FD242" else ""
+        flag = row.reason.detail if row.reason.code == "FD242" else None
         of_code.setdefault((row.reason.code, flag), []).append(row)
     for (code, _), rows in of_code.items():
         first = rows[0]
@@ -140,8 +141,9 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
                 kind, change = ChangeKind.RUNS, "Convert the model before its first call"
                 lines = ("model(x); model.to(torch.bfloat16)", "model.to(torch.bfloat16); model(x)")
         elif code == "FD242":
-            wanted = "False" if "in_place=False" in first.reason.text else "True"
-            name = "MakeExtraOutput" if "extra output" in first.reason.text else "AddExtraInput"
+            flags = _in_place_flags(first)
+            wanted = "False" if "output_in_place" in flags else "True"
+            name = "AddExtraInput" if flags == {"sum_not_in_place"} else "MakeExtraOutput"
             first = next((row for row in rows if row.op.endswith(name)), first)
             kind, change = ChangeKind.OUT_OF_PLACE, f"Make {name} with in_place={wanted}"
             lines = _with(report, first, "in_place", wanted) or (
@@ -149,7 +151,7 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
                 f"te.ops.{name}(in_place={wanted})",
             )
         elif code == "FD244":
-            rows = [row for row in rows if NO_RECIPE in row.reason.text]
+            rows = [row for row in rows if lacks_recipe(row.reason.detail)]
             if not rows or _ran_under_a_recipe(report):
                 continue  # what it does is in the report
             first = rows[0]
@@ -178,6 +180,17 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
             codes=(code,),
             note=first.reason.text + _other_lines(mine, place),
         )
+
+
+def _in_place_flags(row: Unfused) -> set[str]:
+    """The conditions on ``in_place`` that do not hold of an operator."""
+    detail = row.reason.detail
+    if not isinstance(detail, UnmetConditions):
+        return set()
+    return {one.condition for one in detail.conditions if one.condition in _IN_PLACE}
+
+
+_IN_PLACE = ("sum_not_in_place", "output_not_in_place", "output_in_place")
 
 
 def _other_lines(rows: Sequence[Unfused], place: Source | None) -> str:

@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from fusiondoc.fusers.nvfuser import SIZED_REDUCTIONS
-from fusiondoc.model import FUSERS, NNC, dataclass
+from fusiondoc.model import FUSERS, NNC, OLD_NNC_GROUP, dataclass
 from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
@@ -38,8 +38,7 @@ AUTOGRAD = "prim::Autograd"
 """How the nodes of gradient executors begin."""
 
 FUSION_KINDS = {fuser.node: fuser.kind for fuser in FUSERS.values()}
-FUSION_KINDS["tensorexpr::Group"] = NNC.kind
-"""Of NNC before torch 1.7 (torch/csrc/jit/passes/tensorexpr_fuser.cpp of 1.6)."""
+FUSION_KINDS[OLD_NNC_GROUP] = NNC.kind
 
 GUARDS = frozenset(
     (

@@ -7,10 +7,12 @@ from dataclasses import replace
 from itertools import chain, repeat
 from typing import NamedTuple
 
+from fusiondoc.model.reasons import Condition
+from fusiondoc.model.reasons.words_of_parts import condition_words
 from fusiondoc.model.report import Program, ProgramNode, Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
-from fusiondoc.parsers.jit.flow import OPERATOR, REGION, TENSOR_VALUE, Flow, FlowNode
+from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow, FlowNode
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import RanPlans
@@ -25,6 +27,9 @@ MOST_EDGES = 20_000
 
 _FEW = 200
 """Plans that are compared with each other; of more only equal ones are found."""
+
+
+_ON_A_VALUE = Condition("tensor_value")
 
 
 class PlansOfStream(NamedTuple):
@@ -215,7 +220,7 @@ class _Drawing:
                     reason=row.reason.code if row is not None else None,
                     reason_text=row.reason.text if row is not None else None,
                     inside=inside,
-                    condition=node.condition,
+                    condition=condition_words(node.condition) if node.condition is not None else None,
                     program=None,
                     evidence=self._owner.evidence(self._use, node.line),
                     first=start + first if first is not None and first < shown else None,
@@ -259,7 +264,7 @@ def _rows_of(
 def _decided(flow: Flow, node: FlowNode, most: int) -> Iterator[int]:
     """The branches and loops that a value in its result decides on, not only its size or type."""
     for control in node.decides:
-        if control < most and flow.nodes[control].condition == TENSOR_VALUE:
+        if control < most and flow.nodes[control].condition == _ON_A_VALUE:
             yield control
 
 

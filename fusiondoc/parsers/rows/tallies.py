@@ -133,8 +133,8 @@ class CountedRow:
         self.layers.setdefault(layer, Tally()).add(count, copies)
 
 
-Key = tuple[str, "str | None", "str | None", str, str, "bool | None"]
-"""What makes a row: operator, source, phase, code and text of the reason, and whether it ran. Not the code
+Key = tuple[str, "str | None", "str | None", Reason, "bool | None"]
+"""What makes a row: operator, source, phase, reason, and whether it ran. Not the code of the reason
 alone: nodes of one line (of torch/nn/functional.py, say) stand in many places of the model, each with
 neighbours of its own."""
 
@@ -150,32 +150,32 @@ class BoundedRows:
         """Hashes of what makes the rows that are no rows of their own."""
         self._more = 0
 
-    def of(self, key: Key, stated: bool) -> CountedRow:
+    def of(self, key: Key) -> CountedRow:
         """The row that an operator is counted in."""
         row = self._rows.get(key)
         if row is not None:
             return row
         if len(self._rows) < self._most:
-            row = self._rows[key] = CountedRow(Reason(key[3], key[4], stated), len(self._rows), key[5])
+            row = self._rows[key] = CountedRow(key[3], len(self._rows), key[4])
             return row
         self._beyond.add(hash(key))
-        return self._alike(key, stated)
+        return self._alike(key)
 
-    def _alike(self, key: Key, stated: bool) -> CountedRow:
-        op, _, phase, code, text, ran = key
-        alike = (op, phase, code, stated, ran)
+    def _alike(self, key: Key) -> CountedRow:
+        """The row of all further operators of this name with the same code of a reason."""
+        op, _, phase, reason, ran = key
+        alike = (op, phase, reason.code, reason.stated, ran)
         row = self._together.get(alike)
         if row is None:
-            row = CountedRow(Reason(code, text, stated), -1 - len(self._together), ran)
-            self._together[alike] = row
-        elif row.reason.text != text and row.reason.text != CODES[code].title:
-            row.reason = Reason(code, CODES[code].title, stated)
+            row = self._together[alike] = CountedRow(reason, -1 - len(self._together), ran)
+        elif row.reason != reason:
+            row.reason = Reason(reason.code, CODES[reason.code].title, reason.stated)
         return row
 
     def more(self, key: Key, rows: int) -> CountedRow:
         """The row of so many further ones, of which no place is known."""
         self._more += rows
-        return self._alike(key, True)
+        return self._alike(key)
 
     @property
     def left_out(self) -> int:

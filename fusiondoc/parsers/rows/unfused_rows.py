@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from fusiondoc.model.reasons import NotKnown, NotOptimised, Unprofiled
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
@@ -106,8 +107,10 @@ def unfused_of(
     return UnfusedRows(table.finished(*names, first), row_of, table.rows.left_out)
 
 
-_UNKNOWN = Reason(NO_REASON, "the log does not say why", False)
-_NEVER_RAN = Reason(NEVER_RAN, "it never ran: nothing that its code reads was ever profiled", False)
+_UNKNOWN = Reason.of(NO_REASON, NotKnown("log"))
+_NEVER_RAN = Reason.of(NEVER_RAN, Unprofiled("never_ran"))
+_GIVEN_UP = Reason.of(GAVE_UP, NotOptimised("gave_up"), stated=True)
+_NO_PLAN_YET = Reason.of(NOT_YET, NotOptimised("no_plan_yet"))
 
 _Stated = dict[Op, dict[str, list[Statement]]]
 
@@ -165,13 +168,9 @@ class _UnfusedTable:
         for use, phase in sorted(uses, key=lambda item: item[0].level):
             for group in use.plan.groups:
                 self._placed.update(group.body)
-            given = None
-            if use.simple:
-                text = "its guard failed and no specialisation was left, so this copy runs unfused"
-                given = Reason(GAVE_UP, text, True)
+            given = _GIVEN_UP if use.simple else None
             self._add_nodes(use, phase, use.plan.loose, use.plan.flow, given)
-            text = "the executor of its differentiable graph made no plan in this log"
-            not_yet = Reason(NOT_YET, text, False) if LEGACY_PLAN not in self._facts.headers else None
+            not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
             for inner in use.plan.diff_graphs:
                 if not elsewhere.of_executor(inner):
                     self._add_nodes(use, phase, inner.loose, inner.flow, not_yet)
@@ -270,8 +269,7 @@ class _UnfusedTable:
                         reason = self._stated(said[0]) if said else reason
                 if reason is not before:
                     before = reason = self._alike.setdefault(reason, reason)
-            key = (node.op, node.source, phase, reason.code, reason.text, ran)
-            row = rows[node.place] = self.rows.of(key, reason.stated)
+            row = rows[node.place] = self.rows.of((node.op, node.source, phase, reason, ran))
             if flow_node is not None:
                 self._number_of[flow_node] = row.number
             counts[row] = counts.get(row, 0) + 1
@@ -315,7 +313,7 @@ class _UnfusedTable:
         return {node: first + self.rows.index_of(number) for node, number in self._number_of.items()}
 
     def _stated(self, said: Statement) -> Reason:
-        reason = Reason(said.code, said.text, True)
+        reason = Reason.of(said.code, said.detail, stated=True)
         return self._alike.setdefault(reason, reason)
 
     def _kept(self, flow: Flow | None, rows: Mapping[int, CountedRow]) -> dict[CountedRow, int]:
@@ -361,8 +359,7 @@ class _UnfusedTable:
             if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
             said = best[0]
-            key = (op, place, None, said.code, said.text, None)
-            row = self.rows.of(key, True)
+            row = self.rows.of((op, place, None, self._stated(said), None))
             row.count.rest += said.count
             row.say(said)
 
@@ -382,8 +379,8 @@ class _UnfusedTable:
         if not new:
             return
         known.update(more.nodes)
-        key = (alike.op, None, None, alike.code, alike.text, None)
-        row = self.rows.more(key, new) if alike.sourced else self.rows.of(key, True)
+        key = (alike.op, None, None, self._stated(more.said), None)
+        row = self.rows.more(key, new) if alike.sourced else self.rows.of(key)
         row.count.rest += new
         row.say(more.said)
 
