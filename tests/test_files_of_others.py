@@ -29,9 +29,8 @@ APART = {"probe": "runs in the user's interpreter", "suites": "programs that run
 ALLOWED = {
     "whole_files.py": "the one way itself",
     "cli/explain.py": "pages of the package",
-    "reports/html/__init__.py": "its style and script",
-    "reports/benchmark/page_parts.py": "its style",
-    "reports/comparison/page.py": "its style",
+    "reports/html/__init__.py": "its script",
+    "rendering/pages.py": "the style of all pages",
     "repro/write.py": "its own template",
     "runner/supervisor.py": "/proc",
     "parsers/lines/growing_logs.py": "the pipe that is followed",

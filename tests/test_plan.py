@@ -23,7 +23,7 @@ from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.observed import Observed
-from fusiondoc.reports.text import Detail, can_link, prose
+from fusiondoc.rendering.drawing import Detail, can_link, prose
 from fusiondoc.reports.text.screen import render
 from fusiondoc.workflows.load import report_from
 
@@ -316,7 +316,7 @@ def test_a_command_to_copy_is_on_one_line() -> None:
 def test_a_command_in_a_sentence_is_not_broken() -> None:
     text = "Write it otherwise, as the page says: fusiondoc explain hardswish, or try --knob single_node=on."
     for width in range(30, 90):
-        from fusiondoc.reports.text import drawn
+        from fusiondoc.rendering.drawing import drawn
 
         shown = drawn(prose(text), width, False)
         assert "fusiondoc explain hardswish" in shown and "--knob single_node=on" in shown

@@ -28,10 +28,10 @@ from fusiondoc.model.runs import Time
 from fusiondoc.parsers import profiler_trace
 from fusiondoc.parsers.profiler_trace import read_events, read_places, read_trace
 from fusiondoc.probe import benchmark, step_profile
-from fusiondoc.reports import benchmark as wordings
 from fusiondoc.reports import render_report
 from fusiondoc.reports.text.screen import render
 from fusiondoc.runner import bench_child
+from fusiondoc.views import bench_words as wordings
 from fusiondoc.workflows import bench_turns, speed
 from fusiondoc.workflows.bench_turns import parts_of_trace
 from fusiondoc.workflows.load import parse_capture, report_from, report_of

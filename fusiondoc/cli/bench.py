@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -191,24 +190,20 @@ def command(
 
 
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
-    from fusiondoc.model.bench import Suite
-    from fusiondoc.reports.benchmark import documents, suite_grids
-    from fusiondoc.reports.text import can_show_blocks
+    from fusiondoc.rendering.drawing import can_show_blocks
+    from fusiondoc.reports import bench_documents
 
-    of_suite = isinstance(bench, Suite)
     if format_ == "html":
-        from fusiondoc.reports.benchmark import bench_page
-
-        return bench_page.render_suite(bench) if of_suite else bench_page.render(bench)
+        return bench_documents.as_page(bench)
     if format_ != "text":
-        text: str = getattr(suite_grids if of_suite else documents, f"as_{format_}")(bench)
+        text: str = getattr(bench_documents, f"as_{format_}")(bench)
         return text
-    render: Any = suite_grids.render if of_suite else partial(documents.render, full=full)
-    return render(  # type: ignore[no-any-return]
+    return bench_documents.as_text(
         bench,
         width=shutil.get_terminal_size((80, 24)).columns,
         colour=in_colour(output),
         blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+        full=full,
     )
 
 

@@ -77,7 +77,7 @@ def show(name: str | None, format_: str | None) -> None:
     if format_ == "json":
         say(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
         return
-    from fusiondoc.reports.text import drawn, names_and_texts
+    from fusiondoc.rendering.drawing import drawn, names_and_texts
 
     known = [(f"{title}:", visible(value)) for title, value in masked_in(_details(capture)) if value]
     table = names_and_texts(len("variables: "))
@@ -134,7 +134,7 @@ def _print_list(format_: str | None) -> None:
         return
     from rich.table import Table
 
-    from fusiondoc.reports.text import drawn
+    from fusiondoc.rendering.drawing import drawn
 
     kept = any(is_kept(capture.path) for capture in captures)
     heads = ("NAME", *(("KEPT",) if kept else ()), "FUSER", "TORCH", "ENDED", "TARGET")

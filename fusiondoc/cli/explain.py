@@ -65,7 +65,7 @@ def _list(codes: Iterable[Code], width: int) -> str:
     from rich.table import Table
 
     from fusiondoc.model.report import SEVERITIES
-    from fusiondoc.reports.text import Indented, drawn
+    from fusiondoc.rendering.drawing import Indented, drawn
 
     shown: list[RenderableType] = []
     for family, members in groupby(codes, key=lambda code: code.code[:3]):

@@ -117,7 +117,7 @@ def command(
 
         write(render_json(narrowed(report, kernels, printed)), output)
     else:
-        from fusiondoc.reports.text import can_show_blocks
+        from fusiondoc.rendering.drawing import can_show_blocks
         from fusiondoc.reports.text.kernel_listing import render as render_text
 
         width, colour = shutil.get_terminal_size((80, 24)).columns, in_colour(output)

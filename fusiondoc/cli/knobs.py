@@ -20,7 +20,7 @@ from rich.text import Text
 
 from fusiondoc.cli.output import complete_knobs, format_option, say
 from fusiondoc.model import FUSERS, LEGACY
-from fusiondoc.reports.text import drawn, names_and_texts
+from fusiondoc.rendering.drawing import drawn, names_and_texts
 
 if TYPE_CHECKING:
     from fusiondoc.fuser_knobs.overview import Entry, KnobHere, Overview

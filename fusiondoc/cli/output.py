@@ -99,7 +99,7 @@ def _keep_detail(ctx: click.Context, param: click.Parameter, value: bool) -> Non
 
 def detail() -> Any:
     """How much was asked for: --quiet counts before --summary, and that before --verbose."""
-    from fusiondoc.reports.text import Detail
+    from fusiondoc.rendering.drawing import Detail
 
     ctx = click.get_current_context(silent=True)
     asked = ctx.meta.get(_DETAIL) if ctx is not None else None
@@ -193,7 +193,7 @@ def emit(
     else:
         import shutil
 
-        from fusiondoc.reports.text import can_link, can_show_blocks
+        from fusiondoc.rendering.drawing import can_link, can_show_blocks
 
         make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text.screen").render
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))

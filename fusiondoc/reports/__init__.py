@@ -74,15 +74,15 @@ def _rendered(what: object, format_: str, renderers: dict[str, str], name: str) 
 
 def render_bench(bench: Bench, format_: str, *, width: int = 80, colour: bool = False) -> str:
     """The result of ``fusiondoc bench`` in a format; see ``render_report``."""
-    from fusiondoc.reports.benchmark import bench_page, documents
+    from fusiondoc.reports import bench_documents as documents
 
     if format_ == "text":
-        return documents.render(bench, width=width, colour=colour)
+        return documents.as_text(bench, width=width, colour=colour)
     makers: dict[str, Callable[[Bench], str]] = {
         "json": documents.as_json,
         "markdown": documents.as_markdown,
         "csv": documents.as_csv,
-        "html": bench_page.render,
+        "html": documents.as_page,
     }
     if format_ not in makers:
         raise UsageError(f"no format '{format_}' of a bench", did_you_mean(format_, ("text", *makers)))

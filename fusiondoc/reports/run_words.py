@@ -10,7 +10,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.bench import Part
 from fusiondoc.model.change_plan import NEW_FOLDER, NEW_LOG, PlannedChange
 from fusiondoc.model.other_frontends import (
     AotFunction,
@@ -22,60 +21,18 @@ from fusiondoc.model.other_frontends import (
     ScriptRun,
 )
 from fusiondoc.model.report import Report, Unfused, shared_positions
-from fusiondoc.model.runs import RankRow, Ranks, SlowRank, Steps, Time, rank_names
+from fusiondoc.model.runs import RankRow, Ranks, SlowRank, rank_names
 from fusiondoc.model.source import SharedPositions
 from fusiondoc.rendering.printable import markdown, markdown_code, one_line
 from fusiondoc.rendering.units import (
-    LEAST_SHARE,
     PAGE,
     TERMINAL,
     digits,
     milliseconds,
-    share,
     short_percent,
     size,
 )
 from fusiondoc.reports.formatting import covered, near, verdict
-
-
-def sentence(steps: Steps) -> str:
-    """``33.1 ms a step: matmul 79 %, groups 8 %, device idle 4 %``."""
-    return f"{milliseconds(steps.ms)} a step: {shares(steps.parts)}"
-
-
-def shares(parts: Sequence[Part]) -> str:
-    """``matmul 79 %, groups 8 %, device idle 4 %``."""
-    return ", ".join(f"{one.what} {share(one.share)}" for one in parts if one.share >= LEAST_SHARE)
-
-
-def could_save(steps: Steps) -> str | None:
-    """What fusing the rest would save at most."""
-    if steps.could_save_ms is None:
-        return None
-    part = steps.could_save_ms / steps.ms if steps.ms else 0.0
-    return (
-        f"fusing every operator that could fuse would save at most {milliseconds(steps.could_save_ms)}"
-        f" a step ({share(part)})"
-    )
-
-
-def remarks(report: Report) -> list[str]:
-    """What else is to be said of the steps of a report."""
-    steps = report.steps
-    said = []
-    if steps is not None:
-        said += [text for text in (could_save(steps), steps.hint) if text is not None]
-        if steps.unmatched_ms and steps.unmatched_ms >= LEAST_SHARE * steps.ms:
-            said.append(f"of these {milliseconds(steps.unmatched_ms)} could be tied to no row of this report")
-    if report.steps_note is not None:
-        said.append(report.steps_note)
-    return said
-
-
-def takes(time: Time | None) -> str | None:
-    """``1.2 ms (4 %)``: of a row."""
-    return None if time is None else f"{milliseconds(time.ms)} ({share(time.share)})"
-
 
 TITLE = "Do this first"
 

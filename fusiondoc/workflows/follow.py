@@ -34,10 +34,10 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing, is_pipe, is_there
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
+from fusiondoc.rendering.drawing import drawn
 from fusiondoc.rendering.printable import one_line
 from fusiondoc.rendering.units import size
 from fusiondoc.reports.formatting import phase_of, runs_of
-from fusiondoc.reports.text import drawn
 from fusiondoc.reports.text.kernel_listing import source_lines
 from fusiondoc.runner import peak_of
 from fusiondoc.runner.child import Interruptions

@@ -3,23 +3,22 @@ dark, with a picture of either side in which the groups that changed are marked.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from markupsafe import Markup
 
 from fusiondoc.comparison import Comparison, GroupChange, KernelChange, Side
 from fusiondoc.model import dataclass
+from fusiondoc.rendering.pages import TEMPLATES, digest, render_page, style_sheet
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.formatting import near
-from fusiondoc.reports.html.page_context import colours, render_page
+from fusiondoc.reports.html.page_context import colours
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
 
 _HERE = Path(__file__).resolve().parent
-_STYLE = _HERE.parent / "html" / "page.css"
+_PICTURE = _HERE.parent / "html" / "templates"
 
 MOST_BOXES = 400
 """Of the picture of one side."""
@@ -92,12 +91,11 @@ class ComparisonPage:
 def render(comparison: Comparison) -> str:
     """The comparison as a page of HTML."""
     comparison = words.for_readers(comparison)
-    style = _STYLE.read_text(encoding="utf-8") + colours()
-    digest = b64encode(sha256(style.encode("utf-8")).digest()).decode("ascii")
+    style = style_sheet() + colours()
     return render_page(
-        _HERE / "templates",
+        (_HERE / "templates", _PICTURE, TEMPLATES),
         "comparison.html.jinja",
-        policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-{digest}'",
+        policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src '{digest(style)}'",
         style=Markup(style),
         page=_page(comparison),
     )

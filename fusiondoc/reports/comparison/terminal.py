@@ -13,10 +13,7 @@ from rich.text import Text
 
 from fusiondoc.comparison import Comparison, GroupChange
 from fusiondoc.model import count
-from fusiondoc.rendering.printable import visible_in
-from fusiondoc.reports import comparison as words
-from fusiondoc.reports.formatting import near, near_paths_of
-from fusiondoc.reports.text import (
+from fusiondoc.rendering.drawing import (
     MOST_ROWS,
     STYLES,
     Detail,
@@ -27,6 +24,9 @@ from fusiondoc.reports.text import (
     more,
     plain,
 )
+from fusiondoc.rendering.printable import visible_in
+from fusiondoc.reports import comparison as words
+from fusiondoc.reports.formatting import near, near_paths_of
 
 _BAD, _GOOD, _OTHER = "red", "green", "yellow"
 

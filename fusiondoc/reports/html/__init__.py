@@ -9,10 +9,8 @@ or a comparison has no script, no style sheet and nothing from the network; ever
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import sha256
 from html import escape
 from pathlib import Path
 from statistics import median
@@ -24,6 +22,7 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
+from fusiondoc.rendering.pages import TEMPLATES, digest, render_page, style_sheet
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import bandwidth, percent, whole
 from fusiondoc.reports import comparison as words
@@ -41,7 +40,7 @@ from fusiondoc.reports.formatting import (
     with_near_paths,
 )
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
-from fusiondoc.reports.html.page_context import Bar, Context, ReasonKind, colours, peak_bar, render_page
+from fusiondoc.reports.html.page_context import Bar, Context, ReasonKind, colours, peak_bar
 from fusiondoc.reports.html.program_parts import aot_view, module_list, program_view, script_view, source_view
 from fusiondoc.reports.html.run_views import (
     expectations_view,
@@ -346,14 +345,14 @@ def render(report: Report) -> str:
     head = header(Context(report))
     context = Context(ranks_merged(report))
     made = [Section(name, title, view(context)) for name, title, view in _SECTIONS]
-    style = (_HERE / "page.css").read_text(encoding="utf-8") + colours()
+    style = style_sheet() + colours()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+        f"style-src '{digest(style)}'; script-src '{digest(script)}'"
     )
     return render_page(
-        _HERE / "templates",
+        (_HERE / "templates", TEMPLATES),
         "page.html.jinja",
         version=__version__,
         policy=policy,
@@ -362,10 +361,6 @@ def render(report: Report) -> str:
         header=head,
         sections=[section for section in made if section.view is not None],
     )
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 MOST_ROWS = 15

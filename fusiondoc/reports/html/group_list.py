@@ -36,7 +36,8 @@ from fusiondoc.reports.html.page_context import (
     peak_bar,
     shown,
 )
-from fusiondoc.reports.run_words import ranks_where, takes
+from fusiondoc.reports.run_words import ranks_where
+from fusiondoc.views.step_words import takes
 
 Facts = Sequence["tuple[str, str | None]"]
 """Names and values; without a value they are left out."""

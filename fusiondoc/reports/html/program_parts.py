@@ -33,11 +33,12 @@ from fusiondoc.model.report import (
     rows_by_index,
 )
 from fusiondoc.model.source import Source
+from fusiondoc.rendering.pages import script_data
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds
 from fusiondoc.reports import run_words
 from fusiondoc.reports.formatting import near
-from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, ReasonKind, hue, script_data, shown
+from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, ReasonKind, hue, shown
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
 
 

@@ -44,7 +44,7 @@ from fusiondoc.reports.formatting import (
 )
 from fusiondoc.reports.html.group_list import Facts
 from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, Quotes, can_change, shown
-from fusiondoc.reports.run_words import remarks, sentence, takes
+from fusiondoc.views.step_words import remarks, sentence, takes
 
 _ALONE = 3
 """So many equal passes in a row have a line each; more are put together."""

@@ -19,27 +19,7 @@ from fusiondoc.model import count
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import NO_BACKWARD, Expectation, Verification, furthest_off
-from fusiondoc.rendering.printable import visible_in
-from fusiondoc.rendering.units import TERMINAL, difference, ratio, seconds, whole
-from fusiondoc.reports.formatting import (
-    DOING,
-    NO_DIFFERENCE,
-    near,
-    verdict_on_tries,
-    with_near_paths,
-    with_near_places,
-)
-from fusiondoc.reports.run_words import (
-    ONLY_TRYING,
-    TITLE,
-    before_command,
-    gain,
-    no_plan,
-    place,
-    takes,
-    unlocks,
-)
-from fusiondoc.reports.text import (
+from fusiondoc.rendering.drawing import (
     MOST_ROWS,
     STYLES,
     Detail,
@@ -51,6 +31,18 @@ from fusiondoc.reports.text import (
     names_and_texts,
     prose,
 )
+from fusiondoc.rendering.printable import visible_in
+from fusiondoc.rendering.units import TERMINAL, difference, ratio, seconds, whole
+from fusiondoc.reports.formatting import (
+    DOING,
+    NO_DIFFERENCE,
+    near,
+    verdict_on_tries,
+    with_near_paths,
+    with_near_places,
+)
+from fusiondoc.reports.run_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, place, unlocks
+from fusiondoc.views.step_words import takes
 
 
 def fallbacks(report: Report) -> RenderableType | None:

@@ -20,6 +20,7 @@ from fusiondoc.model.other_frontends import AotFunction, TeFuser, TePass, TePlan
 from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Texts
+from fusiondoc.rendering.drawing import MOST_ROWS, STYLES, more
 from fusiondoc.rendering.units import TERMINAL, milliseconds, size, tenths
 from fusiondoc.reports import run_words
 from fusiondoc.reports.formatting import (
@@ -31,8 +32,7 @@ from fusiondoc.reports.formatting import (
     where_from,
     with_near_places,
 )
-from fusiondoc.reports.run_words import takes
-from fusiondoc.reports.text import MOST_ROWS, STYLES, more
+from fusiondoc.views.step_words import takes
 
 
 def groups(report: Report, every: bool = False) -> RenderableType | None:

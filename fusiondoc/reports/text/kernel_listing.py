@@ -20,10 +20,10 @@ from fusiondoc.model.operator_places import folded, layers_of_kernels
 from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
+from fusiondoc.rendering.drawing import MOST_ROWS, bar, drawn, more, plain
 from fusiondoc.rendering.printable import in_github_log, one_line, visible
 from fusiondoc.rendering.units import TERMINAL, bandwidth, megabytes, short_percent, tenths, whole
 from fusiondoc.reports.formatting import cuda, near
-from fusiondoc.reports.text import MOST_ROWS, bar, drawn, more, plain
 
 ENDINGS = {
     "cuda_kernel": ".cu",

@@ -21,6 +21,19 @@ from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed
+from fusiondoc.rendering.drawing import (
+    MOST_ROWS,
+    STYLES,
+    Detail,
+    Indented,
+    bar,
+    drawn,
+    fields,
+    linked,
+    more,
+    plain,
+    sparkline,
+)
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.units import (
     TERMINAL,
@@ -44,23 +57,11 @@ from fusiondoc.reports.formatting import (
     with_near_paths,
     with_near_places,
 )
-from fusiondoc.reports.run_words import last_word, remarks, sentence
-from fusiondoc.reports.text import (
-    MOST_ROWS,
-    STYLES,
-    Detail,
-    Indented,
-    bar,
-    drawn,
-    fields,
-    linked,
-    more,
-    plain,
-    sparkline,
-)
+from fusiondoc.reports.run_words import last_word
 from fusiondoc.reports.text.findings import fallbacks, findings, log, numbers, plan, tries, verification
 from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
+from fusiondoc.views.step_words import remarks, sentence
 
 MOST_REASONS = 3
 

@@ -1,4 +1,4 @@
-"""What the formats of a bench say alike: numbers, verdicts, and what is worth knowing beside the table."""
+"""The sentences of a bench: verdicts, and what is worth knowing beside its tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fusiondoc.comparison.bench_changes import ratio_of_medians
 from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio
 from fusiondoc.rendering.units import TERMINAL, interval, milliseconds, ratio, short_percent, size
-from fusiondoc.reports import run_words
+from fusiondoc.views.step_words import shares
 
 HOST_BOUND = 0.5
 """A GPU that is busy for less of the time waits for the host."""
@@ -84,7 +84,7 @@ def times(bench: Bench) -> list[tuple[str, str]]:
                     names.append(one.interpreter if several else "")
                     whole = milliseconds(sum(part.ms for part in timed.parts))
                     about = ", ".join(name for name in names if name)
-                    found.append((about, f"{whole} a step: {run_words.shares(timed.parts)}"))
+                    found.append((about, f"{whole} a step: {shares(timed.parts)}"))
     return found
 
 

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from fusiondoc.model import count
 from fusiondoc.model.survey_answers import NAMES, Gone
+from fusiondoc.rendering.blocks import Cell, Column, Count, Share, Text
 from fusiondoc.rendering.units import percent
 
-HEADS = ("groups", "model", "date", "share before", "share since", "runs since", "came with", "why")
+COLUMNS = (
+    Column("groups"),
+    Column("model"),
+    Column("date"),
+    Column("share before", number=True),
+    Column("share since", number=True),
+    Column("runs since", number=True),
+    Column("came with"),
+    Column("why"),
+)
 
 
-def cells(one: Gone) -> tuple[str, ...]:
-    """A row of a table under ``HEADS``."""
+def cells(one: Gone) -> tuple[Cell, ...]:
+    """A row of a table with ``COLUMNS``."""
     return (
-        "; ".join(one.texts) + _instances(one),
-        one.model or "-",
-        _when(one) or "-",
-        percent(one.share_before),
-        percent(one.share_since),
-        f"{one.runs_since:,}",
-        _cause(one),
-        ", ".join(one.why) or "-",
+        Text("; ".join(one.texts) + _instances(one)),
+        Text(one.model or "-"),
+        Text(_when(one) or "-"),
+        Share(one.share_before),
+        Share(one.share_since),
+        Count(one.runs_since),
+        Text(_cause(one)),
+        Text(", ".join(one.why) or "-"),
     )
 
 
