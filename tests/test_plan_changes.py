@@ -22,7 +22,8 @@ from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.advice import advice_on
 from fusiondoc.diagnosis.change_candidates import ALL_OUT_OF_PLACE, Candidate, _of_row
 from fusiondoc.diagnosis.commands import to_keep
-from fusiondoc.diagnosis.next_steps import _in_their_names, with_plan
+from fusiondoc.diagnosis.next_steps import with_plan
+from fusiondoc.diagnosis.planned_changes import _in_their_names
 from fusiondoc.diagnosis.recipe_pages import recipe_page
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.diagnosis.rules import Context, run_facts

@@ -23,7 +23,7 @@ import pytest
 from command_line import ROOT
 
 from fusiondoc.captures.frontend_records import TeRecords, read_te
-from fusiondoc.diagnosis.next_steps import _can_be_fixed
+from fusiondoc.diagnosis.planned_changes import can_be_fixed
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
 from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.diagnosis.te_rules import Planner, version_of
@@ -347,6 +347,6 @@ def test_fix_is_not_offered_for_what_goes_through_transformer_engine() -> None:
 
     def offered(*plans: Plan) -> bool:
         context: Any = SimpleNamespace(request=request, own=True, te=TeRecords(plans=plans))
-        return _can_be_fixed(context)
+        return can_be_fixed(context)
 
     assert offered() and not offered(Plan(1, 1))
