@@ -1,4 +1,4 @@
-"""Tries every recipe of fusiondoc/diagnosis/recipes.py on this machine and prints what it changes.
+"""Tries every recipe of fusiondoc/changes/recipes.py on this machine and prints what it changes.
 
     python benchmarks/recipes.py nvfuser        # torch 1.12 to 2.1 with CUDA
     python benchmarks/recipes.py nnc            # on the CPU
@@ -28,7 +28,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fusiondoc.diagnosis.recipes import RECIPES, Recipe
+from fusiondoc.changes.recipes import RECIPES, Recipe
 from fusiondoc.model.operators import VIEWS
 
 KINDS = {"nvfuser": "prim::CudaFusionGroup", "nnc": "prim::TensorExprGroup"}

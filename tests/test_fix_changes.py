@@ -12,7 +12,7 @@ from fix_sites import HEAD, parsed, site
 
 from fusiondoc.changes import out_of_place as rewrite
 from fusiondoc.changes.edits import Edit, changed_text
-from fusiondoc.diagnosis.recipes import RECIPES
+from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.fixes import (
     Proposal,
     Site,

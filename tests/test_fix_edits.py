@@ -24,8 +24,8 @@ from valid_json import validate
 from fusiondoc.changes.edits import Edit, changed_text, overlapping, read_text
 from fusiondoc.changes.inserted_lines import defined, without_unused
 from fusiondoc.changes.out_of_place import out_of_place
+from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
-from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.errors import UsageError
 from fusiondoc.fixes import Proposal, Site, operands, order, recipes_in_code
 from fusiondoc.fixes.proposals import Bundle

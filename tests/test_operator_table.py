@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from running import python
 
-from fusiondoc.diagnosis.recipes import RECIPES
+from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.fusers import BY_ANY, nvfuser
 from fusiondoc.model.operator_kinds import Kind
 from fusiondoc.model.operators import (

@@ -18,6 +18,7 @@ from test_te_command import capture
 
 from fusiondoc.captures.capture import RECORDS
 from fusiondoc.captures.request import KeptRequest, KeptTarget
+from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.advice import advice_on
 from fusiondoc.diagnosis.change_candidates import ALL_OUT_OF_PLACE, Candidate, _of_row
@@ -25,7 +26,6 @@ from fusiondoc.diagnosis.commands import to_keep
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.planned_changes import _in_their_names
 from fusiondoc.diagnosis.recipe_pages import recipe_page
-from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.diagnosis.rules import Context, run_facts
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.fuser_knobs import catalogue

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import defined, spelled
-from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, parse_expression
-from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.diagnosis.recipes import Recipe
+from fusiondoc.changes.out_of_place import module_class
+from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, operand, parse_expression
+from fusiondoc.changes.recipes import Recipe
+from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.model import dataclass
 from fusiondoc.model.operators import is_in_place
 
@@ -43,6 +44,33 @@ def by_recipe(file: ParsedFile, line: int, recipe: Recipe) -> Rewritten | None:
         if bound is not None and isinstance(node, ast.expr) and not isinstance(file.parent(node), ast.Expr):
             return _rewritten(file, node, recipe, bound, names)
     return None
+
+
+def called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: str) -> Rewritten | None:
+    """The same of ``self.act(x)``, if a line of the file gives that attribute a module of torch.nn, made
+    without arguments, that calls the operator."""
+    kind = recipe.module.rpartition(".")[2] if recipe.module is not None else None
+    if kind is None or not any(_makes(file, node, attribute, kind) for node in file.nodes):
+        return None
+    pattern = parse_expression(recipe.before)
+    tensor = pattern.args[0] if isinstance(pattern, ast.Call) and len(pattern.args) == 1 else None
+    for node in file.on_line(line):
+        called = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or dotted(called) != f"self.{attribute}" or node.keywords:
+            continue
+        if isinstance(tensor, ast.Name) and len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
+            bound = {tensor.id: operand(file, node.args[0])}
+            return _rewritten(file, node, recipe, bound, frozenset([tensor.id]))
+    return None
+
+
+def _makes(file: ParsedFile, node: ast.AST, attribute: str, kind: str) -> bool:
+    """Whether it is ``self.act = nn.Hardswish()``."""
+    value = node.value if isinstance(node, ast.Assign) else None
+    if not isinstance(node, ast.Assign) or not isinstance(value, ast.Call) or value.args or value.keywords:
+        return False
+    is_set = any(dotted(target) == f"self.{attribute}" for target in node.targets)
+    return is_set and module_class(file, value.func) == kind
 
 
 def _rewritten(

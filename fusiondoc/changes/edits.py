@@ -87,11 +87,3 @@ def changed_text(text: str, edits: Iterable[Edit]) -> str:
 
 def _in_order(edits: Iterable[Edit]) -> list[Edit]:
     return sorted(dict.fromkeys(edits), key=lambda edit: (str(edit.path), edit.start, edit.end, edit.rank))
-
-
-def in_common(before: str, after: str) -> tuple[int, int]:
-    """How many characters two lines have in common at their start, and at their end behind that."""
-    most = min(len(before), len(after))
-    first = next((i for i in range(most) if before[i] != after[i]), most)
-    last = next((i for i in range(most - first) if before[-1 - i] != after[-1 - i]), most - first)
-    return first, last

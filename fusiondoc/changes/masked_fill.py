@@ -13,24 +13,25 @@ from fusiondoc.changes.source_file import ParsedFile
 _ARGUMENTS = ("input", "mask", "value")
 
 
-def masked_fill(file: ParsedFile, line: int, as_tensor: bool) -> list[Rewritten]:
+def masked_fill(file: ParsedFile, line: int, as_tensor: bool, only_numbers: bool = False) -> list[Rewritten]:
     """The calls of a line, written so.
 
     Args:
         as_tensor: a number becomes a tensor: nvFuser has no rule for that overload, and torch no gradient
             formula. The tensor is made on the mask's device, which has to have a name.
+        only_numbers: a value that is no literal number is left: nothing tells whether it is a tensor.
     """
     found = []
     for node in file.on_line(line):
         if isinstance(node, ast.Call):
-            made = _rewritten(file, node, as_tensor)
+            made = _rewritten(file, node, as_tensor, only_numbers)
             found += [made] if made is not None else []
     return found
 
 
-def _rewritten(file: ParsedFile, node: ast.Call, as_tensor: bool) -> Rewritten | None:
+def _rewritten(file: ParsedFile, node: ast.Call, as_tensor: bool, only_numbers: bool) -> Rewritten | None:
     given = _arguments(file, node)
-    if given is None:
+    if given is None or (only_numbers and not _is_number(given["value"])):
         return None
     torch, imports = spelled(file, "torch")
     mask, value, tensor = (file.whole(given[name]) for name in ("mask", "value", "input"))

@@ -12,13 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fusiondoc.changes.edits import Edit
-from fusiondoc.changes.source_file import ParsedFile, dotted, is_compound, names_in, walk
+from fusiondoc.changes.printed_later import is_print
+from fusiondoc.changes.source_file import ParsedFile, is_compound, names_in, walk
 from fusiondoc.model.operators import OF_EACH_ELEMENT, PERMUTATIONS, SAME_ELEMENTS, plain_name
-
-PRINTS = frozenset(["print", "warnings.warn"])
-"""Calls that do something beside computing: torch moves no operator past them (``hasSideEffects`` of
-torch/csrc/jit/ir/ir.cpp, 1.12 to 2.13). NNC of torch 2.13 was seen to move operators past assignments to
-attributes and past ``assert``."""
 
 _VIEWS = frozenset(map(plain_name, [*SAME_ELEMENTS, "aten::contiguous"]))
 MOVED_ELEMENTS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])
@@ -178,6 +174,8 @@ class MovedLines(NamedTuple):
 
     statements: tuple[ast.Assign, ...]
     edits: tuple[Edit, ...]
+    is_all: bool
+    """Nothing that the next statement computes is left behind them."""
 
 
 def moved_over_lines(file: ParsedFile, line: int) -> Iterator[MovedLines]:
@@ -189,9 +187,9 @@ def moved_over_lines(file: ParsedFile, line: int) -> Iterator[MovedLines]:
         block = file.block_of(node)
         lines = block[block.index(node) :]
         stack = _stack(file, lines)
-        edits = _placed(file, stack, lines[len(stack) :])
-        if edits:
-            yield MovedLines(tuple(one.node for one in stack), edits)
+        placed = _placed(file, stack, lines[len(stack) :])
+        if placed is not None:
+            yield MovedLines(tuple(one.node for one in stack), *placed)
 
 
 class _Line(NamedTuple):
@@ -240,18 +238,20 @@ def _behind_elements(file: ParsedFile, value: ast.expr, bare: bool) -> _Moved | 
     return None
 
 
-def _placed(file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]) -> tuple[Edit, ...]:
+def _placed(
+    file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]
+) -> tuple[tuple[Edit, ...], bool] | None:
     """The lines of the stack taken out, and their operators in their new place: around the value that the
     line after those that compute element by element computes so itself, else in a line of their own."""
     if not stack:
-        return ()
+        return None
     target, tensor = stack[-1].target, stack[0].moved.tensor
     before = list(_that_leave(file, rest, target))
     rest = rest[len(before) :]
     lines = _lines_of(file, rest, target)
     name = (_name_of(lines[-1]) if lines else target) or target
     if lines and name != target and file.reads_after(lines[-1], target):
-        return ()
+        return None
     others = list(_that_leave(file, rest[len(lines) :], name))
     behind = rest[len(lines) + len(others) :]
     around = _around_name(file, behind[0], name) if behind else None
@@ -259,7 +259,7 @@ def _placed(file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]) 
     read = set().union(*(_read_beside(one.moved) for one in stack))
     own_name = {tensor.id} if isinstance(tensor, ast.Name) and (before or not lines) else set()
     if {_name_of(statement) for statement in passed} & (read | own_name):
-        return ()
+        return None
     edits = [_without(file, one) for one in stack]
     own = tensor if isinstance(tensor, ast.Name) and stack[0].moved.call is stack[0].node.value else None
     use = next(_reads(lines[0] if lines else around, target), None)
@@ -271,12 +271,13 @@ def _placed(file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]) 
         whole, is_atom = file.text(around), isinstance(around, _ATOMS)
         if own is not None and use is not None and not lines:
             whole = _with(file, around, use, own)
-        return (*edits, file.replaced(around, _all_again(file, stack, whole, is_atom)))
+        is_all = isinstance(file.parent(around), ast.stmt)
+        return (*edits, file.replaced(around, _all_again(file, stack, whole, is_atom))), is_all
     if not lines:
-        return ()
+        return None
     end = file.after(lines[-1])
     text = f"{file.lead(stack[0].node)}{name} = {_all_again(file, stack, name, True)}{file.newline}"
-    return (*edits, file.inserted(end, file.ends_line(end) + text))
+    return (*edits, file.inserted(end, file.ends_line(end) + text)), True
 
 
 def _that_leave(file: ParsedFile, lines: Sequence[ast.stmt], name: str) -> Iterator[ast.stmt]:
@@ -284,8 +285,7 @@ def _that_leave(file: ParsedFile, lines: Sequence[ast.stmt], name: str) -> Itera
     for statement in lines:
         if is_compound(statement) or not file.has_own_lines(statement):
             return
-        value = statement.value if isinstance(statement, ast.Expr) else None
-        prints = isinstance(value, ast.Call) and dotted(value.func) in PRINTS
+        prints = isinstance(statement, ast.Expr) and is_print(statement.value)
         if any(names_in(statement, name)) or (_name_of(statement) is None and not prints):
             return
         yield statement

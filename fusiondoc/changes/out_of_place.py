@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.source_file import LOOPS, ParsedFile, names_in, walk
-from fusiondoc.model.operators import FILLS, FLAGS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
+from fusiondoc.model.operators import FILLS, FLAGS, VIEWS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
 from fusiondoc.model.signs import NODE_OF_SIGN
 
 _NO_VERSION = frozenset([*map(plain_name, WITHOUT_PLAIN), "apply", "map", "map2", "share_memory"])
@@ -100,13 +100,14 @@ def _call(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
 
 def _function(file: ParsedFile, node: ast.Call, name: str, called: str) -> Iterator[Edit]:
     """``torch.relu_(x)`` and ``F.relu(x, inplace=True)``."""
-    tensor = node.args[0] if node.args else None
+    flag = inplace_flag(node, FLAGS.get(name))
+    assigned = _assigned(file, node, node.args[0]) if node.args else None
+    if assigned is None:
+        return
     if called == f"{name}_":
-        yield from _assigned(file, node, tensor)
-        yield from _without_underscore(file, node)
-    elif called == name and (flag := inplace_flag(node, FLAGS.get(name))):
-        yield from _assigned(file, node, tensor)
-        yield file.replaced(flag, "False")
+        yield from (*assigned, *_without_underscore(file, node))
+    elif called == name and flag is not None:
+        yield from (*assigned, file.replaced(flag, "False"))
 
 
 def _method(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
@@ -114,13 +115,9 @@ def _method(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
     if name in _NO_VERSION:
         yield from _filled(file, node, name)
         return
-    receiver = _receiver(node)
-    if isinstance(receiver, (ast.Attribute, ast.Subscript)):
-        return
-    edits = list(_assigned(file, node, receiver))
-    if edits or not _mentioned_later(file, node, receiver):
-        yield from edits
-        yield from _without_underscore(file, node)
+    assigned = _assigned(file, node, _receiver(node))
+    if assigned is not None:
+        yield from (*assigned, *_without_underscore(file, _last_in_place(file, node)))
 
 
 def _filled(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
@@ -150,48 +147,71 @@ def _is_in_place(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr)
 
 
+def _last_in_place(file: ParsedFile, node: ast.Call) -> ast.Call:
+    """The last call of a chain of methods in place: ``x.add_(y)`` alone would leave ``mul_`` to the new
+    tensor."""
+    while True:
+        method = file.parent(node)
+        above = file.parent(method) if isinstance(method, ast.Attribute) else None
+        if not isinstance(above, ast.Call) or above.func is not method or not _is_in_place(above):
+            return node
+        node = above
+
+
 def _without_underscore(file: ParsedFile, node: ast.Call) -> Iterator[Edit]:
     end = file.span(node.func)[1]
-    yield file.removed(end - 1, end)
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if called.rstrip("_") not in _NO_VERSION:
+        yield file.removed(end - 1, end)
     inner = node.func.value if isinstance(node.func, ast.Attribute) else None
     # The rest of a chain: x.add_(y).mul_(z) changes x twice.
     if isinstance(inner, ast.Call) and _is_in_place(inner):
         yield from _without_underscore(file, inner)
 
 
-def _assigned(file: ParsedFile, node: ast.Call, changed: ast.expr | None) -> Iterator[Edit]:
-    """``x = `` before a call that stands alone: its result was thrown away."""
-    statement = file.parent(_chain(file, node))
-    if isinstance(statement, ast.Expr) and isinstance(changed, ast.Name):
-        yield file.inserted(file.span(statement)[0], f"{changed.id} = ")
+def _assigned(file: ParsedFile, node: ast.Call, changed: ast.expr) -> tuple[Edit, ...] | None:
+    """``x = `` before a call that stands alone: its result was thrown away. No edit where the statement takes
+    the result, and None where that would be seen: the tensor is state, or its name is read again.
+
+    Args:
+        changed: the tensor that the call changes.
+    """
+    while (viewed := _viewed(file, changed)) is not None:
+        changed = viewed
+    if isinstance(changed, (ast.Attribute, ast.Subscript)):
+        return None
+    last = _last_in_place(file, node)
+    if isinstance(file.statement_of(node), ast.Expr):
+        alone = isinstance(file.parent(last), ast.Expr) and isinstance(changed, ast.Name)
+        if not alone or _receiver(last) is not _receiver(node):
+            return None
+        assert isinstance(changed, ast.Name)
+        return (file.inserted(file.span(last)[0], f"{changed.id} = "),)
+    return None if isinstance(changed, ast.Name) and _read_later(file, node, changed.id) else ()
 
 
-def _chain(file: ParsedFile, node: ast.expr) -> ast.expr:
-    """The whole chain of attributes and calls that an expression begins: ``x.add_(y).mul_(z)`` of
-    ``x.add_(y)``."""
-    while True:
-        above = file.parent(node)
-        is_called = isinstance(above, ast.Call) and above.func is node
-        if not isinstance(above, ast.expr) or not (is_called or isinstance(above, ast.Attribute)):
-            return node
-        node = above
+def _viewed(file: ParsedFile, node: ast.expr) -> ast.expr | None:
+    """The tensor whose memory ``x.view(4, -1)`` shares."""
+    called = node.func if isinstance(node, ast.Call) else None
+    is_view = isinstance(called, ast.Attribute) and f"aten::{called.attr}" in VIEWS
+    return (
+        called.value if isinstance(called, ast.Attribute) and is_view and not file.meaning(called) else None
+    )
 
 
-def _mentioned_later(file: ParsedFile, node: ast.Call, receiver: ast.expr) -> bool:
+def _read_later(file: ParsedFile, node: ast.Call, name: str) -> bool:
     """Whether the changed name is read again: ``y = x.add_(1)`` changes x too."""
     statement = file.statement_of(node)
-    if not isinstance(receiver, ast.Name):
-        return isinstance(statement, ast.Expr)
     function = file.function_of(node)
     if function is None or statement is None:
         return True
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
-    if any(isinstance(target, ast.Name) and target.id == receiver.id for target in targets):
+    if any(isinstance(target, ast.Name) and target.id == name for target in targets):
         return False
     loops = [above for above in file.parents(node) if isinstance(above, LOOPS)]
     start = min([file.span(statement)[1], *(file.span(loop)[0] for loop in loops)])
     own = set(walk(statement))
-    uses = (use for use in names_in(function, receiver.id) if use not in own)
+    uses = (use for use in names_in(function, name) if use not in own)
     return any(file.span(use)[0] >= start for use in uses)
 
 

@@ -17,9 +17,12 @@ from fusiondoc.changes.source_file import ParsedFile
 
 DEFAULTS = {
     "hardtanh": ("-1.0", "1.0"), "elu": ("1.0",), "celu": ("1.0",), "leaky_relu": ("0.01",),
-    "hardshrink": ("0.5",), "softshrink": ("0.5",), "glu": ("-1",),
+    "hardshrink": ("0.5",), "softshrink": ("0.5",), "glu": ("-1",), "addcmul": ("1",), "addcdiv": ("1",),
 }  # fmt: skip
-"""Function -> its last arguments, which may be left out (torch/nn/functional.py)."""
+"""Function -> its last arguments, which may be left out (torch/nn/functional.py, torch/_torch_docs.py)."""
+
+_NAMES = {"hardtanh": ("input", "min_val", "max_val")}
+"""Function -> its arguments (torch/nn/functional.py); of others the first is ``input``."""
 
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
 
@@ -140,6 +143,8 @@ class _Match:
         elif meaning not in (f"torch.nn.functional.{wanted.attr}", f"torch.{wanted.attr}"):
             return False
         given = [argument for argument in _arguments(node) if argument[0] != "inplace"]
+        if meaning is not None:
+            given = _in_order(given, _NAMES.get(wanted.attr, ("input",)))
         return self._fit_arguments(expected, given, DEFAULTS.get(wanted.attr, ()))
 
     def _fit_arguments(
@@ -174,6 +179,19 @@ class _Match:
 def _is_self(node: ast.expr) -> bool:
     """A method of the user's own module may have any name."""
     return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _in_order(given: Sequence[_Argument], names: Sequence[str]) -> list[_Argument]:
+    """Arguments by their names as positional ones, as far as all before them are given."""
+    left = list(given)
+    found = [argument for argument in left if argument[0] is None]
+    for name in names[len(found) :]:
+        named = next((argument for argument in left if argument[0] == name), None)
+        if named is None:
+            break
+        found.append((None, named[1]))
+        left.remove(named)
+    return [*found, *(argument for argument in left if argument[0] is not None)]
 
 
 def _arguments(call: ast.Call) -> list[_Argument]:

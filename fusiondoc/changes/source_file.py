@@ -14,7 +14,8 @@ import re
 import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from fusiondoc.changes.edits import Edit, SourceText
@@ -82,6 +83,14 @@ class ParsedFile:
         starts = self._line_starts
         return starts[line - 1] if line <= len(starts) else len(self.source.text)
 
+    def line_at(self, offset: int) -> int:
+        """The line of a character, from 1."""
+        return bisect.bisect_right(self._line_starts, offset)
+
+    def text_of_line(self, line: int) -> str:
+        """A line without its line end."""
+        return self.source.text[self.offset_of_line(line) : self.offset_of_line(line + 1)].rstrip("\r\n")
+
     def _offset(self, line: int, byte: int) -> int:
         start = self._line_starts[line - 1]
         text = self.source.text[start : start + byte]
@@ -140,14 +149,14 @@ class ParsedFile:
 
     def line(self, node: ast.AST) -> int:
         """The line it begins on, from 1."""
-        return bisect.bisect_right(self._line_starts, self.span(node)[0])
+        return self.line_at(self.span(node)[0])
 
     def column(self, node: ast.AST) -> int:
         """The characters before it on its line."""
         return self.span(node)[0] - self.start_of_line(node)
 
     def last_line(self, node: ast.AST) -> int:
-        return bisect.bisect_right(self._line_starts, max(self.span(node)[1] - 1, 0))
+        return self.line_at(max(self.span(node)[1] - 1, 0))
 
     def text(self, node: ast.AST) -> str:
         start, end = self.span(node)
@@ -345,6 +354,21 @@ class ParsedFile:
         if function is None or any(isinstance(above, LOOPS) for above in self.parents(statement)):
             return True
         return any(self.span(use)[0] >= end for use in names_in(function, name))
+
+
+_MOST_TEXT = 300_000
+"""Characters of a file that a report parses: its tree takes some six hundred times as much memory."""
+
+
+@lru_cache(maxsize=8)
+def parsed_text(text: str, name: str) -> ParsedFile | None:
+    """The text of a file, for a report; None where it is not Python, or very long."""
+    if len(text) > _MOST_TEXT:
+        return None
+    try:
+        return ParsedFile(SourceText(Path(name), text, "utf-8", False))
+    except Unreadable:
+        return None
 
 
 def is_compound(node: ast.AST) -> bool:

@@ -8,6 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fusiondoc import fusers
+from fusiondoc.changes.recipes import (
+    OVERLOADS,
+    Recipe,
+    breaks_in_training,
+    for_other_types,
+    on_extremes,
+)
 from fusiondoc.diagnosis.advice_on_surroundings import (
     CHANGEABLE,
     barrier_of,
@@ -17,13 +24,6 @@ from fusiondoc.diagnosis.advice_on_surroundings import (
     on_separated,
 )
 from fusiondoc.diagnosis.nnc_conditions import CONDITIONS, WRITE_THE_LIST
-from fusiondoc.diagnosis.recipes import (
-    OVERLOADS,
-    Recipe,
-    breaks_in_training,
-    for_other_types,
-    on_extremes,
-)
 from fusiondoc.diagnosis.recipes_of_rows import (
     answering_recipe,
     any_recipe,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fusiondoc import fusers
-from fusiondoc.diagnosis.recipes import OVERLOADS, recipe_answering
+from fusiondoc.changes.recipes import OVERLOADS, recipe_answering
 from fusiondoc.diagnosis.recipes_of_rows import any_recipe, general_remedy, reductions
 from fusiondoc.diagnosis.rules import RunFacts
 from fusiondoc.fusers import nnc

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from fusiondoc.changes.changed_arguments import changes_argument
+from fusiondoc.changes.recipes import Recipe, breaks_in_training, on_extremes
+from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.advice import (
     NO_RULE,
     REPLACEABLE,
@@ -12,16 +15,15 @@ from fusiondoc.diagnosis.advice import (
     constant_attribute,
     other_fusers,
 )
-from fusiondoc.diagnosis.changed_arguments import changes_argument
-from fusiondoc.diagnosis.changed_lines import (
-    by_recipe,
-    modules_in_place,
-    out_of_place,
+from fusiondoc.diagnosis.lines_of_changes import (
+    lines_by_recipe,
+    lines_moved,
+    lines_of_kept_tensor,
+    lines_of_modules,
+    lines_out_of_place,
     ranks_of,
 )
-from fusiondoc.diagnosis.changed_statements import number_kept, placed_later
 from fusiondoc.diagnosis.nvfuser_rules import BY_DIMENSION, to_be_constant
-from fusiondoc.diagnosis.recipes import Recipe, breaks_in_training, on_extremes
 from fusiondoc.diagnosis.recipes_of_rows import recipe_of
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
@@ -137,12 +139,10 @@ def _of_a_caller(row: Unfused, report: Report, places: RowsInPlans) -> bool:
     """Whether it changes in place a tensor that the program was called with."""
     place = Source.parse(row.user_source)
     text = report.texts.source(place.file) if place is not None and report.texts is not None else None
-    return (
-        place is not None
-        and text is not None
-        and changes_argument(text, place.line)
-        and places.may_come_from_outside(row)
-    )
+    file = parsed_text(text, place.file) if place is not None and text is not None else None
+    if place is None or file is None:
+        return False
+    return changes_argument(file, place.line) and places.may_come_from_outside(row)
 
 
 def _joined(one: Candidate, more: Candidate) -> Candidate:
@@ -420,21 +420,19 @@ def _with_lines(
     if place is None or owner is Owner.PACKAGE:
         return _elsewhere(one, row, owner, run)
     text = report.texts.source(place.file) if report.texts is not None else None
-    edits: Sequence[Edit | None] = ()
+    made: Sequence[Edit] = ()
     if text is not None and one.kind is ChangeKind.NUMBER:
-        kept = number_kept(text, place.file, place.line, detached=run.gradients is not False)
+        kept = lines_of_kept_tensor(text, place.file, place.line, detached=run.gradients is not False)
         if kept is not None:
-            edits, before, after = kept
-            one = replace(one, change=f"Write {after} instead of {before}")
+            made = kept.edits
+            one = replace(one, change=f"Write {kept.after} instead of {kept.before}")
     elif text is not None and one.kind in (ChangeKind.MOVE, ChangeKind.MOVE_VIEW):
-        placed = placed_later(text, place.file, place.line, row.op.rpartition("::")[2])
-        if placed is not None:
-            edits = placed[0]
-            one = replace(one, before=placed[1], after=placed[2], conditional=False, note=None)
+        moved = lines_moved(text, place.file, place.line)
+        if moved is not None:
+            made = moved.edits
+            one = replace(one, before=moved.before, after=moved.after, conditional=False, note=None)
     elif text is not None and one.kind in (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
-        edits = [out_of_place(text, place.file, place.line, row.op)]
-        if edits == [None]:
-            edits = modules_in_place(text, place.file, row.op)
+        made = lines_out_of_place(text, place.file, place.line, row.op)
     elif (
         text is not None and one.kind in (ChangeKind.RECIPE, ChangeKind.DIMENSIONS) and run.fuser is not None
     ):
@@ -442,16 +440,15 @@ def _with_lines(
         module = row.layers[0].rpartition(".")[2] if row.layers else None
         if recipe is not None:
             rank, numbers = ranks.get(row.index), run.fuser == "nnc" and run.gradients is False
-            edits = [by_recipe(text, place.file, place.line, recipe, rank, module, as_tensor=not numbers)]
-            if recipe.numbers_too and edits != [None]:
+            made = lines_by_recipe(text, place.file, place.line, recipe, rank, module, as_tensor=not numbers)
+            if recipe.numbers_too and made:
                 note = None if numbers else "for tensors of a floating-point type"
                 one = replace(one, note=note, conditional=False)
-    made = tuple(edit for edit in edits if edit is not None)
     sign = sign_of(row.op)
     if made and sign is not None and one.kind is ChangeKind.OUT_OF_PLACE and f"{sign}=" not in made[0].before:
         name = row.op.rpartition("::")[2]
         one = replace(one, change=f"Write x = x.{name[:-1]}(y) instead of x.{name}(y)")
-    return replace(one, edits=made, where=f"{made[0].file}:{made[0].line}" if made else place.at_line)
+    return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}" if made else place.at_line)
 
 
 def _elsewhere(one: Candidate, row: Unfused, owner: Owner, run: RunFacts) -> Candidate:
@@ -488,7 +485,7 @@ def _files(report: Report) -> tuple[str, ...]:
 def _where_made(one: Candidate, op: str, report: Report, files: Sequence[str]) -> Candidate:
     """Modules of torch.nn are called in torch's files; what is changed is where the user makes them."""
     texts = ((file, report.texts.source(file)) for file in files) if report.texts is not None else ()
-    made = [edit for file, text in texts if text is not None for edit in modules_in_place(text, file, op)]
+    made = [edit for file, text in texts if text is not None for edit in lines_of_modules(text, file, op)]
     if not made:
         return one
     return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}", note=None, python=None)

@@ -1,7 +1,7 @@
 """Groups of a plan that are parted by more than operators outside groups: by what the program prints between
 them, by a number that is waited for, by the end of a differentiable graph.
 
-NNC takes no operator past a print or a warning (``changed_statements.py``), and a differentiable graph ends
+NNC takes no operator past a print or a warning (``printed_later.py``), and a differentiable graph ends
 there, which the log does not show as an operator outside groups: it is found in the user's lines between the
 lines of two groups.
 """
@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fusiondoc.diagnosis.change_candidates import Candidate
-from fusiondoc.diagnosis.changed_statements import said_later
+from fusiondoc.diagnosis.lines_of_changes import lines_printed_later
 from fusiondoc.diagnosis.rules import RunFacts, in_package
 from fusiondoc.diagnosis.unlocked import WouldBeGroup, views_of
 from fusiondoc.graph import graph_of
@@ -41,7 +41,7 @@ def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Candidate]:
         if text is None:
             continue
         pairs = [(pair, lines) for pair, lines in pairs if not _waits_for_number(text, lines)]
-        for one in said_later(text, file, [lines for _, lines in pairs]):
+        for one in lines_printed_later(text, file, [lines for _, lines in pairs]):
             yield Candidate(
                 ChangeKind.SPLIT,
                 "Print after what is computed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fusiondoc.diagnosis.recipes import RECIPES, Recipe
+from fusiondoc.changes.recipes import RECIPES, Recipe
 from fusiondoc.fusers import BY_FUSER, taken_by
 from fusiondoc.model import fuser_title
 

@@ -3,7 +3,7 @@ refused; and the remedies that several kinds of advice share."""
 
 from __future__ import annotations
 
-from fusiondoc.diagnosis.recipes import Recipe, for_other_types, recipe_answering, recipe_for
+from fusiondoc.changes.recipes import Recipe, for_other_types, recipe_answering, recipe_for
 from fusiondoc.diagnosis.rules import RunFacts
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.remedies import NNC_REDUCTIONS, Remedy

@@ -15,9 +15,9 @@ from typing import TypeGuard
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import after_imports, defined, lines_at, spelled
+from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
-from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.diagnosis.tries import suggested
 from fusiondoc.fixes import Program, Proposal
 from fusiondoc.fixes.model_place import Place, place_of_model, value_of_model

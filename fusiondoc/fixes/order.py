@@ -4,15 +4,12 @@ each element of them, and statements that do something beside computing (a print
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from fusiondoc.changes.edits import Edit, in_common
 from fusiondoc.changes.moved_views import MOVABLE, MOVED_ELEMENTS, moved_in_expression, moved_over_lines
-from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.diagnosis.changed_statements import said_among
+from fusiondoc.changes.printed_later import prints_among
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.change_plan import Edit as LineEdit
 from fusiondoc.model.operators import plain_name
 
 
@@ -46,28 +43,7 @@ def statements(program: Program) -> Iterator[Proposal]:
         return
     for file in program.files:
         ran = [line for path, line in program.lines_that_ran if path == file.source.path]
-        for one in said_among(file.source.text, str(file.source.path), ran):
-            title = f"{'; '.join(text for _, text in one.moved)} after what is computed"
-            where = tuple(f"{file.source.path}:{line}" for line, _ in one.moved)
-            yield Proposal(ChangeKind.SPLIT, title, tuple(_of_lines(file, one.edits)), where)
-
-
-def _of_lines(file: ParsedFile, edits: Iterable[LineEdit]) -> Iterator[Edit]:
-    """Edits of whole lines as edits of the characters that differ in them."""
-    path = file.source.path
-    for edit in edits:
-        start, after = file.offset_of_line(edit.line), file.offset_of_line(edit.line + 1)
-        lines = edit.after.split("\n") if edit.after else []
-        if not lines:
-            yield Edit(path, start, after, "")
-            continue
-        kept = lines.index(edit.before) if edit.before in lines else 0
-        first, last = in_common(edit.before, lines[kept])
-        if kept:
-            yield file.inserted(start, "".join(line + file.newline for line in lines[:kept]))
-        if lines[kept] != edit.before:
-            text = lines[kept][first : len(lines[kept]) - last]
-            yield Edit(path, start + first, start + len(edit.before) - last, text)
-        if lines[kept + 1 :]:
-            text = "".join(line + file.newline for line in lines[kept + 1 :])
-            yield file.inserted(after, file.ends_line(after) + text)
+        for found in prints_among(file, ran):
+            title = f"{'; '.join(found.texts(file))} after what is computed"
+            where = tuple(map(file.where, found.statements))
+            yield Proposal(ChangeKind.SPLIT, title, found.edits, where)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from fusiondoc.changes.by_recipe import by_recipe
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.masked_fill import masked_fill
+from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
 from fusiondoc.changes.reductions import dimensions_named, without_indices
-from fusiondoc.diagnosis.recipes import ALL_DIMENSIONS, RECIPES, Recipe
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.fusers import nvfuser, taken_by
 from fusiondoc.model.change_plan import ChangeKind
