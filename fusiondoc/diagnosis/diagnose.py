@@ -36,6 +36,7 @@ from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.diagnosis.tries import with_tries
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fusers import BY_FUSER, fusible_by, is_fusible
+from fusiondoc.graph.boundaries import boundaries_of
 from fusiondoc.model import FUSERS, dataclass, fuser_title
 from fusiondoc.model.codes import CODES, Family
 from fusiondoc.model.numbers import whole_number
@@ -134,6 +135,8 @@ def diagnose(report: Report, context: Context) -> Report:
     """The report with its findings, worst first, its coverage, and what to do now. Rows of TorchScript and of
     Transformer Engine are judged each by its own rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
+    boundaries = boundaries_of(report)
+    report = replace(report, boundaries=boundaries.rows, boundaries_left_out=boundaries.left_out)
     both = has_torchscript(report)
     if both:
         findings = _findings(RULES, of_torchscript(report), context)

@@ -108,10 +108,11 @@ class Graph(Generic[AnyNode]):
         return found
 
     def detour(self, first: int, last: int) -> int | None:
-        """The node with which another way than the edge between them leads from one node to the other."""
-        leading = self.leading_to([last], "after", range(len(self.nodes)))
+        """The node with which another way than the edge between them leads from one node to a later node of
+        the same block; None without one."""
+        leading = self.leading_to([last], "after", range(first + 1, last))
         for start in self.after[first]:
-            if start != last and start in leading:
+            if start in leading:
                 return start
         return None
 

@@ -7,6 +7,7 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import PlannedChange, Try
@@ -378,6 +379,50 @@ class Program:
     """Edges between its nodes beyond those in ``edges``."""
 
 
+WRITTEN_AND_READ = "written and read"
+"""One end makes the tensor and the other takes it."""
+
+READ_TWICE = "read twice"
+"""Both ends take the tensor, which something else makes."""
+
+
+@dataclass(frozen=True)
+class BoundaryEnd:
+    """A fusion group, or a node outside every group."""
+
+    group: str | None
+    """Id of the group."""
+    row: int | None
+    """``Unfused.index`` of its row."""
+    op: str
+    """As printed."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Groups or operators outside groups that share a tensor and stayed apart: it goes through memory."""
+
+    producer: BoundaryEnd
+    """What makes the tensor; of one that is read twice what reads it first."""
+    consumer: BoundaryEnd
+    tensor: str | None
+    """Its type, as printed; None where the log does not show it."""
+    bytes: int | None
+    """Of the tensor, each element once."""
+    kind: str
+    """"written and read" or "read twice"."""
+    cause: Reason | None
+    """Why they stayed apart; None where nothing shows it."""
+    between: tuple[BoundaryEnd, ...]
+    """What stands between them: views and branches on the way, or a node that takes from one and gives to the
+    other."""
+    count: int = 1
+    """How many pairs of nodes in the plans."""
+
+    def times(self, count: int) -> Boundary:
+        return replace(self, count=count)
+
+
 @dataclass(frozen=True)
 class Report:
     environment: Mapping[str, str]
@@ -405,6 +450,9 @@ class Report:
     steps_note: str | None = None
     """Why that is not known, or what is to be known about it."""
     programs: tuple[Program, ...] = ()
+    boundaries: tuple[Boundary, ...] = ()
+    """Where a tensor goes through memory between groups and operators of the plans, most bytes first."""
+    boundaries_left_out: int = 0  # of fewer bytes than those in ``boundaries``
     programs_left_out: int = 0  # distinct plans beyond those in ``programs``, which is bounded
     groups_left_out: int = 0  # rows beyond the first 20,000
     fusion_groups_left_out: int = 0  # nodes in these
