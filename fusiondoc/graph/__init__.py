@@ -143,8 +143,8 @@ class Graph(Generic[AnyNode]):
 
     def traffic(self, members: Sequence[int]) -> int | None:
         """Bytes that one kernel of these nodes would move: each tensor that it takes is read once, each that
-        something else takes (or nothing, as a result of the plan) is written once. None where the size of one
-        is not known."""
+        something else takes (or nothing, as a result of the plan) is written once. An input of the plan that
+        several of them take counts for each, as it is on no edge. None where the size of one is not known."""
         inside = set(members)
         types: list[str] = []
         read: set[int] = set()

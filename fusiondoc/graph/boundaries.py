@@ -43,7 +43,7 @@ class Boundaries(NamedTuple):
 
 
 def boundaries_of(report: Report) -> Boundaries:
-    """The boundaries of all plans, equal ones of several nodes as one. A tensor goes through views, which move
+    """The boundaries of all plans, equal ones of several nodes as one. A tensor goes through views: they move
     no data."""
     groups = {group.id: group for group in report.groups}
     rows = rows_by_index(report)
