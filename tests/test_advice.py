@@ -27,7 +27,8 @@ from fusiondoc.model.reasons import (
     RegionEnd,
     Stated,
 )
-from fusiondoc.model.report import Reason, Unfused
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.workflows.load import report_from
 

@@ -14,7 +14,7 @@ from running import python_apart
 from thorough import every
 
 import fusiondoc
-from fusiondoc.graph.boundaries import boundaries_of
+from fusiondoc.graph.shared_tensors import boundaries_of
 from fusiondoc.model.report import Boundary, BoundaryEnd, Report
 from fusiondoc.reports.json_format import read_report
 
@@ -91,7 +91,7 @@ def test_boundaries_of_logs(log: Path) -> None:
 
 def test_those_of_fewest_bytes_are_left_out(runs: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     report, _ = runs["around"]
-    monkeypatch.setattr("fusiondoc.graph.boundaries.MOST_BOUNDARIES", 3)
+    monkeypatch.setattr("fusiondoc.graph.shared_tensors.MOST_BOUNDARIES", 3)
     found = boundaries_of(report)
     assert len(found.rows) == 3 and found.left_out == 1
 

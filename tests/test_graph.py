@@ -60,7 +60,7 @@ def test_what_would_fuse_is_what_nnc_fuses(runs: Runs, name: str) -> None:
 
 
 def test_traffic_is_what_the_groups_take_and_make(runs: Runs) -> None:
-    """A plan without a fuser has no types: they are those of the group that NNC makes of the same operators."""
+    """A plan without a fuser has no types: here they are those of the group that NNC makes."""
     without, fused, _ = runs["split"]
     typed = fused.groups[0].outputs[0]
     (program,) = without.programs

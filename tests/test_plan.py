@@ -170,7 +170,8 @@ def test_what_is_no_python_is_left_alone(text: str) -> None:
 
 def program(*ops: str, edges: list[tuple[int, int]]) -> Report:
     """A plan of operators of which those with an underscore are in place, in a report."""
-    from fusiondoc.model.report import Reason, Unfused
+    from fusiondoc.model.reasons.reason import Reason
+    from fusiondoc.model.report import Unfused
 
     nodes, rows = [], []
     for number, op in enumerate(ops):

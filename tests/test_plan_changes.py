@@ -32,8 +32,9 @@ from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model.change_plan import ChangeKind, Edit, Try
 from fusiondoc.model.reasons import Condition, ControlFlow
 from fusiondoc.model.reasons import Detail as ReasonDetail
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import NNC_REDUCTIONS, Setting
-from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Reason, Report, Unfused
+from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import KnobState, Steps
 from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed

@@ -21,7 +21,8 @@ from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
-from fusiondoc.model.report import Reason, Unfused
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Unfused
 from fusiondoc.model.source import Options
 from fusiondoc.reports.formatting import verdict_on_tries
 from fusiondoc.reports.text.findings import tries as table_of_tries

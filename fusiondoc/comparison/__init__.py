@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isclose, isfinite
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.report import SEVERITIES, Evidence, Finding, Kernel, OpNode, Reason, Report
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import SEVERITIES, Evidence, Finding, Kernel, OpNode, Report
 from fusiondoc.model.runs import Coverage, Spread
 
 SCHEMA = "fusiondoc.comparison/1"

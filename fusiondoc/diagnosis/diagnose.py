@@ -36,7 +36,7 @@ from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.diagnosis.tries import with_tries
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fusers import BY_FUSER, fusible_by, is_fusible
-from fusiondoc.graph.boundaries import boundaries_of
+from fusiondoc.graph.shared_tensors import boundaries_of
 from fusiondoc.model import FUSERS, dataclass, fuser_title
 from fusiondoc.model.codes import CODES, Family
 from fusiondoc.model.numbers import whole_number

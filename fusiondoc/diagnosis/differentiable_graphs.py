@@ -41,7 +41,7 @@ from fusiondoc.model.reasons import (
     Side,
     SmallRegion,
 )
-from fusiondoc.model.report import Reason
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, Flow, FlowNode, Operand
 
 _OF_MODULE = ("", "prim::GetAttr")

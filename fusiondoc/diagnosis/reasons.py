@@ -41,7 +41,7 @@ from fusiondoc.model import FUSERS
 from fusiondoc.model.codes import CODES, Cause
 from fusiondoc.model.operators import KEPT_OUT, WITH_FORMULA
 from fusiondoc.model.reasons import NotKnown, NotOptimised
-from fusiondoc.model.report import Reason
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 

@@ -53,7 +53,7 @@ from fusiondoc.model.reasons import (
     WrongDevice,
     WrongType,
 )
-from fusiondoc.model.report import Reason
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.ir.types import TensorType, in_order, is_tensor, parse_type
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, PYTHON, Flow
 

@@ -33,7 +33,7 @@ from fusiondoc.model.reasons import (
     WhyBarrier,
     WriteBetween,
 )
-from fusiondoc.model.report import Reason
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit import OUT_OF_CONTAINERS
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow, FlowNode

@@ -22,7 +22,8 @@ from fusiondoc.model.other_frontends import (
     TeTime,
 )
 from fusiondoc.model.reasons import NotKnown
-from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Report, Unfused
 from fusiondoc.model.runs import FuserState, Spread, Time
 
 FORWARD, BACKWARD = "forward", "backward"

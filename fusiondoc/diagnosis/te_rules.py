@@ -22,7 +22,7 @@ from fusiondoc.model.reasons import (
     UnmetCondition,
     UnmetConditions,
 )
-from fusiondoc.model.report import Reason
+from fusiondoc.model.reasons.reason import Reason
 
 
 def version_of(text: str | None) -> tuple[int, int] | None:

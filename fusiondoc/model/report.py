@@ -7,14 +7,13 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.packed_text import packed_fields
-from fusiondoc.model.reasons import Detail
-from fusiondoc.model.reasons.words import sentence
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.runs import (
     Coverage,
@@ -154,23 +153,6 @@ class Group:
     def operators(self) -> int:
         """Operators of all its instances."""
         return self.size * self.count
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why an operator is in no group. ``stated``: the log says it; otherwise fusiondoc worked it out."""
-
-    code: str
-    text: str
-    """The detail as a sentence: for people, and for no decision."""
-    stated: bool
-    detail: Detail | None = field(default=None, compare=False)
-    """The reason as data; None in a report that an older version saved."""
-
-    @classmethod
-    def of(cls, code: str, detail: Detail, stated: bool = False) -> Reason:
-        """The reason that a detail is, with its sentence."""
-        return cls(code, sentence(detail), stated, detail)
 
 
 @dataclass(frozen=True)
@@ -377,50 +359,6 @@ class Program:
     """Inputs and outputs of its nodes beyond the first thousand of each."""
     edges_left_out: int = 0
     """Edges between its nodes beyond those in ``edges``."""
-
-
-WRITTEN_AND_READ = "written and read"
-"""One end makes the tensor and the other takes it."""
-
-READ_TWICE = "read twice"
-"""Both ends take the tensor, which something else makes."""
-
-
-@dataclass(frozen=True)
-class BoundaryEnd:
-    """A fusion group, or a node outside every group."""
-
-    group: str | None
-    """Id of the group."""
-    row: int | None
-    """``Unfused.index`` of its row."""
-    op: str
-    """As printed."""
-
-
-@dataclass(frozen=True)
-class Boundary:
-    """Groups or operators outside groups that share a tensor and stayed apart: it goes through memory."""
-
-    producer: BoundaryEnd
-    """What makes the tensor; of one that is read twice what reads it first."""
-    consumer: BoundaryEnd
-    tensor: str | None
-    """Its type, as printed; None where the log does not show it."""
-    bytes: int | None
-    """Of the tensor, each element once."""
-    kind: str
-    """"written and read" or "read twice"."""
-    cause: Reason | None
-    """Why they stayed apart; None where nothing shows it."""
-    between: tuple[BoundaryEnd, ...]
-    """What stands between them: views and branches on the way, or a node that takes from one and gives to the
-    other."""
-    count: int = 1
-    """How many pairs of nodes in the plans."""
-
-    def times(self, count: int) -> Boundary:
-        return replace(self, count=count)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.packed_text import replace
-from fusiondoc.model.report import Fallback, Group, Kernel, Reason, Report
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Fallback, Group, Kernel, Report
 from fusiondoc.parsers.facts import positions
 from fusiondoc.parsers.jit.statements import Statement
 from fusiondoc.parsers.rows import PackedEvidence

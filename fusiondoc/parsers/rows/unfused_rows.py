@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from fusiondoc.model.reasons import NotKnown, NotOptimised, Unprofiled
-from fusiondoc.model.report import Reason, Unfused
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.types import bytes_once

@@ -17,7 +17,8 @@ from fusiondoc.model import count, is_te
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.other_frontends import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime
-from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Unfused
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import SEVERITIES, Group, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Texts
 from fusiondoc.rendering.drawing import MOST_ROWS, STYLES, more

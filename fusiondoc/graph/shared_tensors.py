@@ -1,4 +1,4 @@
-"""Where a tensor goes through memory because what makes it and what reads it are not one kernel.
+"""The boundaries of a report: tensors that groups and operators share though they are not one kernel.
 
 Of the plans in ``Report.programs``. What the log does not show is left out or None: the tensors that a plan
 takes (two groups that read the same input), what goes into and out of a differentiable graph, a tensor of a
@@ -11,22 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.graph import Graph, graph_of
+from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.codes import CODES, Cause
 from fusiondoc.model.operator_places import NO_OPERATORS
 from fusiondoc.model.operators import VIEWS
-from fusiondoc.model.report import (
-    READ_TWICE,
-    WRITTEN_AND_READ,
-    Boundary,
-    BoundaryEnd,
-    Group,
-    Program,
-    ProgramNode,
-    Reason,
-    Report,
-    Unfused,
-    rows_by_index,
-)
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused, rows_by_index
 from fusiondoc.parsers.ir.types import bytes_once
 
 MOST_BOUNDARIES = 2_000
