@@ -10,7 +10,20 @@ from collections.abc import Sequence
 from re import Match
 
 from fusiondoc.model.numbers import whole_numbers
-from fusiondoc.parsers.acts_on_facts import LineActs
+from fusiondoc.parsers.acts_on_facts import LineEvents
+from fusiondoc.parsers.events import (
+    DumpBegan,
+    Event,
+    FellBack,
+    KernelSource,
+    Launched,
+    NvfuserGone,
+    Output,
+    OutputLines,
+    PassBegan,
+    Performed,
+    Ran,
+)
 from fusiondoc.parsers.facts import MARK, Facts, KernelNamed, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
@@ -82,7 +95,7 @@ class Stream:
         self._sources = Sources()
         self._bare = BareGraphs(self.messages.bare, counts)
         self._last_words = LastWords(facts, self.messages.settle)
-        self._acts = LineActs(facts, counts, self._kernels, self._last_words)
+        self._events = LineEvents(facts, counts, self._kernels, self._last_words)
         self._tape.condensed = self._condensed
         self._warning = False
         self._blank = 0
@@ -138,7 +151,7 @@ class Stream:
 
     def _condensed(self, steps: list[Step]) -> list[Step]:
         """Fewer steps that do the same as those of a stretch which is done again."""
-        return self.messages.condensed(self._acts.condensed(steps))
+        return self.messages.condensed(self._events.condensed(steps))
 
     def _is_at_rest(self, text: bytes, at: int, found: Match[bytes] | None) -> bool:
         """Whether a message begins on the line at ``at``, of which PREFIX ``found`` the prefix, or the source
@@ -180,8 +193,12 @@ class Stream:
             self._end_blanks(False)
         self._after = 0
         lines = text.count(b"\n") + 1
-        self._tape.do(self._acts.outputs, pos + lines - 1, lines)
+        self._happens(OutputLines(lines), pos + lines - 1)
         return lines
+
+    def _happens(self, event: Event, pos: int, size: int = 100) -> None:
+        """A line says this. ``size``: bytes that the event holds."""
+        self._tape.do(self._events.take, pos, event, size=size)
 
     def _leave_others(self) -> None:
         """A message comes: what is no message ends before it."""
@@ -244,7 +261,7 @@ class Stream:
         self._text.enter()
         self._counts.recognised += source.lines + 2
         code, digest = source.read(place)
-        self._tape.do(self._acts.compiled, pos, name, code, digest, size=len(code) + 100)
+        self._happens(KernelSource(name, code, digest), pos, len(code) + 100)
         return end - at, source.lines + 2
 
     def _in_frame(self, lines: list[bytes], i: int, pos: int) -> int:
@@ -286,7 +303,7 @@ class Stream:
         self._counts.recognised += len(code) + 1
         self.messages.settle()
         source = b"\n".join(code).strip(b"\n")
-        self._tape.do(self._acts.compiled, start, name, source, size=len(source))
+        self._happens(KernelSource(name, source), start, len(source))
         self._text.enter()
         return end + 1
 
@@ -363,7 +380,7 @@ class Stream:
             if line.startswith((b"[DUMP ", b"[UPDATE ", b"[DEBUG ")):
                 self._counts.unknown(pos, line)
             else:
-                self._tape.do(self._acts.output, pos, line, size=len(line))
+                self._happens(Output(line), pos, len(line))
             return
         self._counts.recognised += 1
 
@@ -377,16 +394,16 @@ class Stream:
     def _consumed(self, line: bytes, pos: int) -> bool:
         first = line[:1]
         if first == b"k" or first == b"n":
-            for pattern, act in ((BANDWIDTH, self._acts.ran), (PERF, self._acts.performed)):
+            for pattern, event in ((BANDWIDTH, Ran), (PERF, Performed)):
                 found = pattern.match(line)
                 if found:
-                    self._tape.do(act, pos, found.groups())
+                    self._happens(event(found.groups()), pos)
                     self._text.enter()
                     return True
         elif first == b"L" or line.startswith(b"With arguments: L"):
             found = LAUNCH.search(line)
             if found:
-                self._tape.do(self._acts.launched, pos, found.groups())
+                self._happens(Launched(found.groups()), pos)
                 self._text.enter()
                 return True
         elif first == b"=":
@@ -408,7 +425,7 @@ class Stream:
             return True
         if self._text.starts(line, pos):
             # Without torch's own log, what a dump's parser leaves is the rest of that dump.
-            self._tape.do(self._acts.dump_begins, pos, line, size=len(line))
+            self._happens(DumpBegan(line), pos, len(line))
             return True
         return self._warned(line, pos)
 
@@ -424,7 +441,7 @@ class Stream:
         if found.group(1):
             index, total, phase, inputs = found.groups()[:4]
             number, of, shape = whole_numbers((index, total, inputs))
-            self._tape.do(self._acts.iteration, pos, number, of, phase.decode("ascii"), shape)
+            self._happens(PassBegan(number, of, phase.decode("ascii"), shape), pos)
         return True
 
     def _warned(self, line: bytes, pos: int) -> bool:
@@ -434,13 +451,13 @@ class Stream:
         fallback = FALLBACK.search(line) if b"FALLBACK" in line else None
         if fallback is not None:
             self.messages.settle()
-            self._tape.do(self._acts.fell_back, pos, stage_of(fallback.group(1)), cpp)
+            self._happens(FellBack(stage_of(fallback.group(1)), cpp), pos)
             self._warning = True
             return True
         if python or cpp:
             self._warning = KNOWN.search(line) is not None
             if NVFUSER_GONE in line and self.facts.nvfuser_gone is None:
-                self._tape.do(self._acts.nvfuser_gone, pos)
+                self._happens(NvfuserGone(), pos)
             return self._warning
         if self._warning and CONTINUES.search(line):
             return True
