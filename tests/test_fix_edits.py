@@ -49,10 +49,10 @@ COMMENTS = st.sampled_from(["", "  # x += 1, and F.relu(x, inplace=True)", "\t#Ã
 VALUES = st.sampled_from(["y", "y*2", "y - 1", "(y\n-1)", "g(y, [1,\n  2])", "y if c else 1", "- y"])
 
 
-LINES = st.sampled_from(["+=", "-=", "*=", "/="])
+LINES = st.sampled_from(["+=", "-=", "*=", "/=", "//=", "%="])
 
 
-OPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
+OPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div", "//=": "floor_divide", "%=": "remainder"}
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -81,7 +81,7 @@ def test_only_the_meant_tokens_change(
     after = changed_text(text, edits)
     assert edits
     # What was put in, taken out again, leaves the file as it was, byte for byte.
-    middle = f"= {name} {sign[0]}"
+    middle = f"= {name} {sign[:-1]}"
     place = text.index(f"{name}  {sign} ") + len(name) + 2
     assert after[place : place + len(middle)] == middle
     taken = after[:place] + sign + after[place + len(middle) :]

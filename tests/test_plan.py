@@ -46,6 +46,9 @@ def foreign(name: str) -> Report:
         ("    y *= a + b", "aten::mul_", "    y = y * (a + b)"),
         ("    y /= n if n else m", "aten::div_", "    y = y / (n if n else m)"),
         ("    self.h /= n", "aten::div_", None),
+        ("    y //= x - z", "aten::floor_divide_", "    y = y // (x - z)"),
+        ("    y %= x", "aten::remainder_", "    y = y % x"),
+        ("    y %= x", "aten::fmod_", None),  # of a script; x % y is another function
         ("    x.relu_()", "aten::relu_", "    x = x.relu()"),
         ("    torch.relu_(x)", "aten::relu_", "    x = torch.relu(x)"),
         ("    return self.conv(x).relu_()", "aten::relu_", "    return self.conv(x).relu()"),
@@ -56,6 +59,7 @@ def foreign(name: str) -> Report:
         ("    f(x).add_(y)", "aten::add_", None),
         ("    k = g(x).add_(y).floor_()", "aten::floor_", "    k = g(x).add(y).floor()"),
         ("    k = g(x).fill_(1).floor_()", "aten::floor_", "    k = g(x).fill_(1).floor()"),
+        ("    k = g(x).exponential_().floor_()", "aten::floor_", "    k = g(x).exponential_().floor()"),
         ("    x = F.relu(x, inplace=flag)", "aten::relu_", None),
         ("    self.make().x += y", "aten::add_", None),  # it would be made twice
         ("    self.make().x.relu_()", "aten::relu_", None),

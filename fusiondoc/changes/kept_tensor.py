@@ -20,9 +20,7 @@ from fusiondoc.changes.source_file import (
 )
 from fusiondoc.fusers import is_fusible
 from fusiondoc.model import dataclass
-
-_OF_ALL = frozenset(["max", "min", "sum", "mean", "amax", "amin", "std", "var", "norm", "prod", "median"])
-"""Methods and functions whose result without further arguments has no dimensions."""
+from fusiondoc.model.operators import NAMES_OF_REDUCTIONS
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def _reads(node: ast.expr) -> bool:
     ):
         return False
     arguments = 1 if dotted(reduction.func.value) == "torch" else 0
-    return reduction.func.attr in _OF_ALL and len(reduction.args) == arguments
+    return reduction.func.attr in NAMES_OF_REDUCTIONS and len(reduction.args) == arguments
 
 
 def _kept(file: ParsedFile, read: ast.Call, uses: Sequence[ast.expr], detached: bool) -> KeptTensor | None:

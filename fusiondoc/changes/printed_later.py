@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.source_file import FUNCTIONS, Function, ParsedFile, dotted, walk
 from fusiondoc.model import dataclass
+from fusiondoc.model.operators import NAMES_OF_REDUCTIONS, OF_EACH_ELEMENT
 
 PRINTS = frozenset(["print", "warnings.warn"])
 """Calls that do something beside computing: torch moves no operator past them (``hasSideEffects`` of
@@ -237,27 +238,9 @@ def _reads_values(moved: ast.stmt) -> bool:
     return any(node.id not in _NOT_READ for node in names)
 
 
-_READS = frozenset(
-    [
-        "len",
-        "float",
-        "int",
-        "str",
-        "bool",
-        "item",
-        "size",
-        "dim",
-        "numel",
-        "tolist",
-        "detach",
-        "max",
-        "min",
-        "sum",
-        "mean",
-        "std",
-        "norm",
-        "abs",
-    ]
+_READS = OF_EACH_ELEMENT.union(
+    NAMES_OF_REDUCTIONS,
+    ["len", "float", "int", "str", "bool", "item", "size", "dim", "numel", "tolist", "detach"],
 )
 
 

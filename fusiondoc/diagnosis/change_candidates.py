@@ -23,13 +23,13 @@ from fusiondoc.diagnosis.lines_of_changes import (
     lines_out_of_place,
     ranks_of,
 )
-from fusiondoc.diagnosis.nvfuser_rules import BY_DIMENSION, to_be_constant
+from fusiondoc.diagnosis.nvfuser_rules import to_be_constant
 from fusiondoc.diagnosis.recipes_of_rows import recipe_of
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.diagnosis.unlocked import WouldBeGroup
-from fusiondoc.fusers import is_fusible, nnc, taken_by
+from fusiondoc.fusers import is_fusible, nnc, nvfuser, taken_by
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.operators import (
@@ -209,10 +209,11 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     if row.op in SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
         return _view_at_the_edge(index, name)
     breaks = breaks_in_training(row.op, run.fuser, run.gradients)
-    if row.op in BY_DIMENSION and (names := to_be_constant(detail)) is not None and mine and not breaks:
+    constants = to_be_constant(detail) if row.op in nvfuser.BY_CONSTANT_DIMENSION else None
+    if constants is not None and mine and not breaks:
         note = "numbers in the code, or attributes that are declared torch.jit.Final, not arguments"
-        change = f"Give {name}() constants for {names}"
-        return Candidate(ChangeKind.CONSTANT, change, (index,), *BY_DIMENSION[row.op], note=note)
+        change = f"Give {name}() constants for {constants}"
+        return Candidate(ChangeKind.CONSTANT, change, (index,), *_by_dimension(name), note=note)
     recipe = recipe_of(row, run)
     replaceable = code in REPLACEABLE or (code == "FD226" and row.keeps_out)
     if recipe is not None and replaceable and recipe.caution is None:
@@ -273,6 +274,13 @@ def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
 
 
 _FROZEN, _TRACED = Setting(flags=("--freeze",)), Setting(flags=("--trace",))
+
+
+def _by_dimension(name: str) -> tuple[str, str]:
+    """A call of a reduction, and the same with constants."""
+    if name == "mean":
+        return "x.mean(dim, keepdim=keep)", "x.mean(2, keepdim=True)"
+    return f"torch.{name}(x, dim)", f"torch.{name}(x, -1)"
 
 
 def _freeze(index: int, run: RunFacts, why: str) -> Candidate:

@@ -96,16 +96,21 @@ def _bad_argument(node: FlowNode, op: str, rule: nvfuser.Rule) -> NotConstant | 
     found = _not_constant(operands, rule.constant)
     if found is not None:
         return found
-    dtype = operands[3].value if op in ("aten::sum", "aten::mean") and len(operands) > 3 else None
+    dtype = _value(operands, rule.floating)
     if dtype not in (None, "None") and dtype not in _FLOATING:
         return Argument("not_floating", "dtype")
-    if op in ("aten::softmax", "aten::log_softmax") and len(operands) > 2 and operands[2].value in _HALVES:
+    if _value(operands, rule.no_half) in _HALVES:
         return Argument("half", "dtype")
     if op == "aten::_softmax" and len(operands) > 2 and operands[2].value in ("1", "True"):
         tensor = parse_type(operands[0].type)
         if isinstance(tensor, TensorType) and tensor.dtype not in (None, "Half"):
             return Argument("half_to_float", "half_to_float", tensor.dtype)
     return None
+
+
+def _value(operands: tuple[Operand, ...], index: int | None) -> str | None:
+    """The value of an argument; None where it is not given or not constant."""
+    return operands[index].value if index is not None and index < len(operands) else None
 
 
 def _bad_tensor(node: FlowNode, rule: nvfuser.Rule | None) -> NotConstant | Argument | None:
@@ -133,14 +138,6 @@ def _not_constant(operands: tuple[Operand, ...], names: Mapping[int, str]) -> No
     if not wrong:
         return None
     return NotConstant(tuple(names[position] for position in wrong), operands[wrong[0]].maker)
-
-
-BY_DIMENSION = {
-    "aten::mean": ("x.mean(dim, keepdim=keep)", "x.mean(2, keepdim=True)"),
-    "aten::softmax": ("torch.softmax(x, dim)", "torch.softmax(x, -1)"),
-    "aten::log_softmax": ("torch.log_softmax(x, dim)", "torch.log_softmax(x, -1)"),
-}
-"""Reductions whose dimensions have to be constants: how they are called, and how with constants."""
 
 
 def to_be_constant(detail: Detail | None) -> str | None:

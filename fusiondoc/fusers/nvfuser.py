@@ -48,6 +48,10 @@ class Rule(NamedTuple):
     """Arguments that must be constants, and that nvFuser profiles (``insertProfileIValue``)."""
     none: Mapping[int, str] = {}
     """Arguments that must be None."""
+    floating: int | None = None
+    """The argument `dtype` that must be a floating-point type, where it is given."""
+    no_half: int | None = None
+    """The argument `dtype` that must not be a half type, where it is given."""
     reduces: int | None = None
     """The argument that it reduces: it must have dimensions and elements."""
     sized: bool = False
@@ -170,13 +174,14 @@ _RULES: Mapping[str, Rule] = {
     "log10": Rule(_V11, kernel=("log10",)),
     "log1p": Rule(_V11, kernel=("log1p",)),
     "log2": Rule(_V11, kernel=("log2",)),
-    "log_softmax": Rule(_V12, constant={1: "dim"}, profiled={2: "dtype"}, reduces=0),
+    "log_softmax": Rule(_V12, constant={1: "dim"}, profiled={2: "dtype"}, no_half=2, reduces=0),
     "lt": Rule(_V11, kernel=("<",)),
     "max": Rule(_V11, overload=_EXTREME),
     "mean": Rule(
         _V11,
         overload=_REDUCTION,
         constant={1: "dim", 2: "keepdim"},
+        floating=3,
         reduces=0,
         sized=True,
         kernel=("reduction add, /", "reduction add, *"),
@@ -207,6 +212,7 @@ _RULES: Mapping[str, Rule] = {
         _V11,
         constant={1: "dim"},
         profiled={2: "dtype"},
+        no_half=2,
         reduces=0,
         kernel=("reduction max, -, exp, reduction add, /",),
     ),
@@ -218,6 +224,7 @@ _RULES: Mapping[str, Rule] = {
         _V11,
         overload=_REDUCTION,
         profiled={1: "dim", 2: "keepdim"},
+        floating=3,
         reduces=0,
         sized=True,
         kernel=("reduction add",),
@@ -269,6 +276,11 @@ none (https://github.com/csarofeen/pytorch/issues/1700)."""
 
 WITH_DIMENSIONS_ONLY = frozenset(op for op, rule in TAKES.items() if rule.overload in (_REDUCTION, _VARIANCE))
 """Reductions of which the overload over all dimensions has no rule."""
+
+BY_CONSTANT_DIMENSION = frozenset(
+    op for op, rule in TAKES.items() if rule.constant.get(1) == "dim" and not op.startswith("aten::_")
+)
+"""Operators of programs whose `dim` has to be a constant, and that nvFuser does not profile."""
 
 SIZED_REDUCTIONS = frozenset(op for op, rule in TAKES.items() if rule.sized)
 """Reductions whose size nvFuser computes alone where nothing else of the result is read."""

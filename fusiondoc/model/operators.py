@@ -37,7 +37,8 @@ none."""
 OF_MANY_ELEMENTS = of(Kind.REDUCES | Kind.NORMALISES) - ELEMENTWISE
 """Operators whose results are never functions of single elements."""
 
-REDUCTIONS = of(Kind.REDUCES)
+NAMES_OF_REDUCTIONS = frozenset(row.short for row in OPERATORS if row.kind & Kind.REDUCES)
+"""Names of functions and methods whose result without further arguments has no dimensions."""
 
 # -- what moves elements and computes nothing ---------------------------------------------------------------
 
@@ -82,7 +83,7 @@ KEPT_OUT = frozenset(op for op, gradient in GRADIENTS.items() if gradient.kept_o
 
 # -- in place -----------------------------------------------------------------------------------------------
 
-_DUNDERS = frozenset(f"__i{name}__" for name in ("and", "or", "xor", "lshift", "rshift"))
+_DUNDERS = frozenset(f"__i{row.short[2:]}" for row in OPERATORS if row.in_place and row.short[:2] == "__")
 
 
 @cache

@@ -21,6 +21,8 @@ from fusiondoc.diagnosis.speed_of_light import (
     must_move,
     needed_ms,
 )
+from fusiondoc.model.operator_kinds import Kind
+from fusiondoc.model.operators import of
 from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import by_inputs
@@ -194,7 +196,6 @@ def _cost(report: Report, steady: Sequence[float]) -> str:
     )
 
 
-_VIEWS = ("aten::transpose", "aten::permute", "aten::t")
 _COPIES = ("aten::contiguous", "aten::clone")
 
 
@@ -213,7 +214,9 @@ def _reorders(report: Report) -> dict[int | None, bool]:
 
 def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
     """FD408: copies next to a group that only change the layout."""
-    turned = {(row.source, row.phase) for row in report.unfused if row.op in _VIEWS and row.source}
+    turned = {
+        (row.source, row.phase) for row in report.unfused if row.op in of(Kind.TRANSPOSES) and row.source
+    }
     reorders = _reorders(report)
     near = _Near(report.groups)
     for row in report.unfused:
