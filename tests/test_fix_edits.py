@@ -32,7 +32,8 @@ from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
-from fusiondoc.reports.fixes_found import as_json, as_markdown, lines, verdict, why_not, within
+from fusiondoc.reports.fixes_found import as_json, as_markdown
+from fusiondoc.views.fix_words import lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
 from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, unified_diff
 from fusiondoc.workflows.fix_search import Candidate, Rounding

@@ -27,8 +27,7 @@ from fusiondoc.model.typed_fields import field_types, is_union
 from fusiondoc.rendering.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
 from fusiondoc.rendering.printable import markdown as markdown_text
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif
-from fusiondoc.reports import comparison as words
-from fusiondoc.reports.comparison import page, terminal
+from fusiondoc.reports import comparison_documents as comparisons
 from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.text.kernel_listing import render as render_kernels
 from fusiondoc.reports.text.screen import render as render_text
@@ -219,7 +218,7 @@ class Shape(HTMLParser):
 
 PAGES: dict[str, Callable[[str], str]] = {
     "report": lambda text: render_page(report_of(text)),
-    "comparison": lambda text: page.render(comparison_of(text)),
+    "comparison": lambda text: comparisons.as_page(comparison_of(text)),
 }
 
 
@@ -266,7 +265,7 @@ def test_a_terminal_gets_no_command_of_a_log(kind: str, colour: bool) -> None:
     for made in (
         render_text(report, width=80, colour=colour),
         render_kernels(report, report.kernels, (HOSTILE[kind],), width=80, colour=colour),
-        terminal.render(changes, width=80, colour=colour),
+        comparisons.as_text(changes, width=80, colour=colour),
     ):
         own = re.sub(r"\x1b\[[0-9;]*m", "", made) if colour else made
         assert not has_hidden(own)
@@ -282,9 +281,9 @@ def test_no_line_of_a_text_is_a_command_to_the_runner(monkeypatch: pytest.Monkey
         for made in (
             render_text(report, width=80),
             render_kernels(report, report.kernels, (text,), width=80),
-            terminal.render(changes, width=80),
+            comparisons.as_text(changes, width=80),
             in_github_log(markdown.render(report)),
-            in_github_log(words.as_markdown(changes)),
+            in_github_log(comparisons.as_markdown(changes)),
         ):
             assert not re.search(r"^\s*::", made, re.MULTILINE) and "##[" not in made
     assert no_workflow_commands("\x1b[1m ::x::") == "\x1b[1m : :x::"
@@ -300,7 +299,7 @@ def test_markdown_is_text_only(kind: str) -> None:
     report = report_of(text)
     for made in (
         markdown.render(report),
-        words.as_markdown(comparison_of(text)),
+        comparisons.as_markdown(comparison_of(text)),
         code_annotations.github_summary(report),
     ):
         own = re.sub("([@#])\u200b", r"\1", made)
@@ -337,7 +336,7 @@ def test_a_comment_on_a_comparison_fits_github(text: str) -> None:
             for name in ("groups", "unfused", "fallbacks", "kernels", "findings", "notes")
         },
     )
-    made = words.as_markdown(many)
+    made = comparisons.as_markdown(many)
     assert len(made) < 65_536 and "more lines: `--format json` has all" in made
 
 

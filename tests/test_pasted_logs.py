@@ -14,7 +14,7 @@ from conftest import FIXTURES
 
 from fusiondoc.api import parse
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.reports.formatting import verdict
+from fusiondoc.views.formatting import verdict
 
 GRAPH = """graph(%x.1 : Tensor,
       %y.1 : Tensor):

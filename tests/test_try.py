@@ -24,8 +24,8 @@ from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Unfused
 from fusiondoc.model.source import Options
-from fusiondoc.reports.formatting import verdict_on_tries
 from fusiondoc.reports.text.findings import tries as table_of_tries
+from fusiondoc.views.formatting import verdict_on_tries
 from fusiondoc.workflows import bench_turns, follow_ups
 from fusiondoc.workflows.follow_ups import speeds_in_turns
 

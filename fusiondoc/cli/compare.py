@@ -215,9 +215,9 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     from fusiondoc.reports import render_comparison
 
     if format_ == "text":
-        from fusiondoc.reports.comparison.terminal import render
+        from fusiondoc.reports.comparison_documents import as_text
 
-        text = render(
+        text = as_text(
             comparison,
             width=shutil.get_terminal_size((80, 24)).columns,
             colour=in_colour(output),

@@ -94,8 +94,8 @@ def command(
     """
     # Here: --help and shell completion need none of it.
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.reports import fixes_found
     from fusiondoc.runner.launch import terminal_progress
+    from fusiondoc.views import fix_words
     from fusiondoc.workflows.fix import apply, fix_target
     from fusiondoc.workflows.git_files import uncommitted
 
@@ -120,9 +120,9 @@ def command(
     write(_document(fixes, kind, here, output), output)
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     # A document on stdout has all of it.
-    told = fixes_found.lines(fixes, here)
-    for line in told if kind == "diff" or output is not None else (fixes_found.verdict(fixes),):
-        for part in fixes_found.within(line, width):
+    told = fix_words.lines(fixes, here)
+    for line in told if kind == "diff" or output is not None else (fix_words.verdict(fixes),):
+        for part in fix_words.within(line, width):
             tell(part)
     if apply_ and fixes.interrupted:
         tell("nothing was written")

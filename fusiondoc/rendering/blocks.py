@@ -7,6 +7,7 @@ known.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 
 from fusiondoc.model import dataclass
@@ -111,7 +112,7 @@ class Status:
 
 
 Cell = Text | Count | Millis | Seconds | Bytes | Share | Rate | Factor | Difference | Position | Status
-UNKNOWN = Text("-", Tone.DIM)
+UNKNOWN = Count(None, Tone.DIM)
 """Stands in a table where nothing was measured."""
 
 
@@ -261,8 +262,33 @@ class Stacks:
     rows: tuple[Stack, ...]
 
 
-Block = Table | Facts | Remarks | Items | Diff | Bars | Plots | Stacks
-PICTURES = (Bars, Plots, Stacks)
+@dataclass(frozen=True)
+class Picture:
+    """The picture of a program.
+
+    Args:
+        side: A or B, of a comparison.
+        drawing: its boxes and ways as the template ``picture.html.jinja`` draws them; None without a plan.
+        cut: nodes that are left out.
+        further: plans that are not shown.
+    """
+
+    side: str
+    title: str
+    drawing: object | None = None
+    cut: int = 0
+    further: int = 0
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures beside one another."""
+
+    rows: tuple[Picture, ...]
+
+
+Block = Table | Facts | Remarks | Items | Diff | Bars | Plots | Stacks | Pictures
+PICTURES = (Bars, Plots, Stacks, Pictures)
 """Only pages show them: tables have their figures."""
 
 
@@ -273,6 +299,7 @@ class Section:
     Args:
         key: its anchor on a page.
         page_only: other formats leave it out.
+        off_terminal: the first lines on a terminal have it.
     """
 
     key: str
@@ -280,6 +307,7 @@ class Section:
     note: str = ""
     blocks: tuple[Block, ...] = ()
     page_only: bool = False
+    off_terminal: bool = False
 
 
 @dataclass(frozen=True)
@@ -292,6 +320,7 @@ class Document:
         verdict: all of it in one sentence.
         lead: on what it ran, or what was read.
         facts: the same in names and values.
+        warning: to be known before all of it.
     """
 
     command: str
@@ -300,6 +329,7 @@ class Document:
     lead: str
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+    warning: str = ""
 
 
 def shown(sections: Sequence[Section]) -> tuple[Section, ...]:
@@ -313,7 +343,7 @@ def without_pictures(sections: Sequence[Section]) -> tuple[Section, ...]:
     for section in sections:
         if not section.page_only:
             blocks = tuple(block for block in section.blocks if not isinstance(block, PICTURES))
-            kept.append(Section(section.key, section.title, section.note, blocks))
+            kept.append(replace(section, blocks=blocks))
     return shown(kept)
 
 

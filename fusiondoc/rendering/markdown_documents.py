@@ -32,7 +32,9 @@ def render(document: Document) -> str:
     """The document; rows that have no room in a comment are left out, and a line says so."""
     sections = without_pictures(document.sections)
     room = LIMIT // (2 + len(sections))
-    lines = [f"### {escaped(document.name)}", "", f"**{escaped(document.verdict)}**", ""]
+    lines = [f"### fusiondoc: {escaped(document.verdict)}", "", f"**{escaped(document.name)}**", ""]
+    if document.warning:
+        lines += [f"**{escaped(document.warning)}.**", ""]
     if document.lead:
         lines += [escaped(document.lead), ""]
     for section in sections:

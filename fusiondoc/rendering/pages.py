@@ -26,9 +26,9 @@ _HERE = Path(__file__).resolve().parent
 TEMPLATES = _HERE / "templates"
 
 
-def render(document: Document) -> str:
-    """The document as a page of HTML."""
-    style = style_sheet() + (_HERE / "document.css").read_text(encoding="utf-8")
+def render(document: Document, further_style: str = "") -> str:
+    """The document as a page of HTML. ``further_style``: rules for the classes of its pictures."""
+    style = style_sheet() + (_HERE / "document.css").read_text(encoding="utf-8") + further_style
     return render_page(
         (TEMPLATES,),
         "document.html.jinja",

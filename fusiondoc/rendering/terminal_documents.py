@@ -31,7 +31,7 @@ from fusiondoc.rendering.blocks import (
     without_pictures,
 )
 from fusiondoc.rendering.cells import interval_of, tone_of, written
-from fusiondoc.rendering.drawing import drawn, fields, names_and_texts, plain
+from fusiondoc.rendering.drawing import Indented, WithVariables, drawn, fields, names_and_texts, plain, prose
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.units import TERMINAL
 
@@ -58,8 +58,11 @@ def render(document: Document, *, width: int = 80, colour: bool = False, blocks:
     head = fields()
     for name, value in document.facts:
         head.add_row(name, value)
-    parts: list[RenderableType] = [head]
+    warning = [Styled(document.warning, style=STYLES[Tone.BAD])] if document.warning else []
+    parts: list[RenderableType] = [*warning, head]
     for section in without_pictures(document.sections):
+        if section.off_terminal:
+            continue
         parts += _section(section, width)
     parts += ["", Styled(document.verdict, style="bold")]
     text = drawn(Lines(*parts), width, colour)
@@ -83,7 +86,7 @@ def _block(block: Block, width: int) -> RenderableType:
     if isinstance(block, Items):
         return Lines(*(_item(item) for item in block.rows), *_left_out(block.left_out))
     if isinstance(block, Remarks):
-        return Lines(*(Styled(f"→ {line}") for line in block.lines))
+        return Lines(*(prose(f"→ {line}") for line in block.lines))
     assert isinstance(block, Diff)
     return Styled(block.text)
 
@@ -124,12 +127,12 @@ def _grid(table: Table, width: int) -> RenderableType:
     heads.add_row(*(Styled(_head(table.columns[number]), style="dim") for number in kept))
     parts: list[RenderableType] = [heads]
     for above, rows in groupby(table.rows, key=lambda row: row.above):
+        grid = heads
         if above is not None:
-            parts.append(Styled(above, style="dim"))
-        grid = _columns(table, kept, width, intervals)
+            grid = _columns(table, kept, width, intervals)
+            parts += [Styled(above, style="dim"), grid]
         for row in rows:
             grid.add_row(*(_cell(row.cells[number], intervals) for number in kept))
-        parts.append(grid)
     return Lines(*parts)
 
 
@@ -197,10 +200,10 @@ def _item(item: Item) -> RenderableType:
     line = Styled()
     for mark in item.marks:
         line.append(f"{mark.sign or mark.word} ", style=STYLES[mark.tone])
-    line.append(f" {item.text}" if item.marks else item.text)
+    line.append(item.text)
     if item.position:
         line.append(f"  {item.position}", style="dim")
-    details = (Padding(Styled(text, overflow="fold"), (0, 0, 0, 2)) for text in item.details)
+    details = (Indented(WithVariables(text), 2) for text in item.details)
     return Lines(line, *details)
 
 

@@ -29,8 +29,8 @@ REPORT_FORMATS = ("text", *REPORT_RENDERERS)
 
 COMPARISON_RENDERERS = {
     "json": "fusiondoc.reports.json_format:render",
-    "markdown": "fusiondoc.reports.comparison:as_markdown",
-    "html": "fusiondoc.reports.comparison.page:render",
+    "markdown": "fusiondoc.reports.comparison_documents:as_markdown",
+    "html": "fusiondoc.reports.comparison_documents:as_page",
 }
 COMPARISON_FORMATS = ("text", *COMPARISON_RENDERERS)
 
@@ -56,9 +56,9 @@ def render_comparison(
 ) -> str:
     """The comparison in a format; see ``render_report``."""
     if format_ == "text":
-        from fusiondoc.reports.comparison.terminal import render
+        from fusiondoc.reports.comparison_documents import as_text
 
-        return render(comparison, width=width, colour=colour, blocks=blocks)
+        return as_text(comparison, width=width, colour=colour, blocks=blocks)
     return _rendered(comparison, format_, COMPARISON_RENDERERS, "a comparison")
 
 

@@ -27,15 +27,15 @@ from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.rendering.printable import in_json, markdown, visible
 from fusiondoc.rendering.units import short_percent
-from fusiondoc.reports.formatting import (
+from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
+from fusiondoc.reports.text.findings import sentence
+from fusiondoc.views.formatting import (
     covered,
     groups_of,
     run_folder,
     with_near_paths,
     with_near_places,
 )
-from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
-from fusiondoc.reports.text.findings import sentence
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""

@@ -16,7 +16,8 @@ from fusiondoc.rendering.printable import markdown as _text
 from fusiondoc.rendering.printable import markdown_code as _code
 from fusiondoc.rendering.units import PAGE, interval, percent, seconds, size, whole
 from fusiondoc.reports import program_by_itself, run_words
-from fusiondoc.reports.formatting import (
+from fusiondoc.reports.run_words import plan_in_markdown
+from fusiondoc.views.formatting import (
     covered,
     fuser,
     machine,
@@ -32,7 +33,6 @@ from fusiondoc.reports.formatting import (
     with_near_paths,
     without_column,
 )
-from fusiondoc.reports.run_words import plan_in_markdown
 
 LIMIT = 65_536
 """Characters of a comment on GitHub."""

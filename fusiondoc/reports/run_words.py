@@ -32,7 +32,7 @@ from fusiondoc.rendering.units import (
     short_percent,
     size,
 )
-from fusiondoc.reports.formatting import covered, near, verdict
+from fusiondoc.views.formatting import covered, near, verdict
 
 TITLE = "Do this first"
 

@@ -36,7 +36,7 @@ def two_benches_document(comparison: BenchComparison) -> Document:
     )
     lead = f"A: {comparison.a}, B: {comparison.b}"
     facts = (("A", comparison.a), ("B", comparison.b))
-    return Document("bench", "fusiondoc bench", headline(comparison), lead, facts, sections)
+    return Document("bench", "two benches", headline(comparison), lead, facts, sections)
 
 
 def headline(comparison: BenchComparison) -> str:

@@ -24,7 +24,7 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.model.runs import STEP, Speed, Spread
 from fusiondoc.model.typed_fields import sound
 from fusiondoc.parsers.profiler_trace import NoTrace, Unit, read_events, read_places, read_trace
-from fusiondoc.reports.formatting import runs_of
+from fusiondoc.views.formatting import runs_of
 
 INTERPRETED = "no speed: this torch has no LLVM, so NNC only interprets groups"
 NOT_REACHED = "no speed: the program never reached TorchScript, so there is nothing to hold against eager"

@@ -25,20 +25,7 @@ from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.rendering.pages import TEMPLATES, digest, render_page, style_sheet
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import bandwidth, percent, whole
-from fusiondoc.reports import comparison as words
 from fusiondoc.reports import program_by_itself
-from fusiondoc.reports.formatting import (
-    Speedup,
-    covered,
-    fuser,
-    machine,
-    near,
-    peak_share,
-    runs_of,
-    speedups,
-    verdict,
-    with_near_paths,
-)
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
 from fusiondoc.reports.html.page_context import Bar, Context, ReasonKind, colours, peak_bar
 from fusiondoc.reports.html.program_parts import aot_view, module_list, program_view, script_view, source_view
@@ -64,6 +51,19 @@ from fusiondoc.reports.run_words import (
     unlocks,
 )
 from fusiondoc.version import __version__
+from fusiondoc.views import comparison_words as words
+from fusiondoc.views.formatting import (
+    Speedup,
+    covered,
+    fuser,
+    machine,
+    near,
+    peak_share,
+    runs_of,
+    speedups,
+    verdict,
+    with_near_paths,
+)
 
 _MOST = 4
 

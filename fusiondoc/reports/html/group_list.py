@@ -12,17 +12,6 @@ from fusiondoc.model.operator_places import folded, layers_of_kernels, outside
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.model.source import from_package
 from fusiondoc.rendering.units import PAGE, bandwidth, interval, percent, seconds, size, whole
-from fusiondoc.reports.formatting import (
-    further_values,
-    never_ran,
-    peak_share,
-    phase_of,
-    runs_of,
-    short_type,
-    times,
-    where_from,
-    without_column,
-)
 from fusiondoc.reports.html.page_context import (
     MOST_IN_TABLE,
     MOST_KERNELS,
@@ -37,6 +26,17 @@ from fusiondoc.reports.html.page_context import (
     shown,
 )
 from fusiondoc.reports.run_words import ranks_where
+from fusiondoc.views.formatting import (
+    further_values,
+    never_ran,
+    peak_share,
+    phase_of,
+    runs_of,
+    short_type,
+    times,
+    where_from,
+    without_column,
+)
 from fusiondoc.views.step_words import takes
 
 Facts = Sequence["tuple[str, str | None]"]

@@ -17,8 +17,8 @@ from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
 from fusiondoc.rendering.pages import escaped
 from fusiondoc.rendering.printable import visible
-from fusiondoc.reports import formatting
-from fusiondoc.reports.formatting import near, without_column
+from fusiondoc.views import formatting
+from fusiondoc.views.formatting import near, without_column
 
 MOST_COLOURED = 200_000
 """Characters of one page that get colours; spans take several times the room of the code."""

@@ -37,9 +37,9 @@ from fusiondoc.rendering.pages import script_data
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds
 from fusiondoc.reports import run_words
-from fusiondoc.reports.formatting import near
 from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, ReasonKind, hue, shown
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
+from fusiondoc.views.formatting import near
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dataclasses import replace
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import NO_OPERATORS
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
-from fusiondoc.reports.formatting import runs_of
 from fusiondoc.reports.html.page_context import hue, shown
+from fusiondoc.views.formatting import runs_of
 
 Point = tuple[float, float]
 

@@ -36,14 +36,14 @@ from fusiondoc.rendering.units import (
     whole,
 )
 from fusiondoc.reports import run_words
-from fusiondoc.reports.formatting import (
+from fusiondoc.reports.html.group_list import Facts
+from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, Quotes, can_change, shown
+from fusiondoc.views.formatting import (
     DOING,
     NO_DIFFERENCE,
     near,
     verdict_on_tries,
 )
-from fusiondoc.reports.html.group_list import Facts
-from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, Quotes, can_change, shown
 from fusiondoc.views.step_words import remarks, sentence, takes
 
 _ALONE = 3

@@ -33,7 +33,8 @@ from fusiondoc.rendering.drawing import (
 )
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.units import TERMINAL, difference, ratio, seconds, whole
-from fusiondoc.reports.formatting import (
+from fusiondoc.reports.run_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, place, unlocks
+from fusiondoc.views.formatting import (
     DOING,
     NO_DIFFERENCE,
     near,
@@ -41,7 +42,6 @@ from fusiondoc.reports.formatting import (
     with_near_paths,
     with_near_places,
 )
-from fusiondoc.reports.run_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, place, unlocks
 from fusiondoc.views.step_words import takes
 
 

@@ -24,7 +24,7 @@ from fusiondoc.model.source import Texts
 from fusiondoc.rendering.drawing import MOST_ROWS, STYLES, more
 from fusiondoc.rendering.units import TERMINAL, milliseconds, size, tenths
 from fusiondoc.reports import run_words
-from fusiondoc.reports.formatting import (
+from fusiondoc.views.formatting import (
     code_at,
     further_values,
     never_ran,

@@ -23,7 +23,7 @@ from fusiondoc.model.source import Source
 from fusiondoc.rendering.drawing import MOST_ROWS, bar, drawn, more, plain
 from fusiondoc.rendering.printable import in_github_log, one_line, visible
 from fusiondoc.rendering.units import TERMINAL, bandwidth, megabytes, short_percent, tenths, whole
-from fusiondoc.reports.formatting import cuda, near
+from fusiondoc.views.formatting import cuda, near
 
 ENDINGS = {
     "cuda_kernel": ".cu",

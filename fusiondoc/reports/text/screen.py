@@ -47,7 +47,11 @@ from fusiondoc.rendering.units import (
     whole,
 )
 from fusiondoc.reports import program_by_itself, run_words
-from fusiondoc.reports.formatting import (
+from fusiondoc.reports.run_words import last_word
+from fusiondoc.reports.text.findings import fallbacks, findings, log, numbers, plan, tries, verification
+from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
+from fusiondoc.reports.text.kernel_listing import kernels
+from fusiondoc.views.formatting import (
     NO_DIFFERENCE,
     against,
     covered,
@@ -57,10 +61,6 @@ from fusiondoc.reports.formatting import (
     with_near_paths,
     with_near_places,
 )
-from fusiondoc.reports.run_words import last_word
-from fusiondoc.reports.text.findings import fallbacks, findings, log, numbers, plan, tries, verification
-from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
-from fusiondoc.reports.text.kernel_listing import kernels
 from fusiondoc.views.step_words import remarks, sentence
 
 MOST_REASONS = 3

@@ -1,11 +1,9 @@
-"""A comparison in words, which its text, Markdown and page share; and the Markdown, for a comment on a pull
-request, in which every word from a log is escaped.
-"""
+"""A comparison in words, which its text, Markdown and page share."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fusiondoc.comparison import (
@@ -22,9 +20,8 @@ from fusiondoc.comparison import (
 from fusiondoc.model import count, fuser_title
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import OpNode
-from fusiondoc.rendering.printable import markdown, markdown_code
 from fusiondoc.rendering.units import TERMINAL, bandwidth, interval, milliseconds, short_percent, whole
-from fusiondoc.reports.formatting import near, near_paths_of, short_type, where_from, with_near_paths
+from fusiondoc.views.formatting import near, near_paths_of, short_type, where_from, with_near_paths
 
 KINDS = {
     "operators": "with other operators",
@@ -307,8 +304,6 @@ def kernel_facts(change: KernelChange) -> list[str]:
             facts.append(f"{kind}: {speed(change.speed)}{_rate(change)}")
         elif kind == "bandwidth" and a.gb_per_s and b.gb_per_s:
             facts.append(f"bandwidth {change.bandwidth}{_rate(change)}")
-        elif kind == "bytes":
-            facts.append("nvFuser counts other bytes for it")
     return facts
 
 
@@ -327,142 +322,3 @@ def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
         return shown, None
     kernels = count(counted, "kernel")
     return shown, f"nvFuser counted other bytes for {kernels}: their GB/s cannot be compared, times can"
-
-
-MOST_ROWS = 30
-"""Rows of a part; comments are limited in size, the JSON has all."""
-
-MOST_OF_A_PART = 6_000
-"""Characters: the seven parts and the table of settings stay below GitHub's 65,536 for a comment together."""
-
-_LONGEST = 400
-"""Characters of one name or message, before they are escaped; those of a real log are shorter."""
-
-
-def as_markdown(comparison: Comparison) -> str:
-    """The comparison as GitHub-flavoured Markdown."""
-    return "\n".join(_lines(for_readers(comparison))) + "\n"
-
-
-def _lines(comparison: Comparison) -> Iterator[str]:
-    yield "### fusiondoc: " + ("nothing changed" if comparison.same else escape(changed(comparison)))
-    yield ""
-    if comparison.unrelated is not None:
-        yield from (f"**{escape(comparison.unrelated)}.**", "")
-    yield "| | A | B |"
-    yield "|---|---|---|"
-    for name, a, b in (
-        ("", near(comparison.a.name), near(comparison.b.name)),
-        ("torch", comparison.a.torch or "?", comparison.b.torch or "?"),
-        ("groups", str(comparison.a.groups), str(comparison.b.groups)),
-        ("fused", coverage(comparison.a), coverage(comparison.b)),
-        ("kernels", str(comparison.a.kernels), str(comparison.b.kernels)),
-        ("fallbacks", str(comparison.a.fallbacks), str(comparison.b.fallbacks)),
-    ):
-        yield f"| {name} | {escape(a)} | {escape(b)} |"
-    yield from _fitting(
-        [
-            f"| {escape(one.name)} | {escape(one.a or 'not set')} | {escape(one.b or 'not set')} |"
-            for one in comparison.differences
-        ]
-    )
-    for title, rows in (
-        ("Groups", [row for change in comparison.groups for row in _group(change)]),
-        (
-            "Not fused",
-            [f"{_came(row.change)}: {escape(unfused(row))}" for row in once_each(comparison.unfused)],
-        ),
-        (
-            "Fallbacks",
-            [f"{_came(row.change)}: {escape(fallback(row))}" for row in comparison.fallbacks],
-        ),
-        ("Kernels", list(_kernels(comparison))),
-        (
-            "Model",
-            [
-                f"**{escape(str(one.speed.change))}** {escape(f'{one.way} {one.phase}: {speed(one.speed)}')}"
-                for one in comparison.speed
-            ],
-        ),
-        (
-            "Findings",
-            list(_findings(comparison)),
-        ),
-        ("What cannot be compared", [escape(note) for note in comparison.notes]),
-    ):
-        if rows:
-            yield from ("", f"#### {title}", "")
-            shown = _fitting(rows)
-            yield from (row if row.startswith("  ") else f"- {row}" for row in shown)
-            if len(rows) > len(shown):
-                yield f"- ... {len(rows) - len(shown)} more lines: `--format json` has all"
-
-
-def _fitting(rows: Sequence[str]) -> list[str]:
-    """The first rows of a part, as far as its room goes."""
-    shown: list[str] = []
-    room = MOST_OF_A_PART
-    for row in rows[:MOST_ROWS]:
-        room -= len(row) + 3
-        if room < 0:
-            break
-        shown.append(row)
-    return shown
-
-
-_WORDS = {"came": "**new**", "gone": "gone", "reason": "other reason", "count": "other count"}
-
-
-def _came(change: str) -> str:
-    return _WORDS.get(change, "changed")
-
-
-def _group(change: GroupChange) -> Iterator[str]:
-    where = place(change.b or change.a)
-    yield f"**{escape(' and '.join(change.kinds))}** {escape(group_head(change))}" + (
-        f" at {code(where)}" if where else ""
-    )
-    for text in sides_of(change):
-        yield f"  - {escape(text)}"
-    for text in nodes(change.ops_gone):
-        yield f"  - no longer in it: {escape(text)}"
-    for text in nodes(change.ops_added):
-        yield f"  - new in it: {escape(text)}"
-    for text in types(change) if "types" in change.kinds else ():
-        yield f"  - {code(text)}"
-    for row in once_each(change.because):
-        yield f"  - not fused now: {escape(unfused(row))}"
-    if change.speed is not None and change.speed.change is not None:
-        yield f"  - {escape(speed(change.speed))}"
-
-
-def _findings(comparison: Comparison) -> Iterator[str]:
-    shown, rest = findings(comparison)
-    for row in shown:
-        finding = row.finding
-        yield f"{_came(row.change)}: {escape(f'{finding.severity} {finding.code} {finding.message}')}"
-    if rest:
-        yield escape(rest)
-
-
-def _kernels(comparison: Comparison) -> Iterator[str]:
-    shown, counted = only_bytes(comparison)
-    for change in shown:
-        facts = [fact for fact in kernel_facts(change) if not fact.startswith("nvFuser")]
-        yield f"{escape(kernel_head(change))}: {escape('; '.join(facts) or change.kinds[0])}"
-    if counted:
-        yield escape(counted)
-
-
-def escape(text: str) -> str:
-    """The text as text, and not without end."""
-    return markdown(_cut(text))
-
-
-def code(text: str) -> str:
-    """The text as code, and not without end."""
-    return markdown_code(_cut(text))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
