@@ -151,7 +151,8 @@ def command(
     """
     from fusiondoc.captures.request import parse_target
     from fusiondoc.suites import SUITES, listing, suite_named
-    from fusiondoc.workflows.bench import SuiteRequest, expanded, run_bench, run_suite
+    from fusiondoc.workflows.bench import expanded, run_bench
+    from fusiondoc.workflows.bench_suite import SuiteRequest, run_suite
     from fusiondoc.workflows.bench_turns import BenchRequest
 
     if list_suites:
