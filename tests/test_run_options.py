@@ -108,7 +108,7 @@ VALUES: dict[Kind, Any] = {
     Kind.SECONDS: st.floats(0.001, 1e9) | st.integers(1, 10**9),
     Kind.TEXT: TEXT,
     Kind.TEXTS: st.lists(TEXT, max_size=3).map(tuple),
-    Kind.NAMES: st.lists(st.from_regex(r"[a-z_]+", fullmatch=True), max_size=3).map(tuple),
+    Kind.NAMES: st.lists(st.from_regex(r"[a-z_]+", fullmatch=True), max_size=3, unique=True).map(tuple),
     Kind.SETTINGS: st.fixed_dictionaries(
         {}, optional={"single_node": st.sampled_from(["on", "off"]), "profiled_runs": st.just("3")}
     ),

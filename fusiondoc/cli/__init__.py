@@ -167,6 +167,22 @@ _COLLECT_AFTER = (50_000, 20, 100)
 those of Python (700, 10, 10) a sixth of the time of ``parse`` goes into looking for them."""
 
 
+def _say_wrong_usage(error: click.ClickException) -> None:
+    shown = io.StringIO()
+    error.show(file=shown)
+    _say(shown.getvalue().rstrip("\n"))
+    if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name == "diagnose":
+        print("next: Options of a script of yours: diagnose --script FILE.py -- OPTIONS", file=sys.stderr)
+
+
+def _say_system_error(error: OSError) -> None:
+    _say(f"error: {error}")
+    if error.errno == errno.ENOSPC:
+        print("next: free some space, or choose another file with --output.", file=sys.stderr)
+    else:
+        print("next: check the path and its permissions.", file=sys.stderr)
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with the status of the contract."""
     debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
@@ -189,11 +205,7 @@ def main(argv: list[str] | None = None) -> None:
             _say(f"next: {error.hint}")
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(file=shown)
-        _say(shown.getvalue().rstrip("\n"))
-        if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name == "diagnose":
-            print("next: Options of a script of yours: diagnose --script FILE.py -- OPTIONS", file=sys.stderr)
+        _say_wrong_usage(error)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         interrupted()
@@ -208,11 +220,7 @@ def main(argv: list[str] | None = None) -> None:
             memory_is_full()
         if debug:
             raise
-        _say(f"error: {error}")
-        if error.errno == errno.ENOSPC:
-            print("next: free some space, or choose another file with --output.", file=sys.stderr)
-        else:
-            print("next: check the path and its permissions.", file=sys.stderr)
+        _say_system_error(error)
         sys.exit(2)
     except Exception as error:
         if debug:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,12 +164,10 @@ def command(
             f"Such as: fusiondoc bench model.py, or fusiondoc bench --suite {next(iter(SUITES))}",
         )
     plan = suite_named(suite) if suite is not None else None
-    usual = plan.variants if plan is not None else VARIANTS
-    names = (*VARIANTS, EACH_CALL)
     request = BenchRequest(
         target=parse_target(plan.cases[0].target if plan is not None else str(target)),
         pythons=pythons or (Path(sys.executable),),
-        variants=tuple(one for one in names if one in (variants or usual) or one == EAGER),
+        variants=_in_order(variants or (plan.variants if plan is not None else VARIANTS)),
         eval=eval_mode,
         knobs=chosen_knobs(knobs),
         shapes=expanded(shapes),
@@ -180,14 +178,27 @@ def command(
     else:
         bench = run_bench(request, _progress)
     for output in outputs or (None,):
-        by_ending = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-        write(_text(bench, format_ or by_ending, output, full=small is False), output)
+        write(_text(bench, format_ or _format_of(output), output, full=small is False), output)
     if bench.interrupted:
         return INTERRUPTED
+    return _status(bench, fail_on)
+
+
+def _status(bench: Any, fail_on: Collection[str]) -> int:
     slower = bench.slower() if fail_on else []
     if slower:
         tell(f"failed on: slower ({', '.join(slower)})")
     return FINDINGS_FOUND if slower else 0
+
+
+def _in_order(variants: Collection[str]) -> tuple[str, ...]:
+    """As the table has them, and eager in any case."""
+    return tuple(name for name in (*VARIANTS, EACH_CALL) if name in variants or name == EAGER)
+
+
+def _format_of(output: Path | None) -> str:
+    """By the ending of the file."""
+    return "text" if output is None else ENDINGS.get(output.suffix.lower(), "text")
 
 
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:

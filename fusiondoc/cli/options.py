@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -289,6 +289,12 @@ def store_for(options: dict[str, Any]) -> CaptureStore:
     return CaptureStore(name=name, keep=bool(options.get("keep")), tell=tell)
 
 
+def names_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """``NAME[,NAME]`` of each ``--dump``, each name once."""
+    names = [name for text in texts for name in text.split(",") if name]
+    return tuple(dict.fromkeys(names))
+
+
 def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:
     """``NAME=VALUE`` of each --knob; UsageError for one that is unknown or has no value."""
     from fusiondoc.fuser_knobs.checks import check_knob
@@ -354,7 +360,7 @@ def _values(options: Mapping[str, Any]) -> dict[str, Any]:
         elif option.kind is Kind.SETTINGS:
             values[option.name] = chosen_knobs(value)
         elif option.kind is Kind.NAMES:
-            values[option.name] = tuple(name for text in value for name in text.split(",") if name)
+            values[option.name] = names_of(value)
         else:
             values[option.name] = tuple(value) if isinstance(value, (tuple, list)) else value
     return values
