@@ -340,7 +340,7 @@ def test_a_folder_with_a_log_a_rank_is_one_report(tmp_path: Path) -> None:
     assert told.known_by == "files" and told.missing == (2,)
     assert [one.ranks for one in told.groups] == [(0, 1, 3), (0, 1, 3), (0, 3)]
     (third,) = of_kind(report, "group")
-    assert third.ranks == (0, 3) and "not on rank 1" in third.text
+    assert third.ranks == (0, 3) and "not on rank 1" in third.text and not third.other_types
     shown = ranks_merged(report)
     assert len(shown.groups) == 3 and len(report.groups) == 8
     assert len(shown.unfused) < len(report.unfused)
@@ -356,8 +356,9 @@ def test_other_shapes_on_one_rank_are_why_a_group_differs(tmp_path: Path) -> Non
     log.write_text("\n".join(lines))
     report = api.parse(log)
     assert ranks(report).known_by == "prefixes"
-    (why,) = [one.why or "" for one in of_kind(report, "group")]
-    assert "other types" in why and "Float(17, 256" in why, "said once, from one side"
+    (group,) = of_kind(report, "group")
+    why = group.why or ""
+    assert group.other_types and "other types" in why and "Float(17, 256" in why, "said once, from one side"
     assert any("17, 256" in sentence for sentence in rank_sentences(report))
     (found,) = [one for one in report.findings if one.code == "FD911"]
     assert found.severity == "warning" and "batches of one size" in (found.advice or "")

@@ -100,6 +100,7 @@ def eval_mode() -> Change:
 
 
 def _change(name: str, codes: tuple[str, ...], report: Report, options: Options, kind: str) -> Change | None:
+    """The change of that name (``Code.tries``); None where this run has it, or it can do nothing."""
     script = bool(options.script)
     if name == MORE_RUNS:
         return None if script else Change(f"--runs {2 * (options.runs or 1)}", codes, double_runs=True)
@@ -109,6 +110,10 @@ def _change(name: str, codes: tuple[str, ...], report: Report, options: Options,
     if name == OTHER_FUSER:
         fuser = other_fuser(report, options, codes)
         return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
+    return _of_knob(name, codes, report, options)
+
+
+def _of_knob(name: str, codes: tuple[str, ...], report: Report, options: Options) -> Change | None:
     knob, _, value = name.partition("=")
     if not _works(knob, report) or options.knobs.get(knob) == value:
         return None

@@ -242,8 +242,7 @@ class Steps:
     hint: str | None = None
     """What would help more than fusion, where most of the time is none of fusion's."""
     without_tf32: float | None = None
-    """Share of the step that float32 matrix products take which TF32 would make faster; null where they take
-    little, or where the GPU has none."""
+    """Share of the step that float32 matrix products take, where TF32 would make them faster."""
     gb_per_s: float | None = None
     """The memory bandwidth that ``could_save_ms`` was worked out with."""
 
@@ -372,6 +371,8 @@ class RankDifference:
     groups: tuple[str, ...] = ()
     why: str | None = None
     """What is known of the cause; None where the logs do not tell."""
+    other_types: bool = False
+    """Of a group: the other ranks have it with other input types."""
 
 
 @dataclass(frozen=True)
