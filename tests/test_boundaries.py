@@ -15,7 +15,8 @@ from thorough import every
 
 import fusiondoc
 from fusiondoc.graph.shared_tensors import boundaries_of
-from fusiondoc.model.report import Boundary, BoundaryEnd, Report
+from fusiondoc.model.boundaries import Boundary, BoundaryEnd
+from fusiondoc.model.report import Report
 from fusiondoc.reports.json_format import read_report
 
 LIVE = Path(__file__).parent / "live" / "shared_tensors.py"

@@ -20,7 +20,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fusiondoc.diagnosis.detours import Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.surroundings import (
     Place,
@@ -28,6 +27,8 @@ from fusiondoc.diagnosis.surroundings import (
     container_of,
     neighbours,
 )
+from fusiondoc.graph import graph_of_flow
+from fusiondoc.graph.detours import Detours, once_a_flow
 from fusiondoc.model.operator_kinds import Kind
 from fusiondoc.model.operators import GRADIENTS, KEPT_OUT, LIBRARY, MAKERS, WITH_FORMULA, is_in_place, of
 from fusiondoc.model.reasons import (
@@ -82,7 +83,7 @@ class _Regions:
         self._of: dict[int, _Region] = {}
         self._fitting = [_fits(node) for node in nodes]
         self._joinable = [node.kind == OPERATOR and no_formula(node) is None for node in nodes]
-        self._detours = Detours(nodes, _steps)
+        self._detours = Detours(graph_of_flow(flow), _steps)
         for start in nodes:
             if not self._fitting[start.place] or start.place in self._of:
                 continue

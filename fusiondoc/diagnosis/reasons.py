@@ -37,10 +37,11 @@ from fusiondoc.diagnosis.surroundings import (
     surroundings,
 )
 from fusiondoc.fusers import BY_FUSER, is_fusible, nnc
+from fusiondoc.graph import Graph, graph_of_flow
 from fusiondoc.model import FUSERS
 from fusiondoc.model.codes import CODES, Cause
 from fusiondoc.model.operators import KEPT_OUT, WITH_FORMULA
-from fusiondoc.model.reasons import NotKnown, NotOptimised
+from fusiondoc.model.reasons import NotKnown, NotOptimised, Side
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
@@ -66,11 +67,12 @@ def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, Ab
         The place of a barrier -> the places of what it keeps out; only those that keep something out.
     """
     kept: dict[int, set[int]] = {}
+    graph = graph_of_flow(flow)
     for place, code in reasons.items():
         node = flow.nodes[place]
         if not _blocked(node, code, fuser):
             continue
-        near = _near(flow, node, reasons, code == "FD231")
+        near = _near(graph, node, reasons, code == "FD231")
         # Regions of few operators are given up, also where two stand next to each other.
         joined = code != "FD231" and any(_joins(n, fuser, reasons) and n.block == node.block for n in near)
         for other in near:
@@ -87,31 +89,30 @@ def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, Ab
     return dict(kept)
 
 
-def _near(flow: Flow, node: FlowNode, reasons: Mapping[int, str], regions: bool) -> list[FlowNode]:
+def _near(
+    graph: Graph[FlowNode], node: FlowNode, reasons: Mapping[int, str], regions: bool
+) -> list[FlowNode]:
     """Its neighbours; through views to what really stands there.
 
     Args:
         regions: what is looked for would make a differentiable graph with it, which ends at some views.
     """
-    found: dict[int, FlowNode] = {}
-    for forward in (False, True):
-        todo, seen, through = [node], {node.place}, 0
-        while todo:
-            one = todo.pop()
-            for index in one.after if forward else one.before:
-                if index in seen:
-                    continue
-                seen.add(index)
-                other = flow.nodes[index]
-                if regions and other.op in KEPT_OUT:
-                    continue
-                if other.op in NOTHING_TO_GAIN and reasons.get(index) != "FD231":
-                    if through < MOST_VIEWS:
-                        through += 1
-                        todo.append(other)
-                else:
-                    found[index] = other
-    return [found[index] for index in sorted(found)]
+
+    def ends_region(index: int) -> bool:
+        return regions and graph.nodes[index].op in KEPT_OUT
+
+    def sees_through(index: int) -> bool:
+        transparent = graph.nodes[index].op in NOTHING_TO_GAIN and reasons.get(index) != "FD231"
+        return transparent and not ends_region(index)
+
+    found: set[int] = set()
+    for side in _SIDES:
+        reached = graph.reach([node.place], side, sees_through, MOST_VIEWS)
+        found.update(index for index, _ in reached.ends if not ends_region(index))
+    return [graph.nodes[index] for index in sorted(found)]
+
+
+_SIDES: tuple[Side, Side] = ("before", "after")
 
 
 def _is_barrier(node: FlowNode, code: str) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusiondoc.diagnosis.detours import once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.surroundings import (
     NOTHING_TO_GAIN,
@@ -20,6 +19,7 @@ from fusiondoc.diagnosis.surroundings import (
     is_of_a_formula,
 )
 from fusiondoc.fusers import BY_FUSER, nnc
+from fusiondoc.graph.detours import once_a_flow
 from fusiondoc.model.operator_kinds import Kind
 from fusiondoc.model.operators import (
     BY_NAME,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusiondoc.diagnosis.changed_memory import may_be_read_as_it_was
 from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph.shared_memory import may_be_read_as_it_was
 from fusiondoc.model.operators import ELEMENTWISE
 from fusiondoc.model.report import ProgramNode, Report, Unfused
 

@@ -10,10 +10,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from fusiondoc.diagnosis.detours import Crossings, Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import fused_views, refused_because
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fusers import BY_ANY, BY_FUSER, nnc, nvfuser
+from fusiondoc.graph import graph_of_flow
+from fusiondoc.graph.detours import Crossings, Detours, once_a_flow
 from fusiondoc.model import fuser_title
 from fusiondoc.model.operators import LIBRARY, MAKERS, VIEWS, WITH_FORMULA, is_in_place, plain_name
 from fusiondoc.model.reasons import (
@@ -85,6 +86,9 @@ def neighbours(nodes: Sequence[FlowNode], node: FlowNode) -> list[FlowNode]:
     return [nodes[i] for i in sorted({*node.before, *node.after})]
 
 
+_graph_of = once_a_flow(graph_of_flow)
+
+
 class Place:
     """An operator in its plan."""
 
@@ -131,36 +135,28 @@ class Place:
 
     def reach(self, side: Side) -> Reach:
         """What stands next to it on one side."""
+        nodes = self.flow.nodes
+        found = _graph_of(self.flow).reach([self.node.place], side, self._sees_through, MOST_VIEWS)
         partners: list[tuple[FlowNode, tuple[FlowNode, ...]]] = []
         barriers: list[FlowNode] = []
-        seen = {self.node.place}
-        todo: list[tuple[FlowNode, tuple[FlowNode, ...]]] = [(self.node, ())]
-        through = 0
-        whole = True
+        for index, views in found.ends:
+            if self._may_join(nodes[index]):
+                partners.append((nodes[index], tuple(nodes[view] for view in views)))
+            elif nodes[index].op not in MAKERS:
+                barriers.append(nodes[index])
         shortened = self.flow.shortened[side == "after"]
-        while todo:
-            node, views = todo.pop(0)
-            whole = whole and node.place not in shortened
-            for place in sorted(node.before if side == "before" else node.after):
-                found = self.flow.nodes[place]
-                if place in seen:
-                    continue
-                seen.add(place)
-                if self.joinable(found) and _comparable(found.block, self.node.block):
-                    partners.append((found, views))
-                elif (
-                    found.op in nvfuser.VIEWS
-                    and found.place not in self.refused
-                    and found.op in self.catalogue_of_views
-                ):
-                    if through < MOST_VIEWS:
-                        through += 1
-                        todo.append((found, (*views, found)))
-                    else:
-                        whole = False
-                elif found.op not in MAKERS:
-                    barriers.append(found)
+        whole = found.whole and shortened.isdisjoint((self.node.place, *found.passed))
         return Reach(tuple(partners), tuple(barriers), whole)
+
+    def _may_join(self, node: FlowNode) -> bool:
+        return self.joinable(node) and _comparable(node.block, self.node.block)
+
+    def _sees_through(self, index: int) -> bool:
+        """Whether a node is a view that the fuser takes into a group."""
+        node = self.flow.nodes[index]
+        if self._may_join(node) or node.op not in nvfuser.VIEWS:
+            return False
+        return index not in self.refused and node.op in self.catalogue_of_views
 
     def behind(self, barrier: FlowNode, side: Side) -> FlowNode | None:
         """The nearest thing that could be fused, up to three operators away, behind a barrier. Of equally
@@ -306,7 +302,7 @@ class _DetoursOfFlow:
     """Those through what cannot be fused, while the same is known of the operators."""
 
     def __init__(self, flow: Flow) -> None:
-        self._nodes = flow.nodes
+        self._graph = _graph_of(flow)
         self._known: tuple[object, ...] = ()
         self._detours: Detours | None = None
 
@@ -314,7 +310,7 @@ class _DetoursOfFlow:
         known = self._known
         if self._detours is None or known[0] is not place.refused or known[1:] != (place.fuser, place.torch):
             self._known = place.refused, place.fuser, place.torch
-            self._detours = Detours(self._nodes, lambda node: node.after)
+            self._detours = Detours(self._graph, lambda node: node.after)
         return self._detours
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.changed_memory import order_of
 from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.fusers import is_fusible, nnc, taken_by
 from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
 from fusiondoc.model.operators import ELEMENTWISE, LIBRARY, PERMUTATIONS, VIEWS, WITH_FORMULA

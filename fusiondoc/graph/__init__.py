@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from fusiondoc.model.reasons import Side
 from fusiondoc.model.report import Program, ProgramNode
 from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, Flow, FlowNode
-
-Side = Literal["before", "after"]
-"""The nodes that make what a node takes, and those that take what it makes."""
 
 
 class _Node(Protocol):

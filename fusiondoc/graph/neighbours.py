@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from fusiondoc.graph import Graph, Side, graph_of
+from fusiondoc.graph import Graph, graph_of
+from fusiondoc.model.reasons import Side
 from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused, rows_by_index
 
 _MOST_PASSED = 60

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+from fusiondoc.graph import Graph
 from fusiondoc.model.operators import is_in_place
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.hubs import most_steps
@@ -44,11 +45,11 @@ class Detours:
         steps: where a way goes on.
     """
 
-    def __init__(self, nodes: Sequence[FlowNode], steps: Step) -> None:
-        self._nodes = nodes
+    def __init__(self, graph: Graph[FlowNode], steps: Step) -> None:
+        self._nodes = graph.nodes
         self._steps = steps
-        self._order = _order(nodes)
-        self._left = 5 * most_steps(len(nodes))
+        self._order = _numbers_in_order(graph)
+        self._left = 5 * most_steps(len(graph.nodes))
         """Steps that are still taken: in a plan beyond that it is not known of all pairs."""
         self._known: dict[int, tuple[int, dict[int, int]]] = {}
         """Node -> how far ways from it were followed, and for each node on them through which they begin."""
@@ -147,17 +148,12 @@ class Detours:
         return reached
 
 
-def _order(nodes: Sequence[FlowNode]) -> list[int]:
-    """Where each node stands so that all ways lead on: control flow behind its blocks, which make its
-    results."""
-    ends = list(range(len(nodes)))
-    for node in reversed(nodes):
-        if node.block:
-            ends[node.block[-1]] = max(ends[node.block[-1]], ends[node.place])
-    order = [0] * len(nodes)
-    for number, place in enumerate(sorted(range(len(nodes)), key=lambda one: (ends[one], -one))):
-        order[place] = number
-    return order
+def _numbers_in_order(graph: Graph[FlowNode]) -> list[int]:
+    """For each node its number in the order in which results are made: all ways lead to higher ones."""
+    numbers = [0] * len(graph.nodes)
+    for number, node in enumerate(graph.run_order()):
+        numbers[node] = number
+    return numbers
 
 
 class Crossings:
