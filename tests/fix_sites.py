@@ -17,6 +17,6 @@ def parsed(text: str) -> ParsedFile:
     return ParsedFile(SourceText(Path("m.py"), text, "utf-8", False))
 
 
-def site(text: str, op: str, line: int, reason: str = "") -> Site:
-    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=reason))
+def site(text: str, op: str, line: int) -> Site:
+    row: Any = SimpleNamespace(op=op, layers=(), reason=SimpleNamespace(detail=None))
     return Site(row, parsed(text), line)

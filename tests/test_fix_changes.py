@@ -26,6 +26,7 @@ from fusiondoc.fixes import (
 )
 from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.reasons import Condition, ControlFlow, Detail, NotConstant, WrongType
 
 
 def out_of_place(body: str, op: str, line: int = 2) -> str:
@@ -272,9 +273,13 @@ def test_the_place_keeps_the_style_of_the_file() -> None:
 # -- constants, numbers, settings ---------------------------------------------------------------------------
 
 
-def proposed(text: str, line: int, reason: str, op: str = "aten::softmax") -> str:
+NO_CONSTANT = NotConstant(("dim",), None)
+BRANCH = ControlFlow(Condition("unknown"), in_formula=False)
+
+
+def proposed(text: str, line: int, detail: Detail | None, op: str = "aten::softmax") -> str:
     """The text after everything that constants.propose finds at a line."""
-    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=reason))
+    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(detail=detail))
     file = parsed(text)
     program: Any = SimpleNamespace(sites=[Site(row, file, line)], files=[file])
     return changed_text(text, [edit for one in constants.propose(program) for edit in one.edits])
@@ -292,13 +297,13 @@ class Net(nn.Module):
 
 
 def test_an_attribute_that_a_fuser_must_know_is_declared_constant() -> None:
-    after = proposed(CLASS, 7, "its `dim` is not a constant")
+    after = proposed(CLASS, 7, NO_CONSTANT)
     wanted = CLASS.replace("net.'''\n", "net.'''\n    __constants__ = [\"dim\"]\n\n")
     assert after == wanted
     listed = CLASS.replace("'''A net.'''", "__constants__ = ['eps']")
-    assert proposed(listed, 7, "its `dim` is not a constant") == listed.replace("['eps']", "['eps', \"dim\"]")
+    assert proposed(listed, 7, NO_CONSTANT) == listed.replace("['eps']", "['eps', \"dim\"]")
     branch = CLASS.replace("return torch", "if self.dim > 0: x = x + 1\n        return torch")
-    assert '__constants__ = ["dim"]' in proposed(branch, 7, "control flow", "prim::If")
+    assert '__constants__ = ["dim"]' in proposed(branch, 7, BRANCH, "prim::If")
 
 
 @pytest.mark.parametrize(
@@ -314,7 +319,7 @@ def test_an_attribute_that_a_fuser_must_know_is_declared_constant() -> None:
 def test_what_is_no_plain_value_or_changes_is_not_declared(change: tuple[str, str]) -> None:
     text = CLASS.replace(*change)
     line = text[: text.index("torch.softmax")].count("\n") + 1
-    assert proposed(text, line, "its `dim` is not a constant") == text
+    assert proposed(text, line, NO_CONSTANT) == text
 
 
 AXIS = "def f(x, y: int, dim: int = -1, n=2):  # dim\n    return g(x * n, dim=dim) + x.dim() ** dim\n"
@@ -322,11 +327,11 @@ AXIS = "def f(x, y: int, dim: int = -1, n=2):  # dim\n    return g(x * n, dim=di
 
 def test_a_default_in_the_place_of_its_argument() -> None:
     after = AXIS.replace(", dim: int = -1", "").replace("dim=dim", "dim=-1").replace("** dim", "** (-1)")
-    assert proposed(AXIS, 2, "its `dim` is not a constant") == after
-    assert proposed(AXIS, 2, "it is alone") == AXIS
+    assert proposed(AXIS, 2, NO_CONSTANT) == after
+    assert proposed(AXIS, 2, None) == AXIS
     flag = "def f(x, twice=True):\n    if twice: x = x * 2\n    return x\n"
     after = flag.replace(", twice=True", "").replace("if twice", "if True")
-    assert proposed(flag, 2, "control flow", "prim::If") == after
+    assert proposed(flag, 2, BRANCH, "prim::If") == after
 
 
 @pytest.mark.parametrize(
@@ -342,7 +347,7 @@ def test_a_default_in_the_place_of_its_argument() -> None:
 def test_an_argument_that_may_be_given_stays(change: tuple[str, str]) -> None:
     text = AXIS.replace(*change)
     line = text[: text.index("return")].count("\n") + 1
-    assert proposed(text, line, "its `dim` is not a constant") == text
+    assert proposed(text, line, NO_CONSTANT) == text
 
 
 def test_a_number_stays_a_tensor() -> None:
@@ -536,9 +541,12 @@ def test_a_statement_that_others_see_stays(lines: list[str]) -> None:
 # -- operands -----------------------------------------------------------------------------------------------
 
 
-def cast(line: str, op: str, types: list[str], text: str = "the fuser does not fuse Byte tensors") -> str:
+BYTE_TENSORS = WrongType("nnc", "Byte", "none")
+
+
+def cast(line: str, op: str, types: list[str], detail: Detail = BYTE_TENSORS) -> str:
     source = f"import torch\ndef f(x, m, n):\n    {line}\n"
-    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=text, code="FD223"), source="m.py:3:8")
+    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(detail=detail, code="FD223"), source="m.py:3:8")
     node = SimpleNamespace(op=op, source="m.py:3:8", inputs=types)
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])])
     program: Any = SimpleNamespace(sites=[Site(row, parsed(source), 3)], files=[], report=report)
@@ -553,7 +561,7 @@ def test_an_operand_of_another_dtype_is_cast() -> None:
     assert cast("y = x * m", "aten::mul", [FLOAT, BYTE]) == "y = x * m.int()"
     assert cast("y = (m + 1) * x", "aten::mul", [BYTE, FLOAT]) == "y = ((m + 1).int()) * x"
     assert cast("y = x > m[0]", "aten::gt", [FLOAT, BYTE]) == "y = x > m[0].int()"
-    floats = "NNC takes it of floating-point tensors only, and this one is Long"
+    floats = WrongType("nnc", "Long", "floating")
     assert (
         cast("y = torch.fmod(n, 5) * x", "aten::fmod", [LONG], floats) == "y = torch.fmod(n.float(), 5) * x"
     )
@@ -590,9 +598,8 @@ def optional(body: str, tested: str, ran: bool = True) -> list[str]:
     """The texts that the proposals for a test for None lead to."""
     file = parsed(body)
     line = body[: body.index(tested)].count("\n") + 1
-    row: Any = SimpleNamespace(
-        op="prim::If", reason=SimpleNamespace(text="control flow (a test of an Optional argument for None)")
-    )
+    detail = ControlFlow(Condition("test_for_none"), in_formula=False)
+    row: Any = SimpleNamespace(op="prim::If", reason=SimpleNamespace(detail=detail))
     lines = frozenset([(Path("m.py"), line + 1)] if ran else [])
     program: Any = SimpleNamespace(sites=[Site(row, file, line)], files=[file], lines_that_ran=lines)
     return [changed_text(body, one.edits) for one in constants.propose(program)]
@@ -772,8 +779,8 @@ def test_inputs_record_no_gradients_in_inference() -> None:
     assert list(added_lines._without_grad(of_a_run(MADE.replace("inputs =", "others =")))) == []
 
 
-def unfused(code: str, text: str = "") -> Any:
-    return SimpleNamespace(op="aten::mul", reason=SimpleNamespace(code=code, text=text))
+def unfused(code: str) -> Any:
+    return SimpleNamespace(op="aten::mul", reason=SimpleNamespace(code=code, detail=None))
 
 
 def test_plans_for_fixed_shapes_where_none_was_left() -> None:

@@ -133,7 +133,8 @@ STATEMENTS = (
 
 def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
     """What the families propose for one operator at a line."""
-    row: Any = SimpleNamespace(op=f"aten::{op}", reason=SimpleNamespace(text="", code=""), source=None)
+    why = SimpleNamespace(detail=None, code="")
+    row: Any = SimpleNamespace(op=f"aten::{op}", layers=(), reason=why, source=None)
     at = Site(row, file, line)
     options = SimpleNamespace(trace=True)
     program: Any = SimpleNamespace(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fusiondoc.changes.by_recipe import by_recipe
+from fusiondoc.changes.by_recipe import by_recipe, called_as_module
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.masked_fill import masked_fill
 from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
@@ -72,6 +72,8 @@ def at_site(program: Program, site: Site, recipe: Recipe) -> Proposal | None:
             return None
         recipe = replace(recipe, after=recipe.over_all(rank))
     made = by_recipe(site.file, site.line, recipe)
+    if made is None and site.row.layers:
+        made = called_as_module(site.file, site.line, recipe, site.row.layers[0].rpartition(".")[2])
     if made is None:
         return None
     of = recipe.of.split()[0]
