@@ -42,7 +42,7 @@ from fusiondoc.rendering.blocks import (
     Text,
     Tone,
 )
-from fusiondoc.rendering.units import milliseconds, percent, ratio, whole
+from fusiondoc.rendering.units import TERMINAL, milliseconds, percent, ratio, whole
 from fusiondoc.views import bench_words as words
 
 HUES: Mapping[str, str] = dict(
@@ -140,7 +140,7 @@ def device_of(bench: Bench) -> str:
 def speed_cell(found: Ratio | None) -> Cell:
     """A speed against eager's with its interval, or that no difference could be shown."""
     if found is None:
-        return Text("-")
+        return Factor(None)
     if not found.differs:
         return Text("no difference")
     return Factor(found.value, found.low, found.high, tone_of(found))
@@ -201,12 +201,17 @@ def _speed_cells(variant: BenchVariant, timed: BenchPhase) -> tuple[Cell, ...]:
         Text("") if variant.name == EAGER else speed_cell(timed.ratio),
         Millis(timed.device_ms),
         Share(timed.busy),
-        Text(words.groups(variant)),
+        _groups(variant),
         Millis(timed.first_ms),
         Count(timed.recompiles),
         Count(timed.guard_failures),
         Bytes(timed.peak_bytes),
     )
+
+
+def _groups(variant: BenchVariant) -> Cell:
+    text = words.groups(variant)
+    return Text(text) if text != TERMINAL.unknown else Count(None)
 
 
 def _of_variants(bench: Bench) -> Table:
