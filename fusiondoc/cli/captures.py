@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -132,10 +132,11 @@ def _print_list(format_: str | None) -> None:
     if not captures:
         tell("There are no captures here. Make one with: fusiondoc diagnose TARGET")
         return
-    from rich.table import Table
+    _print_lines(_lines_of(captures))
 
-    from fusiondoc.rendering.drawing import drawn
 
+def _lines_of(captures: Sequence[Capture]) -> list[tuple[str, ...]]:
+    """The cells of the table, heads first; KEPT is a column only where one is kept."""
     kept = any(is_kept(capture.path) for capture in captures)
     heads = ("NAME", *(("KEPT",) if kept else ()), "FUSER", "TORCH", "ENDED", "TARGET")
     lines: list[tuple[str, ...]] = [heads]
@@ -144,7 +145,16 @@ def _print_list(format_: str | None) -> None:
         stays = (row["given_name"] or ("yes" if row["kept"] else ""),) if kept else ()
         line = (row["name"], *stays, row["fuser"] or "?", row["torch"] or "?", row["ended"], row["target"])
         lines.append(tuple(map(one_line, line)))
-    others = sum(max(len(line[column]) for line in lines) + 2 for column in range(len(heads) - 1))
+    return lines
+
+
+def _print_lines(lines: Sequence[tuple[str, ...]]) -> None:
+    """The last column is the target, of which the terminal gets the end that fits."""
+    from rich.table import Table
+
+    from fusiondoc.rendering.drawing import drawn
+
+    others = sum(max(len(line[column]) for line in lines) + 2 for column in range(len(lines[0]) - 1))
     left = max(_LEAST_TARGET, shutil.get_terminal_size((80, 24)).columns - others)
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for *words, target in lines:
