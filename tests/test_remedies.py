@@ -57,12 +57,12 @@ def test_the_step_of_a_finding_begins_its_advice(reports: list[Report]) -> None:
 
 def test_nothing_is_to_be_done_where_the_advice_says_so(reports: list[Report]) -> None:
     findings = [finding for _, finding in every(reports)]
-    told = [finding.nothing_to_do for finding in findings]
-    assert told == [(finding.advice or "").startswith("Nothing") for finding in findings]
-    assert any(told) and not all(told)
+    nothing = [finding.nothing_to_do for finding in findings]
+    assert nothing == [(finding.advice or "").startswith("Nothing") for finding in findings]
+    assert any(nothing) and not all(nothing)
     for code in CODES.values():
-        said = (code.advice or "").startswith("Nothing")
-        assert (code.remedy is not None and code.remedy.nothing is not None) == said, code.code
+        begins = (code.advice or "").startswith("Nothing")
+        assert (code.remedy is not None and code.remedy.nothing is not None) == begins, code.code
 
 
 def test_a_finding_on_operators_names_its_rows(reports: list[Report]) -> None:

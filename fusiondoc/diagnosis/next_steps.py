@@ -30,8 +30,8 @@ def with_plan(report: Report, context: Context) -> Report:
         changes = _changes(of_torchscript(report), context, MOST - bool(changes)) + changes
     if changes:
         blocking = [one for one in blocking if one.codes != ("FD102",)]
-    said = {code for one in blocking for code in one.codes}
-    later = [one for one in later_steps(report, context, bool(changes)) if said.isdisjoint(one.codes)]
+    named = {code for one in blocking for code in one.codes}
+    later = [one for one in later_steps(report, context, bool(changes)) if named.isdisjoint(one.codes)]
     plan = tuple([*blocking, *faster_products(report, context), *changes, *later][:MOST])
     if plan:
         return replace(report, plan=plan, plan_title=None, plan_note=None, plan_try=None)

@@ -42,14 +42,14 @@ _FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::featur
 """What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
 
 _NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), "legacy": ("nnc",)}
-"""The fuser to try in the place of another, best first."""
+"""The fuser to try instead of another, best first."""
 
 
 def suggested(report: Report, options: Options, kind: str, training: bool | None = None) -> list[Change]:
     """The changes that the findings of a report suggest and this torch can make, the worst finding's first.
 
     Args:
-        options: of the run (``RunRequest.options()``); what was asked for already is no change.
+        options: of the run (``RunRequest.options()``); what was requested already is no change.
         kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
         training: whether the target is a module in training mode; None where it is none, or nothing tells.
     """
@@ -69,7 +69,7 @@ def suggested(report: Report, options: Options, kind: str, training: bool | None
 
 
 def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | None) -> Iterator[Change]:
-    """Out of place, and frozen, where an operator tells that this can matter."""
+    """Out of place, and frozen, where an operator shows that this can matter."""
     if training is None or options.script:
         return
     codes = tuple(dict.fromkeys(row.reason.code for row in rows if _of_module_in_place(row)))
@@ -95,7 +95,7 @@ def _is_folded(row: Unfused) -> bool:
 
 
 def eval_mode() -> Change:
-    """Asked for with ``--try-eval``: it changes what the model computes, so no finding does it alone."""
+    """Requested with ``--try-eval``: it changes what the model computes, so no finding does it alone."""
     return Change(EVAL, (), eval=True)
 
 
@@ -134,7 +134,7 @@ def _works(name: str, report: Report) -> bool:
 
 
 def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
-    """A fuser to try in the place of this one: it can run here and, where the codes are of operators alone,
+    """A fuser to try instead of this one: it can run here and, where the codes are of operators alone,
     it takes one of them; None without one."""
     effective = report.fuser.effective or options.fuser
     torch = report.environment.get("torch")
@@ -167,34 +167,33 @@ def with_tries(findings: Iterable[Finding], tries: tuple[Try, ...]) -> list[Find
     """The findings, their advice followed by "Tried --trace: 3 groups become 1." """
     if len(tries) < 2:
         return list(findings)
-    return [
-        _told(finding, tries, [one for one in tries[1:] if finding.code in one.codes]) for finding in findings
-    ]
+    return [_with_effects(finding, tries) for finding in findings]
 
 
-def _told(finding: Finding, every: tuple[Try, ...], tries: list[Try]) -> Finding:
-    if not tries:
+def _with_effects(finding: Finding, tries: tuple[Try, ...]) -> Finding:
+    suggested_by_it = [one for one in tries[1:] if finding.code in one.codes]
+    if not suggested_by_it:
         return finding
-    said = "; ".join(f"{one.change}: {effect(every[one.against], one)}" for one in tries)
+    effects = "; ".join(f"{one.change}: {effect(tries[one.against], one)}" for one in suggested_by_it)
     advice = f"{finding.advice} " if finding.advice else ""
-    return replace(finding, advice=f"{advice}Tried {said}.")
+    return replace(finding, advice=f"{advice}Tried {effects}.")
 
 
-def effect(asked: Try, one: Try) -> str:
-    """What a change did, in a few words: "3 groups become 1, 4 more operators fused"."""
+def effect(base: Try, one: Try) -> str:
+    """What a change did to the run ``base``, in a few words: "3 groups become 1, 4 more operators fused"."""
     if one.problem is not None:
         return f"fails ({one.problem})"
     parts = []
-    if one.groups != asked.groups:
-        parts.append(f"{count(asked.groups, 'group')} become{'s' * (asked.groups == 1)} {one.groups}")
-    if one.ops_fused != asked.ops_fused:
-        more = one.ops_fused - asked.ops_fused
+    if one.groups != base.groups:
+        parts.append(f"{count(base.groups, 'group')} become{'s' * (base.groups == 1)} {one.groups}")
+    if one.ops_fused != base.ops_fused:
+        more = one.ops_fused - base.ops_fused
         parts.append(f"{count(abs(more), 'operator')} {'more' if more > 0 else 'fewer'} fused")
-    if one.unfused != asked.unfused:
-        parts.append(f"{one.unfused} instead of {asked.unfused} not fused")
-    if one.fallbacks != asked.fallbacks:
-        parts.append(f"{count(one.fallbacks, 'fallback')} instead of {asked.fallbacks}")
-    if asked.wrong and one.wrong is not None:
+    if one.unfused != base.unfused:
+        parts.append(f"{one.unfused} instead of {base.unfused} not fused")
+    if one.fallbacks != base.fallbacks:
+        parts.append(f"{count(one.fallbacks, 'fallback')} instead of {base.fallbacks}")
+    if base.wrong and one.wrong is not None:
         parts.append("the numbers agree with eager" if not one.wrong else "the numbers still differ")
     parts = parts or ["the same groups"]
     if one.speed is not None:
