@@ -174,12 +174,15 @@ def in_place(place: Place) -> Reason | None:
 
 
 def _writes_out(place: Place) -> bool:
-    """Whether it is given more tensors than any overload takes: the last is `out`."""
+    """Whether it is given more tensors than any overload takes: the last is `out`. Of an element-wise
+    operator a number counts as well, as in ``mul(x, 2, out=y)``: no overload has a tensor behind its
+    numbers."""
     row = BY_NAME.get(place.loose.op)
     if row is None or row.tensors is None:
         return False
     tensors = [is_tensor(operand.type) for operand in place.node.operands]
-    return sum(tensors) > row.tensors and tensors[-1]
+    given = len(tensors) if place.loose.op in ELEMENTWISE else sum(tensors)
+    return given > row.tensors and tensors[-1]
 
 
 def dtype(place: Place) -> Reason | None:

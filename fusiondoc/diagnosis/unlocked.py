@@ -19,6 +19,7 @@ from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
 from fusiondoc.model.operators import ELEMENTWISE, LIBRARY, PERMUTATIONS, VIEWS, WITH_FORMULA
+from fusiondoc.model.reasons import Detail, Detour
 from fusiondoc.model.report import ProgramNode, Report
 
 
@@ -108,6 +109,7 @@ class Plans:
         self._without = {"aten::batch_norm"} if fuser == "nnc" and gradients else set()
         self._programs = [one for one in report.programs if one.specialisation == 1]
         self._graphs = [graph_of(program) for program in self._programs]
+        self._details = [row.reason.detail for row in report.unfused]
         position: dict[int | None, int] = {}
         for number, row in enumerate(report.unfused):
             if row.index is not None:
@@ -147,6 +149,7 @@ class Plans:
     ) -> Limits:
         """What keeps free nodes apart beside the ways between them."""
         nodes = graph.nodes
+        details = [self._details[row] if row is not None else None for row in rows]
         inside = _blocks(graph, rows, changed)
         order = order_of(graph, free)
 
@@ -154,7 +157,7 @@ class Plans:
             first, last = nodes[maker], nodes[taker]
             # The run did not join two groups of one block; those of two, the branch between them kept apart.
             groups_of_block = first.kind == last.kind == "group" and first.inside == last.inside
-            return groups_of_block or _waits_for_number(first, last)
+            return groups_of_block or _waits_for_number(details[maker], details[taker])
 
         return Limits(
             inside,
@@ -286,10 +289,9 @@ def _blocks(
     return blocks
 
 
-def _waits_for_number(first: ProgramNode, last: ProgramNode) -> bool:
-    """Whether a number that the second takes is computed of the result of the first: by one of their reasons
-    (``surroundings.py``), as numbers are on no edge."""
-    of_last, of_first = last.reason_text or "", first.reason_text or ""
-    return of_last.startswith("a number that this operator takes") or (
-        of_first.startswith("a number that ") and "of the result of this operator" in of_first
-    )
+def _waits_for_number(first: Detail | None, last: Detail | None) -> bool:
+    """Whether a number that the second operator takes is computed of the result of the first: by the reason
+    of one of them, as numbers are on no edge."""
+    if isinstance(last, Detour) and last.by == "number" and last.last is None:
+        return True
+    return isinstance(first, Detour) and first.by == "number" and first.first is None

@@ -8,6 +8,7 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from fusiondoc.model.reasons import Condition
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.reasons.words_of_parts import condition_words
 from fusiondoc.model.report import Program, ProgramNode, Unfused
 from fusiondoc.model.source import SourceMap, user_source
@@ -247,9 +248,9 @@ def _flows(plan: Plan, elsewhere: RanPlans) -> Iterator[tuple[Flow, Sequence[Pla
             yield inner.flow, inner.groups, inner.place if inner.place >= 0 else None
 
 
-def _why(row: Unfused) -> tuple[str, str, bool | None]:
-    """What tells rows of one line apart."""
-    return row.reason.code, row.reason.text, row.ran
+def _why(row: Unfused) -> tuple[Reason, bool | None]:
+    """The part of a row's identity that is not its line."""
+    return row.reason, row.ran
 
 
 def _rows_of(
