@@ -72,7 +72,7 @@ def test_partners_in_place_exist(torch_has: Any) -> None:
     partners = {f"aten::{in_place_name(op)}" for op in WITH_PARTNER}
     assert partners <= set(torch_has["tensors"])
     assert all(is_in_place(op) and f"aten::{plain_name(op)}" in WITH_PARTNER for op in partners)
-    # What has no partner without the underscore is no method either; ``requires_grad`` is an attribute.
+    # Without the underscore the others are no methods either; ``requires_grad`` is an attribute.
     methods = set(torch_has["methods"]) - {"requires_grad"}
     assert {plain_name(op) for op in WITHOUT_PLAIN} & methods == set()
 

@@ -1,4 +1,4 @@
-"""What each fuser takes: one module a fuser, which holds all that only this fuser knows of operators.
+"""The operators that each fuser takes: one module a fuser, with all facts that hold for this fuser alone.
 
 "Takes" means: for some types, shapes and arguments. A rule may still refuse a node, say for a dimension that
 is not a constant. Operators are given as printed (``aten::add``).

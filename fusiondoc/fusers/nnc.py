@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Takes(NamedTuple):
-    """What NNC asks of an operator beyond what it asks of all."""
+    """The conditions of NNC for an operator, beyond those for every operator."""
 
     knob: str | None = None
     """Only with this knob on."""
@@ -118,7 +118,7 @@ TAKES: Mapping[str, Takes] = {
     "prim::ConstantChunk": _ANY,
     "prim::ListConstruct": _ANY,
 }
-"""Operator as printed -> what it asks."""
+"""Operator as printed -> the conditions."""
 
 REDUCTIONS = frozenset(op for op, takes in TAKES.items() if takes.knob == "nnc_reductions")
 """Operators that NNC takes only with the knob nnc_reductions."""
@@ -131,4 +131,4 @@ PAIRS_ONLY = frozenset(op for op, takes in TAKES.items() if takes.pairs)
 """Operators of which NNC takes no overload of a dimension or of all elements."""
 
 SELDOM = REDUCTIONS | ON_CPU_ONLY
-"""Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to one."""
+"""Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to them."""

@@ -1,4 +1,4 @@
-"""nvFuser: the operators that it takes, since which torch, and what its rule asks of their arguments.
+"""nvFuser: the operators that it takes, since which torch, and the conditions for their arguments.
 
 Sources: the parse rules of torch/csrc/jit/codegen/cuda/parser.cpp (third_party/nvfuser/csrc/parser.cpp in 2.0
 and 2.1), compared with the schemas in the libraries of the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1 and
@@ -61,7 +61,7 @@ class Rule(NamedTuple):
     """The forms in which a printed kernel shows it: its expressions in order, with commas between."""
     switched_off: bool = False
     """There is a rule, and no pass makes such nodes: a remark in graph_fuser.cpp says that aten::view is
-    disabled, and no log of 1.13 to 2.1 has one."""
+    disabled, and no log of 1.13 to 2.1 has such a node."""
 
 
 def _always(given: GivenOverload) -> Callable[[str], GivenOverload]:
@@ -292,7 +292,7 @@ def rule_of(op: str) -> Rule | None:
 
 
 def taken_in(version: Version) -> frozenset[str]:
-    """The operators that nvFuser of a torch version has a rule for; those of the last one after it."""
+    """The operators that nvFuser of a torch version has a rule for; after 2.1, those of 2.1."""
     return frozenset(op for op, rule in TAKES.items() if rule.since <= version)
 
 

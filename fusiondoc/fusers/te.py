@@ -221,4 +221,4 @@ RULES = (
     Rule("GroupedMLP_CuTeGEMM", "forward", _GROUPED, (_NEVER_HERE,), (2, 14)),
     Rule("GroupedMLP_CuTeGEMM", "backward", _GROUPED, (_NEVER_HERE,), (2, 14)),
 )
-"""In the order in which the fuser asks them."""
+"""In the order in which the fuser tries them."""

@@ -1,4 +1,4 @@
-"""What a row of the table of operators says (the rows: ``operator_table.py``)."""
+"""The columns of the table of operators (its rows: ``operator_table.py``)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fusiondoc.model.reasons.parts import FormulaOverload
 
 
 class Kind(Flag):
-    """What an operator does to its tensors; several flags where its overloads differ, or where it depends on
-    its arguments."""
+    """The effect of an operator on its tensors; several flags where its overloads differ, or where the effect
+    depends on its arguments."""
 
     NONE = 0
     ELEMENTWISE = 1
@@ -48,7 +48,7 @@ class Kind(Flag):
     MAKES = 32768
     """Makes a tensor of given values: nothing before it can be fused with it."""
     ASSIGNS = 65536
-    """Is what ``x[...] = y`` becomes."""
+    """TorchScript makes it of ``x[...] = y``."""
     CONTROL = 131072
     """Branch or loop: work of the interpreter, for which no kernel runs."""
 
@@ -88,7 +88,7 @@ class Operator(NamedTuple):
     """The most tensors that an overload takes, optional ones too and ``out`` aside; None where it takes a
     list of them, or where the operator has no schema."""
     sign: str | None = None
-    """What Python and TorchScript write for it: "+" of ``x + y``."""
+    """Its sign in Python and TorchScript: "+" of ``x + y``."""
     gradient: Gradient | None = None
     """None: autodiff has no formula."""
     in_place: bool = False

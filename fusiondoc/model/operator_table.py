@@ -1,6 +1,6 @@
 """The table of operators: one row for each operator whose nature a rule, an advice or a rewrite depends on.
 
-Facts that hold whichever fuser runs; what a fuser takes stands in ``fusiondoc/fusers``. Names and aliases are
+The facts hold for every fuser; those of a single fuser stand in ``fusiondoc/fusers``. Names and aliases are
 those of torch's schemas, and ``tests/test_operator_table.py`` compares the rows with the schemas of the
 installed torch. Gradient formulas: torch/csrc/jit/runtime/symbolic_script.cpp and autodiff.cpp, 1.12 to 2.13
 (``isDifferentiable``), tried with ``torch._C._jit_pass_create_autodiff_subgraphs``. Views that autodiff keeps
@@ -175,7 +175,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("silu_backward", ELEMENTWISE, 2),
     Operator("tanh_backward", ELEMENTWISE, 2),
     Operator("threshold_backward", ELEMENTWISE, 2),
-    # Casts and what hands its input on
+    # Casts
     Operator("_autocast_to_full_precision", ELEMENTWISE | CASTS | HANDS_ON, 1, gradient=FORMULA),
     Operator("_autocast_to_reduced_precision", ELEMENTWISE | CASTS | HANDS_ON, 1, gradient=FORMULA),
     Operator("_cast_Float", ELEMENTWISE | CASTS, 1),

@@ -40,10 +40,10 @@ OF_MANY_ELEMENTS = of(Kind.REDUCES | Kind.NORMALISES) - ELEMENTWISE
 NAMES_OF_REDUCTIONS = frozenset(row.short for row in OPERATORS if row.kind & Kind.REDUCES)
 """Names of functions and methods whose result without further arguments has no dimensions."""
 
-# -- what moves elements and computes nothing ---------------------------------------------------------------
+# -- elements moved, nothing computed -----------------------------------------------------------------------
 
 VIEWS = of(Kind.VIEW)
-"""Operators that move no data: what they return shares the memory of their input."""
+"""Operators that move no data: their result shares the memory of the input."""
 
 MAY_COPY = of(Kind.COPIES) & of(Kind.VIEW | Kind.HANDS_ON) - of(Kind.CASTS)
 """Operators that copy only where the memory of their input is in another order."""
@@ -61,7 +61,7 @@ SAME_ELEMENTS = VIEWS & of(Kind.RESHAPES | Kind.TRANSPOSES)
 MAKERS = of(Kind.MAKES)
 """Operators that make a tensor of given values: there is nothing before them to fuse with."""
 
-# -- what has kernels of its own, and what draws ------------------------------------------------------------
+# -- kernels of a library, random numbers -------------------------------------------------------------------
 
 LIBRARY = of(Kind.LIBRARY)
 """Operators with kernels of their own: no program is better without them."""
@@ -131,11 +131,12 @@ def sign_of(op: str) -> str | None:
 
 
 IN_PLACE_ASSIGNS = of(Kind.ASSIGNS)
-"""What ``x[...] = y`` is, and what has no version without the underscore that does the same alone."""
+"""Operators that TorchScript makes of ``x[...] = y``: none has a version without the underscore that does the
+same alone."""
 
 FILLS: Mapping[str, str] = {row.name: row.instead for row in OPERATORS if row.instead is not None}
 """Operators whose name without the underscore is no method of a tensor (torch/_tensor_docs.py, 1.12 to 2.13),
-and what makes a filled one."""
+and an expression that makes a filled tensor."""
 
 WITHOUT_PLAIN = frozenset(
     name for name in BY_NAME if is_in_place(name) and f"aten::{plain_name(name)}" not in WITH_PARTNER

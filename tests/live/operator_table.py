@@ -1,4 +1,4 @@
-"""Run in a child beside torch: what schemas, methods and the compiler of torch say of operators, as JSON.
+"""Run in a child beside torch: facts about operators from its schemas, methods and compiler, as JSON.
 
 ``tensors``: the most tensors of an overload, ``out`` aside; null where an overload takes a list of them.
 ``aliases``: operators that may return the memory of an argument that they do not write. ``pointwise`` and
@@ -16,27 +16,27 @@ import torch
 
 
 def main():
-    said = {"tensors": {}, "aliases": set(), "pointwise": set(), "random": set()}
+    facts = {"tensors": {}, "aliases": set(), "pointwise": set(), "random": set()}
     for schema in torch._C._jit_get_all_schemas():
         name = schema.name
-        given = [one for one in schema.arguments if not one.is_out]
-        texts = [str(one.type) for one in given]
+        given = [argument for argument in schema.arguments if not argument.is_out]
+        texts = [str(argument.type) for argument in given]
         if texts and texts[0] == "List[Tensor]" and name in ("aten::eq", "aten::ne"):
             continue  # that of two lists, no operator of tensors
         lists = any("Tensor" in text and "List" in text for text in texts)
         count = sum(text in ("Tensor", "Optional[Tensor]") for text in texts)
-        before = said["tensors"].get(name, 0)
-        said["tensors"][name] = None if lists or before is None else max(before, count)
-        if any(one.alias_info is not None and not one.alias_info.is_write for one in given):
-            said["aliases"].add(name)
+        before = facts["tensors"].get(name, 0)
+        facts["tensors"][name] = None if lists or before is None else max(before, count)
+        if any(argument.alias_info and not argument.alias_info.is_write for argument in given):
+            facts["aliases"].add(name)
         for tag, key in ((torch.Tag.pointwise, "pointwise"), (torch.Tag.nondeterministic_seeded, "random")):
             if name.startswith("aten::") and tag in tags(name, schema.overload_name):
-                said[key].add(name)
-    said["methods"] = dir(torch.Tensor)
-    said["signs"] = {sign: [*made_by(sign)] for sign in SIGNS}
-    said["flags"] = flags()
-    said["mixing"] = [name for name in sys.argv[1:] if mixes(name)]
-    print(json.dumps({key: sorted(one) if isinstance(one, set) else one for key, one in said.items()}))
+                facts[key].add(name)
+    facts["methods"] = dir(torch.Tensor)
+    facts["signs"] = {sign: [*made_by(sign)] for sign in SIGNS}
+    facts["flags"] = flags()
+    facts["mixing"] = [name for name in sys.argv[1:] if mixes(name)]
+    print(json.dumps({key: sorted(fact) if isinstance(fact, set) else fact for key, fact in facts.items()}))
 
 
 def tags(name, overload):
@@ -87,11 +87,11 @@ def flags():
     found = {}
     for owner in (torch.nn.functional, torch.nn):
         for name in dir(owner):
-            one = getattr(owner, name)
-            if not callable(one) or name.startswith("_"):
+            function = getattr(owner, name)
+            if not callable(function) or name.startswith("_"):
                 continue
             try:
-                parameters = list(inspect.signature(one).parameters)
+                parameters = list(inspect.signature(function).parameters)
             except (TypeError, ValueError):
                 continue
             if "inplace" in parameters:
