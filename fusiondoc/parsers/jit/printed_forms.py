@@ -120,34 +120,44 @@ class _NoPattern(Exception):
 
 
 class _Writer(pickle.Pickler):
-    """Pickles what was read of a marked text: each string as the number of a text of the pattern."""
+    """Pickles what was read of a marked text: each string, and each tuple of constants, as its index in the
+    table that fills the pattern. Texts of the graph come first there, composed texts behind them, and
+    constants are counted from its end."""
 
     def __init__(self, out: io.BytesIO, marked: Sequence[str]) -> None:
         super().__init__(out, pickle.HIGHEST_PROTOCOL)
         self._marked = marked
         self._tokens = {text: number for number, text in enumerate(marked)}
-        self.constants: list[str] = []
+        self.constants: list[object] = []
         self.composed: list[list[str | int]] = []
         """Texts that hold tokens: their parts, a token as its number."""
-        self._slots: dict[str, tuple[int, int]] = {}
+        self._slots: dict[object, int] = {}
+        """By the text, or by type and representation of a tuple: 1 and True are equal."""
 
-    def persistent_id(self, value: object) -> tuple[int, int] | None:
-        if type(value) is not str:
-            return None
-        slot = self._slots.get(value)
-        if slot is None:
-            slot = self._slots[value] = self._slot(value)
-        return slot
+    def persistent_id(self, value: object) -> int | None:
+        if isinstance(value, str):
+            slot = self._slots.get(value)
+            if slot is None:
+                slot = self._slots[value] = self._slot_of_text(value)
+            return slot
+        if isinstance(value, tuple) and _is_constant(value):
+            key = type(value), repr(value)
+            if key not in self._slots:
+                self._slots[key] = self._slot_of_constant(value)
+            return self._slots[key]
+        return None
 
-    def _slot(self, text: str) -> tuple[int, int]:
-        """Of which of the three lists it is, and its index there."""
+    def _slot_of_text(self, text: str) -> int:
         if text in self._tokens:
-            return 0, self._tokens[text]
+            return self._tokens[text]
         if _MARK.search(text) is None:
-            self.constants.append(text)
-            return 2, len(self.constants) - 1
+            return self._slot_of_constant(text)
         self.composed.append(self._parts(text))
-        return 1, len(self.composed) - 1
+        return len(self._marked) + len(self.composed) - 1
+
+    def _slot_of_constant(self, value: object) -> int:
+        self.constants.append(value)
+        return -len(self.constants)
 
     def _parts(self, text: str) -> list[str | int]:
         parts: list[str | int] = []
@@ -164,12 +174,22 @@ class _Writer(pickle.Pickler):
         return parts
 
 
+def _is_constant(value: object) -> bool:
+    """Whether it is the same object of all graphs of a form: it cannot be changed, and holds no token."""
+    if isinstance(value, str):
+        return _MARK.search(value) is None
+    if isinstance(value, tuple):
+        return (type(value) is tuple or hasattr(value, "_fields")) and all(map(_is_constant, value))
+    return value is None or isinstance(value, (int, float))
+
+
 class _Pattern(NamedTuple):
     """What all graphs of a form say."""
 
     data: bytes
     composed: list[list[str | int]]
-    constants: list[str]
+    constants: list[object]
+    """The last one first."""
 
     def filled(self, texts: list[str]) -> Any:
         """What the graph with these texts says."""
@@ -177,9 +197,9 @@ class _Pattern(NamedTuple):
             "".join([part if isinstance(part, str) else texts[part] for part in parts])
             for parts in self.composed
         ]
-        table = (texts, composed, self.constants)
+        table: list[Any] = [*texts, *composed, *self.constants]
         reader = pickle.Unpickler(io.BytesIO(self.data))
-        reader.persistent_load = lambda slot: table[slot[0]][slot[1]]  # type: ignore[method-assign]
+        reader.persistent_load = table.__getitem__  # type: ignore[method-assign]
         return reader.load()
 
 
@@ -252,4 +272,4 @@ def _pattern(cut: _Cut, reader: Reader[Any]) -> _Pattern | None:
         writer.dump(reader(b"".join(parts).split(b"\0"), canonical_kept))
     except _NoPattern:
         return None
-    return _Pattern(out.getvalue(), writer.composed, writer.constants)
+    return _Pattern(out.getvalue(), writer.composed, writer.constants[::-1])
