@@ -3,6 +3,8 @@ and the formats."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import subprocess
 import sys
@@ -210,6 +212,26 @@ def test_files_keep_encoding_and_mark(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_told(text: str) -> None:
     with pytest.raises(Unreadable):
         parsed(text)
+
+
+@pytest.mark.parametrize("name", ["argparse", "ast", "dataclasses", "difflib", "fractions", "textwrap"])
+def test_the_text_of_an_expression_with_its_parentheses_is_the_expression(name: str) -> None:
+    """By Python's own parser, for all expressions of files of the standard library."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.origin is not None
+    file = ParsedFile(read_text(Path(spec.origin)))
+    parenthesised = 0
+    for node in dict.fromkeys(node for line in range(1, 5000) for node in file.on_line(line)):
+        is_read = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+        if (
+            isinstance(node, ast.expr)
+            and is_read
+            and not isinstance(node, (ast.Starred, ast.Slice, ast.Tuple))
+        ):
+            again = ast.parse(f"({file.whole(node)}\n)", mode="eval").body
+            assert ast.dump(again) == ast.dump(node)
+            parenthesised += file.is_parenthesised(node)
+    assert parenthesised > 0
 
 
 def test_a_diff_that_patch_applies(tmp_path: Path) -> None:
