@@ -44,12 +44,8 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
         rows = [_fusible_row(node) for node in program.nodes]
         graph = graph_of(program)
         for members in would_fuse(graph, [row is not None for row in rows], Limits(graph.inside)):
-            spent = 0.0
-            for node in members:
-                row = rows[node]
-                assert row is not None
-                spent += ms.get(row, 0.0) / report.unfused[row].count
             moved = graph.traffic(members)
+            spent = sum(_ms_of_node(row, report, ms) for row in (rows[node] for node in members))
             if moved is None or not spent:
                 continue
             share = max(0.0, 1.0 - moved / (gb_per_s * 1e6) / spent)
@@ -62,6 +58,11 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
         if row not in found and traffic is not None and spent:
             found[row] = min(1.0, traffic * report.unfused[row].count / (gb_per_s * 1e6) / spent)
     return found
+
+
+def _ms_of_node(row: int | None, report: Report, ms: Mapping[int, float]) -> float:
+    """Milliseconds that one node of a row takes in a step."""
+    return 0.0 if row is None else ms.get(row, 0.0) / report.unfused[row].count
 
 
 def _fusible_row(node: ProgramNode) -> int | None:
