@@ -51,20 +51,40 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
     each = each_rank(report)
     rows = each.report if each is not None else report
     time = _time_outside(report)
-    open_end = any(one.code == "FD303" and one.severity == "note" for one in report.findings)
+    in_place = _count_outside(rows, "FD230")
+    written_otherwise = rows.coverage.fraction == 1.0 and in_place > 0
     parts = [_fused(rows, each), time.spent, time.helps]
-    parts.append("how the process ended is not in the log (FD303)" if open_end else "")
-    in_place = sum(row.count for row in rows.unfused if row.ran is not False and row.reason.code == "FD230")
-    all_fused = rows.coverage.fraction == 1.0
-    if all_fused and in_place:
+    if _may_have_died(report):
+        parts.append("how the process ended is not in the log (FD303)")
+    if written_otherwise:
         parts.append(f"{count(in_place, 'operator')} in place could be, written otherwise (FD230)")
     note = "; ".join(filter(None, parts))
-    outside = _outside(rows)
-    none_taken = rows.coverage.ops_total == 0 and not rows.groups and outside > 0
-    if (all_fused and in_place) or not (all_fused or none_taken or not (rows.groups or outside)):
+    if written_otherwise or not _nothing_is_left(rows):
         return _not_found(report, note, context)
-    elsewhere = bool(time.helps) or none_taken or open_end
+    elsewhere = bool(time.helps) or _none_is_taken(rows) or _may_have_died(report)
     return NothingToDo(Verdict.NOT_ABOUT_FUSION if elsewhere else Verdict.NOTHING, note)
+
+
+def _may_have_died(report: Report) -> bool:
+    """Whether the log ends where a group runs, and does not show how the process ended."""
+    return any(one.code == "FD303" and one.severity == "note" for one in report.findings)
+
+
+def _nothing_is_left(report: Report) -> bool:
+    """Whether all that the fuser can take is fused, or it can take none, or nothing ran."""
+    if report.coverage.fraction == 1.0 or _none_is_taken(report):
+        return True
+    return not report.groups and not _count_outside(report)
+
+
+def _none_is_taken(report: Report) -> bool:
+    return report.coverage.ops_total == 0 and not report.groups and _count_outside(report) > 0
+
+
+def _count_outside(report: Report, code: str | None = None) -> int:
+    """Operators outside groups that ran; those with this reason, where one is given."""
+    rows = [row for row in report.unfused if row.ran is not False]
+    return sum(row.count for row in rows if code is None or row.reason.code == code)
 
 
 def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
@@ -74,10 +94,6 @@ def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
     if mine and context.request is not None and can_be_fixed(context):
         command = run_again(context.request, command="fix")
     return NothingToDo(Verdict.TRIED if tried else Verdict.NOT_FOUND, note, command)
-
-
-def _outside(report: Report) -> int:
-    return sum(row.count for row in report.unfused if row.ran is not False)
 
 
 def _fused(report: Report, each: EachRank | None) -> str:
@@ -97,7 +113,7 @@ def _fused(report: Report, each: EachRank | None) -> str:
         )
     if report.groups:
         return f"{on_each}{report.fused_operators:,} operators are fused; no other is known that could be"
-    outside = _outside(report)
+    outside = _count_outside(report)
     if cover.ops_total == 0:
         none = f"{fuser} takes none of the {count(outside, 'operator')}"
         return f"{none}, and no known change makes it take one"
