@@ -96,13 +96,6 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Position:
-    """``file:line`` of a source, as it is read."""
-
-    source: str
-
-
-@dataclass(frozen=True)
 class Status:
     """What became of something: ``new``, ``slower``. ``sign`` stands for it in a list on a terminal."""
 
@@ -111,7 +104,7 @@ class Status:
     sign: str = ""
 
 
-Cell = Text | Count | Millis | Seconds | Bytes | Share | Rate | Factor | Difference | Position | Status
+Cell = Text | Count | Millis | Seconds | Bytes | Share | Rate | Factor | Difference | Status
 UNKNOWN = Count(None, Tone.DIM)
 """Stands in a table where nothing was measured."""
 

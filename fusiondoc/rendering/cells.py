@@ -9,7 +9,6 @@ from fusiondoc.rendering.blocks import (
     Difference,
     Factor,
     Millis,
-    Position,
     Rate,
     Seconds,
     Share,
@@ -36,8 +35,6 @@ def written(cell: Cell, notation: Notation) -> str:
             return text
         case Status(word):
             return word
-        case Position(source):
-            return source
         case Count(number):
             return notation.count(number)
         case Millis(ms):
