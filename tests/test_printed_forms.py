@@ -99,3 +99,10 @@ def test_a_log_that_holds_a_mark_is_read_by_itself() -> None:
     report, _ = read([b"".join(graphs)])
     sources = {row.source for row in report.unfused}
     assert sources == {f"zq00001zq.py:{line + 1}:1" for line in range(3, 9)}
+
+
+def test_a_number_of_many_digits_takes_time_in_proportion() -> None:
+    """A damaged log of 16 KB took 40 s: each digit of a run was the begin and the end of a number."""
+    text = b"%x : Tensor # " + b"1" * 200_000 + b")"
+    read_text = PrintedForms().read([text], None, lambda texts, _: texts[0])
+    assert read_text == text

@@ -27,7 +27,7 @@ Read = TypeVar("Read")
 
 _TOKEN = re.compile(rb"(%[\w.]+|# [^\n]*|\((?<=\w\()\d[^()\n]*\))")
 """A name, a source position, the part of a type with sizes that stands in brackets."""
-_NUMBER = re.compile(rb"(?<![A-Za-z=])\d+(?!\d*\))")
+_NUMBER = re.compile(rb"(?<![A-Za-z=\d])\d{1,18}(?![\d)])")
 """A number that may differ: no part of a scalar type (``Float8_e5m2``), no ``requires_grad=1``, no device."""
 _SIZE = re.compile(rb"\(\d+")
 
