@@ -121,9 +121,10 @@ def test_a_limit_of_memory_is_named(tmp_path: Path) -> None:
         log.write("graph(%a : Float(8, strides=[1]), %b : Float(8, strides=[1])):\n")
         log.writelines(line.format(n=number) for number in range(300_000))
         log.write("  return (%1)\n")
-    done = run_shell("ulimit -v 250000; exec fusiondoc parse train.log", tmp_path)
-    assert done.returncode == 4, done.stderr
-    assert done.stderr.startswith("error: There is not enough memory")
+    for limit in (199_500, 214_500, 222_000, 238_500, 250_000):  # what Python loses depends on where it ends
+        done = run_shell(f"ulimit -v {limit}; exec fusiondoc parse train.log", tmp_path)
+        assert done.returncode == 4, done.stderr
+        assert done.stderr.startswith("error: There is not enough memory")
 
 
 def started(arguments: Sequence[object], folder: Path) -> subprocess.Popen[str]:

@@ -22,7 +22,7 @@ from fusiondoc.parsers.kernels import launches, nnc_and_onednn
 from fusiondoc.parsers.kernels.dump_kinds import KINDS
 from fusiondoc.parsers.lines import error_texts, last_words, other_tools
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.program_output import SIGNS, pieces
+from fusiondoc.parsers.program_output import SIGNS, Pieces
 from fusiondoc.parsers.read import Reading
 from fusiondoc.parsers.stream import Stream
 
@@ -152,7 +152,7 @@ def everything(log: Path) -> tuple[object, ...]:
 
 def test_pieces_are_whole_lines_one_after_the_other() -> None:
     text = b"".join(b"line %d\n" % k + (b"\n\nsee graph(\n" if k % 90 == 0 else b"") for k in range(3000))
-    found = list(pieces(text, 0, len(text), lambda: True))
+    found = list(Pieces(text, 0, len(text), lambda: True))
     ends = [0, *(end for end, _ in found)]
     assert ends == sorted(set(ends)) and ends[-1] == len(text)
     for start, (end, is_output) in zip(ends, found):
@@ -160,7 +160,7 @@ def test_pieces_are_whole_lines_one_after_the_other() -> None:
         if is_output:
             assert b"graph(" not in text[start:end] and not text[start:end].endswith(b"\n\n")
     assert sum(is_output for _, is_output in found) > 30
-    assert [one for one in pieces(text, 0, len(text), lambda: False) if one[1]] == []
+    assert [one for one in Pieces(text, 0, len(text), lambda: False) if one[1]] == []
 
 
 def test_counted_together_in_the_facts() -> None:

@@ -50,29 +50,46 @@ _MOST_LINES = 1 << 16
 """Bytes that are read line by line at once, where something was found before."""
 
 
-def pieces(text: bytes, at: int, end: int, idle: Callable[[], bool]) -> Iterator[tuple[int, bool]]:
+class Pieces:
     """Cut whole lines of a text, from ``at`` to ``end``, into pieces: where each ends, and whether it is
     output of the program alone.
 
+    An iterator and no generator: Python closes a generator where an error ends the loop over it. That takes
+    memory, and where there is none Python 3.11 prints "Exception ignored in ..." before the error.
+
     Args:
-        idle: whether nothing is open. It is asked when the pieces before are read.
+        idle: whether nothing is open. It is called when the pieces before are read.
     """
-    if end - at < _LEAST:
-        yield end, False
-        return
-    looked, slow = _FIRST, 1
-    while at < end:
-        if at and idle():
-            most = _line_end(text, at + looked, end)
-            stop = _before_a_sign(text, at, most)
-            looked = min(looked * 4, _MOST) if stop == most else _FIRST
-            if stop > at:
-                yield stop, True
-                at, slow = stop, 1
-                continue
-        at = _line_end(text, at + slow, end)
-        slow = min(slow * 4, _MOST_LINES)
-        yield at, False
+
+    def __init__(self, text: bytes, at: int, end: int, idle: Callable[[], bool]) -> None:
+        self._text, self._at, self._end, self._idle = text, at, end, idle
+        self._is_short = end - at < _LEAST
+        self._looked, self._slow = _FIRST, 1
+
+    def __iter__(self) -> Iterator[tuple[int, bool]]:
+        return self
+
+    def __next__(self) -> tuple[int, bool]:
+        if self._is_short:
+            self._is_short, self._at = False, self._end
+            return self._end, False
+        if self._at >= self._end:
+            raise StopIteration
+        if self._at and self._idle():
+            stop = self._end_of_output()
+            if stop > self._at:
+                self._at, self._slow = stop, 1
+                return stop, True
+        self._at = _line_end(self._text, self._at + self._slow, self._end)
+        self._slow = min(self._slow * 4, _MOST_LINES)
+        return self._at, False
+
+    def _end_of_output(self) -> int:
+        """The end of the output of the program among the next lines; where they begin, if there is none."""
+        most = _line_end(self._text, self._at + self._looked, self._end)
+        stop = _before_a_sign(self._text, self._at, most)
+        self._looked = min(self._looked * 4, _MOST) if stop == most else _FIRST
+        return stop
 
 
 def _line_end(text: bytes, at: int, end: int) -> int:

@@ -186,6 +186,11 @@ def read_logs(
     return reading.report([log.name for log in logs], sources, work_out)
 
 
+_RESERVE = 1 << 22
+"""Bytes that are given back where memory is full: to close the files and generators of a log takes some, and
+without any Python 3.11 prints "Exception ignored in ..." before the error."""
+
+
 class Reading:
     """Logs, parts of one run, read one after the other. What they show can be asked at any time, also
     between two chunks of one that still grows.
@@ -228,6 +233,7 @@ class Reading:
             if progress is not None:
                 progress(size)
 
+        reserve = bytearray(_RESERVE)
         own = b"rank %d" % log.rank if log.rank is not None else None
         number = 1
         machines = self._machines if own is None and blocks is None else None
@@ -237,7 +243,11 @@ class Reading:
                 tag = own  # its name tells more than what stands before its lines
             may_leave = NEVER if tagged.may_leave is None else tagged.may_leave
             stream, pos = self._stream(tag), position(self._logs, number)
-            count, size = stream.feed_part(text, pos, may_leave)
+            try:
+                count, size = stream.feed_part(text, pos, may_leave)
+            except (MemoryError, SystemError):
+                reserve.clear()
+                raise
             note_torn_lines(stream.facts, text, size, pos)
             if size < len(text):
                 tagged.leave(text[size:])

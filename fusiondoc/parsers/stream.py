@@ -60,7 +60,7 @@ from fusiondoc.parsers.lines.error_texts import (
     stage_of,
 )
 from fusiondoc.parsers.lines.last_words import LastWords, tells_of_a_crash
-from fusiondoc.parsers.program_output import pieces
+from fusiondoc.parsers.program_output import Pieces
 from fusiondoc.parsers.repeats import LATER, Repeats, State, Step, Stretch, Tape, is_first
 
 _FRAME_LINES = 500
@@ -123,7 +123,7 @@ class Stream:
                     at, pos = at + whole[0], pos + whole[1]
                     continue
                 end = self._run_ends.without_prefix(text, at)
-                for stop, is_output in pieces(text, at, end, self._is_idle):
+                for stop, is_output in Pieces(text, at, end, self._is_idle):
                     own = text[at : stop - 1]
                     pos += self._output(own, pos) if is_output else self.feed(own.split(b"\n"), pos)
                     at = stop
