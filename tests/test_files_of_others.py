@@ -29,6 +29,7 @@ APART = {"probe": "runs in the user's interpreter", "suites": "programs that run
 ALLOWED = {
     "whole_files.py": "the one way itself",
     "cli/explain.py": "pages of the package",
+    "cli/memory_limit.py": "/proc",
     "reports/html/__init__.py": "its script",
     "rendering/pages.py": "the style of all pages",
     "repro/write.py": "its own template",

@@ -11,7 +11,6 @@ import gc
 import importlib
 import io
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any, NoReturn
 
 import click
 
+from fusiondoc.cli.memory_limit import memory_was_full
 from fusiondoc.cli.streams import open_streams
 from fusiondoc.errors import CANNOT_RUN, INTERRUPTED, OWN_FAULT, FusiondocError, did_you_mean
 from fusiondoc.version import __version__
@@ -224,7 +224,7 @@ def main(argv: list[str] | None = None) -> None:
         _say_system_error(error)
         sys.exit(2)
     except Exception as error:
-        if isinstance(error, SystemError) and _memory_was_full():
+        if isinstance(error, SystemError) and memory_was_full():
             memory_is_full()
         if debug:
             raise
@@ -256,26 +256,6 @@ def memory_is_full() -> NoReturn:
         file=sys.stderr,
     )
     sys.exit(CANNOT_RUN)
-
-
-def _memory_was_full() -> bool:
-    """Whether this process came near to the memory that it may have.
-
-    Python 3.11 loses a MemoryError where there is no memory for its traceback, and raises "SystemError: error
-    return without exception set" in its place.
-    """
-    from fusiondoc.model.numbers import whole_number
-
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        status = Path("/proc/self/status").read_text("ascii")
-    except (ImportError, OSError, ValueError):  # Windows, or no /proc
-        return False
-    peak = re.search(r"^VmPeak:\s+(\d+) kB$", status, re.MULTILINE)
-    kilobytes = whole_number(peak[1]) if peak is not None else None
-    return limit != resource.RLIM_INFINITY and kilobytes is not None and kilobytes * 1024 > 0.9 * limit
 
 
 def _say(text: str) -> None:
