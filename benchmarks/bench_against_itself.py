@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 from fusiondoc.captures.request import parse_target
 from fusiondoc.workflows.bench import run_bench

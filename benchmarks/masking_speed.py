@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 from fusiondoc.masking import mask
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks

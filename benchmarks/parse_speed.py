@@ -1,9 +1,10 @@
 """How fast logs are read: MB/s and peak memory of ``fusiondoc`` beside simpler readers of the same bytes.
 
 Makes two logs out of the recordings, each of about --megabytes: one repeats them, in the other every copy has
-value names of its own, so that no two graphs are equal. Each reader runs in a process of its own, all of
-them --turns times one after another: the figures of one turn are of the same minute, and a shared machine can
-be half as fast in the next. ``fusiondoc parse`` is the whole command, from its start to the JSON file.
+value names, files and lines, sizes and kernel numbers of its own. Each reader runs in a process of its own,
+all of them --turns times one after another: the figures of one turn are of the same minute, and a shared
+machine can be half as fast in the next. ``fusiondoc parse`` is the whole command, from its start to the JSON
+file.
 
     python benchmarks/parse_speed.py --recordings FOLDER --megabytes 1000 --turns 3
     python benchmarks/parse_speed.py --only "fusiondoc parse" --packed gz xz zst
@@ -28,20 +29,37 @@ from typing import IO, cast
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = re.compile(rb"%(?!kernel)([A-Za-z0-9_.]+)")
 """Of values; ``%kernel {`` begins a dump."""
+LINES = re.compile(rb"(\w+)\.py:(\d+)")
+SIZES = re.compile(rb"(Float|Half|Double|Long)\(([\d, ]+)")
+KERNELS = re.compile(rb"kernel(\d+)")
 
 LOOP = "bare line loop"
 READERS = ("wc -l", LOOP, "fusiondoc, to the report model", "fusiondoc parse", "torch extract_ir")
 UNPACK = "unpacking alone"
 
 
-def make_log(path: Path, recordings: list[bytes], megabytes: int, rename: bool) -> None:
-    """Write about ``megabytes`` MB of recordings; with ``rename`` every copy has its own value names."""
+def changed(data: bytes, copy: int) -> bytes:
+    """A recording as a program writes it that meets other shapes and runs other code."""
+    added = 1 + copy % 97
+
+    def grown(found: re.Match[bytes]) -> bytes:
+        sizes = re.sub(rb"[2-9]|\d\d+", lambda size: b"%d" % (int(size[0]) + added), found[2])
+        return found[1] + b"(" + sizes
+
+    data = NAMES.sub(rb"%%\1_%d" % copy, data)
+    data = LINES.sub(lambda found: b"%s_%d.py:%d" % (found[1], copy % 500, int(found[2]) + copy), data)
+    data = SIZES.sub(grown, data)
+    return KERNELS.sub(lambda found: b"kernel%d" % (int(found[1]) + 40 * copy), data)
+
+
+def make_log(path: Path, recordings: list[bytes], megabytes: int, different: bool) -> None:
+    """Write about ``megabytes`` MB of recordings; with ``different`` every copy is ``changed``."""
     written = 0
     copy = 0
     with path.open("wb") as out:
         while written < megabytes * 1_000_000:
             for data in recordings:
-                written += out.write(NAMES.sub(rb"%%\1.%d" % copy, data) if rename else data)
+                written += out.write(changed(data, copy) if different else data)
                 if written >= megabytes * 1_000_000:
                     break
             copy += 1
@@ -160,9 +178,9 @@ def main() -> None:
     print(f"{len(files)} recordings of {sum(map(len, data)) / 1e6:.1f} MB, Python {sys.version.split()[0]}")
     readers = [name for name in READERS if not options.only or name == LOOP or name in options.only]
     with tempfile.TemporaryDirectory() as folder:
-        for title, rename in (("repeated", False), ("all different", True)):
+        for title, different in (("repeated", False), ("all different", True)):
             path = Path(folder) / "big.log"
-            make_log(path, data, options.megabytes, rename)
+            make_log(path, data, options.megabytes, different)
             size = path.stat().st_size
             packed = [pack(path, ending) for ending in options.packed]
             print(f"\n{title}: {size / 1e6:.0f} MB")

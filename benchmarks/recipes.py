@@ -1,4 +1,4 @@
-"""Tries every recipe of fusiondoc/diagnosis/recipes.py on this machine and prints what it changes.
+"""Tries every recipe of fusiondoc/changes/recipes.py on this machine and prints what it changes.
 
     python benchmarks/recipes.py nvfuser        # torch 1.12 to 2.1 with CUDA
     python benchmarks/recipes.py nnc            # on the CPU
@@ -18,17 +18,18 @@ import re
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fusiondoc.diagnosis.operators import VIEWS
-from fusiondoc.diagnosis.recipes import RECIPES, Recipe
+from fusiondoc.changes.recipes import RECIPES, Recipe
+from fusiondoc.model.operators import VIEWS
 
 KINDS = {"nvfuser": "prim::CudaFusionGroup", "nnc": "prim::TensorExprGroup"}
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -1,6 +1,6 @@
 """How processor time and memory of reading grow with the size of a log: for each input of
 ``scaling_inputs.py`` the seconds and the peak memory at each size, and the exponent from the size before; as
-the rows of the table in docs/scaling.md. All of it takes about four minutes on a machine at rest.
+the rows of a table (docs/evidence/ has one by its date). All of it takes four minutes on an idle machine.
 
     python benchmarks/scaling.py                    # all, in order
     python benchmarks/scaling.py --only caches --format text --seconds 60

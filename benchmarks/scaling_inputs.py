@@ -6,9 +6,9 @@ there are, and how long they are, no model is likely to reach. ``CASES`` names t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Callable, Iterator
 
 _T = "Float(64, 1024, strides=[1024, 1], requires_grad=0, device=cuda:0)"
 _LAUNCH = (

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from typing import Any, Callable, FrozenSet, Hashable, Iterable, Iterator, List, Sequence, Tuple, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
-Mark = Tuple[str, int]
+Mark = tuple[str, int]
 """(operator, column)."""
-Marks = FrozenSet[Mark]
-Pairs = List[Tuple[int, int]]
+Marks = frozenset[Mark]
+Pairs = list[tuple[int, int]]
 
 _MOST_CELLS = 250_000
 """Size of the table up to which lines are compared each with each."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import check_model_name
+from fusiondoc.captures.python_options import checked_options, input_texts, knob_texts
 from fusiondoc.captures.request import RunRequest, TargetSpec, parse_module, parse_target
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.comparison import Comparison
@@ -25,15 +27,19 @@ from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.model import count
 from fusiondoc.model.bench import EAGER, ROUNDS, VARIANTS, Bench
 from fusiondoc.model.report import Report
+from fusiondoc.model.run_options import Offer
 from fusiondoc.reports import render_bench, render_comparison, render_report
 from fusiondoc.workflows.live_run import LOG_LIMIT, LiveRun
 from fusiondoc.workflows.load import report_from, report_of, side
 from fusiondoc.workflows.survey import survey
 
+if TYPE_CHECKING:
+    from fusiondoc.workflows.run import FollowUps
+
 __all__ = ["Bench", "Comparison", "LiveRun", "Report", "bench", "capture", "compare", "diagnose", "parse"]
 __all__ += ["render", "survey"]
 
-Shown = Union[Report, Comparison, Bench]
+Shown = Report | Comparison | Bench
 Log = Union[str, "os.PathLike[str]", Capture, LiveRun]  # a path, or what was captured
 
 
@@ -144,70 +150,102 @@ def diagnose(
     """
     # Here: reading logs goes on where there is nothing of what starts processes (POSIX).
     from fusiondoc.runner.interpreter import find_python
-    from fusiondoc.workflows.run import FollowUps, diagnose_target, tell_nobody
-    from fusiondoc.workflows.run_model import (
-        check_frontend,
-        check_fuser,
-        knob_texts,
-        name_of,
-        run_model,
-        shapes_of,
-        slug_of,
-    )
+    from fusiondoc.workflows.run import FollowUps, tell_nobody
 
+    options = checked_options(
+        {
+            "backward": backward,
+            "fuser": fuser,
+            "frontend": frontend,
+            "runs": runs,
+            "trace": trace,
+            "knobs": knobs,
+            "dumps": dumps,
+            "device": device,
+            "seed": seed,
+            "timeout": timeout,
+            "verify": verify,
+            "no_freeze": no_freeze,
+            "freeze": freeze,
+            "script": script,
+            "script_args": script_args,
+            "step_function": step_function,
+        },
+        Offer.PYTHON,
+    )
+    interpreter = python if isinstance(python, str) and python else Path(python or sys.executable)
     request = RunRequest(
-        target=TargetSpec(what if isinstance(what, str) else "", "file"),
-        python=find_python(python if isinstance(python, str) and python else Path(python or sys.executable)),
-        fuser=check_fuser(fuser),
-        frontend=check_frontend(frontend),
-        runs=runs,
-        backward=backward,
-        trace=trace,
-        device=device,
-        seed=seed,
-        timeout=timeout,
-        knobs=knob_texts(knobs),
-        dumps=(dumps,) if isinstance(dumps, str) else tuple(dumps),
-        verify=verify,
-        no_freeze=no_freeze,
-        freeze=freeze,
-        script=script,
-        script_args=tuple(script_args),
-        step_function=step_function,
+        target=TargetSpec("", "file"),
+        python=find_python(interpreter),
         model=None if model_name is None else check_model_name(model_name),
+        **options,
     )
     told = tell or tell_nobody
-    store = CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, tell=told)
-    follow_ups = FollowUps(rerun, timing=time)
+    run = _Run(
+        CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, tell=told),
+        FollowUps(rerun, timing=time),
+        peak,
+        told,
+    )
     if isinstance(what, (str, os.PathLike)):
-        text = os.fspath(what)
-        request = replace(request, inputs=_texts(inputs))
-        as_module = script and not text.endswith(".py") and not Path(text).exists()
-        request = replace(request, target=parse_module(text) if as_module else parse_target(text))
-        done = diagnose_target(request, store, follow_ups=follow_ups, peak=peak, tell=told)
-        if done.interrupted:
-            raise KeyboardInterrupt
-        if done.failed is not None:
-            raise done.failed
-        return _shown(done.report)
+        return _diagnose_target(os.fspath(what), inputs, request, run)
     if python is not None or script:
         raise UsageError(
             "a model of this process is not a script, and runs in this interpreter",
             "Name a target instead: fusiondoc.diagnose('model.py', python=..., script=...).",
         )
-    request = replace(request, target=TargetSpec(name_of(what), "file"))
+    return _diagnose_model(what, inputs, request, run, by_name)
+
+
+class _Run(NamedTuple):
+    """What is around a request."""
+
+    store: CaptureStore
+    follow_ups: FollowUps
+    peak: float | None
+    tell: Callable[[str], None]
+
+
+def _diagnose_target(text: str, inputs: Any, request: RunRequest, run: _Run) -> Report:
+    from fusiondoc.workflows.run import diagnose_target
+
+    texts = input_texts(inputs)
+    as_module = request.script and not text.endswith(".py") and not Path(text).exists()
+    target = parse_module(text) if as_module else parse_target(text)
+    request = replace(request, target=target, inputs=texts)
+    done = diagnose_target(request, run.store, follow_ups=run.follow_ups, peak=run.peak, tell=run.tell)
+    if done.interrupted:
+        raise KeyboardInterrupt
+    if done.failed is not None:
+        raise done.failed
+    return _shown(done.report)
+
+
+def _diagnose_model(
+    model: Callable[..., Any], inputs: Any, request: RunRequest, run: _Run, by_name: bool
+) -> Report:
+    from fusiondoc.workflows.run_model import name_of, run_model, shapes_of, slug_of
+
+    request = replace(request, target=TargetSpec(name_of(model), "file"))
     request.check()
     shapes = shapes_of(inputs)
-    place = store.new(slug_of(what))
+    place = run.store.new(slug_of(model))
     try:
         done = run_model(
-            what, shapes, request, place, by_name=by_name, follow_ups=follow_ups, peak=peak, tell=told
+            model,
+            shapes,
+            request,
+            place,
+            by_name=by_name,
+            follow_ups=run.follow_ups,
+            peak=run.peak,
+            tell=run.tell,
         )
     except FusiondocError:
         if not (place / "request.json").exists():  # nothing ran
             shutil.rmtree(place, ignore_errors=True)
         raise
-    store.done(place)
+    run.store.done(place)
     return _shown(done.report)
 
 
@@ -270,13 +308,12 @@ def bench(
     """
     from fusiondoc.workflows.bench import expanded, run_bench, silent
     from fusiondoc.workflows.bench_turns import BenchRequest
-    from fusiondoc.workflows.run_model import knob_texts
 
     request = BenchRequest(
         target=parse_target(os.fspath(target)),
         pythons=tuple(Path(one) for one in pythons) or (Path(sys.executable),),
         variants=tuple(dict.fromkeys((EAGER, *variants))),
-        inputs=_texts(inputs),
+        inputs=input_texts(inputs),
         shapes=expanded(shapes),
         random_sizes=random_sizes,
         forward=forward,
@@ -431,17 +468,6 @@ class ShownRun(LiveRun):
 
 def _shown(report: Report) -> Report:
     return ShownReport(**{one.name: getattr(report, one.name) for one in fields(Report)})
-
-
-def _texts(inputs: Any) -> tuple[str, ...]:
-    """``--input`` texts."""
-    several = inputs if isinstance(inputs, (list, tuple)) else () if inputs is None else (inputs,)
-    if not all(isinstance(one, str) for one in several):
-        raise UsageError(
-            "inputs of a target are texts, as --input takes them: it runs in another process",
-            "Such as inputs=['float32[8,128]:grad', '0.5']; or pass the model itself with its tensors.",
-        )
-    return tuple(several)
 
 
 def _path(log: Log) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from itertools import dropwhile
-from typing import Iterable, Sequence
 
 FINDINGS_FOUND = 1
 """Exit status: ``--fail-on`` was reached or an expectation is broken."""
@@ -62,6 +62,18 @@ class UsageError(FusiondocError):
     """An unknown file, option, knob or dump name, or input that cannot be read (status 2)."""
 
 
+class NotFound(UsageError):
+    """An argument names nothing that exists: no log, file or capture.
+
+    Args:
+        explained: the hint says what this argument means or could mean, not only what an argument may be.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, explained: bool = False) -> None:
+        super().__init__(message, hint)
+        self.explained = explained
+
+
 class ModelFailed(FusiondocError):
     """The user's own program failed; its traceback is in the message (status 3)."""
 
@@ -76,10 +88,15 @@ class CannotRun(FusiondocError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A sentence that names the nearest known words, or the known words when none is near."""
+    names = sorted(set(known))
+    return nearest(word, names) or "Known: " + ", ".join(names) + "."
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """A sentence that names the nearest known words; None when none is near."""
     from difflib import get_close_matches  # only here: every start would wait for it
 
-    names = sorted(set(known))
-    near = get_close_matches(word, names, n=3, cutoff=0.6)
-    if near:
-        return "Did you mean " + " or ".join(f"'{name}'" for name in near) + "?"
-    return "Known: " + ", ".join(names) + "."
+    near = get_close_matches(word, sorted(set(known)), n=3, cutoff=0.6)
+    if not near:
+        return None
+    return "Did you mean " + " or ".join(f"'{name}'" for name in near) + "?"

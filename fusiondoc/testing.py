@@ -7,23 +7,23 @@ import json
 import re
 import sys
 import zlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
+from fusiondoc.captures.python_options import checked_options
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.captures.store import cannot_write
-from fusiondoc.errors import CannotRun, FusiondocError, UsageError, did_you_mean
+from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.expectations import Section
 from fusiondoc.expectations.gate import hold
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import Report
-from fusiondoc.workflows.run_model import check_fuser, knob_texts, name_of, run_model, slug_of
-
-OPTIONS = ("trace", "knobs", "dumps", "seed", "timeout", "verify", "no_freeze", "freeze")
-"""Fields of ``RunRequest`` that a test may set besides the parameters of ``Fusion.diagnose``."""
+from fusiondoc.model.run_options import Offer
+from fusiondoc.workflows.run_model import name_of, run_model, slug_of
 
 
 def run_in_child(
@@ -41,28 +41,18 @@ def run_in_child(
     Args:
         place: the folder for captures of this test, asked for when something is to be written.
         test: how messages name the test.
-        options: values for ``OPTIONS``.
+        options: those that ``Offer.TESTS`` has.
 
     Raises:
         FusiondocError: what ``fusiondoc diagnose`` would end with.
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
-    for name in options:
-        if name not in OPTIONS:
-            raise UsageError(f"unknown option '{name}'", did_you_mean(name, OPTIONS))
     request = RunRequest(
         target=TargetSpec(f"{test} ({name_of(fn)})", "file"),
         python=Path(sys.executable),
-        fuser=check_fuser(fuser),
-        backward=backward,
-        runs=runs,
         cwd=Path.cwd(),
-        **{
-            **options,
-            "trace": bool(options.get("trace", False)),
-            "knobs": knob_texts(options.get("knobs")),
-            "dumps": tuple(options.get("dumps") or ()),
-        },
+        **checked_options({"fuser": fuser, "backward": backward, "runs": runs}, Offer.PYTHON),
+        **checked_options(options, Offer.TESTS),
     )
     return run_model(fn, [inputs], request, numbered_folder(place(), slug_of(fn))).report
 

@@ -9,8 +9,9 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Iterator
+from typing import IO
 
 MOST_TEXT = 16 << 20
 """Bytes of a file that people write: configuration, expectations, sources."""
@@ -118,7 +119,7 @@ def refuse_endless(handle: int, path: Path) -> None:
 def _name_of(handle: int, path: Path) -> str:
     """Of what is open: the file of that path may be another one by now."""
     try:
-        return os.readlink(f"/proc/self/fd/{handle}")
+        return os.readlink(f"/proc/self/fd/{handle}")  # noqa: PTH115 - its text, no path
     except OSError:  # no such folder here
         return os.path.realpath(path)
 

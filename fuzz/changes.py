@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from random import Random
-from typing import Any, Sequence
+from typing import Any
 
 TOKENS = (
     *(

@@ -200,8 +200,8 @@ TAKEN = (
         "outputs of a project's file",
         _FOREIGN + "test_a_projects_file_names_outputs_of_the_project_only",
         "cli/config.py",
-        "        if _dashed(key) in PLACES:",
-        "        if False:",
+        "    if _dashed(key) in WRITTEN:",
+        "    if False:",
     ),
     Taken(
         "names on a terminal",

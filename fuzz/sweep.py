@@ -2,7 +2,8 @@
 
 ``python fuzz/sweep.py KIND [FILE or FOLDER ...] --seed 1 --seconds 600``: an input that raises, takes longer
 than --slow seconds or breaks a rule of targets.py is written to ``sweep-*`` in the current folder, once a
-place, and counted. The same seed, files and --count give the same inputs. docs/reliability.md has results.
+place, and counted. The same seed, files and --count give the same inputs.
+Results: docs/evidence/2026-11-24-reliability.md.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, Callable, Iterator, NoReturn, Sequence
+from typing import Any, NoReturn
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]

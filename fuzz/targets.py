@@ -12,9 +12,10 @@ import lzma
 import re
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator, NoReturn
+from typing import Any, NoReturn
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Profiled, read_records
@@ -31,7 +32,7 @@ from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
 from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_places, read_trace
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
 from fusiondoc.reports import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
-from fusiondoc.reports.benchmark import bench_page, documents
+from fusiondoc.reports import bench_documents as documents
 from fusiondoc.reports.json_format import read_bench, read_report
 from fusiondoc.workflows.bench import expanded
 from fusiondoc.workflows.load import report_from, report_of
@@ -136,12 +137,12 @@ def bench(data: bytes) -> None:
     for a, b in ((one, other), (other, one), (one, one)):
         found = compare_benches(a, b, ("a.json", "b.json"))
         for name in documents.FORMATS_OF_TWO:
-            shown(documents.render_two(found, name), name)
+            shown(getattr(documents, f"as_{name}")(found), name)
     shown(documents.as_json(one), "json")
     shown(documents.as_csv(one), "csv")
     shown(documents.as_markdown(one), "markdown")
-    shown(documents.render(one, width=80, full=True), "text")
-    bench_page.render(one).encode("utf-8")
+    shown(documents.as_text(one, width=80, full=True), "text")
+    documents.as_page(one).encode("utf-8")
 
 
 def trace(data: bytes) -> None:

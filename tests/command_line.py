@@ -12,8 +12,8 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Callable, Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
 

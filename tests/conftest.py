@@ -7,8 +7,8 @@ import importlib.util
 import os
 import pkgutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from command_line import ROOT, Run, runs_in_this_process, runs_of_processes
@@ -47,7 +47,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
     return FilesThatShare(config, log)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _shares(file: str) -> bool:
     text = (ROOT / file).read_text(encoding="utf-8")
     return 'fixture(scope="module")' in text or "xdist_group(" in text
@@ -58,7 +58,7 @@ _MEASURED = (
     "configuration cuda_support dump_formats dump_names expectations_file explain foreign_captures "
     "formats golden_reports hostile_json ir_grammar json_text kernels_command "
     "kernels_files kernels_save log_ends near_miss no_log nvfuser_rules "
-    "pasted_logs plan plan_statements rank_failures ranks read_ahead read_errors reasons_in_models "
+    "pasted_logs plan plan_statements rank_failures ranks read_errors read_in_chunks reasons_in_models "
     "refused_arguments regions_dissolved repro_command repro_minimise run_endings run_targets secrets "
     "segments standalone_nvfuser step_time switched_off te_command try whole_files whose_error "
 )

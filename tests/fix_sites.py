@@ -6,12 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytest.importorskip("libcst")
-
+from fusiondoc.changes.edits import SourceText
+from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.fixes import Site
-from fusiondoc.fixes.source_file import ParsedFile, SourceText
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
 
@@ -20,6 +17,6 @@ def parsed(text: str) -> ParsedFile:
     return ParsedFile(SourceText(Path("m.py"), text, "utf-8", False))
 
 
-def site(text: str, op: str, line: int, reason: str = "") -> Site:
-    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=reason))
+def site(text: str, op: str, line: int) -> Site:
+    row: Any = SimpleNamespace(op=op, layers=(), reason=SimpleNamespace(detail=None))
     return Site(row, parsed(text), line)

@@ -7,7 +7,8 @@ every change of the table can be made to every model.
 from __future__ import annotations
 
 import re
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 _FRAME = """\
 import torch

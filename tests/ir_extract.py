@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import lzma
 import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Callable, Iterable, Iterator
 
 PREFIX = re.compile(rb"^(.*?)\[(?:DUMP|UPDATE|DEBUG) [A-Za-z0-9_]+\.(?:cpp|h|cu):\d{3,}\] (.*)$")
 SINGLE_NODE = re.compile(

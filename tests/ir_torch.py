@@ -8,7 +8,8 @@ what torch answers: so the comparison of types stays exact.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import torch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 _TYPE = "Float(64, 256, strides=[256, 1], requires_grad=0, device=cuda:0)"
 _PASS = "[DUMP graph_fuser.cpp:2503] "

@@ -7,12 +7,11 @@ import lzma
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Tuple
 
 PLAN_HEADERS = (b"Before Compilation: ", b"After TExprFuser: ")
 KINDS = (b"CudaFusionGroup", b"TensorExprGroup")
 
-Group = Tuple[Tuple[Tuple[str, "str | None"], ...], Tuple[str, ...], int]
+Group = tuple[tuple[tuple[str, "str | None"], ...], tuple[str, ...], int]
 """((op, source)...), input types, place among equal ones in its plan."""
 
 

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest, parse_target

@@ -12,7 +12,8 @@ import base64
 import json
 import random
 import string
-from typing import Callable, Iterator, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 _RANDOM = random.Random(28)
 LETTERS = string.ascii_letters + string.digits

@@ -11,8 +11,24 @@ from conftest import FIXTURES
 import fusiondoc
 from fusiondoc.diagnosis.advice import advice_on, of_torch
 from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, run_facts
-from fusiondoc.model.report import Reason, Unfused
-from fusiondoc.parsers.jit import rejections
+from fusiondoc.model.reasons import (
+    AloneInRegion,
+    Argument,
+    Barrier,
+    Condition,
+    ControlFlow,
+    Detail,
+    DissolvedRegion,
+    FormulaGap,
+    NotConstant,
+    NothingToGain,
+    OperatorAt,
+    Overload,
+    RegionEnd,
+    Stated,
+)
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.workflows.load import report_from
 
@@ -34,9 +50,12 @@ PACKAGE = "/usr/lib/python3/dist-packages/vision/net.py:7:3"
 USER = "model.py:3:8"
 
 
-def said(code: str, op: str, run: RunFacts, source: str = USER, text: str = "", **more: object) -> str:
-    found = Unfused(op, source, None, None, 1, Reason(code, text, True), ())
-    return advice_on(replace(found, **more), run).text or ""  # type: ignore[arg-type]
+def said(
+    code: str, op: str, run: RunFacts, source: str = USER, detail: Detail | None = None, **more: object
+) -> str:
+    found = Unfused(op, source, None, None, 1, Reason(code, "", True, detail), ())
+    remedy = advice_on(replace(found, **more), run).remedy  # type: ignore[arg-type]
+    return remedy.text if remedy is not None else ""
 
 
 def test_gradients_are_only_advised_on_as_far_as_they_are_known():
@@ -68,15 +87,15 @@ def test_dropout_is_taken_out_by_freezing_only_in_inference(gradients: bool | No
 
 
 def test_a_branch_on_a_flag_is_made_constant_as_the_run_allows():
-    text = "control flow (the module's flag `training`) ends the group"
-    assert "for inference, freeze" in said("FD229", "prim::If", UNKNOWN, text=text)
-    assert "for inference" not in said("FD229", "prim::If", replace(UNKNOWN, gradients=False), text=text)
-    assert "freeze" not in said("FD229", "prim::If", replace(UNKNOWN, frozen=True), text=text)
-    traced = said("FD229", "prim::If", replace(UNKNOWN, traced=True), text=text)
+    flag = ControlFlow(Condition("training"), in_formula=False)
+    assert "for inference, freeze" in said("FD229", "prim::If", UNKNOWN, detail=flag)
+    assert "for inference" not in said("FD229", "prim::If", replace(UNKNOWN, gradients=False), detail=flag)
+    assert "freeze" not in said("FD229", "prim::If", replace(UNKNOWN, frozen=True), detail=flag)
+    traced = said("FD229", "prim::If", replace(UNKNOWN, traced=True), detail=flag)
     assert "instead of scripting" not in traced and "torch.jit.script" not in traced
-    attribute = text.replace("the module's flag `training`", "the attribute `residual`")
-    assert "torch.jit.Final" in said("FD229", "prim::If", UNKNOWN, text=attribute)
-    assert "torch.jit.Final" not in said("FD229", "prim::If", UNKNOWN, PACKAGE, text=attribute)
+    attribute = ControlFlow(Condition("attribute", "residual", "bool"), in_formula=False)
+    assert "torch.jit.Final" in said("FD229", "prim::If", UNKNOWN, detail=attribute)
+    assert "torch.jit.Final" not in said("FD229", "prim::If", UNKNOWN, PACKAGE, detail=attribute)
 
 
 def test_no_dtype_is_advised_that_the_run_has():
@@ -177,19 +196,21 @@ def test_torch_s_own_formulas_get_no_advice():
 def test_advice_on_what_cannot_be_written_otherwise_is_none():
     assert "x.copy(" not in said("FD230", "aten::copy_", UNKNOWN)
     assert "torch.where" in said("FD230", "aten::index_put_", UNKNOWN)
-    alone = "it would be alone in its differentiable graph, and torch makes one of two operators or more: "
-    ends = "aten::conv2d (model.py:1:2) before it has no gradient formula"
-    assert said("FD231", "aten::relu", UNKNOWN, text=alone + ends).startswith("Nothing")
-    ends = "aten::relu_ (model.py:1:2) after it changes its input in place; " + ends
-    assert "change aten::relu_, which works in place" in said(
-        "FD231", "aten::relu", UNKNOWN, text=alone + ends
-    )
+    conv2d = RegionEnd(OperatorAt("aten::conv2d", "model.py:1:2"), "before", FormulaGap("no_formula"))
+    alone = AloneInRegion(True, (conv2d,))
+    assert said("FD231", "aten::relu", UNKNOWN, detail=alone).startswith("Nothing")
+    alone = AloneInRegion(True, (in_place_after("relu_"), conv2d))
+    assert "change aten::relu_, which works in place" in said("FD231", "aten::relu", UNKNOWN, detail=alone)
+
+
+def in_place_after(name: str) -> RegionEnd:
+    return RegionEnd(OperatorAt(f"aten::{name}", "model.py:1:2"), "after", FormulaGap("in_place"))
 
 
 def test_a_flag_of_batch_norm_is_frozen_and_a_copy_is_no_view():
-    assert "freeze" in said("FD219", "aten::batch_norm", UNKNOWN, text="its `training` is not a constant")
-    copied = "it copies its input into another layout, which nvFuser has no rule for"
-    assert "moves no data" not in said("FD226", "aten::reshape", UNKNOWN, text=copied)
+    assert "freeze" in said("FD219", "aten::batch_norm", UNKNOWN, detail=Stated("training_not_constant"))
+    copied = NothingToGain("copies", "nvfuser")
+    assert "moves no data" not in said("FD226", "aten::reshape", UNKNOWN, detail=copied)
 
 
 @pytest.mark.parametrize("traced", [True, False, None])
@@ -209,23 +230,26 @@ def test_scopes_tell_a_trace_and_control_flow_a_script():
 
 
 def test_an_operator_in_place_that_has_no_rule_out_of_place_is_written_otherwise():
-    text = "gradients are recorded, and it would be alone: aten::{} after it changes its input in place"
     trained = replace(UNKNOWN, gradients=True, backward=True)
-    said_of = lambda op: said("FD231", "aten::batch_norm", trained, text=text.format(op))  # noqa: E731
-    assert "x * (torch.clamp(x + 3, 0, 6) / 6)" in said_of("hardswish_")
-    assert "to aten::relu." in said_of("relu_")
+
+    def beside(name: str) -> str:
+        alone = AloneInRegion(True, (in_place_after(name),))
+        return said("FD231", "aten::batch_norm", trained, detail=alone)
+
+    assert "x * (torch.clamp(x + 3, 0, 6) / 6)" in beside("hardswish_")
+    assert "to aten::relu." in beside("relu_")
 
 
 def test_what_torch_lost_itself_is_not_to_be_moved():
     trained = replace(UNKNOWN, gradients=True, backward=True)
-    text = "gradients are recorded, and torch dissolved it: the profiled type of that was lost at the border"
-    assert said("FD231", "aten::gelu", trained, text=text).startswith("Nothing in training")
+    lost = DissolvedRegion(True, 7, "lost_at_border", OperatorAt("aten::gelu", "model.py:1:2"))
+    assert said("FD231", "aten::gelu", trained, detail=lost).startswith("Nothing in training")
 
 
 @pytest.mark.parametrize("gradients", [True, False])
 def test_a_list_that_is_written_out_can_be_cut_off_in_training(gradients: bool):
     run = replace(UNKNOWN, fuser="nnc", gradients=gradients)
-    text = said("FD219", "aten::cat", run, text=rejections.CAT_ELSEWHERE)
+    text = said("FD219", "aten::cat", run, detail=Stated("cat_elsewhere"))
     assert text.startswith("Write the list where it is joined")
     assert ("differentiable graph" in text) == gradients
 
@@ -240,38 +264,40 @@ def test_indices_are_given_by_no_fuser_and_values_by_nvfuser():
     }
     advice = {one.advice for one in report.findings if one.code in ("FD211", "FD233")}
     assert all("constants" not in (text or "") for text in advice)
-    both = "it gives indices too; nvFuser has a rule only for that of two tensors"
+    both = Overload("aten::max", "nvfuser", "with_indices")
     for gradients, amax in ((False, True), (True, False), (None, False)):
-        text = said("FD201", "aten::max", replace(UNKNOWN, gradients=gradients), text=both)
+        text = said("FD201", "aten::max", replace(UNKNOWN, gradients=gradients), detail=both)
         assert ("torch.amax" in text) == amax and re.search("[Nn]o fuser .*gives indices", text)
     assert "no fuser" in said("FD211", "aten::argmin", replace(UNKNOWN, fuser="nnc"))
-    assert "--fuser" not in said("FD211", "aten::max", replace(UNKNOWN, fuser="nnc", live=True), text=both)
+    assert "--fuser" not in said("FD211", "aten::max", replace(UNKNOWN, fuser="nnc", live=True), detail=both)
     plan = " ".join(change.change for change in report.plan)
     assert "Write torch.floor(x / y) instead of torch.floor_divide(x, y)" in plan
     assert "1.0 // 0.1 is 9, floor(1.0 / 0.1) is 10" in " ".join(one.note or "" for one in report.plan)
 
 
 @pytest.mark.parametrize(
-    ("op", "text", "advice"),
+    ("op", "detail", "advice"),
     [
-        ("mean", "its `dim` and `keepdim` are arguments of this graph, not constants", "Make its dimensions"),
-        ("sum", "its `dtype` is not a floating-point type, and nvFuser reduces to no other", "Reduce in a"),
-        ("mean", "it reduces over all dimensions; nvFuser has a rule only for", "Write x.mean([0, 1])"),
-        ("std", "it is the overload with `correction`; nvFuser has", "Write x.std([1], unbiased=False)"),
+        ("mean", NotConstant(("dim", "keepdim"), ""), "Make its dimensions"),
+        ("sum", Argument("not_floating", "dtype"), "Reduce in a"),
+        ("mean", Overload("aten::mean", "nvfuser", "all_dimensions"), "Write x.mean([0, 1])"),
+        ("std", Overload("aten::std", "nvfuser", "correction"), "Write x.std([1], unbiased=False)"),
     ],
 )
-def test_dimensions_are_listed_only_where_none_were_given(op: str, text: str, advice: str):
+def test_dimensions_are_listed_only_where_none_were_given(op: str, detail: Detail, advice: str):
     run = replace(UNKNOWN, torch="2.1.2", fuser="nvfuser")
-    assert said("FD201", f"aten::{op}", run, text=text).startswith(advice)
-    barrier = f"aten::{op} (m.py:3), which nvFuser has no rule for, stands between it and a fusion group"
-    assert "[0, 1]" not in said("FD227", "aten::exp", run, text=barrier)
+    assert said("FD201", f"aten::{op}", run, detail=detail).startswith(advice)
+    at = OperatorAt(f"aten::{op}", "m.py:3")
+    barrier = Barrier(at, "no_rule", "nvfuser", "prim::CudaFusionGroup", alone=True)
+    assert "[0, 1]" not in said("FD227", "aten::exp", run, detail=barrier)
 
 
 def test_a_maximum_of_all_elements_has_a_rule_of_nvfuser_by_another_name():
-    text = "it reduces over all dimensions; nvFuser has a rule only for that of two tensors"
+    all_elements = Overload("aten::max", "nvfuser", "all_elements")
     run = replace(UNKNOWN, torch="2.1.2", fuser="nvfuser", gradients=False)
-    assert said("FD201", "aten::max", run, text=text).startswith("Write x.amax([0, 1]) instead of x.max()")
-    trained = said("FD201", "aten::max", replace(run, gradients=True), text=text)
+    written = said("FD201", "aten::max", run, detail=all_elements)
+    assert written.startswith("Write x.amax([0, 1]) instead of x.max()")
+    trained = said("FD201", "aten::max", replace(run, gradients=True), detail=all_elements)
     assert "amax" not in trained  # it has no gradient formula
 
 

@@ -39,10 +39,11 @@ from fusiondoc.model.bench import (
     rank_of_interval,
     ratio,
 )
-from fusiondoc.reports.benchmark import bench_page, of_processes
-from fusiondoc.reports.benchmark.documents import as_csv, as_json, as_markdown, render
+from fusiondoc.reports.bench_documents import as_csv, as_json, as_markdown, as_page
+from fusiondoc.reports.bench_documents import as_text as render
 from fusiondoc.reports.json_format import read_bench
 from fusiondoc.runner.interpreter import Interpreter
+from fusiondoc.views.bench_words import of_processes
 from fusiondoc.workflows import bench as workflow
 from fusiondoc.workflows import bench_turns
 from fusiondoc.workflows.bench import expanded
@@ -385,7 +386,7 @@ def test_its_documents(bench) -> None:
     page = as_markdown(found)
     assert "| eager |" in page and page.count("**forward") == 2
     alone = "one process of each variant: the intervals do not show how processes of one program differ"
-    for document in (text, page, bench_page.render(found)):
+    for document in (text, page, as_page(found)):
         assert alone in " ".join(document.split())
     assert {row["processes"] for row in rows if row["ms_median"]} == {"1"}
 
@@ -630,7 +631,7 @@ def _children_of_folder(folder: Path) -> list[str]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(entry / "cwd") == str(folder):
+            if str((entry / "cwd").readlink()) == str(folder):
                 found.append((entry / "cmdline").read_text())
         except OSError:
             continue
@@ -670,7 +671,7 @@ def test_two_interpreters_are_told_apart_and_what_moving_brings_is_said() -> Non
     assert "the fastest of each: 2.00× (1.95 to 2.05) as fast" in said
     assert "eager (torch 2.11.0), inductor (torch 2.11.0), aot-default (torch 2.11.0): frozen" in said
     head = next(line for line in text.splitlines() if "recompiles" in line)
-    names = "variant warm-up compile recompiles memory of eager off by"
+    names = "variant warm-up compile recompiles fallbacks memory of eager off by"
     assert head.split() == names.split()
     assert "GPU ms" in text and "| GPU ms |" in as_markdown(bench)
     slow = replace(rows[3], phases=(replace(rows[3].phases[0], ms=Measured(0.25, 0.2, 0.3)),))

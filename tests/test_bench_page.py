@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -11,8 +12,11 @@ import pytest
 from test_suites import NEW, OLD, made, variant
 
 from fusiondoc.model.bench import EAGER, Bench, BenchShape, Measured, Part, Ratio
-from fusiondoc.reports.benchmark import bench_page
-from fusiondoc.reports.benchmark.page_parts import decades, digits, lines, stack
+from fusiondoc.rendering.blocks import Stack
+from fusiondoc.rendering.plots import Plot, decades, pieces, plotted
+from fusiondoc.rendering.units import digits
+from fusiondoc.reports.bench_documents import as_page
+from fusiondoc.views.bench_sections import curves
 
 
 def bench_over_shapes() -> Bench:
@@ -58,9 +62,7 @@ class Elements(HTMLParser):
         return [attributes for name, attributes in self.found if name == tag]
 
 
-@pytest.mark.parametrize(
-    "page", [bench_page.render(bench_over_shapes()), bench_page.render_suite(made())], ids=["bench", "suite"]
-)
+@pytest.mark.parametrize("page", [as_page(bench_over_shapes()), as_page(made())], ids=["bench", "suite"])
 def test_a_page_needs_nothing_from_outside_and_runs_nothing(page: str) -> None:
     elements = Elements(page)
     assert not elements.named("script") and not elements.named("img") and not elements.named("link")
@@ -72,7 +74,7 @@ def test_a_page_needs_nothing_from_outside_and_runs_nothing(page: str) -> None:
 
 
 def test_a_bench_shows_bars_lines_and_reasons() -> None:
-    page = bench_page.render(bench_over_shapes())
+    page = as_page(bench_over_shapes())
     elements = Elements(page)
     assert "nnc is fastest: 2.00× the speed of eager" in page
     assert "NVIDIA &lt;b&gt;H200" in page and "forward: &lt;no&gt;" in page and "<no>" not in page
@@ -81,7 +83,7 @@ def test_a_bench_shows_bars_lines_and_reasons() -> None:
     assert len(elements.named("polyline")) == 2 and len(elements.named("circle")) == 5
     assert "8×256×16" in page
     (parts,) = [one["aria-label"] for one in elements.named("svg") if one.get("class") == "stackplot"][1:2]
-    assert parts == "nnc, forward: GPU busy 0.045 ms, 90%, GPU idle 0.005 ms, 10%"
+    assert parts == "nnc, forward: GPU busy 0.045 ms, 90 %, GPU idle 5 us, 10 %"
 
 
 def test_a_bar_has_the_kinds_of_work_where_they_are_known() -> None:
@@ -89,15 +91,15 @@ def test_a_bar_has_the_kinds_of_work_where_they_are_known() -> None:
     eager, nnc = known.variants
     parts = (Part("matmul", 0.06, 0.6), Part("device idle", 0.04, 0.4))
     phases = (replace(eager.phases[0], parts=parts), *eager.phases[1:])
-    page = bench_page.render(replace(known, variants=(replace(eager, phases=phases), nnc)))
+    page = as_page(replace(known, variants=(replace(eager, phases=phases), nnc)))
     bars = [one["aria-label"] for one in Elements(page).named("svg") if one.get("class") == "stackplot"]
-    assert bars[0] == "eager, forward: matmul 0.06 ms, 60%, device idle 0.04 ms, 40%"
+    assert bars[0] == "eager, forward: matmul 0.06 ms, 60 %, device idle 0.04 ms, 40 %"
     assert "GPU busy" in str(bars[1]) and '<li class="r0"><i></i>matmul</li>' in page
     assert page.index("<i></i>device idle") < page.index("<i></i>GPU busy")
 
 
 def test_a_suite_shows_every_case_and_what_was_published() -> None:
-    page = bench_page.render_suite(made())
+    page = as_page(made())
     assert "The most: 2.00×" in page and "geometric mean of five GPUs" in page
     assert "it has no | inputs" in page and "nvFuser is in TorchScript" in page
     assert page.count('barplot"') == 2 * (3 + 2) * 2, "cases, variants that ran in each torch, phases"
@@ -106,35 +108,40 @@ def test_a_suite_shows_every_case_and_what_was_published() -> None:
 
 def test_nothing_measured_has_a_page_too() -> None:
     empty = Bench({}, "m.py", (), ())
-    assert "Nothing could be measured" in bench_page.render(empty)
+    assert "Nothing could be measured" in as_page(empty)
+
+
+def plot_of(names: list[str], values: dict[str, list[float | None]]) -> Plot | None:
+    made = curves("t", "ms", names, values)
+    return plotted(made) if made is not None else None
 
 
 def test_lines_stand_where_their_values_are() -> None:
-    plot = lines("t", "ms", ["a", "b", "c"], {"eager": [1.0, 10.0, 100.0], "nnc": [None, 10.0, None]})
+    plot = plot_of(["a", "b", "c"], {"eager": [1.0, 10.0, 100.0], "nnc": [None, 10.0, None]})
     assert plot is not None
     eager, nnc = plot.lines
     heights = [mark.y for mark in eager.marks]
     assert heights[0] - heights[1] == pytest.approx(heights[1] - heights[2], abs=0.2), "logarithmic"
     assert nnc.marks[0].y == heights[1] and nnc.marks[0].x == eager.marks[1].x
     assert eager.name_y != nnc.name_y and abs(eager.name_y - nnc.name_y) >= 14
-    broken = lines("t", "ms", ["a", "b", "c"], {"eager": [1.0, None, 2.0]})
+    broken = plot_of(["a", "b", "c"], {"eager": [1.0, None, 2.0]})
     assert broken is not None and len(broken.lines[0].pieces) == 2
-    assert lines("t", "ms", ["a"], {"eager": [1.0]}) is None
+    assert curves("t", "ms", ["a"], {"eager": [1.0]}) is None
 
 
 def test_many_names_at_the_end_of_lines_stay_apart_and_inside() -> None:
     values = {str(number): [1.0, 1.0 + number / 1000] for number in range(9)}
-    plot = lines("t", "ms", ["a", "b"], values)
+    plot = plot_of(["a", "b"], values)
     assert plot is not None
     places = sorted(one.name_y for one in plot.lines)
-    assert all(b - a >= 13.9 for a, b in zip(places, places[1:])) and places[-1] <= plot.bottom
+    assert all(b - a >= 13.9 for a, b in itertools.pairwise(places)) and places[-1] <= plot.bottom
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.03, 0.9), (1, 1), (7, 12000), (0.5, 0.6), (99, 100)])
 def test_ticks_hold_the_values(low: float, high: float) -> None:
     ticks = decades(low, high)
     assert ticks[0] <= low and ticks[-1] >= high and len(ticks) >= 2
-    assert all(round(math.log10(b / a), 6) in (0.30103, 0.39794) for a, b in zip(ticks, ticks[1:]))
+    assert all(round(math.log10(b / a), 6) in (0.30103, 0.39794) for a, b in itertools.pairwise(ticks))
 
 
 def test_digits_and_stacks() -> None:
@@ -145,10 +152,9 @@ def test_digits_and_stacks() -> None:
         "1,234",
         "0.123",
     ]
-    found = stack(
-        "eager", "3 ms", [("matmul", 0.75, "x"), ("idle", 0.5, "y"), ("other", 0.1, "z")], ["matmul", "idle"]
-    )
-    assert [(one.start, one.width, one.hue) for one in found.pieces] == [
+    stack = Stack("eager", "3 ms", (("matmul", 0.75, "x"), ("idle", 0.5, "y"), ("other", 0.1, "z")))
+    found = pieces(stack, ["matmul", "idle"])
+    assert [(one.start, one.width, one.hue) for one in found] == [
         (0, 75, "r0"),
         (75, 25, "r1"),
         (100, 0, "r7"),

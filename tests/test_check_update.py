@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from pathlib import Path
 
 import pytest
@@ -236,7 +237,7 @@ def test_the_result_holds_and_a_second_update_changes_nothing(
     assert updated(after, "f.yaml", report) == after
     # A comment inside of something that goes, goes with it; those above keys of the file stay, in order.
     lines = text.splitlines()
-    above = [c for c, line in zip(lines, lines[1:]) if c.startswith("# c") and line[0].isalpha()]
+    above = [c for c, line in itertools.pairwise(lines) if c.startswith("# c") and line[0].isalpha()]
     assert [c for c in after.splitlines() if c in above] == above
 
 

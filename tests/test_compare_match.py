@@ -11,18 +11,11 @@ from fusiondoc.alignment import align
 from fusiondoc.comparison import speed_change
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.kernel_changes import changed_lines, normalised
-from fusiondoc.model.report import (
-    Group,
-    Instance,
-    Kernel,
-    OpNode,
-    Reason,
-    Report,
-    Unfused,
-)
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Report, Unfused
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats, Speed, Spread
-from fusiondoc.reports.comparison import group_head, once_each, sides_of
-from fusiondoc.reports.comparison import unfused as unfused_words
+from fusiondoc.views.comparison_words import group_head, once_each, sides_of
+from fusiondoc.views.comparison_words import unfused as unfused_words
 from fusiondoc.workflows.load import report_from
 
 FLOAT, HALF = "Float(8, 64, requires_grad=0, device=cuda:0)", "Half(8, 64, requires_grad=0, device=cuda:0)"

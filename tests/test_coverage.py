@@ -13,14 +13,15 @@ import pytest
 from conftest import FIXTURES, Run
 
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS, is_fusible
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
+from fusiondoc.fusers import BY_FUSER, is_fusible
+from fusiondoc.model.operators import VIEWS
 from fusiondoc.model.report import Report
 from fusiondoc.reports import code_annotations, markdown
-from fusiondoc.reports import comparison as words
-from fusiondoc.reports.formatting import groups_of
 from fusiondoc.reports.html import render as html
+from fusiondoc.views import comparison_words as words
+from fusiondoc.views.formatting import groups_of
 from fusiondoc.workflows.load import report_from
 
 FOREIGN = FIXTURES / "foreign"

@@ -7,6 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.jit.statements import Statement
 from fusiondoc.parsers.rows import _LOOKED_AT, PackedEvidence
 from fusiondoc.parsers.rows.tallies import CountedRow, Reason
@@ -39,8 +40,8 @@ def test_many_arrays_are_each_line_once_in_order(
 
 
 def test_a_row_keeps_no_copy_of_what_statements_say() -> None:
-    row = CountedRow(Reason("FD203", "no scalar", True))
-    said = [Statement("FD203", "no scalar", True) for _ in range(3)]
+    row = CountedRow(Reason.of("FD203", Stated("output_type"), stated=True), 0)
+    said = [Statement("FD203", Stated("output_type"), True) for _ in range(3)]
     for place, one in enumerate(said):
         one.lines.extend(range(place, 3_000, 3))
         row.say(one)

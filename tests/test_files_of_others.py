@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from command_line import ROOT, Run
@@ -30,9 +30,8 @@ ALLOWED = {
     "whole_files.py": "the one way itself",
     "cli/explain.py": "pages of the package",
     "cli/memory_limit.py": "/proc",
-    "reports/html/__init__.py": "its style and script",
-    "reports/benchmark/page_parts.py": "its style",
-    "reports/comparison/page.py": "its style",
+    "reports/html/__init__.py": "its script",
+    "rendering/pages.py": "the style of all pages",
     "repro/write.py": "its own template",
     "runner/supervisor.py": "/proc",
     "parsers/lines/growing_logs.py": "the pipe that is followed",

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Sequence
+from typing import Any
 
 import pytest
-
-pytest.importorskip("libcst")
-
 from fix_sites import HEAD, parsed, site
 
-from fusiondoc.diagnosis.recipes import RECIPES
+from fusiondoc.changes import out_of_place as rewrite
+from fusiondoc.changes.edits import Edit, changed_text
+from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.fixes import (
     Proposal,
     Site,
     added_lines,
     constants,
+    in_place,
+    operands,
     order,
     proposals,
     recipes_in_code,
-    same_operator,
 )
 from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
-from fusiondoc.fixes.source_file import Edit, changed_text
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.reasons import Condition, ControlFlow, Detail, NotConstant, WrongType
 
 
 def out_of_place(body: str, op: str, line: int = 2) -> str:
     """The body of a function after the change at one of its lines."""
     text = HEAD + body
-    edits = same_operator._edits_at(site(text, f"aten::{op}", HEAD.count("\n") + line))
+    edits = rewrite.out_of_place(parsed(text), HEAD.count("\n") + line, f"aten::{op}")
     return changed_text(text, edits)[len(HEAD) :]
 
 
@@ -100,7 +101,7 @@ def test_flags_of_constructors() -> None:
         "g = mine.ReLU(inplace=True)\nh = nn.ReLU()\n"
     )
     program: Any = SimpleNamespace(files=[parsed(text)])
-    found = list(same_operator._constructors(program, frozenset()))
+    found = list(in_place.constructors(program, frozenset()))
     after = changed_text(text, [edit for one in found for edit in one.edits])
     changed = [new for old, new in zip(text.split("\n"), after.split("\n")) if old != new]
     assert changed == [
@@ -120,8 +121,8 @@ def by_recipe(line: str, op: str, types: Sequence[str] = ()) -> tuple[str, Propo
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
     program: Any = SimpleNamespace(report=report)
     for recipe in RECIPES:
-        if f"aten::{op}" in recipe.replaces and recipes_in_code._may_apply(recipe):
-            found = recipes_in_code._at(program, at, recipe)
+        if f"aten::{op}" in recipe.replaces and recipes_in_code.may_apply(recipe):
+            found = recipes_in_code.at_site(program, at, recipe)
             if found is not None:
                 return text, found
     return None
@@ -152,14 +153,33 @@ def test_a_recipe_at_a_line(line: str, op: str, after: str) -> None:
 
 
 def test_what_a_recipe_reads_twice_is_computed_once() -> None:
+    """In a line before the statement, or in a function where the statement does not always compute it."""
     after = written("return F.hardswish(x + y)", "hardswish")
+    line = "    h = x + y\n    return h * (torch.clamp(h + 3, 0, 6) / 6)\n"
+    assert after == f"def f(x, y, z):\n{line}"
+    after = written("return F.hardswish(x + y) if z else x", "hardswish")
     assert after is not None
     assert "def fusible_hardswish(x):\n    return x * (torch.clamp(x + 3, 0, 6) / 6)\n" in after
-    assert after.endswith("    return fusible_hardswish(x + y)\n")
+    assert after.endswith("    return fusible_hardswish(x + y) if z else x\n")
+
+
+def test_two_lines_before_one_statement_have_two_names() -> None:
+    """Each is a change of its own; with both of them, one name would be computed over by the other."""
+    line = "return F.hardswish(x + y) * F.elu(y + z)"
+    first, second = by_recipe(line, "hardswish"), by_recipe(line, "elu")
+    assert first is not None and second is not None
+    both = changed_text(first[0], [*first[1].edits, *second[1].edits])
+    assert "    h = x + y\n    hidden = y + z\n    return (h * " in both
 
 
 def test_the_title_of_what_is_computed_once_has_it_once() -> None:
     made = by_recipe("return F.elu(self.u(torch.cat([x, y], 1)))", "elu")
+    assert made is not None and made[1].title == (
+        "F.elu(self.u(torch.cat([x, y], 1))) -> "
+        "torch.where(h > 0, h, 1.0 * torch.expm1(torch.clamp(h, max=0))),"
+        " where h = self.u(torch.cat([x, y], 1))"
+    )
+    made = by_recipe("return F.elu(self.u(torch.cat([x, y], 1))) if z else x", "elu")
     assert made is not None and made[1].title == (
         "F.elu(self.u(torch.cat([x, y], 1))) -> fusible_elu(self.u(torch.cat([x, y], 1))), which returns"
         " torch.where(x > 0, x, 1.0 * torch.expm1(torch.clamp(x, max=0)))"
@@ -170,7 +190,7 @@ def test_lines_with_other_numbers_call_other_functions() -> None:
     """Both would be the last one that is defined."""
     names = ["fusible_elu", "fusible_elu_0_25", "fusible_elu_minus_2"]
     for arguments, name in zip(("", ", 0.25", ", alpha=-2"), names):
-        after = written(f"return F.elu(x + y{arguments})", "elu")
+        after = written(f"return F.elu(x + y{arguments}) if z else x", "elu")
         assert after is not None and f"def {name}(x):" in after and f"return {name}(x + y)" in after
 
 
@@ -253,9 +273,13 @@ def test_the_place_keeps_the_style_of_the_file() -> None:
 # -- constants, numbers, settings ---------------------------------------------------------------------------
 
 
-def proposed(text: str, line: int, reason: str, op: str = "aten::softmax") -> str:
+NO_CONSTANT = NotConstant(("dim",), None)
+BRANCH = ControlFlow(Condition("unknown"), in_formula=False)
+
+
+def proposed(text: str, line: int, detail: Detail | None, op: str = "aten::softmax") -> str:
     """The text after everything that constants.propose finds at a line."""
-    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=reason))
+    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(detail=detail))
     file = parsed(text)
     program: Any = SimpleNamespace(sites=[Site(row, file, line)], files=[file])
     return changed_text(text, [edit for one in constants.propose(program) for edit in one.edits])
@@ -273,13 +297,13 @@ class Net(nn.Module):
 
 
 def test_an_attribute_that_a_fuser_must_know_is_declared_constant() -> None:
-    after = proposed(CLASS, 7, "its `dim` is not a constant")
+    after = proposed(CLASS, 7, NO_CONSTANT)
     wanted = CLASS.replace("net.'''\n", "net.'''\n    __constants__ = [\"dim\"]\n\n")
     assert after == wanted
     listed = CLASS.replace("'''A net.'''", "__constants__ = ['eps']")
-    assert proposed(listed, 7, "its `dim` is not a constant") == listed.replace("['eps']", "['eps', \"dim\"]")
+    assert proposed(listed, 7, NO_CONSTANT) == listed.replace("['eps']", "['eps', \"dim\"]")
     branch = CLASS.replace("return torch", "if self.dim > 0: x = x + 1\n        return torch")
-    assert '__constants__ = ["dim"]' in proposed(branch, 7, "control flow", "prim::If")
+    assert '__constants__ = ["dim"]' in proposed(branch, 7, BRANCH, "prim::If")
 
 
 @pytest.mark.parametrize(
@@ -295,7 +319,7 @@ def test_an_attribute_that_a_fuser_must_know_is_declared_constant() -> None:
 def test_what_is_no_plain_value_or_changes_is_not_declared(change: tuple[str, str]) -> None:
     text = CLASS.replace(*change)
     line = text[: text.index("torch.softmax")].count("\n") + 1
-    assert proposed(text, line, "its `dim` is not a constant") == text
+    assert proposed(text, line, NO_CONSTANT) == text
 
 
 AXIS = "def f(x, y: int, dim: int = -1, n=2):  # dim\n    return g(x * n, dim=dim) + x.dim() ** dim\n"
@@ -303,11 +327,11 @@ AXIS = "def f(x, y: int, dim: int = -1, n=2):  # dim\n    return g(x * n, dim=di
 
 def test_a_default_in_the_place_of_its_argument() -> None:
     after = AXIS.replace(", dim: int = -1", "").replace("dim=dim", "dim=-1").replace("** dim", "** (-1)")
-    assert proposed(AXIS, 2, "its `dim` is not a constant") == after
-    assert proposed(AXIS, 2, "it is alone") == AXIS
+    assert proposed(AXIS, 2, NO_CONSTANT) == after
+    assert proposed(AXIS, 2, None) == AXIS
     flag = "def f(x, twice=True):\n    if twice: x = x * 2\n    return x\n"
     after = flag.replace(", twice=True", "").replace("if twice", "if True")
-    assert proposed(flag, 2, "control flow", "prim::If") == after
+    assert proposed(flag, 2, BRANCH, "prim::If") == after
 
 
 @pytest.mark.parametrize(
@@ -323,7 +347,7 @@ def test_a_default_in_the_place_of_its_argument() -> None:
 def test_an_argument_that_may_be_given_stays(change: tuple[str, str]) -> None:
     text = AXIS.replace(*change)
     line = text[: text.index("return")].count("\n") + 1
-    assert proposed(text, line, "its `dim` is not a constant") == text
+    assert proposed(text, line, NO_CONSTANT) == text
 
 
 def test_a_number_stays_a_tensor() -> None:
@@ -332,10 +356,10 @@ def test_a_number_stays_a_tensor() -> None:
     text += "def g(x, s, n: int):\n    return x * float(s) + x * float(n)\n"
     file = parsed(text)
     program: Any = SimpleNamespace(ran=lambda of, node: of.function_of(node) is not None)
-    found = [edit for one in same_operator._items(program, file) for edit in one.edits]
+    found = [edit for one in operands.items(program, file) for edit in one.edits]
     assert changed_text(text, found) == text.replace("x * s.item()", "x * s").replace("float(s)", "s")
     program.ran = lambda of, node: False  # a function that is no part of the run
-    assert list(same_operator._items(program, file)) == []
+    assert list(operands.items(program, file)) == []
 
 
 def ordered(text: str, op: str, line: int) -> list[Proposal]:
@@ -511,19 +535,22 @@ def test_a_statement_that_others_see_stays(lines: list[str]) -> None:
     program: Any = SimpleNamespace(
         files=[parsed(text)], lines_that_ran=ran, options=SimpleNamespace(trace=False)
     )
-    assert list(order._statements(program)) == []
+    assert list(order.statements(program)) == []
 
 
 # -- operands -----------------------------------------------------------------------------------------------
 
 
-def cast(line: str, op: str, types: list[str], text: str = "the fuser does not fuse Byte tensors") -> str:
+BYTE_TENSORS = WrongType("nnc", "Byte", "none")
+
+
+def cast(line: str, op: str, types: list[str], detail: Detail = BYTE_TENSORS) -> str:
     source = f"import torch\ndef f(x, m, n):\n    {line}\n"
-    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=text, code="FD223"), source="m.py:3:8")
+    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(detail=detail, code="FD223"), source="m.py:3:8")
     node = SimpleNamespace(op=op, source="m.py:3:8", inputs=types)
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])])
     program: Any = SimpleNamespace(sites=[Site(row, parsed(source), 3)], files=[], report=report)
-    edits = [edit for one in same_operator.propose_operands(program) for edit in one.edits]
+    edits = [edit for one in operands.propose(program) for edit in one.edits]
     return changed_text(source, edits).split("\n")[2].strip()
 
 
@@ -534,7 +561,7 @@ def test_an_operand_of_another_dtype_is_cast() -> None:
     assert cast("y = x * m", "aten::mul", [FLOAT, BYTE]) == "y = x * m.int()"
     assert cast("y = (m + 1) * x", "aten::mul", [BYTE, FLOAT]) == "y = ((m + 1).int()) * x"
     assert cast("y = x > m[0]", "aten::gt", [FLOAT, BYTE]) == "y = x > m[0].int()"
-    floats = "NNC takes it of floating-point tensors only, and this one is Long"
+    floats = WrongType("nnc", "Long", "floating")
     assert (
         cast("y = torch.fmod(n, 5) * x", "aten::fmod", [LONG], floats) == "y = torch.fmod(n.float(), 5) * x"
     )
@@ -556,12 +583,12 @@ def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
     for line in ("y = x.to(torch.half)", "y = x.to(m.device)", "y = x.to(m.dtype, True)"):
         source = parsed(HEAD + line)
         row: Any = SimpleNamespace(op="aten::to")
-        assert list(same_operator._type_as(Site(row, source, HEAD.count("\n") + 1))) == []
+        assert list(operands.type_as(Site(row, source, HEAD.count("\n") + 1))) == []
     text = HEAD + "y = x * torch.tensor(0.5, device=x.device)\n"
-    (found,) = same_operator._number(site(text, "aten::tensor", HEAD.count("\n") + 1))
+    (found,) = operands.number(site(text, "aten::tensor", HEAD.count("\n") + 1))
     assert changed_text(text, found.edits) == HEAD + "y = x * 0.5\n"
     for line in ("torch.tensor([0.5])", "torch.tensor(n)", "torch.tensor(0.5, requires_grad=True)"):
-        assert list(same_operator._number(site(HEAD + line, "aten::tensor", HEAD.count("\n") + 1))) == []
+        assert list(operands.number(site(HEAD + line, "aten::tensor", HEAD.count("\n") + 1))) == []
 
 
 # -- what is always given -----------------------------------------------------------------------------------
@@ -571,9 +598,8 @@ def optional(body: str, tested: str, ran: bool = True) -> list[str]:
     """The texts that the proposals for a test for None lead to."""
     file = parsed(body)
     line = body[: body.index(tested)].count("\n") + 1
-    row: Any = SimpleNamespace(
-        op="prim::If", reason=SimpleNamespace(text="control flow (a test of an Optional argument for None)")
-    )
+    detail = ControlFlow(Condition("test_for_none"), in_formula=False)
+    row: Any = SimpleNamespace(op="prim::If", reason=SimpleNamespace(detail=detail))
     lines = frozenset([(Path("m.py"), line + 1)] if ran else [])
     program: Any = SimpleNamespace(sites=[Site(row, file, line)], files=[file], lines_that_ran=lines)
     return [changed_text(body, one.edits) for one in constants.propose(program)]
@@ -660,7 +686,7 @@ def named_dimensions(line: str, op: str, types: list[str]) -> list[str]:
     node = SimpleNamespace(op=f"aten::{op}", source="m.py:5:4", inputs=types)
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
     program: Any = SimpleNamespace(report=report)
-    found = recipes_in_code._dimensions(program, at)
+    found = recipes_in_code.dimensions(program, at)
     return [changed_text(text, one.edits)[len(HEAD) :].strip() for one in found]
 
 
@@ -753,8 +779,8 @@ def test_inputs_record_no_gradients_in_inference() -> None:
     assert list(added_lines._without_grad(of_a_run(MADE.replace("inputs =", "others =")))) == []
 
 
-def unfused(code: str, text: str = "") -> Any:
-    return SimpleNamespace(op="aten::mul", reason=SimpleNamespace(code=code, text=text))
+def unfused(code: str) -> Any:
+    return SimpleNamespace(op="aten::mul", reason=SimpleNamespace(code=code, detail=None))
 
 
 def test_plans_for_fixed_shapes_where_none_was_left() -> None:
@@ -787,10 +813,10 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
     text = HEAD + line + "\n"
     at = site(text, "aten::min" if "min" in line else "aten::max", text.count("\n"))
     program: Any = SimpleNamespace(fuser="nvfuser", torch="2.1.2", backward=False)
-    found = [changed_text(text, one.edits) for one in recipes_in_code._extremes(program, at)]
+    found = [changed_text(text, one.edits) for one in recipes_in_code.extremes(program, at)]
     assert found == ([] if after is None else [HEAD + after + "\n"])
     program.backward = True  # there is no gradient formula
-    assert list(recipes_in_code._extremes(program, at)) == []
+    assert list(recipes_in_code.extremes(program, at)) == []
 
 
 @pytest.mark.parametrize(
@@ -807,7 +833,7 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
 def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
     text = HEAD + line + "\n"
     at = site(text, "aten::masked_fill", text.count("\n"))
-    found = recipes_in_code._masked(at, False)
+    found = recipes_in_code.masked(at, False)
     texts = [changed_text(text, one.edits) for one in found]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
 
@@ -826,7 +852,7 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
 )
 def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, after: str | None) -> None:
     at = site(HEAD + line + "\n", "aten::masked_fill", HEAD.count("\n") + 1)
-    texts = [changed_text(at.file.source.text, one.edits) for one in recipes_in_code._masked(at, True)]
+    texts = [changed_text(at.file.source.text, one.edits) for one in recipes_in_code.masked(at, True)]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
 
 

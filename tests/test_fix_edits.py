@@ -3,6 +3,8 @@ and the formats."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import subprocess
 import sys
@@ -15,32 +17,25 @@ from typing import Any
 
 import pytest
 from command_line import ROOT
+from fix_sites import HEAD, parsed
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from thorough import examples
-
-pytest.importorskip("libcst")
-
-from fix_sites import HEAD, parsed, site
 from valid_json import validate
 
-from fusiondoc.diagnosis.recipes import RECIPES
+from fusiondoc.changes.edits import Edit, changed_text, overlapping, read_text
+from fusiondoc.changes.inserted_lines import defined, without_unused
+from fusiondoc.changes.out_of_place import out_of_place
+from fusiondoc.changes.recipes import RECIPES
+from fusiondoc.changes.source_file import ParsedFile, Unreadable
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import Proposal, Site, order, recipes_in_code, same_operator
+from fusiondoc.fixes import Proposal, Site, operands, order, recipes_in_code
 from fusiondoc.fixes.proposals import Bundle
-from fusiondoc.fixes.source_file import (
-    Edit,
-    ParsedFile,
-    Unreadable,
-    changed_text,
-    overlapping,
-    read_text,
-    without_unused,
-)
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
-from fusiondoc.reports.fixes_found import as_json, as_markdown, lines, verdict, why_not, within
+from fusiondoc.reports.fixes_found import as_json, as_markdown
+from fusiondoc.views.fix_words import lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
 from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, unified_diff
 from fusiondoc.workflows.fix_search import Candidate, Rounding
@@ -57,10 +52,10 @@ COMMENTS = st.sampled_from(["", "  # x += 1, and F.relu(x, inplace=True)", "\t#Ã
 VALUES = st.sampled_from(["y", "y*2", "y - 1", "(y\n-1)", "g(y, [1,\n  2])", "y if c else 1", "- y"])
 
 
-LINES = st.sampled_from(["+=", "-=", "*=", "/="])
+LINES = st.sampled_from(["+=", "-=", "*=", "/=", "//=", "%="])
 
 
-OPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
+OPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div", "//=": "floor_divide", "%=": "remainder"}
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -85,11 +80,11 @@ def test_only_the_meant_tokens_change(
         f"{name}  {sign} {value}{comment}\n{indent}{deep}return  {name}\n\n{indent}return inner\n"
     ).replace("\n", end)
     line = text[: text.index(f"{name}  {sign} ")].count("\n") + 1
-    edits = same_operator._edits_at(site(text, f"aten::{OPS[sign]}_", line))
+    edits = out_of_place(parsed(text), line, f"aten::{OPS[sign]}_")
     after = changed_text(text, edits)
     assert edits
     # What was put in, taken out again, leaves the file as it was, byte for byte.
-    middle = f"= {name} {sign[0]}"
+    middle = f"= {name} {sign[:-1]}"
     place = text.index(f"{name}  {sign} ") + len(name) + 2
     assert after[place : place + len(middle)] == middle
     taken = after[:place] + sign + after[place + len(middle) :]
@@ -140,7 +135,8 @@ STATEMENTS = (
 
 def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
     """What the families propose for one operator at a line."""
-    row: Any = SimpleNamespace(op=f"aten::{op}", reason=SimpleNamespace(text="", code=""), source=None)
+    why = SimpleNamespace(detail=None, code="")
+    row: Any = SimpleNamespace(op=f"aten::{op}", layers=(), reason=why, source=None)
     at = Site(row, file, line)
     options = SimpleNamespace(trace=True)
     program: Any = SimpleNamespace(
@@ -153,12 +149,12 @@ def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
     )
     if op in ("hardswish", "square"):
         recipe = next(one for one in RECIPES if f"aten::{op}" in one.replaces)
-        found = recipes_in_code._at(program, at, recipe)
+        found = recipes_in_code.at_site(program, at, recipe)
         return found.edits if found is not None else ()
     if op == "item":
         program.files = [file]
-    proposals = [*order.propose(program)] if op == "view" else [*same_operator.propose_operands(program)]
-    return (*same_operator._edits_at(at), *(edit for one in proposals for edit in one.edits))
+    proposals = [*order.propose(program)] if op == "view" else [*operands.propose(program)]
+    return (*out_of_place(at.file, at.line, at.row.op), *(edit for one in proposals for edit in one.edits))
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -211,11 +207,31 @@ def test_files_keep_encoding_and_mark(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x = " + "y + " * 1500 + "1\n", "def f(:\n", "if 1:\n\tx\n        y\n", "\x00"]
+    "text", ["x = " + "-" * 100_000 + "1\n", "def f(:\n", "if 1:\n\tx\n        y\n", "\x00"]
 )
 def test_a_file_that_cannot_be_read_is_told(text: str) -> None:
     with pytest.raises(Unreadable):
         parsed(text)
+
+
+@pytest.mark.parametrize("name", ["argparse", "ast", "dataclasses", "difflib", "fractions", "textwrap"])
+def test_the_text_of_an_expression_with_its_parentheses_is_the_expression(name: str) -> None:
+    """By Python's own parser, for all expressions of files of the standard library."""
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.origin is not None
+    file = ParsedFile(read_text(Path(spec.origin)))
+    parenthesised = 0
+    for node in dict.fromkeys(node for line in range(1, 5000) for node in file.on_line(line)):
+        is_read = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+        if (
+            isinstance(node, ast.expr)
+            and is_read
+            and not isinstance(node, (ast.Starred, ast.Slice, ast.Tuple))
+        ):
+            again = ast.parse(f"({file.whole(node)}\n)", mode="eval").body
+            assert ast.dump(again) == ast.dump(node)
+            parenthesised += file.is_parenthesised(node)
+    assert parenthesised > 0
 
 
 def test_a_diff_that_patch_applies(tmp_path: Path) -> None:
@@ -360,12 +376,6 @@ def test_a_changed_text_is_imported_under_the_files_own_path(tmp_path: Path) -> 
         check=True,
     )
     assert plain.stdout == "1\n"
-
-
-def test_without_libcst_the_next_step_is_said(monkeypatch: pytest.MonkeyPatch, fusiondoc: Any) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
-    done = fusiondoc("fix", "model.py")
-    assert done.returncode == 4 and "pip install 'fusiondoc[fix]'" in done.stderr
 
 
 # -- what a difference is worth, and what is timed ----------------------------------------------------------
@@ -545,7 +555,7 @@ def test_an_import_that_nothing_reads_any_more_goes(line: str, after: str | None
 @pytest.mark.parametrize("behind", ["y = 1\n", "\ny = 1\n", "\n\ny = 1\n"])
 def test_two_blank_lines_stand_around_what_is_defined(behind: str) -> None:
     file = parsed(f"import torch\n{behind}")
-    edits = [*file.defined(["def a():", "    pass"], -6), *file.defined(["def b():", "    pass"], -5)]
+    edits = [*defined(file, ["def a():", "    pass"], -6), *defined(file, ["def b():", "    pass"], -5)]
     after = changed_text(file.source.text, edits)
     assert after == "import torch\n\n\ndef a():\n    pass\n\n\ndef b():\n    pass\n\n\ny = 1\n"
 

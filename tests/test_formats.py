@@ -24,11 +24,11 @@ from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import Target
+from fusiondoc.rendering.printable import visible
 from fusiondoc.reports import REPORT_FORMATS, code_annotations, junit, render_comparison, render_report, sarif
-from fusiondoc.reports.formatting import NearPaths
 from fusiondoc.reports.json_format import as_dict
-from fusiondoc.reports.printable import visible
 from fusiondoc.reports.text.findings import expectation_text
+from fusiondoc.views.formatting import NearPaths
 from fusiondoc.workflows.load import report_from
 
 SCHEMAS = FIXTURES / "schemas"

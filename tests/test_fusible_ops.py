@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from running import python
 
-from fusiondoc.diagnosis.operators import BY_FUSER, NVFUSER_SINCE, fusible_by, is_fusible
 from fusiondoc.fuser_knobs import parse_version
+from fusiondoc.fusers import BY_FUSER, fusible_by, is_fusible, nvfuser
 from fusiondoc.model import FUSER_OF_KIND
 
 _SECTION = re.compile(r"with prim::(\w+Group)_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
@@ -26,7 +26,7 @@ def test_every_operator_in_a_recorded_group_is_one_that_its_fuser_takes(recordin
             fuser = FUSER_OF_KIND[kind].name
             for op in set(_OP.findall(body)) - {"prim::Constant"}:
                 assert op in BY_FUSER[fuser], (log.name, kind, op)
-                assert fuser != "nvfuser" or NVFUSER_SINCE[op] <= version, (log.name, op)
+                assert fuser != "nvfuser" or nvfuser.TAKES[op].since <= version, (log.name, op)
                 counted[fuser] = counted.get(fuser, 0) + 1
     assert counted["nvfuser"] > 1000 and counted["nnc"] > 50
 

@@ -9,9 +9,10 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 import raw_log
@@ -126,7 +127,7 @@ def test_a_number_that_no_report_can_have_is_refused(key: str, number: str) -> N
 
 
 def test_what_was_found_before(fusiondoc: Run, tmp_path: Path) -> None:
-    """Rows of docs/reliability.md that no other test repeats."""
+    """Rows of docs/evidence/2026-11-24-reliability.md that no other test repeats."""
     graph = CORPUS["log"][0]
     TARGETS["log"](graph + b"\nkernel1 run in 0.5 ms, achieved: 0 GB/s\n")
     report = json.loads((ROOT / "fuzz/corpus/saved_report/lines.json").read_text())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 from command_line import ROOT, Run
@@ -161,7 +162,7 @@ def test_values_that_python_cannot_build_are_refused(fusiondoc: Run, tmp_path: P
 
 
 def test_a_bench_as_csv_holds_no_formula_and_no_command() -> None:
-    from fusiondoc.reports.benchmark.documents import as_csv
+    from fusiondoc.reports.bench_documents import as_csv
 
     content = json.loads(BENCH)
     content["variants"][0].update(reason="=HYPERLINK(1)", interpreter="\x1b]0;x\x07")

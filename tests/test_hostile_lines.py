@@ -5,8 +5,8 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 from work_done import lines_in_proportion, time_in_proportion
@@ -16,7 +16,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.error_texts import read_error
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.reports import formatting
+from fusiondoc.views import formatting
 
 NODE = b"  %3 : Tensor = aten::add(%1, %2, %4) # a.py:3:4"
 UPDATE = b"[UPDATE partition.cpp:70] "

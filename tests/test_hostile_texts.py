@@ -7,11 +7,12 @@ import json
 import re
 import unicodedata
 from collections import Counter, abc
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from html.parser import HTMLParser
-from typing import Any, Callable, Mapping, Sequence, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import pytest
 from conftest import FIXTURES
@@ -22,13 +23,12 @@ from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Dump, Evidence, Report, Segment
 from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Verification
 from fusiondoc.model.source import Options, Target
-from fusiondoc.model.typed_fields import field_types
+from fusiondoc.model.typed_fields import field_types, is_union
+from fusiondoc.rendering.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
+from fusiondoc.rendering.printable import markdown as markdown_text
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif
-from fusiondoc.reports import comparison as words
-from fusiondoc.reports.comparison import page, terminal
+from fusiondoc.reports import comparison_documents as comparisons
 from fusiondoc.reports.html import render as render_page
-from fusiondoc.reports.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
-from fusiondoc.reports.printable import markdown as markdown_text
 from fusiondoc.reports.text.kernel_listing import render as render_kernels
 from fusiondoc.reports.text.screen import render as render_text
 from fusiondoc.workflows.load import report_from
@@ -49,7 +49,7 @@ HOSTILE = {
 def made(kind: Any) -> Any:
     """A value of a field's type, in which nothing is empty."""
     origin, inside = get_origin(kind), get_args(kind)
-    if origin is Union:
+    if is_union(kind):
         return made(next(one for one in inside if one is not type(None)))
     if origin is tuple:
         return (made(inside[0]),) if inside[-1] is Ellipsis else tuple(map(made, inside))
@@ -122,7 +122,7 @@ def hostile(value: Any, text: str) -> Any:
     return tuple(hostile(one, text) for one in value) if isinstance(value, Sequence) else value
 
 
-@lru_cache(maxsize=None)
+@cache
 def filled() -> Report:
     """A report of a real log in which everything is there that a report can hold."""
     report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")])
@@ -165,12 +165,12 @@ def filled() -> Report:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def report_of(text: str) -> Report:
     return replace(hostile(completed(filled()), text), texts=Texts(text))
 
 
-@lru_cache(maxsize=None)
+@cache
 def comparison_of(text: str) -> Comparison:
     a = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")])
     b = filled()
@@ -218,11 +218,11 @@ class Shape(HTMLParser):
 
 PAGES: dict[str, Callable[[str], str]] = {
     "report": lambda text: render_page(report_of(text)),
-    "comparison": lambda text: page.render(comparison_of(text)),
+    "comparison": lambda text: comparisons.as_page(comparison_of(text)),
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def plain_page(name: str) -> Shape:
     return Shape(PAGES[name]("plain"))
 
@@ -265,7 +265,7 @@ def test_a_terminal_gets_no_command_of_a_log(kind: str, colour: bool) -> None:
     for made in (
         render_text(report, width=80, colour=colour),
         render_kernels(report, report.kernels, (HOSTILE[kind],), width=80, colour=colour),
-        terminal.render(changes, width=80, colour=colour),
+        comparisons.as_text(changes, width=80, colour=colour),
     ):
         own = re.sub(r"\x1b\[[0-9;]*m", "", made) if colour else made
         assert not has_hidden(own)
@@ -281,9 +281,9 @@ def test_no_line_of_a_text_is_a_command_to_the_runner(monkeypatch: pytest.Monkey
         for made in (
             render_text(report, width=80),
             render_kernels(report, report.kernels, (text,), width=80),
-            terminal.render(changes, width=80),
+            comparisons.as_text(changes, width=80),
             in_github_log(markdown.render(report)),
-            in_github_log(words.as_markdown(changes)),
+            in_github_log(comparisons.as_markdown(changes)),
         ):
             assert not re.search(r"^\s*::", made, re.MULTILINE) and "##[" not in made
     assert no_workflow_commands("\x1b[1m ::x::") == "\x1b[1m : :x::"
@@ -299,7 +299,7 @@ def test_markdown_is_text_only(kind: str) -> None:
     report = report_of(text)
     for made in (
         markdown.render(report),
-        words.as_markdown(comparison_of(text)),
+        comparisons.as_markdown(comparison_of(text)),
         code_annotations.github_summary(report),
     ):
         own = re.sub("([@#])\u200b", r"\1", made)
@@ -336,7 +336,7 @@ def test_a_comment_on_a_comparison_fits_github(text: str) -> None:
             for name in ("groups", "unfused", "fallbacks", "kernels", "findings", "notes")
         },
     )
-    made = words.as_markdown(many)
+    made = comparisons.as_markdown(many)
     assert len(made) < 65_536 and "more lines: `--format json` has all" in made
 
 

@@ -3,10 +3,10 @@ and a page of many groups stays usable (50, at night 200 with 2000 nodes)."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
@@ -33,7 +33,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     one.close()
 
 
-@lru_cache(maxsize=None)
+@cache
 def page_of(log: Path) -> tuple[Report, str]:
     report = report_from([str(log)])
     return report, render(report)

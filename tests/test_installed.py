@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import json
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ROOT, Run
+from old_pythons import python_of
 from thorough import THOROUGH
 
 pytestmark = pytest.mark.xdist_group("installed")
@@ -95,31 +95,20 @@ def reports(folder: Path, program: Path) -> dict[str, object]:
     return dict(report)
 
 
-@functools.lru_cache(maxsize=None)
-def python38() -> Path | None:
-    """A real Python 3.8, on the PATH or beneath pyenv."""
-    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    found = sorted(root.glob("versions/3.8.*/bin/python3.8"))
-    on_path = shutil.which("python3.8")
-    candidates = [*found, *([Path(on_path)] if on_path else [])]
-    works = (one for one in candidates if subprocess.run([one, "-c", ""], check=False).returncode == 0)
-    return next(works, None)
-
-
-@pytest.mark.parametrize("version", ["3.8", "this"] if THOROUGH or python38() is None else ["3.8"])
+@pytest.mark.parametrize("version", ["3.10", "this"] if THOROUGH or python_of("3.10") is None else ["3.10"])
 def test_the_wheel_works_where_nothing_else_is_and_makes_the_same_reports(
     wheel: Path, tmp_path: Path, fusiondoc: Run, version: str
 ) -> None:
-    """On Python 3.8 where there is one; that of the tests runs the package everywhere else."""
-    interpreter = python38() if version == "3.8" else sys.executable
+    """On Python 3.10 where there is one; that of the tests runs the package everywhere else."""
+    interpreter = python_of("3.10") if version == "3.10" else sys.executable
     if interpreter is None:
-        pytest.skip("needs Python 3.8")
+        pytest.skip("needs Python 3.10")
     run(interpreter, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
     # What pip installs runs in the other environment; pip itself stays in this one.
     pip(sys.executable, "--python", python, "install", "--no-compile", wheel, cwd=tmp_path)
     said = run(python, "-c", EVERY_MODULE, cwd=tmp_path).stdout
-    assert (" 3.8." in said or version != "3.8") and str(tmp_path) in said
+    assert (" 3.10." in said or version != "3.10") and str(tmp_path) in said
     found = reports(tmp_path, python.with_name("fusiondoc"))
     here = json.loads(fusiondoc("parse", LOG, "--format", "json").stdout)
     here["parse"]["seconds"] = here["timing"] = None

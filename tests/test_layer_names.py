@@ -12,7 +12,7 @@ import fusiondoc
 from fusiondoc.model.operator_places import fold, folded, layers_of_kernels
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import user_line
-from fusiondoc.reports.formatting import near, where_from
+from fusiondoc.views.formatting import near, where_from
 
 
 @pytest.mark.parametrize(

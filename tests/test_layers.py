@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Iterator, Mapping, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from command_line import ROOT
@@ -59,7 +60,7 @@ def arrows(sources: Mapping[str, str], packages: set[str], only: str | None = No
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _imports_of(text: str) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     return list(_imports(ast.parse(text), False))
 
@@ -174,7 +175,7 @@ FOLDERS = {name for name, path in MODULES.items() if path.name == "__init__.py"}
 TABLE = allowed((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def all_arrows() -> list[Arrow]:
     return arrows(SOURCES, FOLDERS)
 

@@ -6,8 +6,8 @@ import lzma
 import posixpath
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Iterable
 
 import pytest
 

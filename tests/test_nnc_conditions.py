@@ -13,6 +13,9 @@ from conftest import FIXTURES
 
 from fusiondoc.api import parse
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.reasons.stated_words import STATED
+from fusiondoc.model.reasons.words import sentence
+from fusiondoc.parsers.jit.rejections import CODES as REJECTIONS
 from fusiondoc.parsers.jit.rejections import CONDITIONS, REMARKS, WRAPPER
 
 REFUSALS = FIXTURES / "logs" / "nnc-2.13-refusals.log.xz"
@@ -29,7 +32,10 @@ def in_torch(other_files: bool) -> set[str]:
 def test_the_table_has_every_condition_of_torch_and_no_other() -> None:
     assert {*CONDITIONS, WRAPPER} == in_torch(other_files=False)
     assert {code for code, _ in CONDITIONS.values()} <= set(CODES)
-    assert not [words for _, words in CONDITIONS.values() if "->" in words or "==" in words]
+    details = [detail for _, detail in (*CONDITIONS.values(), *REJECTIONS.values())]
+    details += REMARKS.values()
+    assert {detail.condition for detail in details} <= set(STATED)
+    assert not [words for words in STATED.values() if "->" in words or "==" in words]
 
 
 @pytest.mark.torch
@@ -78,10 +84,13 @@ def test_reasons_of_a_run_with_a_refusal_of_every_kind() -> None:
         ),
         ("aten::einsum", str(line["lists"])): ("FD233", "NNC has no rule for aten::einsum"),
         ("aten::stack", str(line["lists"])): ("FD233", "NNC has no rule for aten::stack"),
-        ("aten::conv2d", str(line["conv2d"])): ("FD215", REMARKS[b"Params of conv2d are not supported"]),
+        ("aten::conv2d", str(line["conv2d"])): (
+            "FD215",
+            sentence(REMARKS[b"Params of conv2d are not supported"]),
+        ),
         ("aten::matmul", str(line["matmul"])): (
             "FD215",
-            REMARKS[b"Shapes of matmul inputs are not supported"],
+            sentence(REMARKS[b"Shapes of matmul inputs are not supported"]),
         ),
         ("aten::add", str(line["types"])): ("FD215", "NNC does not fuse Half tensors on the CPU"),
         ("aten::mul", str(line["types"])): ("FD215", "NNC does not fuse Half tensors on the CPU"),

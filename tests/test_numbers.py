@@ -9,8 +9,8 @@ import lzma
 import re
 import shutil
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from conftest import FIXTURES, ROOT
@@ -33,7 +33,7 @@ LONG = "9" * 5000
 
 OTHERS_NUMBERS = (
     *("captures", "cli", "comparison", "diagnosis", "expectations", "fixes", "fuser_knobs", "model"),
-    *("parsers", "reports", "repro", "workflows"),
+    *("parsers", "rendering", "reports", "views", "repro", "workflows"),
 )
 """Folders whose code reads what others wrote. ``probe`` and ``suites`` run beside torch and import nothing of
 fusiondoc; ``runner`` reads what fusiondoc's own processes send."""
@@ -66,16 +66,12 @@ OF_NUMBERS = {
         "int(event['ts'])",
     },
     "parsers/rows/kernel_rows.py": {"float(median(use.first_ms))", "float(median(values))"},
-    "reports/benchmark/page_parts.py": {"float(HEIGHT - _BOTTOM)"},
-    "reports/formatting.py": {"float(number)"},
+    "rendering/plots.py": {"float(HEIGHT - _BOTTOM)"},
     "reports/html/page_context.py": {"int(code[2:])"},
     "reports/html/program_picture.py": {"float(p)"},
     "reports/html/run_views.py": {"float(median(known))"},
     "reports/markdown.py": {"int((LIMIT - _SPARE) * share)"},
-    "reports/text/__init__.py": {
-        "float(number)",
-        "int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)",
-    },
+    "rendering/drawing.py": {"int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)"},
     # Constants of a program are what they are: infinities too.
     "repro/__init__.py": {"float(one)", "float(value)"},
     "repro/rebuild.py": {"float(text)"},

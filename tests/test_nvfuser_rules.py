@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, refused_because
-from fusiondoc.diagnosis.operators import NVFUSER_SINCE
+from fusiondoc.diagnosis.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.fuser_knobs import parse_version
+from fusiondoc.fusers.nvfuser import FUSED_VIEWS_SINCE, TAKES
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.plan import summarise
 from fusiondoc.parsers.lines.log_files import find_logs
@@ -86,7 +86,8 @@ def test_what_nvfuser_takes_is_what_its_rules_answer(place: int, torch: str):
         assert flow is not None
         (found,) = [one for one in flow.nodes if one.op == op]
         view = "aten::" + op[len("prim::") : -len("_copy")] if op.endswith("_copy") else op
-        since = FUSED_VIEWS_SINCE.get(view, NVFUSER_SINCE.get(op))
+        rule = TAKES.get(op)
+        since = FUSED_VIEWS_SINCE.get(view, rule.since if rule is not None else None)
         name = view if view in FUSED_VIEWS_SINCE else op
         takes = since is not None and since <= parse_version(torch)
         takes = takes and refused_because(found, name, torch) is None

@@ -7,8 +7,8 @@ import json
 import re
 import tempfile
 from array import array
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 import raw_log
@@ -44,7 +44,7 @@ def report(log: bytes) -> dict:
     return found
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def start_of(log: Path) -> bytes:
     return raw_log.read(log)[:120_000]
 

@@ -6,8 +6,8 @@ import bz2
 import gzip
 import lzma
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 import raw_log

@@ -6,15 +6,15 @@ operators are our own, the text between is torch's.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 from conftest import FIXTURES
 
 from fusiondoc.api import parse
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.reports.formatting import verdict
+from fusiondoc.views.formatting import verdict
 
 GRAPH = """graph(%x.1 : Tensor,
       %y.1 : Tensor):

@@ -13,16 +13,17 @@ import pytest
 from conftest import FIXTURES, ROOT, Run
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
-from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
-from fusiondoc.diagnosis.changes_for_findings import can_run_again, compare_logs, run_again
-from fusiondoc.diagnosis.recipes import recipe_for
+from fusiondoc.changes.recipes import recipe_for
+from fusiondoc.diagnosis.commands import can_run_again, compare_logs, run_again
+from fusiondoc.diagnosis.lines_of_changes import lines_by_recipe, lines_of_modules, lines_out_of_place
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.observed import Observed
-from fusiondoc.reports.text import Detail, can_link, prose
+from fusiondoc.rendering.drawing import Detail, can_link, prose
 from fusiondoc.reports.text.screen import render
 from fusiondoc.workflows.load import report_from
 
@@ -43,7 +44,11 @@ def foreign(name: str) -> Report:
         ("    y -= a - b", "aten::sub_", "    y = y - (a - b)"),
         ("    y -= a * b", "aten::sub_", "    y = y - a * b"),
         ("    y *= a + b", "aten::mul_", "    y = y * (a + b)"),
-        ("    self.h /= n if n else m", "aten::div_", "    self.h = self.h / (n if n else m)"),
+        ("    y /= n if n else m", "aten::div_", "    y = y / (n if n else m)"),
+        ("    self.h /= n", "aten::div_", None),
+        ("    y //= x - z", "aten::floor_divide_", "    y = y // (x - z)"),
+        ("    y %= x", "aten::remainder_", "    y = y % x"),
+        ("    y %= x", "aten::fmod_", None),  # of a script; x % y is another function
         ("    x.relu_()", "aten::relu_", "    x = x.relu()"),
         ("    torch.relu_(x)", "aten::relu_", "    x = torch.relu(x)"),
         ("    return self.conv(x).relu_()", "aten::relu_", "    return self.conv(x).relu()"),
@@ -54,16 +59,19 @@ def foreign(name: str) -> Report:
         ("    f(x).add_(y)", "aten::add_", None),
         ("    k = g(x).add_(y).floor_()", "aten::floor_", "    k = g(x).add(y).floor()"),
         ("    k = g(x).fill_(1).floor_()", "aten::floor_", "    k = g(x).fill_(1).floor()"),
+        ("    k = g(x).exponential_().floor_()", "aten::floor_", "    k = g(x).exponential_().floor()"),
         ("    x = F.relu(x, inplace=flag)", "aten::relu_", None),
         ("    self.make().x += y", "aten::add_", None),  # it would be made twice
         ("    self.make().x.relu_()", "aten::relu_", None),
-        ("    self.x.relu_()", "aten::relu_", "    self.x = self.x.relu()"),
+        ("    self.x.relu_()", "aten::relu_", None),  # other names may have the tensor of an attribute
+        ("    k = x.mul_(y).add_(y)", "aten::mul_", None),  # x is read again,
     ],
 )
 def test_a_line_is_written_out_of_place(before: str, op: str, after: str | None) -> None:
-    edit = out_of_place(f"def f(x, y, z, é):\n{before}\n    return x\n", "m.py", 2, op)
-    assert (edit.after if edit is not None else None) == after
-    assert edit is None or (edit.before, edit.line) == (before, 2)
+    head = "import torch\nimport torch.nn.functional as F\n"
+    edits = lines_out_of_place(f"{head}def f(x, y, z, é):\n{before}\n    return x\n", "m.py", 4, op)
+    assert [edit.after for edit in edits] == ([after] if after is not None else [])
+    assert [(edit.before, edit.line) for edit in edits] == [(before, 4)] * len(edits)
 
 
 @pytest.mark.parametrize(
@@ -79,32 +87,49 @@ def test_a_line_is_written_out_of_place(before: str, op: str, after: str | None)
         ("    return x.mean()", "mean", None, None),
         ("    return x.mean([1])", "mean", 2, None),
         ("    return torch.clamp_min(x, 0.5)", "clamp_min", None, "    return torch.clamp(x, min=0.5)"),
-        ("    return torch.clamp_min(x, 0.25)", "clamp_min", None, None),
-        ("    return [F.hardswish(x + i) for i in y]", "hardswish", None, None),
-        ("    if F.hardswish(x + 1).sum() > 0: return y", "hardswish", None, None),
-        ("    if y: return F.hardswish(x + 1)", "hardswish", None, None),
-        ("    x = y; return F.hardswish(x + 1)", "hardswish", None, None),
-        ("    return {F.hardswish(x + i) for i in y}", "hardswish", None, None),
-        ("    return {i: F.hardswish(x + i) for i in y}", "hardswish", None, None),
-        ("    return lambda y: F.hardswish(x + y)", "hardswish", None, None),
-        ("    return 0 < y < F.hardswish(x + 1)", "hardswish", None, None),
-        ("    return x.add_(1) * F.hardswish(x + 1)", "hardswish", None, None),
-        ("    return (x := y) * F.hardswish(x + 1)", "hardswish", None, None),
+        ("    return torch.clamp_min(x, 0.25)", "clamp_min", None, "    return torch.clamp(x, min=0.25)"),
+        ("    return [F.hardswish(x + i) for i in y]", "hardswish", None,
+         "    return [fusible_hardswish(x + i) for i in y]"),
+        ("    if F.hardswish(x + 1).sum() > 0: return y", "hardswish", None,
+         "    if fusible_hardswish(x + 1).sum() > 0: return y"),
+        ("    if y: return F.hardswish(x + 1)", "hardswish", None,
+         "    if y: return fusible_hardswish(x + 1)"),
+        ("    x = y; return F.hardswish(x + 1)", "hardswish", None,
+         "    x = y; return fusible_hardswish(x + 1)"),
+        ("    return {F.hardswish(x + i) for i in y}", "hardswish", None,
+         "    return {fusible_hardswish(x + i) for i in y}"),
+        ("    return {i: F.hardswish(x + i) for i in y}", "hardswish", None,
+         "    return {i: fusible_hardswish(x + i) for i in y}"),
+        ("    return lambda y: F.hardswish(x + y)", "hardswish", None,
+         "    return lambda y: fusible_hardswish(x + y)"),
+        ("    return 0 < y < F.hardswish(x + 1)", "hardswish", None,
+         "    return 0 < y < fusible_hardswish(x + 1)"),
+        ("    return x.add_(1) * F.hardswish(x + 1)", "hardswish", None,
+         "    return x.add_(1) * fusible_hardswish(x + 1)"),
+        ("    return (x := y) * F.hardswish(x + 1)", "hardswish", None,
+         "    return (x := y) * fusible_hardswish(x + 1)"),
         ("    return F.hardswish(x + 1) * x.add_(1)", "hardswish", None,
          "    h = x + 1\n    return (h * (torch.clamp(h + 3, 0, 6) / 6)) * x.add_(1)"),
         ("    return F.mse_loss(x, y)", "mse_loss", 3, "    return ((x - y) * (x - y)).mean([0, 1, 2])"),
         ("    return F.mse_loss(x, y)", "mse_loss", None, None),
-        ("    return F.elu(x)", "elu", None, None),
+        ("    return F.elu(x)", "elu", None,
+         "    return torch.where(x > 0, x, 1.0 * torch.expm1(torch.clamp(x, max=0)))"),
     ],
 )  # fmt: skip
 def test_a_line_is_written_by_a_recipe(before: str, op: str, rank: int | None, after: str | None) -> None:
     text = f"import torch\nimport torch.nn.functional as F\ndef f(x, y):\n{before}\n    return x\n"
     recipe = recipe_for(f"aten::{op}", "nvfuser")
     assert recipe is not None
-    edit = by_recipe(text, "m.py", 4, recipe, rank)
-    assert (edit.after if edit is not None else None) == after
-    # Without torch under its name the line would not run.
-    assert by_recipe(text.replace("import torch\n", "import torch as t\n"), "m.py", 4, recipe, rank) is None
+    edits = lines_by_recipe(text, "m.py", 4, recipe, rank)
+    assert [edit.after for edit in edits[:1]] == ([after] if after is not None else [])
+    # The function that a line calls is defined behind the imports.
+    more = [edit.after for edit in edits[1:]]
+    body = "    return x * (torch.clamp(x + 3, 0, 6) / 6)"
+    function = f"import torch.nn.functional as F\n\n\ndef fusible_hardswish(x):\n{body}\n\n"
+    assert more == ([function] if after is not None and "fusible_hardswish" in after else [])
+    # torch is called by the name that it has in the file.
+    renamed = lines_by_recipe(text.replace("import torch\n", "import torch as t\n"), "m.py", 4, recipe, rank)
+    assert all("torch." not in row for edit in renamed for row in edit.after.split("\n")[1:])
 
 
 NET = """\
@@ -123,25 +148,25 @@ class Net(nn.Module):
 
 
 def test_a_module_is_changed_where_it_is_made() -> None:
-    (edit,) = modules_in_place(NET, "m.py", "aten::relu_")
+    (edit,) = lines_of_modules(NET, "m.py", "aten::relu_")
     assert edit.line == 7 and edit.after == edit.before.replace("True", "False")
-    assert modules_in_place(NET.replace("=True", "=False"), "m.py", "aten::relu_") == ()
-    assert modules_in_place(NET, "m.py", "aten::silu_") == ()
+    assert lines_of_modules(NET.replace("=True", "=False"), "m.py", "aten::relu_") == ()
+    assert lines_of_modules(NET, "m.py", "aten::silu_") == ()
 
 
 def test_a_call_of_a_module_is_written_where_its_module_is_known() -> None:
     recipe = recipe_for("aten::hardswish", "nvfuser")
     assert recipe is not None
-    edit = by_recipe(NET, "m.py", 11, recipe, None, "swish")
+    (edit,) = lines_by_recipe(NET, "m.py", 11, recipe, None, "swish")
+    assert edit.after.split("\n")[1].strip() == "return h * (torch.clamp(h + 3, 0, 6) / 6)"
     assert (
-        edit is not None and edit.after.split("\n")[1].strip() == "return h * (torch.clamp(h + 3, 0, 6) / 6)"
+        lines_by_recipe(NET.replace("Hardswish()", "Hardswish(*a)"), "m.py", 11, recipe, None, "swish") == ()
     )
-    assert by_recipe(NET.replace("Hardswish()", "Hardswish(*a)"), "m.py", 11, recipe, None, "swish") is None
 
 
 @pytest.mark.parametrize("text", ["def f(:\n  x += y", "x += y\0", "(" * 400, ""])
 def test_what_is_no_python_is_left_alone(text: str) -> None:
-    assert out_of_place(text, "m.py", 2, "aten::add_") is None
+    assert lines_out_of_place(text, "m.py", 2, "aten::add_") == ()
 
 
 # What a change unlocks
@@ -149,7 +174,8 @@ def test_what_is_no_python_is_left_alone(text: str) -> None:
 
 def program(*ops: str, edges: list[tuple[int, int]]) -> Report:
     """A plan of operators of which those with an underscore are in place, in a report."""
-    from fusiondoc.model.report import Reason, Unfused
+    from fusiondoc.model.reasons.reason import Reason
+    from fusiondoc.model.report import Unfused
 
     nodes, rows = [], []
     for number, op in enumerate(ops):
@@ -158,10 +184,22 @@ def program(*ops: str, edges: list[tuple[int, int]]) -> Report:
         tensor = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"
         nodes.append(
             ProgramNode(
-                "operator", *what, None, (tensor,), (tensor,), None, code, None, None, None, (), "why"
+                "operator",
+                *what,
+                None,
+                (tensor,),
+                (tensor,),
+                None,
+                code,
+                None,
+                None,
+                None,
+                (),
+                "why",
+                rows=(number,),
             )
         )
-        rows.append(Unfused(*what, None, "forward", 1, Reason(code, "why", False), ()))
+        rows.append(Unfused(*what, None, "forward", 1, Reason(code, "why", False), (), index=number))
     base = report_from([str(FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz")])
     made = Program("P1", "forward", 1, None, (), tuple(nodes), tuple(edges))
     return replace(base, programs=(made,), unfused=tuple(rows), groups=())
@@ -244,19 +282,20 @@ def request(text: str = "m.py:net", **options: object) -> KeptRequest:
 
 def test_a_command_is_the_run_as_it_was_asked_for() -> None:
     asked = request(backward=True, runs=7, knobs={"single_node": "on"}, inputs=("float32[8,16]:grad",))
-    assert run_again(asked, ("--verify",)) == (
+    assert run_again(asked, Setting(flags=("--verify",))) == (
         "fusiondoc diagnose m.py:net --runs 7 --backward --input 'float32[8,16]:grad' --knob single_node=on"
         " --verify"
     )
-    assert "--runs 14" in run_again(asked, ("--runs", "14")) and "--runs 7" not in run_again(
-        asked, ("--runs", "14")
-    )
+    more = run_again(asked, Setting(runs=14))
+    assert "--runs 14" in more and "--runs 7" not in more
+    off = run_again(asked, Setting(knobs={"single_node": "off"}))
+    assert "--knob single_node=off" in off and "single_node=on" not in off
 
 
 def test_a_command_of_a_program_runs_the_program() -> None:
     options = Options(script=True, script_args=("--lr", "1"), step_function="train_step", no_freeze=True)
     module = KeptRequest(target=KeptTarget("package.train", "module"), options=options)
-    assert run_again(module, ("--time",)) == (
+    assert run_again(module, Setting(flags=("--time",))) == (
         "fusiondoc diagnose -m package.train --no-freeze --step-function train_step --time -- --lr 1"
     )
     assert run_again(request("train.py", script=True)) == "fusiondoc diagnose train.py --script"
@@ -302,7 +341,7 @@ def test_a_command_to_copy_is_on_one_line() -> None:
 def test_a_command_in_a_sentence_is_not_broken() -> None:
     text = "Write it otherwise, as the page says: fusiondoc explain hardswish, or try --knob single_node=on."
     for width in range(30, 90):
-        from fusiondoc.reports.text import drawn
+        from fusiondoc.rendering.drawing import drawn
 
         shown = drawn(prose(text), width, False)
         assert "fusiondoc explain hardswish" in shown and "--knob single_node=on" in shown

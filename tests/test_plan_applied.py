@@ -45,7 +45,7 @@ def groups_of(report: Report) -> int:
         # A number has no gradient formula there; a tensor has, and both differentiable graphs become one.
         (MASK, True, "    s = torch.where(m, torch.full([], -1e4, device=m.device), s)"),
         (ATTENTION, True, "    s = torch.where(m, torch.full([], -1e4, device=m.device), s)"),
-        (GATHER, False, "    return torch.index_select(torch.sigmoid(h), 0, m)"),
+        (GATHER, False, "    return torch.index_select(torch.sigmoid(y), 0, m)"),
     ],
 )
 def test_the_change_fuses_more_and_computes_the_same(

@@ -10,7 +10,7 @@ import tarfile
 import textwrap
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from conftest import FIXTURES
@@ -18,28 +18,32 @@ from test_te_command import capture
 
 from fusiondoc.captures.capture import RECORDS
 from fusiondoc.captures.request import KeptRequest, KeptTarget
+from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.advice import advice_on
-from fusiondoc.diagnosis.change_candidates import Candidate, _of_row
-from fusiondoc.diagnosis.changes_for_findings import to_keep
-from fusiondoc.diagnosis.next_steps import _in_their_names, with_plan
-from fusiondoc.diagnosis.operators import ALL_OUT_OF_PLACE
+from fusiondoc.diagnosis.change_candidates import ALL_OUT_OF_PLACE, Candidate, _of_row
+from fusiondoc.diagnosis.commands import to_keep
+from fusiondoc.diagnosis.next_steps import with_plan
+from fusiondoc.diagnosis.planned_changes import _in_their_names
 from fusiondoc.diagnosis.recipe_pages import recipe_page
-from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.diagnosis.rules import Context, run_facts
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model.change_plan import ChangeKind, Edit, Try
-from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Reason, Report, Unfused
+from fusiondoc.model.reasons import Condition, ControlFlow
+from fusiondoc.model.reasons import Detail as ReasonDetail
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.remedies import NNC_REDUCTIONS, Setting
+from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import KnobState, Steps
 from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed
+from fusiondoc.rendering.drawing import Detail
 from fusiondoc.reports import render_report
-from fusiondoc.reports.formatting import with_near_places
 from fusiondoc.reports.run_words import gain
-from fusiondoc.reports.text import Detail
 from fusiondoc.reports.text.screen import _shortened, render
 from fusiondoc.runner.own_launcher import knob_lines
+from fusiondoc.views.formatting import with_near_places
 from fusiondoc.workflows.load import report_from
 
 TENSOR = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"
@@ -53,19 +57,20 @@ class Made:
         self.nodes: list[ProgramNode] = []
         self.rows: list[Unfused] = []
 
-    def node(self, op: str, code: str | None = None, text: str = "why", inside: int | None = None,
-             types: str = TENSOR, **more: Any) -> int:  # fmt: skip
+    def node(self, op: str, code: str | None = None, detail: ReasonDetail | None = None,
+             inside: int | None = None, types: str = TENSOR, **more: Any) -> int:  # fmt: skip
         place = len(self.nodes)
         kind = "group" if op == "group" else "control" if op.startswith("prim::") else "operator"
         source = f"/m.py:{place + 1}:0"
         name = "prim::TensorExprGroup" if op == "group" else op
         made = ProgramNode(kind, name, source, None, (types,), (types,),
-                           "G1" if op == "group" else None, code, inside, None, None, (), text)  # fmt: skip
+                           "G1" if op == "group" else None, code, inside, None, None, (), "why",
+                           rows=() if code is None else (len(self.rows),))  # fmt: skip
         self.nodes.append(made)
         if code is not None:
-            why = Reason(code, text, False)
+            why = Reason(code, "why", False, detail)
             row = Unfused(op, source, source.rpartition(":")[0], "forward", 1, why, (Evidence("m.log", 1),))
-            self.rows.append(replace(row, **more))
+            self.rows.append(replace(row, index=len(self.rows), **more))
         return place
 
     def report(self, *edges: tuple[int, int], **more: Any) -> Report:
@@ -103,11 +108,11 @@ def test_a_view_between_reductions_stays() -> None:
     assert planned(replace(report, groups=(summed,))).plan == ()
 
 
-def branch(text: str) -> Report:
+def branch(on: Literal["tensor_value", "argument"]) -> Report:
     """group -> if: sub, else: add (which never ran) -> group."""
     made = Made()
     made.node("group")
-    made.node("prim::If", "FD229", f"control flow ({text}) ends the group before it and begins another after")
+    made.node("prim::If", "FD229", ControlFlow(Condition(on), in_formula=False))
     made.node("aten::sub", "FD228", inside=1)
     made.node("aten::add", "FD232", inside=1)
     made.node("group")
@@ -115,14 +120,14 @@ def branch(text: str) -> Report:
 
 
 def test_a_branch_on_a_value_becomes_where() -> None:
-    (change,) = planned(branch("a value in a tensor")).plan
+    (change,) = planned(branch("tensor_value")).plan
     assert (change.kind, change.where) == (ChangeKind.BRANCH, "/m.py:2")
     assert change.unlocks == "joins 2 groups of this run with sub into 1"
     assert "torch.where" in str(change.after)
 
 
 def test_a_flag_becomes_a_constant() -> None:
-    (change,) = planned(branch("an argument such as a flag")).plan
+    (change,) = planned(branch("argument")).plan
     assert change.kind is ChangeKind.CONSTANT
 
 
@@ -168,11 +173,12 @@ def test_milliseconds_come_before_bytes_and_operators(profiled: Report) -> None:
 
 
 def test_faster_products_come_before_fusion(profiled: Report) -> None:
-    steps: Steps = replace(
-        profiled.steps, hint="float32 matrix products without TF32 take 86% of the step: x"
-    )  # type: ignore[type-var]
+    steps: Steps = replace(profiled.steps, without_tf32=0.86)  # type: ignore[type-var]
     (change, *_) = planned(replace(profiled, steps=steps)).plan
-    assert "set_float32_matmul_precision" in change.change and change.unlocks == steps.hint.partition(":")[0]  # type: ignore[union-attr]
+    assert "set_float32_matmul_precision" in change.change
+    assert change.unlocks == (
+        "float32 matrix products without TF32 take 86% of the step, which no fusion changes"
+    )
     asked = KeptRequest(target=KeptTarget("m.py:net", "file", path=__file__), options=Options(backward=True))
     (change, *_) = with_plan(replace(profiled, steps=steps), Context(Observed(), request=asked)).plan
     assert change.command == (  # the speed is compared with that of the run before
@@ -318,7 +324,7 @@ def test_where_the_fuser_takes_no_operator_there_is_nothing_to_try() -> None:
 
 
 def test_what_it_unlocks_is_said_once() -> None:
-    change = planned(branch("a value in a tensor")).plan[0]
+    change = planned(branch("tensor_value")).plan[0]
     one = replace(change, gain_bytes=None, gain_ms=None, operators=3)
     assert gain(replace(one, unlocks="3 operators that aten::sort keeps out of groups")) == ""
     assert gain(replace(one, unlocks="2 groups of add+mul")) == "3 operators"
@@ -347,7 +353,7 @@ def test_code_that_is_offered_is_python() -> None:
     made = Made()
     made.node("aten::relu_", "FD230")
     row = replace(made.rows[0], source="torch/nn/functional.py:1457:0")
-    advice = advice_on(row, run_facts(made.report(), Context(Observed()))).text
+    advice = advice_on(row, run_facts(made.report(), Context(Observed()))).remedy.text
     ast.parse(advice.rpartition("torch.jit.script: ")[2])
 
 
@@ -367,13 +373,12 @@ def test_a_knob_has_its_line_for_production() -> None:
         if knob.kind in values:
             value = values[knob.kind]
             assert [catalogue.knob_line(knob.name, value)] == knob_lines({knob.name: value})
-    assert to_keep(("--knob", "fusion_strategy=dynamic:10"), "") == (
+    assert to_keep(Setting(knobs={"fusion_strategy": "dynamic:10"})) == (
         '# to keep it, before the first call:\ntorch.jit.set_fusion_strategy([("DYNAMIC", 10)])'
     )
     line = "torch._C._jit_set_texpr_reductions_enabled(True)"
-    assert line in str(to_keep(("--verify", "--knob", "nnc_reductions=on"), ""))
-    assert to_keep(("--knob", "nnc_reductions=on"), f"Let NNC take reductions: {line}") is None
-    assert to_keep(("--freeze",), "") is None
+    assert line in str(to_keep(replace(NNC_REDUCTIONS, flags=("--verify",))))
+    assert to_keep(Setting(flags=("--freeze",))) is None
 
 
 def test_a_run_says_which_knobs_were_set() -> None:
@@ -386,7 +391,8 @@ def test_freezing_comes_before_what_it_makes_smaller() -> None:
     """mobilenet: batch_norm is folded into convolutions, and the groups promised have none then."""
     made = Made()
     made.node("aten::batch_norm", "FD227"), made.node("aten::hardswish", "FD201", keeps_out=1)
-    made.node("prim::If", "FD229", "control flow (the attribute `use_res_connect`) ends", keeps_out=1)
+    attribute = Condition("attribute", "use_res_connect", "bool")
+    made.node("prim::If", "FD229", ControlFlow(attribute, in_formula=False), keeps_out=1)
     made.rows[2] = replace(made.rows[2], source="torchvision/models/mobilenetv3.py:9:0", user_source=None)
     base = made.report((0, 1), (1, 2))
     base = replace(base, fuser=replace(base.fuser, requested="nvfuser", effective="nvfuser"))

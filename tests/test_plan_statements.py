@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -13,7 +14,7 @@ from command_line import Run
 from test_plan_changes import Made, planned
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
-from fusiondoc.diagnosis.changed_statements import number_kept, placed_later, said_later
+from fusiondoc.diagnosis.lines_of_changes import lines_moved, lines_of_kept_tensor, lines_printed_later
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind, Edit
@@ -69,7 +70,7 @@ FIRST, SECOND = "a = torch.relu(x * 2)", "b = torch.tanh(a + x)"
 def test_what_is_printed_between_goes_behind(
     lines: list[str], pair: tuple[int, int], after: list[str]
 ) -> None:
-    (found,) = said_later(written(lines), "m.py", [pair])
+    (found,) = lines_printed_later(written(lines), "m.py", [pair])
     assert applied(written(lines), found.edits) == written(after)
     assert found.pairs == {0} and found.before != found.after
 
@@ -91,12 +92,12 @@ def test_what_is_printed_between_goes_behind(
     ],
 )
 def test_what_would_print_something_else_stays(lines: list[str]) -> None:
-    assert said_later(written(lines), "m.py", [(6, 8)]) == []
+    assert list(lines_printed_later(written(lines), "m.py", [(6, 8)])) == []
 
 
 def test_what_a_loop_or_a_branch_prints_stays() -> None:
     lines = ["for _ in range(3):", "    x = x * 2", "    print('here')", "    x = torch.tanh(x)", "return x"]
-    assert said_later(written(lines), "m.py", [(7, 9)]) == []
+    assert list(lines_printed_later(written(lines), "m.py", [(7, 9)])) == []
 
 
 ITEM = "limit = a.max().item()"
@@ -114,13 +115,13 @@ ITEM = "limit = a.max().item()"
     ],
 )  # fmt: skip
 def test_a_number_stays_the_tensor(lines: list[str], line: int, after: list[str]) -> None:
-    found = number_kept(written(lines), "m.py", line, detached=False)
-    assert found is not None and applied(written(lines), found[0]) == written(after)
+    found = lines_of_kept_tensor(written(lines), "m.py", line, detached=False)
+    assert found is not None and applied(written(lines), found.edits) == written(after)
 
 
 def test_a_number_takes_no_part_in_gradients() -> None:
-    found = number_kept(written([FIRST, ITEM, "return a / limit"]), "m.py", 8, detached=True)
-    assert found is not None and found[0][0].after == "    limit = a.max().detach()"
+    found = lines_of_kept_tensor(written([FIRST, ITEM, "return a / limit"]), "m.py", 8, detached=True)
+    assert found is not None and found.edits[0].after == "    limit = a.max().detach()"
 
 
 @pytest.mark.parametrize(
@@ -138,13 +139,13 @@ def test_a_number_takes_no_part_in_gradients() -> None:
     ],
 )
 def test_a_number_that_is_needed_as_one_stays(lines: list[str]) -> None:
-    assert number_kept(written(lines), "m.py", 8, detached=False) is None
+    assert lines_of_kept_tensor(written(lines), "m.py", 8, detached=False) is None
 
 
 def test_a_number_of_arguments_that_may_be_numbers_stays() -> None:
     for head in ("def f(x, y: float):", "def f(x, y=2.0):"):
         text = written([FIRST, ITEM, "return a * (y / limit)"], head)
-        assert number_kept(text, "m.py", 8, detached=False) is None
+        assert lines_of_kept_tensor(text, "m.py", 8, detached=False) is None
 
 
 GATE = """import torch
@@ -260,19 +261,21 @@ def test_a_trace_holds_no_print() -> None:
     ("lines", "after"),
     [
         ([FIRST, "h = a.view(4, 8)", "return torch.tanh(h * 0.5) * 3.0"],
-         [FIRST, "h = a", "return (torch.tanh(h * 0.5) * 3.0).view(4, 8)"]),
+         [FIRST, "return (torch.tanh(a * 0.5) * 3.0).view(4, 8)"]),
         ([FIRST, "a = a.view(4, 8)", "a = torch.tanh(a)", "return a + y"],
-         [FIRST, "a = torch.tanh(a).view(4, 8)", "return a + y"]),
+         [FIRST, "a = torch.tanh(a)", "a = a.view(4, 8)", "return a + y"]),
+        ([FIRST, "h = a.view(4, 8).relu()", "return torch.tanh(h)"],
+         [FIRST, "h = a.relu()", "return torch.tanh(h).view(4, 8)"]),
     ],
 )  # fmt: skip
 def test_a_view_goes_around_the_next_line(lines: list[str], after: list[str]) -> None:
-    found = placed_later(written(lines), "m.py", 7, "view")
-    assert found is not None and applied(written(lines), found[0]) == written(after)
+    found = lines_moved(written(lines), "m.py", 7)
+    assert found is not None and applied(written(lines), found.edits) == written(after)
 
 
 def test_a_flip_goes_around_the_next_line() -> None:
-    found = placed_later(written(["h = torch.flip(x, [0])", "return h.tanh() + 1"]), "m.py", 6, "flip")
-    assert found is not None and found[2] == "h = x\nreturn torch.flip(h.tanh() + 1, [0])"
+    found = lines_moved(written(["h = torch.flip(x, [0])", "return h.tanh() + 1"]), "m.py", 6)
+    assert found is not None and found.after == "return torch.flip(x.tanh() + 1, [0])"
 
 
 @pytest.mark.parametrize(
@@ -283,12 +286,11 @@ def test_a_flip_goes_around_the_next_line() -> None:
         ["h = x.view(4, 8)", "return torch.tanh(h) * h"],
         ["h = x.view(4, 8)", "z = torch.tanh(h)", "return z + h"],  # read later
         ["h = x.view(4, 8)", "return h"],
-        ["h = x.view(4, 8).relu()", "return torch.tanh(h)"],
         ["h = x.view(4, 8)", "x = torch.tanh(h)", "z = h", "return x"],
     ],
 )
 def test_a_view_stays_where_more_is_read_of_it(lines: list[str]) -> None:
-    assert placed_later(written(lines), "m.py", 6, "view") is None
+    assert lines_moved(written(lines), "m.py", 6) is None
 
 
 # What a reader of SARIF applies
@@ -308,7 +310,7 @@ def fixed(text: str, report: Report) -> list[str]:
             end = starts[region["endLine"] - 1] + region["endColumn"] - 1
             pieces.append((start, end, str(one["insertedContent"]["text"])))
         pieces.sort(reverse=True)
-        assert all(later[0] >= one[1] for later, one in zip(pieces, pieces[1:])), "they overlap"
+        assert all(later[0] >= one[1] for later, one in itertools.pairwise(pieces)), "they overlap"
         after = text
         for start, end, new in pieces:
             after = after[:start] + new + after[end:]
@@ -341,10 +343,10 @@ def test_fixes_of_one_line_make_the_file_of_both(
 ) -> None:
     """The number is printed on the line that moves."""
     text = written([*PRINTS, *last])
-    number = number_kept(text, "m.py", 8, detached=False)
-    (moved,) = said_later(text, "m.py", [(8, 10)])
+    number = lines_of_kept_tensor(text, "m.py", 8, detached=False)
+    (moved,) = lines_printed_later(text, "m.py", [(8, 10)])
     assert number is not None
-    both = (number[0], moved.edits) if number_first else (moved.edits, number[0])
+    both = (number.edits, moved.edits) if number_first else (moved.edits, number.edits)
     printed = [one.replace("PRINT", "print('limit', limit.item())") for one in after]
     wanted = written([FIRST, "limit = a.max()", PRINTS[2], *printed])
     # One fix holds both: alone and together they make the same.

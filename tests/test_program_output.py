@@ -6,7 +6,7 @@ import lzma
 import random
 import re
 from pathlib import Path
-from typing import Pattern
+from re import Pattern
 
 import pytest
 from conftest import ROOT

@@ -17,8 +17,8 @@ from running import write
 from fusiondoc.api import parse
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.lines.last_words import without_rank
-from fusiondoc.reports.formatting import verdict
 from fusiondoc.runner.capped_log import FusionLines
+from fusiondoc.views.formatting import verdict
 from fusiondoc.workflows.load import report_from
 
 PROGRAM = """

@@ -26,7 +26,7 @@ from fusiondoc.diagnosis import ranks_compared
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.outer_prefix import is_plain
+from fusiondoc.parsers.lines.outer_prefix import MARKER, OuterPrefix, sample_of, text_field
 from fusiondoc.probe import rank_process
 from fusiondoc.reports.run_words import rank_sentences, ranks_merged
 from fusiondoc.workflows import with_ranks
@@ -340,7 +340,7 @@ def test_a_folder_with_a_log_a_rank_is_one_report(tmp_path: Path) -> None:
     assert told.known_by == "files" and told.missing == (2,)
     assert [one.ranks for one in told.groups] == [(0, 1, 3), (0, 1, 3), (0, 3)]
     (third,) = of_kind(report, "group")
-    assert third.ranks == (0, 3) and "not on rank 1" in third.text
+    assert third.ranks == (0, 3) and "not on rank 1" in third.text and not third.other_types
     shown = ranks_merged(report)
     assert len(shown.groups) == 3 and len(report.groups) == 8
     assert len(shown.unfused) < len(report.unfused)
@@ -356,8 +356,9 @@ def test_other_shapes_on_one_rank_are_why_a_group_differs(tmp_path: Path) -> Non
     log.write_text("\n".join(lines))
     report = api.parse(log)
     assert ranks(report).known_by == "prefixes"
-    (why,) = [one.why or "" for one in of_kind(report, "group")]
-    assert "other types" in why and "Float(17, 256" in why, "said once, from one side"
+    (group,) = of_kind(report, "group")
+    why = group.why or ""
+    assert group.other_types and "other types" in why and "Float(17, 256" in why, "said once, from one side"
     assert any("17, 256" in sentence for sentence in rank_sentences(report))
     (found,) = [one for one in report.findings if one.code == "FD911"]
     assert found.severity == "warning" and "batches of one size" in (found.advice or "")
@@ -398,8 +399,16 @@ def test_what_ranks_write_before_the_fuser_hides_no_prefix(tag: str, before: int
     assert report.parse.lines == 2 * len(text)
 
 
+def is_plain(text: bytes) -> bool:
+    """Whether enough of torch stands in the text, with nothing before its lines."""
+    sample = sample_of(text)
+    if sample is None:
+        return False
+    return text_field(sample, MARKER.search) is None and OuterPrefix.learn(sample) is None
+
+
 def test_a_prefix_that_is_learnt_late_is_of_no_plain_log() -> None:
-    """A second process reads logs of one process alone."""
+    """Lines of the program before those of torch tell nothing of the prefix."""
     noise, torch = b"step 1\n" * 5000, b"[DUMP graph_fuser.cpp:2503] graph(%x : Tensor):\n" * 3
     assert is_plain(torch) and is_plain(noise + torch)
     assert not is_plain(noise), "a prefix that nobody knows may come with the first line of torch"

@@ -145,7 +145,7 @@ def test_help_imports_nothing_that_a_run_needs() -> None:
         "fusiondoc.diagnosis",
         "fusiondoc.captures",
         "fusiondoc.masking",
-        "fusiondoc.reports.printable",
+        "fusiondoc.rendering.printable",
         "rich",
     )
     assert not [name for name in loaded if name.startswith((*needed, "yaml", "jinja2"))]

@@ -78,7 +78,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--fusion-keep",
         "--fusion-required",
         *("--cov", "--dist", "--durations", "--update-golden"),  # of pytest, in CONTRIBUTING
-        # Of fuzz/ (docs/reliability.md) and benchmarks/ (docs/scaling.md), as their parsers take them.
+        # Of fuzz/ and benchmarks/ (their results are in docs/evidence/), as their parsers take them.
         *(
             option
             for script in (*ROOT.glob("fuzz/*.py"), *ROOT.glob("benchmarks/*.py"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,14 +14,14 @@ from test_compare_match import report as small_report
 from fusiondoc.diagnosis.nvfuser_rules import fused_views
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.fd3_failures import fused_producer
-from fusiondoc.model.operator_places import feeding
+from fusiondoc.graph.neighbours import feeding
 from fusiondoc.model.report import Program, ProgramNode, Report, Unfused
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.workflows.load import report_from
 
 
-@lru_cache(maxsize=None)
+@cache
 def report(name: str) -> Report:
     path = FIXTURES / "foreign" / f"{name}.nvfuser.log.xz"
     return read_logs(find_logs([str(path)]), work_out=Reasons())[0]

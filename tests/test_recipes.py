@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from running import python_apart
 
-from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, taken_by
+from fusiondoc.changes.recipes import EXACT, RECIPES, ROUNDING, Recipe, recipe_for
 from fusiondoc.diagnosis.recipe_pages import recipe_page, recipes_page
-from fusiondoc.diagnosis.recipes import EXACT, RECIPES, ROUNDING, Recipe, recipe_for
+from fusiondoc.fusers import BY_FUSER, taken_by
+from fusiondoc.model.operators import WITH_FORMULA
 
 ROOT = Path(__file__).resolve().parents[1]
 EVERY = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.before)

@@ -25,12 +25,12 @@ SAID = {
 """Function -> code, a part of its reason and of the advice."""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def report() -> Report:
     return fusiondoc.parse(FIXTURES / "logs" / "nnc-2.13-refused-arguments.log.xz")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def lines() -> dict[str, range]:
     functions = [one for one in ast.parse(PROGRAM.read_text()).body if isinstance(one, ast.FunctionDef)]
     return {one.name: range(one.lineno, (one.end_lineno or 0) + 1) for one in functions}

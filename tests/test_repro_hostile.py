@@ -13,8 +13,8 @@ import shutil
 import sys
 import threading
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from click.testing import CliRunner
@@ -29,7 +29,7 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import INIT
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.reports.text import rows_of_lines
+from fusiondoc.rendering.drawing import rows_of_lines
 from fusiondoc.repro import write as script_module
 from fusiondoc.repro.minimise import Outcome
 from fusiondoc.repro.permitted import WRITTEN

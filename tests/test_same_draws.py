@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 from conftest import Run
@@ -129,7 +130,6 @@ ZOO = """
 
 
 def test_a_dropout_in_place_does_not_hide_that_the_rest_is_the_same(fusiondoc: Run, tmp_path: Path) -> None:
-    pytest.importorskip("libcst")
     package = write(tmp_path / "lib" / "site-packages", "zoo/__init__.py", ZOO).parent.parent
     write(tmp_path, "m.py", "import torch, zoo\nmodel = zoo.Net()\ninputs = (torch.randn(8, 16),)\n")
     done = fusiondoc("fix", "m.py", "--runs", 3, cwd=tmp_path, env={"PYTHONPATH": str(package)})

@@ -6,16 +6,12 @@ import html
 import importlib
 import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from command_line import ROOT
 
 import fusiondoc
-
-if sys.version_info < (3, 9):
-    pytest.skip("the site is made with Python 3.9 or newer", allow_module_level=True)
 
 
 def tool(name: str):

@@ -7,7 +7,7 @@ import json
 import re
 import tarfile
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ from fusiondoc.model.runs import Time
 from fusiondoc.parsers import profiler_trace
 from fusiondoc.parsers.profiler_trace import read_events, read_places, read_trace
 from fusiondoc.probe import benchmark, step_profile
-from fusiondoc.reports import benchmark as wordings
 from fusiondoc.reports import render_report
 from fusiondoc.reports.text.screen import render
 from fusiondoc.runner import bench_child
+from fusiondoc.views import bench_words as wordings
 from fusiondoc.workflows import bench_turns, speed
 from fusiondoc.workflows.bench_turns import parts_of_trace
 from fusiondoc.workflows.load import parse_capture, report_from, report_of
@@ -258,7 +258,7 @@ def gpu_step(begin: float) -> list[dict[str, Any]]:
 CUDA = Profiled(3, 1.0, 1.0, False, "cuda", 2000.0, "highest", False)
 
 
-@lru_cache(maxsize=None)
+@cache
 def layer_norm() -> Report:
     report = report_from([str(ROOT / "fixtures" / "captures" / "nvfuser-2.1.2-composite")])
     return replace(report, environment={**report.environment, "capability": "9.0"})

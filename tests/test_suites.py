@@ -27,8 +27,8 @@ from fusiondoc.model.bench import (
     SuiteCase,
 )
 from fusiondoc.probe.pass_inputs import TensorText, parse_input
-from fusiondoc.reports.benchmark import suite_grids
-from fusiondoc.reports.benchmark.documents import as_json
+from fusiondoc.reports import bench_documents
+from fusiondoc.reports.bench_documents import as_json
 from fusiondoc.suites import SUITES, TUTORIAL, XFORMERS, Case
 
 SCHEMA = json.loads((ROOT / "docs" / "suite.schema.json").read_text("utf-8"))
@@ -125,7 +125,7 @@ def test_a_case_is_chosen_by_a_part_of_its_name(patterns: tuple[str, ...], found
 
 
 def test_text_has_every_case_and_interpreter_and_what_was_published() -> None:
-    text = suite_grids.render(made(), width=80)
+    text = bench_documents.as_text(made(), width=80)
     assert max(map(len, text.splitlines())) <= 80
     flat = " ".join(text.split())
     assert "2.1.2 0.3 1.30×" in flat and "2.00×" in flat and "≈1" in flat
@@ -138,7 +138,7 @@ def test_text_has_every_case_and_interpreter_and_what_was_published() -> None:
 def test_small_sizes_have_no_published_figure_beside_them() -> None:
     assert [one.value for one in made().beside() if one.published.value == 1.64] == [1.3]
     assert made(small=True).beside() == []
-    text = suite_grids.render(made(small=True))
+    text = bench_documents.as_text(made(small=True))
     assert "1.64" not in text and "sizes are small" in text
 
 
@@ -152,12 +152,12 @@ def test_the_most_of_a_suite_names_its_case() -> None:
 
 def test_json_markdown_and_csv_have_all_of_it() -> None:
     suite = made()
-    data = json.loads(suite_grids.as_json(suite))
+    data = json.loads(bench_documents.as_json(suite))
     validate(data, SCHEMA)
     assert data["schema"] == "fusiondoc.suite/1" and len(data["cases"]) == 3
-    page = suite_grids.as_markdown(suite)
-    assert "it has no \\| inputs" in page and "| composite static | 2" in page
-    rows = list(csv.DictReader(io.StringIO(suite_grids.as_csv(suite))))
+    page = bench_documents.as_markdown(suite)
+    assert "it has no \\| inputs" in page and "| composite | static | 2" in page
+    rows = list(csv.DictReader(io.StringIO(bench_documents.as_csv(suite))))
     assert len(rows) == 2 * (5 * 2 + 1) + 1
     assert rows[2]["variant"] == "nvfuser" and rows[2]["block"] == "composite"
     assert rows[-1]["reason"] == "it has no | inputs" and rows[-1]["ratio"] == ""
@@ -170,8 +170,8 @@ def test_two_suites_are_compared_case_by_case(fusiondoc: Run, tmp_path: Path) ->
     assert changed is not None
     rows = [variant("nvfuser", OLD, 1.0) if one.name == "nvfuser" else one for one in changed.variants]
     cases = (new.cases[0], replace(new.cases[1], bench=replace(changed, variants=tuple(rows))))
-    a.write_text(suite_grids.as_json(replace(old, cases=(*old.cases[:2], replace(cases[0], sizes="x")))))
-    b.write_text(suite_grids.as_json(replace(new, cases=cases)))
+    a.write_text(bench_documents.as_json(replace(old, cases=(*old.cases[:2], replace(cases[0], sizes="x")))))
+    b.write_text(bench_documents.as_json(replace(new, cases=cases)))
     done = fusiondoc("compare", a, b, "--fail-on", "slower")
     text = " ".join(done.stdout.split())
     assert done.returncode == 1 and "2 slower" in text and "only in A: composite x" in text
@@ -181,7 +181,8 @@ def test_two_suites_are_compared_case_by_case(fusiondoc: Run, tmp_path: Path) ->
     slower = [one for one in data["changes"] if one["change"] == "slower"]
     assert {(one["case"], one["variant"]) for one in slower} == {("rms_norm static", "nvfuser")}
     markdown = fusiondoc("compare", a, b, "-f", "markdown").stdout
-    assert "| case | phase | inputs | interpreter | variant |" in markdown
+    assert "|  | variant | A ms | B ms | B is |" in markdown
+    assert "| rms\\_norm static, forward, float32\\[2\\], " in markdown
     bench.write_text(as_json(changed))
     mixed = fusiondoc("compare", a, bench)
     assert mixed.returncode == 2 and "a.json is the result of a suite, and" in " ".join(mixed.stderr.split())

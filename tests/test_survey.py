@@ -13,10 +13,11 @@ import os
 import random
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Iterator, Sequence
+from typing import Any
 
 import pytest
 from command_line import ROOT, Run
@@ -26,6 +27,7 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.survey_answers import MOST_SLOWEST, Survey, Work
 from fusiondoc.reports import survey_documents as documents
 from fusiondoc.reports.json_format import plain
+from fusiondoc.views.survey_sections import verdict
 from fusiondoc.workflows import survey as workflow
 from fusiondoc.workflows import survey_copies, survey_engines, survey_facts, survey_listing, survey_tallies
 from fusiondoc.workflows.survey import chunks_of, survey
@@ -212,7 +214,7 @@ def test_slow_runs_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: 
         assert {one.left_out for one in made.outliers} == {3}
         said = f"the {MOST_SLOWEST} slowest runs of each, 3 more are left out"
         assert said in " ".join(documents.as_text(made).split()) and said in documents.as_page(made)
-        assert f"{slow} slow kernels" in documents.verdict(made)
+        assert f"{slow} slow kernels" in verdict(made)
         assert json.loads(documents.as_json(made))["outliers_left_out"] == 3
         assert documents.as_csv(made, "outliers").partition("\n")[0].endswith(",left_out")
 

@@ -9,8 +9,9 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 from command_line import ROOT, Run
@@ -332,7 +333,8 @@ def test_every_kind_of_row_can_be_read() -> None:
         "groups": ("1",),
         "texts": ("mul",),
     }
-    from fusiondoc.reports.losses_in_words import cells, sentence, title
+    from fusiondoc.rendering.blocks import Text
+    from fusiondoc.views.losses_in_words import cells, sentence, title
 
     at = {"date": "2025-02-02", "date_from": "2025-02-01", "date_to": "2025-02-02"}
     by_day = Gone(by="date", last="2025-02-01", since="2025-02-02", **base, **at, share_since=0.5)
@@ -340,7 +342,7 @@ def test_every_kind_of_row_can_be_read() -> None:
         "2025-02-02 (between 2025-02-01 and 2025-02-02): in 100 % of 9 runs before it, in 50 % of 9 runs"
         " since; nothing that the runs record changed then"
     )
-    assert cells(by_day)[6] == "nothing that is recorded"
+    assert cells(by_day)[6] == Text("nothing that is recorded")
     instances = Gone(by="commit", last="a1", since="b2", **base, instances=4, scope="GPU NVIDIA H200")
     assert title(instances) == "mul (fewer than 4 instances) (m.py)"
     assert sentence(instances) == (

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zipfile
 from datetime import date
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,11 +22,13 @@ from typing import Any
 import pytest
 from command_line import ROOT
 
-from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan, TeRecords, read_te
-from fusiondoc.diagnosis.next_steps import _can_be_fixed
+from fusiondoc.captures.frontend_records import TeRecords, read_te
+from fusiondoc.diagnosis.planned_changes import can_be_fixed
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
 from fusiondoc.diagnosis.te_report import te_report
-from fusiondoc.diagnosis.te_rules import RULES, Planner, version_of
+from fusiondoc.diagnosis.te_rules import Planner, version_of
+from fusiondoc.fusers.te import RULES
+from fusiondoc.model.operation_fuser import BasicOperator, OperatorFacts, Plan
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats
 
@@ -46,7 +48,7 @@ EMPTY = Report(
 )
 
 
-@lru_cache(maxsize=None)
+@cache
 def programs(version: str) -> dict[str, TeRecords]:
     """The records of each program that the version could build."""
     return programs_of(recorded(f"plans-{version}"))
@@ -345,6 +347,6 @@ def test_fix_is_not_offered_for_what_goes_through_transformer_engine() -> None:
 
     def offered(*plans: Plan) -> bool:
         context: Any = SimpleNamespace(request=request, own=True, te=TeRecords(plans=plans))
-        return _can_be_fixed(context)
+        return can_be_fixed(context)
 
     assert offered() and not offered(Plan(1, 1))

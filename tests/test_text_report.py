@@ -16,7 +16,7 @@ from conftest import FIXTURES, ROOT, Run
 from thorough import every
 
 from fusiondoc.model.own_fuser import OwnFuser
-from fusiondoc.reports.text import Detail, bar, can_show_blocks, plain, sparkline
+from fusiondoc.rendering.drawing import Detail, bar, can_show_blocks, plain, sparkline
 from fusiondoc.reports.text.screen import render
 from fusiondoc.workflows.load import report_from
 

@@ -16,15 +16,16 @@ from running import write
 from timed_child import TimedChild
 
 from fusiondoc.captures.request import RunRequest, parse_target
-from fusiondoc.diagnosis.changes_for_findings import FREEZE, IN_PLACE_OFF, effect, suggested
+from fusiondoc.diagnosis.tries import FREEZE, IN_PLACE_OFF, effect, suggested
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
-from fusiondoc.model.report import Reason, Unfused
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Unfused
 from fusiondoc.model.source import Options
-from fusiondoc.reports.formatting import verdict_on_tries
 from fusiondoc.reports.text.findings import tries as table_of_tries
+from fusiondoc.views.formatting import verdict_on_tries
 from fusiondoc.workflows import bench_turns, follow_ups
 from fusiondoc.workflows.follow_ups import speeds_in_turns
 

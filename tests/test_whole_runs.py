@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import lzma
 import random
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any
 
 import pytest
 from conftest import ROOT
@@ -70,7 +71,7 @@ def feed_lines(stream: Stream, text: bytes, pos: int) -> int:
 def pieces(data: bytes, most: int, seed: int) -> list[bytes]:
     sizes = random.Random(seed)
     ends = [0, *accumulate(sizes.randint(1, most) for _ in range(3 * len(data) // most + 1)), len(data)]
-    return [data[a:b] for a, b in zip(ends, ends[1:]) if data[a:b]]
+    return [data[a:b] for a, b in pairwise(ends) if data[a:b]]
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name[: -len(".log.xz")])

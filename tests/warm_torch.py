@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 import types
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 from fusiondoc.runner import child
 

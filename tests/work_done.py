@@ -10,8 +10,9 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, Callable
+from typing import Any
 
 MOST_GROWTH = 2.3
 """Times as many lines for twice the size; 2.46 is an exponent of 1.3."""

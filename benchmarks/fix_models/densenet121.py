@@ -1,7 +1,5 @@
 """torchvision's densenet121 written by hand, with a small growth rate; training."""
 
-from typing import List
-
 import torch
 from torch import Tensor, nn
 
@@ -18,7 +16,7 @@ class DenseLayer(nn.Module):
         self.relu2 = nn.ReLU(inplace=True)
         self.conv2 = nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False)
 
-    def forward(self, features: List[Tensor]) -> Tensor:
+    def forward(self, features: list[Tensor]) -> Tensor:
         bottleneck = self.conv1(self.relu1(self.norm1(torch.cat(features, 1))))
         return self.conv2(self.relu2(self.norm2(bottleneck)))
 

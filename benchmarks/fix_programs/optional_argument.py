@@ -1,7 +1,5 @@
 """A mask and a bias that may be None, and never are: each test for None cuts the graph; inference."""
 
-from typing import Optional
-
 import torch
 from torch import Tensor, nn
 
@@ -9,13 +7,13 @@ torch.manual_seed(0)
 
 
 class Scores(nn.Module):
-    bias: Optional[Tensor]
+    bias: Tensor | None
 
     def __init__(self, size: int = 64):
         super().__init__()
         self.register_buffer("bias", torch.zeros(size))
 
-    def forward(self, x: Tensor, mask: Optional[Tensor] = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         y = x * 0.125 + 1.0
         if mask is not None:
             y = y * mask

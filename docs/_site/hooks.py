@@ -9,8 +9,9 @@ import inspect
 import posixpath
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import click
 

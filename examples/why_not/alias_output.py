@@ -8,14 +8,12 @@ well. Without gradients both are fused. Fix: nothing much; return views from out
 function.
 """
 
-from typing import Tuple
-
 import torch
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def model(x: torch.Tensor, weight: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+def model(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     flat = x.view(-1, 16)
     return (flat * weight).relu(), flat.relu()
 

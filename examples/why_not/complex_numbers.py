@@ -6,8 +6,6 @@ Nothing is fused: no fuser has kernels for complex numbers. NNC says nothing at 
 of a scalar type. Fix: keep real and imaginary part as two tensors.
 """
 
-from typing import Tuple
-
 import torch
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -19,7 +17,7 @@ def model(z: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 def fixed(
     real: torch.Tensor, imaginary: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor
-) -> Tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor]:
     turned = real * cosine - imaginary * sine
     return turned + real, real * sine + imaginary * cosine + imaginary
 

@@ -6,8 +6,8 @@ Here: where captures are kept, and how many, as options say, else a variable, el
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Mapping
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.numbers import whole_number

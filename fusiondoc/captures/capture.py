@@ -8,10 +8,11 @@ import contextlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from fusiondoc.captures.ending import Ended, Result, failure_of, where_it_was
 from fusiondoc.captures.fuser_fault import Blame, FuserFault

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Generic, Iterable, Mapping, TypeVar, Union
+from typing import Any, Generic, TypeVar
 
 from fusiondoc.captures.frontend_records import AotRecords, TeRecords, read_te
 from fusiondoc.captures.process_records import (
@@ -301,7 +302,7 @@ class Records:
         )
 
 
-LiveRecord = Union[FuserSwitch, Loaded, PassDone]
+LiveRecord = FuserSwitch | Loaded | PassDone
 """What tells how far a run is."""
 LIVE_RECORDS: Mapping[str, type[LiveRecord]] = {"fuser": FuserSwitch, "target": Loaded, "iteration": PassDone}
 

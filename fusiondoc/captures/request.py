@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.captures.process_records import check_step_function
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import KeptResults
+from fusiondoc.model.run_options import DEFAULTS, RUN_OPTIONS, Offer, command_words
 from fusiondoc.model.source import Options
 from fusiondoc.model.typed_fields import as_json, read_object
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
@@ -201,12 +203,12 @@ class RunRequest:
 
     target: TargetSpec
     python: Path
-    fuser: str = "auto"
-    frontend: str = "auto"
+    fuser: str = DEFAULTS["fuser"]
+    frontend: str = DEFAULTS["frontend"]
     """What builds the fusion groups: "torchscript", "aot" or "te"; "auto" is what the target uses."""
     recipes: tuple[str, ...] = ()
     """Recipes of Transformer Engine to run under, one after the other; without any the model's own."""
-    runs: int = 5
+    runs: int = DEFAULTS["runs"]
     backward: bool = False
     trace: bool = False
     script: bool = False
@@ -215,7 +217,7 @@ class RunRequest:
     inputs: tuple[str, ...] = ()
     device: str | None = None
     seed: int | None = None
-    timeout: float = 600
+    timeout: float = DEFAULTS["timeout"]
     knobs: Mapping[str, str] = field(default_factory=dict)
     dumps: tuple[str, ...] = ()
     verify: bool = False
@@ -225,7 +227,7 @@ class RunRequest:
     freeze: bool = False  # the same under every fuser, in eval mode
     eval: bool = False  # a module is put into that mode before it is scripted
     in_place_off: bool = False
-    log_limit: int = 1024
+    log_limit: int = DEFAULTS["log_limit"]
     """Of a longer log, in MiB, the head, the tail and the lines about fusion between them are kept."""
     timing: bool = False
     """Time passes, eager against fused, without any log or dump."""
@@ -272,7 +274,13 @@ class RunRequest:
 
     def options(self) -> Options:
         """The options as the capture keeps them."""
-        return Options(**{one.name: getattr(self, one.name) for one in fields(Options)})
+        return Options(**{option.name: getattr(self, option.name) for option in RUN_OPTIONS})
+
+    def argv(self) -> list[str]:
+        """The arguments of ``fusiondoc`` that ask for this run, the interpreter left aside."""
+        return KeptRequest(
+            target=KeptTarget(self.target.text, self.target.kind), options=self.options()
+        ).argv()
 
 
 @dataclass(frozen=True)
@@ -351,6 +359,30 @@ class KeptRequest:
             names.append("script_args")
         return replace(made, masked=tuple(names))
 
+    def argv(self, more: Sequence[str] = (), command: str = "diagnose") -> list[str]:
+        """The arguments of ``fusiondoc`` that ask for the run again.
+
+        Args:
+            more: further options, which replace those of the run.
+            command: one that runs a model.
+        """
+        options = self.options
+        offers = Offer.COMMANDS | Offer.DIAGNOSE if command == "diagnose" else Offer.COMMANDS
+        values = dict(vars(options))
+        words = [command, self.target.text or ""]
+        if options.script and self.target.kind == "module":
+            words.insert(1, "-m")  # which stands for --script
+            del values["script"]
+        words += command_words(values, offers, more)
+        if offers & Offer.DIAGNOSE:
+            words += [_launcher_word(word) for word in options.launcher if word != STANDALONE]
+        if "--python" in self.command[:-1]:
+            words += ["--python", self.command[self.command.index("--python") + 1]]
+        words += more
+        if options.script_args:
+            words += ["--", *options.script_args]
+        return words
+
     def off_by_variable(self, fuser: str | None) -> str | None:
         """``PYTORCH_TENSOREXPR=0``, if that is set: torch's fuser pass (tensorexpr_fuser.cpp) reads it before
         any switch of a program."""
@@ -361,3 +393,13 @@ class KeptRequest:
     def variables(self) -> dict[str, str]:
         """The variables of the run that bear on fusion."""
         return {**self.environment_user, **self.environment_set}
+
+
+STANDALONE = "--standalone"
+"""What torch's launcher gets where all processes are on this machine."""
+
+
+def _launcher_word(word: str) -> str:
+    """An option of torch's launcher as fusiondoc has it: ``--nproc-per-node=2`` of ``--nproc_per_node=2``."""
+    name, equals, value = word.partition("=")
+    return f"{name.replace('_', '-')}{equals}{value}"

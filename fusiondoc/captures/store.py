@@ -9,13 +9,14 @@ import re
 import shutil
 import stat
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Callable, Iterator, Protocol, Sequence
+from typing import Protocol
 
 from fusiondoc.captures import FOLDER, folder_named, number_kept
 from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.ending import Ended
-from fusiondoc.errors import CannotRun, UsageError, did_you_mean
+from fusiondoc.errors import CannotRun, NotFound, UsageError, nearest
 from fusiondoc.model.numbers import whole_number
 from fusiondoc.whole_files import read_within
 
@@ -278,7 +279,7 @@ class CaptureStore:
                     "Name one of them; latest is the newest capture, latest~1 the one before.",
                 )
         known = [path.name for path in paths]
-        raise UsageError(f"there is no capture '{name}'", self._hint(wanted, known))
+        raise NotFound(f"there is no capture '{name}'", self._hint(wanted, known))
 
     def _latest(self, back: int, paths: Sequence[Path]) -> Path:
         if back < len(paths):
@@ -286,17 +287,15 @@ class CaptureStore:
         there = f"there are {len(paths)} captures" if len(paths) > 1 else "there is 1 capture"
         if not paths:
             self.newest()  # which says what to do without any
-        raise UsageError(
+        raise NotFound(
             f"there is no capture 'latest~{back}': {there} in {self.folder}", "fusiondoc captures lists them."
         )
 
     def _hint(self, wanted: str, known: Sequence[str]) -> str:
         if not known:
             return f"There are none in {self.folder}."
-        hint = did_you_mean(wanted, known)
-        if hint.startswith("Did you mean"):
-            return hint
-        return f"fusiondoc captures lists them; the newest is {known[0]}."
+        listed = f"fusiondoc captures lists them; the newest is {known[0]}."
+        return nearest(wanted, known) or listed
 
 
 def _went_well(path: Path) -> bool:

@@ -3,7 +3,8 @@ call and its line where they are known."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.typed_fields import read_object

@@ -27,9 +27,8 @@ import secrets
 import shlex
 import shutil
 import stat
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest, TargetSpec
@@ -39,7 +38,6 @@ from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
 from fusiondoc.masking import MASK
 from fusiondoc.model import dataclass
-from fusiondoc.model.source import Options
 from fusiondoc.whole_files import open_regular, read_within
 
 SIGNATURE = "signature"
@@ -166,8 +164,7 @@ def request_again(
         raise UsageError(
             f"'{capture.name}' ran in {folder}, which is gone", "Name the target to run it from here."
         )
-    told = {one.name: getattr(request.options, one.name) for one in fields(Options)}
-    options = {name: value for name, value in told.items() if value is not None}
+    options = {name: value for name, value in vars(request.options).items() if value is not None}
     options.update(dumps=tuple(dumps), verify=False)
     return RunRequest(
         target=target,

@@ -8,16 +8,15 @@ import shutil
 import sys
 import threading
 import time
-from functools import partial
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import click
 
-from fusiondoc.cli.options import SECONDS, chosen_knobs, seed_of
+from fusiondoc.cli.options import chosen_knobs, run_option
 from fusiondoc.cli.output import (
     complete_files,
-    complete_knob_settings,
     format_option,
     in_colour,
     output_option,
@@ -66,7 +65,7 @@ ENDINGS = {
     metavar="NAME",
     help=f"Run only this one, and eager: {', '.join((*VARIANTS, EACH_CALL))}. Repeat for more.",
 )
-@click.option("--backward", is_flag=True, help="Time forward and backward together too.")
+@run_option("backward", "Time forward and backward together too.")
 @click.option(
     "--no-forward",
     "forward",
@@ -75,13 +74,7 @@ ENDINGS = {
     default=True,
     help="With --backward: do not time the forward pass alone.",
 )
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="TEXT",
-    help="An argument instead of the file's own: 'float32[8,128,1024]:grad', 0.5, true. Repeat for more.",
-)
+@run_option("inputs")
 @click.option(
     "--shapes",
     multiple=True,
@@ -108,26 +101,12 @@ ENDINGS = {
     metavar="PATH",
     help="An interpreter whose torch runs the model; by default this one. Repeat to compare several.",
 )
-@click.option("--trace", is_flag=True, help="Trace the model for TorchScript instead of scripting it.")
+@run_option("trace", "Trace the model for TorchScript instead of scripting it.")
 @click.option("--eval", "eval_mode", is_flag=True, help="Put a module into eval mode first.")
-@click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1.")
-@click.option("--seed", type=int, default=0, show_default=True, callback=seed_of, help="Seed of torch.")
-@click.option(
-    "--knob",
-    "knobs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete_knob_settings,
-    help="Set a knob of torch in every variant (fusiondoc knobs lists them). Repeat for more.",
-)
-@click.option(
-    "--timeout",
-    type=SECONDS,
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Give up a variant that needs longer than this to warm up, or for a round.",
-)
+@run_option("device")
+@run_option("seed", "Seed of torch.", default=0, show_default=True)
+@run_option("knobs", "Set a knob of torch in every variant (fusiondoc knobs lists them). Repeat for more.")
+@run_option("timeout", "Give up a variant that needs longer than this to warm up, or for a round.")
 @click.option(
     "--fail-on",
     multiple=True,
@@ -172,7 +151,8 @@ def command(
     """
     from fusiondoc.captures.request import parse_target
     from fusiondoc.suites import SUITES, listing, suite_named
-    from fusiondoc.workflows.bench import SuiteRequest, expanded, run_bench, run_suite
+    from fusiondoc.workflows.bench import expanded, run_bench
+    from fusiondoc.workflows.bench_suite import SuiteRequest, run_suite
     from fusiondoc.workflows.bench_turns import BenchRequest
 
     if list_suites:
@@ -184,12 +164,10 @@ def command(
             f"Such as: fusiondoc bench model.py, or fusiondoc bench --suite {next(iter(SUITES))}",
         )
     plan = suite_named(suite) if suite is not None else None
-    usual = plan.variants if plan is not None else VARIANTS
-    names = (*VARIANTS, EACH_CALL)
     request = BenchRequest(
         target=parse_target(plan.cases[0].target if plan is not None else str(target)),
         pythons=pythons or (Path(sys.executable),),
-        variants=tuple(one for one in names if one in (variants or usual) or one == EAGER),
+        variants=_in_order(variants or (plan.variants if plan is not None else VARIANTS)),
         eval=eval_mode,
         knobs=chosen_knobs(knobs),
         shapes=expanded(shapes),
@@ -200,35 +178,44 @@ def command(
     else:
         bench = run_bench(request, _progress)
     for output in outputs or (None,):
-        by_ending = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-        write(_text(bench, format_ or by_ending, output, full=small is False), output)
+        write(_text(bench, format_ or _format_of(output), output, full=small is False), output)
     if bench.interrupted:
         return INTERRUPTED
+    return _status(bench, fail_on)
+
+
+def _status(bench: Any, fail_on: Collection[str]) -> int:
     slower = bench.slower() if fail_on else []
     if slower:
         tell(f"failed on: slower ({', '.join(slower)})")
     return FINDINGS_FOUND if slower else 0
 
 
+def _in_order(variants: Collection[str]) -> tuple[str, ...]:
+    """As the table has them, and eager in any case."""
+    return tuple(name for name in (*VARIANTS, EACH_CALL) if name in variants or name == EAGER)
+
+
+def _format_of(output: Path | None) -> str:
+    """By the ending of the file."""
+    return "text" if output is None else ENDINGS.get(output.suffix.lower(), "text")
+
+
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
-    from fusiondoc.model.bench import Suite
-    from fusiondoc.reports.benchmark import documents, suite_grids
-    from fusiondoc.reports.text import can_show_blocks
+    from fusiondoc.rendering.drawing import can_show_blocks
+    from fusiondoc.reports import bench_documents
 
-    of_suite = isinstance(bench, Suite)
     if format_ == "html":
-        from fusiondoc.reports.benchmark import bench_page
-
-        return bench_page.render_suite(bench) if of_suite else bench_page.render(bench)
+        return bench_documents.as_page(bench)
     if format_ != "text":
-        text: str = getattr(suite_grids if of_suite else documents, f"as_{format_}")(bench)
+        text: str = getattr(bench_documents, f"as_{format_}")(bench)
         return text
-    render: Any = suite_grids.render if of_suite else partial(documents.render, full=full)
-    return render(  # type: ignore[no-any-return]
+    return bench_documents.as_text(
         bench,
         width=shutil.get_terminal_size((80, 24)).columns,
         colour=in_colour(output),
         blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+        full=full,
     )
 
 

@@ -69,7 +69,8 @@ def _show(done: Bundle, output: Path | None) -> None:
     """What it holds, and what was replaced how often."""
     from rich.table import Table
 
-    from fusiondoc.reports.text import drawn, size
+    from fusiondoc.rendering.drawing import drawn
+    from fusiondoc.rendering.units import size
     from fusiondoc.workflows.more_secrets import EXTRA, is_installed
 
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)

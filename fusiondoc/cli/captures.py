@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from typing import Any, Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
@@ -16,7 +17,7 @@ from fusiondoc.cli.options import captures_option
 from fusiondoc.cli.output import complete_captures, format_option, say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
-from fusiondoc.reports.printable import one_line, visible
+from fusiondoc.rendering.printable import one_line, visible
 
 SCHEMA = "fusiondoc.captures/1"
 
@@ -76,7 +77,7 @@ def show(name: str | None, format_: str | None) -> None:
     if format_ == "json":
         say(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
         return
-    from fusiondoc.reports.text import drawn, names_and_texts
+    from fusiondoc.rendering.drawing import drawn, names_and_texts
 
     known = [(f"{title}:", visible(value)) for title, value in masked_in(_details(capture)) if value]
     table = names_and_texts(len("variables: "))
@@ -131,10 +132,11 @@ def _print_list(format_: str | None) -> None:
     if not captures:
         tell("There are no captures here. Make one with: fusiondoc diagnose TARGET")
         return
-    from rich.table import Table
+    _print_lines(_lines_of(captures))
 
-    from fusiondoc.reports.text import drawn
 
+def _lines_of(captures: Sequence[Capture]) -> list[tuple[str, ...]]:
+    """The cells of the table, heads first; KEPT is a column only where one is kept."""
     kept = any(is_kept(capture.path) for capture in captures)
     heads = ("NAME", *(("KEPT",) if kept else ()), "FUSER", "TORCH", "ENDED", "TARGET")
     lines: list[tuple[str, ...]] = [heads]
@@ -143,7 +145,16 @@ def _print_list(format_: str | None) -> None:
         stays = (row["given_name"] or ("yes" if row["kept"] else ""),) if kept else ()
         line = (row["name"], *stays, row["fuser"] or "?", row["torch"] or "?", row["ended"], row["target"])
         lines.append(tuple(map(one_line, line)))
-    others = sum(max(len(line[column]) for line in lines) + 2 for column in range(len(heads) - 1))
+    return lines
+
+
+def _print_lines(lines: Sequence[tuple[str, ...]]) -> None:
+    """The last column is the target, of which the terminal gets the end that fits."""
+    from rich.table import Table
+
+    from fusiondoc.rendering.drawing import drawn
+
+    others = sum(max(len(line[column]) for line in lines) + 2 for column in range(len(lines[0]) - 1))
     left = max(_LEAST_TARGET, shutil.get_terminal_size((80, 24)).columns - others)
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for *words, target in lines:

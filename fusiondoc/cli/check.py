@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +21,7 @@ from fusiondoc.cli.output import (
     say,
     tell,
 )
-from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
+from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, NotFound, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from fusiondoc.errors import FusiondocError
@@ -152,11 +153,9 @@ def _report_of_logs(
     try:
         failed = failure_of_run(arguments)
         return log_from(arguments, peak), failed
-    except UsageError as error:
-        if error.message.startswith("there is no log, folder"):
-            message = f"{error.message}, nor a target (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt)"
-            raise UsageError(message, error.hint) from None
-        raise
+    except NotFound as error:
+        message = f"{error.message}, nor a target (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt)"
+        raise NotFound(message, error.hint) from None
 
 
 def _given(options: dict[str, Any]) -> list[str]:

@@ -27,7 +27,7 @@ from fusiondoc.cli.output import (
     tell,
     write,
 )
-from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
+from fusiondoc.errors import FINDINGS_FOUND, UsageError, nearest
 from fusiondoc.model.numbers import figure
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.reports import COMPARISON_FORMATS
@@ -150,14 +150,14 @@ def _compare_benches(
     """Two results of ``fusiondoc bench``, or of its suites."""
     from fusiondoc.comparison.bench_changes import SLOWER, compare_benches, compare_suites
     from fusiondoc.model.bench import Suite
-    from fusiondoc.reports.benchmark.documents import FORMATS_OF_TWO, render_two
-    from fusiondoc.reports.text import can_show_blocks
+    from fusiondoc.rendering.drawing import can_show_blocks
+    from fusiondoc.reports import bench_documents as documents
 
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-    if format_ not in FORMATS_OF_TWO:
+    if format_ not in documents.FORMATS_OF_TWO:
         raise UsageError(
-            f"two benches cannot be compared as {format_}", f"Formats: {', '.join(FORMATS_OF_TWO)}."
+            f"two benches cannot be compared as {format_}", f"Formats: {', '.join(documents.FORMATS_OF_TWO)}."
         )
     others = [word for word in fail_on if word not in (SLOWER, "any", "environment")]
     if others:
@@ -165,13 +165,15 @@ def _compare_benches(
             f"--fail-on {others[0]} says nothing about two benches", "For them: slower, environment, any."
         )
     found = (compare_suites if isinstance(a, Suite) else compare_benches)(a, b, names, least)
-    text = render_two(
-        found,
-        format_,
-        width=shutil.get_terminal_size((80, 24)).columns,
-        colour=in_colour(output),
-        blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
-    )
+    if format_ == "text":
+        text = documents.as_text(
+            found,
+            width=shutil.get_terminal_size((80, 24)).columns,
+            colour=in_colour(output),
+            blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+        )
+    else:
+        text = documents.as_json(found) if format_ == "json" else documents.as_markdown(found)
     write(text, output)
     hits = {
         SLOWER: bool(found.having(SLOWER)),
@@ -191,9 +193,8 @@ def _check_words(values: tuple[str, ...]) -> None:
 
     for value in values:
         if value not in WORDS and value not in SEVERITIES and value.upper() not in CODES:
-            hint = did_you_mean(value, (*WORDS, *SEVERITIES, *CODES))
-            if not hint.startswith("Did you mean"):
-                hint = f"Known: {', '.join((*WORDS, *SEVERITIES))}, and codes such as FD201."
+            known = f"Known: {', '.join((*WORDS, *SEVERITIES))}, and codes such as FD201."
+            hint = nearest(value, (*WORDS, *SEVERITIES, *CODES)) or known
             raise UsageError(f"Unknown word '{value}' for --fail-on", hint)
 
 
@@ -209,14 +210,14 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     """Write the comparison where and how it was asked for."""
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    from fusiondoc.rendering.drawing import can_show_blocks
+    from fusiondoc.rendering.printable import in_github_log
     from fusiondoc.reports import render_comparison
-    from fusiondoc.reports.printable import in_github_log
-    from fusiondoc.reports.text import can_show_blocks
 
     if format_ == "text":
-        from fusiondoc.reports.comparison.terminal import render
+        from fusiondoc.reports.comparison_documents import as_text
 
-        text = render(
+        text = as_text(
             comparison,
             width=shutil.get_terminal_size((80, 24)).columns,
             colour=in_colour(output),

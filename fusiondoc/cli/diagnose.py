@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from fusiondoc.cli.options import (
     make_request,
     model_name_option,
     peak_option,
+    run_option,
     run_options,
     source_root_option,
     store_for,
@@ -30,17 +31,19 @@ from fusiondoc.cli.output import (
 )
 from fusiondoc.errors import INTERRUPTED, UsageError
 
+if TYPE_CHECKING:
+    from fusiondoc.captures.request import RunRequest
+    from fusiondoc.model.report import Report
+    from fusiondoc.runner.launch import ShowProgress
+    from fusiondoc.workflows.run import Finished
+
 
 @click.command(name="diagnose")
 @click.argument("target", shell_complete=complete_files)
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 @model_name_option
 @run_options
-@click.option(
-    "--verify",
-    is_flag=True,
-    help="Compare every pass with an eager one: outputs and, with --backward, gradients.",
-)
+@run_option("verify")
 @click.option(
     "--no-rerun", is_flag=True, help="Do not run again to see why groups fell back, or whose error it is."
 )
@@ -49,7 +52,7 @@ from fusiondoc.errors import INTERRUPTED, UsageError
 )
 @click.option("--try-eval", is_flag=True, help="As --try, and with the model in eval mode.")
 @click.option(
-    "--try-fixes", is_flag=True, help="As --try, and with the changes to the program that fix tries (libcst)."
+    "--try-fixes", is_flag=True, help="As --try, and with the changes to the program that fix tries."
 )
 @click.option(
     "--time",
@@ -109,52 +112,74 @@ def command(
     check_fail_on(fail_on)
     # Here: --help and shell completion need none of it.
     from fusiondoc.cli.config import heard
-    from fusiondoc.runner.launch import ShowProgress, terminal_progress
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 
-    if try_fixes:
-        from fusiondoc.fixes.source_file import require_libcst
-
-        require_libcst()
     launcher = launcher_arguments()
-    if launcher and (timed or trace_file or try_changes or try_eval or try_fixes):
+    if launcher and any((timed, trace_file, try_changes, try_eval, try_fixes)):
         raise UsageError(
             "--time, --trace-file and --try are for a run of one process",
             "Leave them out, or leave out --nproc-per-node.",
         )
     request = make_request(target, script_args, {**options, "launcher": launcher})
-    progress: ShowProgress = terminal_progress
-    if live:
-        from fusiondoc.workflows.follow import live_progress, live_view
-
-        progress = live_progress(lambda label: live_view(label, tell), terminal_progress)
+    follow_ups = FollowUps(
+        rerun=not (no_rerun or launcher),
+        timing=timed or trace_file is not None,
+        tries=try_changes or try_fixes,
+        eval_mode=try_eval,
+    )
     done = diagnose_target(
         request,
         store_for(options),
-        follow_ups=FollowUps(
-            not (no_rerun or launcher), timed or trace_file is not None, try_changes or try_fixes, try_eval
-        ),
+        follow_ups=follow_ups,
         peak=peak,
         source_roots=source_root,
         tell=tell,
-        progress=progress,
+        progress=_progress(live),
     )
     if try_fixes:
-        from fusiondoc.workflows.fix import with_fixes
-
-        done = with_fixes(request, done, tell, terminal_progress)
+        done = _with_fixes(request, done)
     report = heard(done.report)
-    text = format_ in (None, "text") and output is None and "GITHUB_ACTIONS" not in os.environ
-    if done.failed is None or not text or report.groups or report.unfused:
-        emit(report, format_, output)  # else its error, which follows, is all that there is to say
+    if _has_more_than_an_error(done, report) or _is_document(format_, output):
+        emit(report, format_, output)
     if done.interrupted:
         tell(f"interrupted; what was captured is in {done.capture.path}")
         return INTERRUPTED
     if done.failed is not None:
         raise done.failed
     if trace_file is not None:
-        from fusiondoc.workflows.speed import named_trace_of
-
-        packed = trace_file.suffix == ".gz"
-        write_file(trace_file, named_trace_of(done.capture, done.report, packed), "--trace-file")
+        _write_trace(trace_file, done)
     return exit_status(report, fail_on)
+
+
+def _progress(live: bool) -> ShowProgress:
+    from fusiondoc.runner.launch import terminal_progress
+
+    if not live:
+        return terminal_progress
+    from fusiondoc.workflows.follow import live_progress, live_view
+
+    return live_progress(lambda label: live_view(label, tell), terminal_progress)
+
+
+def _with_fixes(request: RunRequest, done: Finished) -> Finished:
+    from fusiondoc.runner.launch import terminal_progress
+    from fusiondoc.workflows.fix import with_fixes
+
+    return with_fixes(request, done, tell, terminal_progress)
+
+
+def _has_more_than_an_error(done: Finished, report: Report) -> bool:
+    """False of a run that failed before any plan was made: its error is all that there is to say."""
+    return done.failed is None or bool(report.groups or report.unfused)
+
+
+def _is_document(format_: str | None, output: Path | None) -> bool:
+    """Whether a report is read by more than the user of this terminal."""
+    return format_ not in (None, "text") or output is not None or "GITHUB_ACTIONS" in os.environ
+
+
+def _write_trace(file: Path, done: Finished) -> None:
+    from fusiondoc.workflows.speed import named_trace_of
+
+    packed = file.suffix == ".gz"
+    write_file(file, named_trace_of(done.capture, done.report, packed), "--trace-file")

@@ -109,7 +109,7 @@ def _fusers(tried: Tried) -> str:
     """A row for each fuser: whether it can run here, why, and what it needs."""
     from rich.table import Table
 
-    from fusiondoc.reports.text import drawn, names_and_texts
+    from fusiondoc.rendering.drawing import drawn, names_and_texts
 
     table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True, min_width=8)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable
+from typing import TYPE_CHECKING
 
 import click
 
@@ -65,7 +65,7 @@ def _list(codes: Iterable[Code], width: int) -> str:
     from rich.table import Table
 
     from fusiondoc.model.report import SEVERITIES
-    from fusiondoc.reports.text import Indented, drawn
+    from fusiondoc.rendering.drawing import Indented, drawn
 
     shown: list[RenderableType] = []
     for family, members in groupby(codes, key=lambda code: code.code[:3]):

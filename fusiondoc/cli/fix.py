@@ -83,7 +83,7 @@ def command(
 
     Each change runs in a process of its own, on a changed copy of the file. It is kept if more is fused, if
     outputs and gradients stay the same and if it is not slower. The diff goes to stdout, the gain of each
-    change and what did not help to stderr. Needs libcst: pip install 'fusiondoc[fix]'.
+    change and what did not help to stderr.
 
     \b
     Examples:
@@ -94,13 +94,11 @@ def command(
     """
     # Here: --help and shell completion need none of it.
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.fixes.source_file import require_libcst
-    from fusiondoc.reports import fixes_found
     from fusiondoc.runner.launch import terminal_progress
+    from fusiondoc.views import fix_words
     from fusiondoc.workflows.fix import apply, fix_target
     from fusiondoc.workflows.git_files import uncommitted
 
-    require_libcst()
     if force and not apply_:
         raise UsageError("--force has no meaning without --apply", "Add --apply, or leave --force out.")
     request = make_request(target, (), options)
@@ -122,9 +120,9 @@ def command(
     write(_document(fixes, kind, here, output), output)
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     # A document on stdout has all of it.
-    told = fixes_found.lines(fixes, here)
-    for line in told if kind == "diff" or output is not None else (fixes_found.verdict(fixes),):
-        for part in fixes_found.within(line, width):
+    told = fix_words.lines(fixes, here)
+    for line in told if kind == "diff" or output is not None else (fix_words.verdict(fixes),):
+        for part in fix_words.within(line, width):
             tell(part)
     if apply_ and fixes.interrupted:
         tell("nothing was written")
@@ -138,8 +136,8 @@ def command(
 
 
 def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:
+    from fusiondoc.rendering.printable import visible
     from fusiondoc.reports import fixes_found
-    from fusiondoc.reports.printable import visible
 
     if kind == "json":
         return fixes_found.as_json(fixes)

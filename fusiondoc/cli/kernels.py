@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
+from fusiondoc.cli.options import (
+    make_request,
+    model_name_option,
+    names_of,
+    peak_option,
+    run_options,
+    store_for,
+)
 from fusiondoc.cli.output import complete_files, format_option, in_colour, output_option, tell, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 
@@ -92,45 +100,53 @@ def command(
       fusiondoc kernels --dump kernel_ir --sort peak --top 3
       fusiondoc kernels train.log --group G2 --save code/
     """
-    from fusiondoc.reports.text.kernel_listing import available, choose, narrowed
+    from fusiondoc.reports.text.kernel_listing import available, choose
     from fusiondoc.workflows import is_target
     from fusiondoc.workflows.load import with_peak
 
-    dumps = tuple(dict.fromkeys(one for text in options["dumps"] for one in text.split(",") if one))
-    target = bool(arguments) and is_target(arguments[0], tell)
-    looked = (
-        _of_target(arguments, options, dumps)
-        if target
-        else _of_logs(arguments, options, dumps, trust_capture)
-    )
-    report = looked.report if peak is None else with_peak(looked.report, peak)
-    if looked.failed is not None and looked.ran and not report.kernels:
-        raise looked.failed
-    kernels = choose(report, names, groups, sort, top)
-    shown = dumps or (available(kernels) if save is not None else ())
-    if format_ is None:
-        format_ = "json" if output is not None and output.suffix.lower() == ".json" else "text"
-    printed = () if save is not None else shown
-    if format_ == "json":
-        from fusiondoc.reports.json_format import render as render_json
-
-        write(render_json(narrowed(report, kernels, printed)), output)
+    dumps = names_of(options["dumps"])
+    if arguments and is_target(arguments[0], tell):
+        looked = _of_target(arguments, options, dumps)
     else:
-        from fusiondoc.reports.text import can_show_blocks
-        from fusiondoc.reports.text.kernel_listing import render as render_text
-
-        width, colour = shutil.get_terminal_size((80, 24)).columns, in_colour(output)
-        blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
-        write(render_text(report, kernels, printed, width=width, colour=colour, blocks=blocks), output)
-    if save is not None:
-        _save(report, kernels, shown, save)
-    _remarks(report, kernels, [one for one in dumps if one not in looked.lacking])
+        looked = _of_logs(arguments, options, dumps, trust_capture)
+    failed = looked.failed if looked.ran else None
+    report = looked.report if peak is None else with_peak(looked.report, peak)
+    if failed is not None and not report.kernels:
+        raise failed
+    kernels = choose(report, names, groups, sort, top)
+    if save is None:
+        _print(report, kernels, dumps, format_, output)
+    else:
+        _print(report, kernels, (), format_, output)
+        _save(report, kernels, dumps or available(kernels), save)
+    _remarks(report, kernels, [name for name in dumps if name not in looked.lacking])
     if looked.interrupted:
         tell("interrupted")
         return INTERRUPTED
-    if looked.failed is not None and looked.ran:
-        raise looked.failed
+    if failed is not None:
+        raise failed
     return 0
+
+
+def _print(
+    report: Report, kernels: Sequence[Kernel], dumps: Sequence[str], format_: str | None, output: Path | None
+) -> None:
+    """The listing, with these dumps of each kernel."""
+    if format_ is None:
+        format_ = "json" if output is not None and output.suffix.lower() == ".json" else "text"
+    if format_ == "json":
+        from fusiondoc.reports.json_format import render as render_json
+        from fusiondoc.reports.text.kernel_listing import narrowed
+
+        write(render_json(narrowed(report, kernels, dumps)), output)
+        return
+    from fusiondoc.rendering.drawing import can_show_blocks
+    from fusiondoc.reports.text.kernel_listing import render as render_text
+
+    width = shutil.get_terminal_size((80, 24)).columns
+    blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
+    text = render_text(report, kernels, dumps, width=width, colour=in_colour(output), blocks=blocks)
+    write(text, output)
 
 
 def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...]) -> Looked:

@@ -8,8 +8,9 @@ import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import RenderableType
@@ -19,7 +20,7 @@ from rich.text import Text
 
 from fusiondoc.cli.output import complete_knobs, format_option, say
 from fusiondoc.model import FUSERS, LEGACY
-from fusiondoc.reports.text import drawn, names_and_texts
+from fusiondoc.rendering.drawing import drawn, names_and_texts
 
 if TYPE_CHECKING:
     from fusiondoc.fuser_knobs.overview import Entry, KnobHere, Overview
@@ -131,36 +132,11 @@ def _problems(shown: Overview, width: int) -> Iterator[str]:
 
 def details(kind: str, entry: Entry, torch: str | None, width: int) -> Iterator[str]:
     """One entry in full."""
-    from fusiondoc.fuser_knobs.overview import DumpHere, KnobHere, OptionHere, VariableHere
+    from fusiondoc.fuser_knobs.overview import KnobHere, VariableHere
 
     yield f"{entry.name}  ({kind})"
     yield from _wrapped(entry.does or "Writes to the JIT log, but not about fusion.", width)
-    rows: list[tuple[str, str | None]] = []
-    if isinstance(entry, KnobHere):
-        rows = [
-            ("values", entry.value),
-            ("example", _example(entry)),
-            ("default", entry.default),
-            ("here", value(entry, torch) + (f" on torch {torch}" if torch else ": no torch to try it on")),
-            ("why", entry.why),
-            ("effect", entry.effect),
-            ("in Python", ", ".join(entry.functions)),
-        ]
-    elif isinstance(entry, VariableHere):
-        rows = [
-            ("values", entry.value),
-            ("default", entry.default or "not set"),
-            ("options", ", ".join(entry.options or ())),
-            ("now", "not set" if entry.current is None else f"'{entry.current}'"),
-            *(("problem", problem) for problem in entry.problems),
-        ]
-    elif isinstance(entry, OptionHere):
-        rows = [("stream", entry.stream)]
-    elif isinstance(entry, DumpHere):
-        needs = " ".join(f"{name}='{value}'" for name, value in entry.needs.items())
-        rows = [("example", f"fusiondoc kernels --dump {entry.name}"), ("set by it", needs)]
-    else:
-        rows = [("write", f"PYTORCH_JIT_LOG_LEVEL='{entry.least}', or more of > for more")]
+    rows = _rows_of(entry, torch)
     rows += [("live in", entry.live_in if "package" in entry.live_in else "torch " + entry.live_in)]
     if isinstance(entry, KnobHere) and entry.exists_in != entry.live_in:
         rows += [("exists in", f"torch {entry.exists_in}, outside the above as a no-op")]
@@ -169,6 +145,37 @@ def details(kind: str, entry: Entry, torch: str | None, width: int) -> Iterator[
     for name, text in rows:
         if text:
             yield from _entry("  " + name, text, width, 14)
+
+
+def _rows_of(entry: Entry, torch: str | None) -> list[tuple[str, str | None]]:
+    """What entries of its kind have."""
+    from fusiondoc.fuser_knobs.overview import DumpHere, KnobHere, OptionHere, VariableHere
+
+    if isinstance(entry, KnobHere):
+        where = f" on torch {torch}" if torch else ": no torch to try it on"
+        return [
+            ("values", entry.value),
+            ("example", _example(entry)),
+            ("default", entry.default),
+            ("here", value(entry, torch) + where),
+            ("why", entry.why),
+            ("effect", entry.effect),
+            ("in Python", ", ".join(entry.functions)),
+        ]
+    if isinstance(entry, VariableHere):
+        return [
+            ("values", entry.value),
+            ("default", entry.default or "not set"),
+            ("options", ", ".join(entry.options or ())),
+            ("now", "not set" if entry.current is None else f"'{entry.current}'"),
+            *(("problem", problem) for problem in entry.problems),
+        ]
+    if isinstance(entry, OptionHere):
+        return [("stream", entry.stream)]
+    if isinstance(entry, DumpHere):
+        needs = " ".join(f"{name}='{value}'" for name, value in entry.needs.items())
+        return [("example", f"fusiondoc kernels --dump {entry.name}"), ("set by it", needs)]
+    return [("write", f"PYTORCH_JIT_LOG_LEVEL='{entry.least}', or more of > for more")]
 
 
 def _example(knob: KnobHere) -> str | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from fusiondoc.cli.output import complete_dump_options, complete_knob_settings, tell
 from fusiondoc.errors import UsageError
-from fusiondoc.model import FRONTENDS, RECIPES, REQUESTS
 from fusiondoc.model.numbers import figure, whole_number
+from fusiondoc.model.run_options import BY_NAME, RUN_OPTIONS, Kind, RunOption
 
 if TYPE_CHECKING:
     from fusiondoc.captures.request import RunRequest
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def seed_of(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
+def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
     """torch.manual_seed takes a signed or unsigned number of 64 bits."""
     if value is not None and not -(2**63) <= value < 2**64:
         raise click.BadParameter(f"{value} has more than 64 bits.")
@@ -81,42 +82,51 @@ def captures_option(command: F) -> F:
     return _CAPTURES_IN(command)
 
 
+def run_option(name: str, help: str | None = None, **settings: Any) -> Callable[[F], F]:
+    """An option of a run, as the table of ``model/run_options.py`` has it.
+
+    Args:
+        help: another text than that of the table, in a command for which the option means more or less.
+        settings: of click, in the place of those that follow from the table.
+    """
+    option = BY_NAME[name]
+    flags = str(option.flag)
+    if option.opposite is not None:
+        flags += f"/{BY_NAME[option.opposite].flag}"
+    common: dict[str, Any] = {"help": help or option.help, "metavar": option.metavar}
+    if option.default and option.kind is not Kind.SETTINGS:
+        common.update(default=option.default, show_default=True)
+    return click.option(flags, name, **{**common, **_click_type(option), **settings})
+
+
+def _click_type(option: RunOption) -> dict[str, Any]:
+    """What click has to know to take the values of its kind."""
+    if option.opposite is not None:
+        return {"default": None}  # neither of the two
+    choice = click.Choice(option.choices)
+    by_kind: dict[Kind, dict[str, Any]] = {
+        Kind.FLAG: {"is_flag": True},
+        Kind.NUMBER: {"type": click.IntRange(min=1)},
+        Kind.SEED: {"type": int, "callback": _seed},
+        Kind.SECONDS: {"type": SECONDS},
+        Kind.CHOICE: {"type": choice},
+        Kind.CHOICES: {"type": choice, "multiple": True},
+        Kind.TEXTS: {"multiple": True},
+        Kind.NAMES: {"multiple": True, "shell_complete": complete_dump_options},
+        Kind.SETTINGS: {"multiple": True, "shell_complete": complete_knob_settings},
+    }
+    return by_kind.get(option.kind, {})
+
+
 _OPTIONS = (
-    click.option(
-        "--fuser",
-        type=click.Choice(REQUESTS),
-        default="auto",
-        show_default=True,
-        help="auto: nvFuser where this torch really has it, else NNC.",
-    ),
-    click.option(
-        "--frontend",
-        type=click.Choice(FRONTENDS),
-        default="auto",
-        show_default=True,
-        help="What builds the fusion groups: TorchScript, AOTAutograd (memory_efficient_fusion) before it, "
-        "or te.ops of Transformer Engine; auto: what the target uses.",
-    ),
-    click.option(
-        "--recipe",
-        "recipes",
-        multiple=True,
-        type=click.Choice(RECIPES),
-        help="Run te.ops operators under this FP8 or FP4 recipe. Repeat for more.",
-    ),
-    click.option("--backward", is_flag=True, help="Add a backward pass to every run."),
-    click.option(
-        "--runs", type=click.IntRange(min=1), default=5, show_default=True, help="Passes for each shape."
-    ),
-    click.option(
-        "--input",
-        "inputs",
-        multiple=True,
-        metavar="TEXT",
-        help="An argument instead of the file's own: 'float32[8,128,1024]:grad', 0.5, true. Repeat for more.",
-    ),
-    click.option("--trace", is_flag=True, help="Trace the model instead of scripting it."),
-    click.option("--script", is_flag=True, help="Run FILE.py as it is; its own arguments after --."),
+    run_option("fuser"),
+    run_option("frontend"),
+    run_option("recipes"),
+    run_option("backward"),
+    run_option("runs"),
+    run_option("inputs"),
+    run_option("trace"),
+    run_option("script"),
     click.option(
         "-m",
         "--module",
@@ -124,57 +134,14 @@ _OPTIONS = (
         is_flag=True,
         help="TARGET is a module or package: run it as python -m does; its own arguments after --.",
     ),
-    click.option(
-        "--step-function",
-        metavar="NAME",
-        help="What a step of a script is: calls of train_step, Class.step or package.module:NAME; by default "
-        "those of its optimizer's step.",
-    ),
-    click.option(
-        "--freeze/--no-freeze",
-        default=None,
-        help="Freeze a module in eval mode first; by default under oneDNN Graph only, without --backward.",
-    ),
-    click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1."),
-    click.option(
-        "--seed",
-        type=int,
-        callback=seed_of,
-        help="Seed of torch, set before the target is loaded.",
-    ),
-    click.option(
-        "--timeout",
-        type=SECONDS,
-        default=600.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Stop the model's process after this long.",
-    ),
-    click.option(
-        "--log-limit",
-        type=click.IntRange(min=1),
-        default=1024,
-        show_default=True,
-        metavar="MIB",
-        help="Of a longer log keep its head, its tail and the lines about fusion between them.",
-    ),
-    click.option(
-        "--knob",
-        "knobs",
-        multiple=True,
-        metavar="NAME=VALUE",
-        shell_complete=complete_knob_settings,
-        help="Set a knob of torch (fusiondoc knobs lists them). Repeat for more.",
-    ),
-    click.option(
-        "--dump",
-        "dumps",
-        multiple=True,
-        metavar="NAME[,NAME]",
-        shell_complete=complete_dump_options,
-        help="What to print of kernels too: options of PYTORCH_NVFUSER_DUMP, or nnc_ir, nnc_stages, "
-        "nnc_cuda, onednn_verbose under those fusers (fusiondoc knobs lists them).",
-    ),
+    run_option("step_function"),
+    run_option("freeze"),
+    run_option("device"),
+    run_option("seed"),
+    run_option("timeout"),
+    run_option("log_limit"),
+    run_option("knobs"),
+    run_option("dumps"),
     click.option(
         "--python",
         type=click.Path(),
@@ -306,7 +273,9 @@ def launcher_arguments() -> tuple[str, ...]:
             "Such as 2, or gpu for one on each GPU.",
         )
     alone = not {"nnodes", "rdzv_endpoint", "rdzv_backend", "master_addr", "master_port"} & set(given)
-    return (*(["--standalone"] if alone else []), *(f"--{name}={value}" for name, value in given.items()))
+    from fusiondoc.captures.request import STANDALONE
+
+    return (*([STANDALONE] if alone else []), *(f"--{name}={value}" for name, value in given.items()))
 
 
 def store_for(options: dict[str, Any]) -> CaptureStore:
@@ -318,6 +287,12 @@ def store_for(options: dict[str, Any]) -> CaptureStore:
     if name is not None and is_target(name):
         raise UsageError(f"--name {name}: that is the form of a target", "Choose a name without .py or .pt.")
     return CaptureStore(name=name, keep=bool(options.get("keep")), tell=tell)
+
+
+def names_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """``NAME[,NAME]`` of each ``--dump``, each name once."""
+    names = [name for text in texts for name in text.split(",") if name]
+    return tuple(dict.fromkeys(names))
 
 
 def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:
@@ -366,26 +341,26 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
     return RunRequest(
         target=parse_module(target) if options["as_module"] else parse_target(target),
         python=find_python(options["python"] or sys.executable),
-        fuser=options["fuser"],
-        frontend=options["frontend"],
-        recipes=options["recipes"],
-        runs=options["runs"],
-        backward=options["backward"],
-        trace=options["trace"],
-        script=script,
-        script_args=tuple(script_args),
-        step_function=options["step_function"],
-        inputs=options["inputs"],
-        device=options["device"],
-        seed=options["seed"],
-        timeout=options["timeout"],
-        log_limit=options["log_limit"],
-        knobs=chosen_knobs(options["knobs"]),
-        no_freeze=options["freeze"] is False,
-        freeze=options["freeze"] is True,
-        verify=options.get("verify", False),
-        dumps=tuple(name for text in options["dumps"] for name in text.split(",") if name),
         command=tuple(sys.argv),
         model=options.get("model_name"),
-        launcher=options.get("launcher", ()),
+        **_values({**options, "script": script, "script_args": script_args}),
     )
+
+
+def _values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a run from those that click gives; the others, of the command itself, are left aside."""
+    values: dict[str, Any] = {}
+    for option in RUN_OPTIONS:
+        value = options.get(option.name)
+        if option.opposite is not None:
+            values[option.opposite] = value is False
+            values[option.name] = value is True
+        elif value is None:
+            continue
+        elif option.kind is Kind.SETTINGS:
+            values[option.name] = chosen_knobs(value)
+        elif option.kind is Kind.NAMES:
+            values[option.name] = names_of(value)
+        else:
+            values[option.name] = tuple(value) if isinstance(value, (tuple, list)) else value
+    return values

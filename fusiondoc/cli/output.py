@@ -11,8 +11,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -36,7 +37,7 @@ def tell(line: str) -> None:
 
 
 def _safe(text: str) -> str:
-    from fusiondoc.reports.printable import in_github_log, visible
+    from fusiondoc.rendering.printable import in_github_log, visible
 
     return in_github_log(visible(text))
 
@@ -98,7 +99,7 @@ def _keep_detail(ctx: click.Context, param: click.Parameter, value: bool) -> Non
 
 def detail() -> Any:
     """How much was asked for: --quiet counts before --summary, and that before --verbose."""
-    from fusiondoc.reports.text import Detail
+    from fusiondoc.rendering.drawing import Detail
 
     ctx = click.get_current_context(silent=True)
     asked = ctx.meta.get(_DETAIL) if ctx is not None else None
@@ -192,7 +193,7 @@ def emit(
     else:
         import shutil
 
-        from fusiondoc.reports.text import can_link, can_show_blocks
+        from fusiondoc.rendering.drawing import can_link, can_show_blocks
 
         make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text.screen").render
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
@@ -206,7 +207,7 @@ def emit(
             links=in_colour(output) and can_link(os.environ),
         )
     if output is None and format_ in ("junit", "markdown", "html"):
-        from fusiondoc.reports.printable import in_github_log
+        from fusiondoc.rendering.printable import in_github_log
 
         text = in_github_log(text)
     write(text, output)

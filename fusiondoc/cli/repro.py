@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -85,7 +86,7 @@ def command(
       fusiondoc repro train.log --group G3 --output g3.py
       fusiondoc repro --group G3 --minimise       also the smallest that fails
     """
-    from fusiondoc.reports.text import rows_of_lines
+    from fusiondoc.rendering.drawing import rows_of_lines
     from fusiondoc.repro.write import listed, minimised_path, notes, write_minimised, write_script
 
     if minimise and group is None:

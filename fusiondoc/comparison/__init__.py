@@ -6,11 +6,12 @@ Slower, faster or neither: two measurements with their spread.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from math import isclose, isfinite
-from typing import Callable, Mapping, Sequence
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.report import SEVERITIES, Evidence, Finding, Kernel, OpNode, Reason, Report
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import SEVERITIES, Evidence, Finding, Kernel, OpNode, Report
 from fusiondoc.model.runs import Coverage, Spread
 
 SCHEMA = "fusiondoc.comparison/1"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import exp, hypot, log
-from typing import Iterator, Mapping, Tuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import (
@@ -165,7 +165,7 @@ def _change(ratio: Ratio, least: float) -> str:
     return FASTER if ratio.value > 1 else SLOWER
 
 
-_Key = Tuple[str, str, str, str]
+_Key = tuple[str, str, str, str]
 """Variant, interpreter, phase, inputs."""
 
 

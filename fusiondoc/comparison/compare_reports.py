@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.comparison import (
     Comparison,
@@ -31,7 +32,7 @@ from fusiondoc.comparison.finding_changes import (
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, items_of, match, nodes_of
 from fusiondoc.comparison.kernel_changes import content, kernel_changes
 from fusiondoc.comparison.relatedness import nothing_in_common
-from fusiondoc.model.operator_places import GroupNeighbours
+from fusiondoc.graph.neighbours import GroupNeighbours
 from fusiondoc.model.report import Group, Kernel, OpNode, Report
 from fusiondoc.model.runs import KnobState
 from fusiondoc.model.source import Options, in_words

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict, deque
-from typing import Callable, Dict, Hashable, Iterator, Mapping, NamedTuple, Sequence, Tuple
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from fusiondoc.alignment import Marks, align, pair_equal
 from fusiondoc.comparison import FallbackChange, FindingChange, UnfusedChange
@@ -22,10 +23,10 @@ from fusiondoc.model.source import Source
 
 WEAK_FILE = "<string>"
 
-Token = Tuple[int, int]
+Token = tuple[int, int]
 """(file, line) as numbers that both sides share; negative for a line that only one side has."""
 
-_Lines = Dict[int, Marks]
+_Lines = dict[int, Marks]
 
 
 class Place(NamedTuple):

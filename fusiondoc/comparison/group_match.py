@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Callable, Hashable, Iterable, Sequence, Tuple
+from typing import Any
 
 from fusiondoc.alignment import candidates, greedy, pair_equal
 from fusiondoc.comparison.finding_changes import NOWHERE, Place, Token, split_source
@@ -19,7 +20,7 @@ from fusiondoc.model.report import Group, OpNode
 
 _GRAD = re.compile(r", requires_grad=[01]|requires_grad=[01](?:, )?")
 
-Key = Tuple[str, Tuple[int, int], Tuple[int, int]]
+Key = tuple[str, tuple[int, int], tuple[int, int]]
 """(operator, place of its source, place of the user's line)."""
 
 _NONE: Token = (-1, 0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import lru_cache
 from math import isclose
-from typing import Any, Hashable, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.alignment import candidates, greedy, pair_equal
 from fusiondoc.comparison import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterator
+from collections.abc import Iterator
 
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, from_package

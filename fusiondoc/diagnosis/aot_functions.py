@@ -10,7 +10,8 @@ models.
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, NamedTuple, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from fusiondoc.captures.frontend_records import (
     AotRecords,
@@ -22,6 +23,7 @@ from fusiondoc.captures.frontend_records import (
 )
 from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
 from fusiondoc.model.numbers import in_natural_order, whole_number
+from fusiondoc.model.operators import VIEWS
 from fusiondoc.model.other_frontends import (
     AotFunction,
     AotGraph,
@@ -36,36 +38,6 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source
 
 DEFAULT = "default_partition"
-
-VIEWS = frozenset(
-    {
-        "aten::view",
-        "aten::_unsafe_view",
-        "aten::reshape",
-        "aten::_reshape_alias",
-        "aten::transpose",
-        "aten::t",
-        "aten::permute",
-        "aten::expand",
-        "aten::squeeze",
-        "aten::unsqueeze",
-        "aten::slice",
-        "aten::select",
-        "aten::detach",
-        "aten::alias",
-        "aten::as_strided",
-        "aten::narrow",
-        "aten::unbind",
-        "aten::split",
-        "aten::chunk",
-        "aten::diagonal",
-        "aten::view_as",
-        "aten::movedim",
-        "aten::swapaxes",
-    }
-)
-"""Operators whose result is the memory of what they read. ``_unsafe_view`` too: only its version counter is
-its own (aten/src/ATen/native/TensorShape.cpp)."""
 
 _MOST_SHOWN = 2_000
 """Nodes of a graph in a report."""

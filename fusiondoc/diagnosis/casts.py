@@ -6,41 +6,40 @@ float32 weight, ``weight * h.to(x.dtype)`` is not ``weight * h.type_as(weight)``
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Optional, Sequence, Tuple
+from collections.abc import Iterator, Mapping, Sequence
 
-from fusiondoc.diagnosis.changed_memory import Sides
-from fusiondoc.model.report import Report
+from fusiondoc.graph import Graph, graph_of
+from fusiondoc.model.report import ProgramNode, Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
-Cast = Tuple[str, Optional[str]]
-"""Operator and source."""
-
-_Kind = Tuple[Optional[str], Optional[str]]
+_Kind = tuple[str | None, str | None]
 """Dtype and device; None where the plan does not tell."""
 _UNKNOWN: _Kind = (None, None)
 
 
-def casts_to_other_types(report: Report) -> frozenset[Cast]:
-    """Those whose result meets tensors of other dtypes or devices alone; not those of which the plans do not
-    tell the types."""
+def casts_to_other_types(report: Report) -> frozenset[int]:
+    """Rows (``Unfused.index``) of casts whose result meets tensors of other dtypes or devices alone; not rows
+    of which the plans do not show the types."""
     inside = {group.id: group.inputs for group in report.groups}
-    same: set[Cast] = set()
-    other: set[Cast] = set()
+    same: set[int] = set()
+    other: set[int] = set()
     for program in report.programs:
-        sides = Sides(program)
+        graph = graph_of(program)
         for place, node in enumerate(program.nodes):
             kind = _kind(node.outputs[0]) if node.op == "aten::to" and node.outputs else _UNKNOWN
             if kind == _UNKNOWN:
                 continue
-            for met in _met(sides, place, kind, inside):
-                (same if met in (kind, _UNKNOWN) else other).add((node.op, node.source))
+            for met in _met(graph, place, kind, inside):
+                (same if met in (kind, _UNKNOWN) else other).update(node.rows)
     return frozenset(other - same)
 
 
-def _met(sides: Sides, place: int, kind: _Kind, inside: Mapping[str, Sequence[str]]) -> Iterator[_Kind]:
+def _met(
+    graph: Graph[ProgramNode], place: int, kind: _Kind, inside: Mapping[str, Sequence[str]]
+) -> Iterator[_Kind]:
     """The types of the other tensors that operators and groups take with a node's result."""
-    for after in sides.after.get(place, ()):
-        taker = sides.nodes[after]
+    for after in graph.after[place]:
+        taker = graph.nodes[after]
         kinds = [_kind(text) for text in inside.get(taker.group or "", taker.inputs)]
         if kind in kinds:
             kinds.remove(kind)

@@ -2,51 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Sequence
 
+from fusiondoc.changes.changed_arguments import changes_argument
+from fusiondoc.changes.recipes import Recipe, breaks_in_training, on_extremes
+from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.advice import (
     NO_RULE,
-    REDUCTIONS,
     REPLACEABLE,
+    condition_of,
     constant_attribute,
     other_fusers,
-    recipe_of,
 )
-from fusiondoc.diagnosis.changed_arguments import changes_argument
-from fusiondoc.diagnosis.changed_lines import (
-    by_recipe,
-    modules_in_place,
-    out_of_place,
+from fusiondoc.diagnosis.lines_of_changes import (
+    lines_by_recipe,
+    lines_moved,
+    lines_of_kept_tensor,
+    lines_of_modules,
+    lines_out_of_place,
     ranks_of,
 )
-from fusiondoc.diagnosis.changed_statements import number_kept, placed_later
-from fusiondoc.diagnosis.nvfuser_rules import BY_DIMENSION, to_be_constant
-from fusiondoc.diagnosis.operators import (
-    ALL_OUT_OF_PLACE,
+from fusiondoc.diagnosis.nvfuser_rules import to_be_constant
+from fusiondoc.diagnosis.recipes_of_rows import recipe_of
+from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
+from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
+from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
+from fusiondoc.diagnosis.unlocked import WouldBeGroup
+from fusiondoc.fusers import is_fusible, nnc, nvfuser, taken_by
+from fusiondoc.model import dataclass
+from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.operators import (
     CALLED_BY,
     FILLS,
     IN_PLACE_ASSIGNS,
     LIBRARY,
     PERMUTATIONS,
     PLACES_ELEMENTS,
+    SAME_ELEMENTS,
     WITH_FLAG,
     WITH_FORMULA,
-    is_fusible,
     is_in_place,
     sign_of,
-    taken_by,
 )
-from fusiondoc.diagnosis.recipes import Recipe, breaks_in_training, on_extremes
-from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
-from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
-from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.diagnosis.unlocked import WouldBeGroup
-from fusiondoc.model import dataclass
-from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.reasons import Argument, Condition
+from fusiondoc.model.reasons.lacking_constants import reads_training_flag
+from fusiondoc.model.remedies import AS_REQUESTED, NNC_REDUCTIONS, Setting
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
-from fusiondoc.parsers.jit.flow import TENSOR_VALUE
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
@@ -73,8 +76,10 @@ class Candidate:
     note: str | None = None
     python: str | None = None
     """Lines that do it from outside, as in ``PlannedChange``."""
-    options: tuple[str, ...] = ()
-    """Of ``diagnose``, for a change of the run."""
+    setting: Setting = AS_REQUESTED
+    """For a change of the run."""
+    in_python: bool = False
+    """``change`` has the lines of Python that keep the setting."""
     edits: tuple[Edit, ...] = ()
     removes: bool = False
     """The operators go."""
@@ -134,12 +139,10 @@ def _of_a_caller(row: Unfused, report: Report, places: RowsInPlans) -> bool:
     """Whether it changes in place a tensor that the program was called with."""
     place = Source.parse(row.user_source)
     text = report.texts.source(place.file) if place is not None and report.texts is not None else None
-    return (
-        place is not None
-        and text is not None
-        and changes_argument(text, place.line)
-        and places.may_come_from_outside(row)
-    )
+    file = parsed_text(text, place.file) if place is not None and text is not None else None
+    if place is None or file is None:
+        return False
+    return changes_argument(file, place.line) and places.may_come_from_outside(row)
 
 
 def _joined(one: Candidate, more: Candidate) -> Candidate:
@@ -160,22 +163,22 @@ def _takes(op: str, run: RunFacts) -> bool:
 
 
 def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
-    code, text = row.reason.code, row.reason.text
+    code, detail = row.reason.code, row.reason.detail
     inference = not run.backward and not run.frozen
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and inference:
         return replace(_freeze(index, run, "dropout does nothing in inference"), removes=True)
     assigns = row.op in IN_PLACE_ASSIGNS or row.op in FILLS
-    if "number of an unknown type" in text and run.owner(row) is Owner.USER and _takes(row.op, run):
+    if detail == Argument("unknown_number") and run.owner(row) is Owner.USER and _takes(row.op, run):
         note = "its value is not waited for either"
         return Candidate(ChangeKind.NUMBER, "Keep the tensor instead of its .item()", (index,), note=note)
     if is_in_place(row.op) and code in ("FD216", "FD230", "FD231") and not assigns:
         one = _not_in_place(index, row, run)
         if one is not None:
             return one
-    if run.fuser == "nnc" and row.op in REDUCTIONS and code in ("FD201", "FD211", "FD219", "FD233"):
-        how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
-        options = ("--knob", "nnc_reductions=on")
-        return Candidate(ChangeKind.KNOB, f"Let NNC take reductions: {how}", (index,), options=options)
+    if run.fuser == "nnc" and row.op in nnc.REDUCTIONS and code in ("FD201", "FD211", "FD219", "FD233"):
+        how = NNC_REDUCTIONS.text if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
+        change = f"Let NNC take reductions: {how}"
+        return Candidate(ChangeKind.KNOB, change, (index,), setting=NNC_REDUCTIONS, in_python=not run.live)
     if (
         code == "FD213"
         and run.fuser == "nnc"
@@ -184,12 +187,13 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         and _takes(row.op, run)
     ):
         return _on_its_device(index, run)
-    if "`training`" in text and code in ("FD219", "FD229", "FD201", "FD211", "FD215"):
+    if reads_training_flag(detail) and code in ("FD219", "FD229", "FD201", "FD211", "FD215"):
         if inference:
             return _freeze(index, run, "its flag `training` becomes a constant; for inference only")
         return None if run.traced or not run.live else _trace(index)
-    if code == "FD229" and "attribute `" in text:
-        attribute = constant_attribute(text)
+    condition = condition_of(detail)
+    if condition is not None and condition.on == "attribute":
+        attribute = constant_attribute(condition)
         if attribute is not None and run.owner(row) is Owner.USER:
             flag, kind = attribute
             change = f"Declare the attribute {flag} torch.jit.Final, so that the branch goes"
@@ -199,16 +203,17 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         return _freeze(index, run, why) if inference else None
     mine, name = run.owner(row) not in (Owner.TORCH, Owner.FORMULA), row.op.rpartition("::")[2]
     if code == "FD229" and row.op == "prim::If" and mine:
-        return _without_branch(index, text)
+        return _without_branch(index, condition)
     if row.op in PERMUTATIONS and mine and row.phase != "backward":
         return _permutation_at_the_edge(index, name)
-    if row.op in _SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
+    if row.op in SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
         return _view_at_the_edge(index, name)
     breaks = breaks_in_training(row.op, run.fuser, run.gradients)
-    if row.op in BY_DIMENSION and (names := to_be_constant(text)) is not None and mine and not breaks:
+    constants = to_be_constant(detail) if row.op in nvfuser.BY_CONSTANT_DIMENSION else None
+    if constants is not None and mine and not breaks:
         note = "numbers in the code, or attributes that are declared torch.jit.Final, not arguments"
-        change = f"Give {name}() constants for {names}"
-        return Candidate(ChangeKind.CONSTANT, change, (index,), *BY_DIMENSION[row.op], note=note)
+        change = f"Give {name}() constants for {constants}"
+        return Candidate(ChangeKind.CONSTANT, change, (index,), *_by_dimension(name), note=note)
     recipe = recipe_of(row, run)
     replaceable = code in REPLACEABLE or (code == "FD226" and row.keeps_out)
     if recipe is not None and replaceable and recipe.caution is None:
@@ -235,17 +240,16 @@ def _gains(op: str, run: RunFacts) -> bool:
 
 def _on_its_device(index: int, run: RunFacts) -> Candidate:
     name = "gpu" if "cuda" in run.devices else "cpu"
-    options: tuple[str, ...] = ("--knob", f"fuse_on_{name}=on")
+    knobs = {f"fuse_on_{name}": "on"}
     note = None
     if name == "cpu":
-        options += ("--knob", "nnc_must_use_llvm=off")
+        knobs["nnc_must_use_llvm"] = "off"
         note = (
             "a torch without LLVM (the wheels of 2.1 and newer) then interprets groups, slowly: it shows what"
             " fuses"
         )
-    return Candidate(
-        ChangeKind.KNOB, f"Let NNC fuse on the {name.upper()}", (index,), note=note, options=options
-    )
+    change, setting = f"Let NNC fuse on the {name.upper()}", Setting(knobs=knobs)
+    return Candidate(ChangeKind.KNOB, change, (index,), note=note, setting=setting)
 
 
 def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
@@ -253,11 +257,11 @@ def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     nothing. To move what does compute changes results, as ``sigmoid(cumsum(x))`` is no
     ``cumsum(sigmoid(x))``."""
     name = row.op.rpartition("::")[2]
-    extremes = on_extremes(row.op, row.reason.text, run.fuser, run.gradients)
+    extremes = on_extremes(row.op, row.reason.detail, run.fuser, run.gradients)
     others = other_fusers(row.op, run) if extremes is None else []
     if others:
         change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
-        return Candidate(ChangeKind.FUSER, change, (index,), options=("--fuser", others[0]), sure=False)
+        return Candidate(ChangeKind.FUSER, change, (index,), setting=Setting(fuser=others[0]), sure=False)
     recipe = recipe_of(row, run)
     if recipe is not None and recipe.caution is not None:
         change = f"Write {recipe.words}"
@@ -269,23 +273,35 @@ def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     return Candidate(ChangeKind.MOVE, change, (index,), note=note, sure=False, conditional=True)
 
 
+_FROZEN, _TRACED = Setting(flags=("--freeze",)), Setting(flags=("--trace",))
+
+
+def _by_dimension(name: str) -> tuple[str, str]:
+    """A call of a reduction, and the same with constants."""
+    if name == "mean":
+        return "x.mean(dim, keepdim=keep)", "x.mean(2, keepdim=True)"
+    return f"torch.{name}(x, dim)", f"torch.{name}(x, -1)"
+
+
 def _freeze(index: int, run: RunFacts, why: str) -> Candidate:
     change = f"Freeze it: {run.freezing}"
     if run.traced is None:
-        return Candidate(ChangeKind.FREEZE, change, (index,), note=why, options=("--freeze",))
+        return Candidate(ChangeKind.FREEZE, change, (index,), note=why, setting=_FROZEN)
     before = "torch.jit.trace(model, inputs)" if run.traced else "torch.jit.script(model)"
-    return Candidate(
-        ChangeKind.FREEZE, change, (index,), before, run.freezing, note=why, options=("--freeze",)
-    )
+    after = run.freezing
+    return Candidate(ChangeKind.FREEZE, change, (index,), before, after, note=why, setting=_FROZEN)
 
-
-_SAME_ELEMENTS = frozenset(
-    f"aten::{name}"
-    for name in ("view", "reshape", "flatten", "permute", "transpose", "t", "squeeze", "unsqueeze")
-)
-"""Views whose result has the elements of what they view, each once."""
 
 _OF_VIEWS = ("FD226", "FD231", "FD201", "FD211", "FD233")
+
+
+ALL_OUT_OF_PLACE = """\
+# or from outside, before torch.jit.script: a scripted module refuses it
+for module in model.modules():
+    if hasattr(module, "inplace"):
+        module.inplace = False"""
+"""For modules that a package makes. Set on a scripted module it is a RuntimeError, "Can't set constant"
+(torch 2.13)."""
 
 
 def _view_at_the_edge(index: int, name: str) -> Candidate:
@@ -317,9 +333,11 @@ def _permutation_at_the_edge(index: int, name: str) -> Candidate:
     )
 
 
-def _without_branch(index: int, text: str) -> Candidate | None:
-    """A branch that goes, by what it depends on (``parsers/jit/flow.py`` has the words)."""
-    if TENSOR_VALUE in text:
+def _without_branch(index: int, condition: Condition | None) -> Candidate | None:
+    """A branch that goes, by what it depends on."""
+    if condition is None:
+        return None
+    if condition.on == "tensor_value":
         return Candidate(
             ChangeKind.BRANCH,
             "Choose with torch.where instead of a branch on a tensor's value",
@@ -329,7 +347,7 @@ def _without_branch(index: int, text: str) -> Candidate | None:
             note="both sides are computed then; the condition stays a tensor, without bool() and .item()",
             conditional=True,
         )
-    if "an argument such as a flag" in text:
+    if condition.on == "argument":
         return Candidate(
             ChangeKind.CONSTANT,
             "Make the flag a constant: a function for each value, chosen before the scripted code",
@@ -345,7 +363,7 @@ def _without_branch(index: int, text: str) -> Candidate | None:
 def _trace(index: int) -> Candidate:
     change = "Trace the model instead of scripting it, so that flags become constants"
     return Candidate(ChangeKind.TRACE, change, (index,), "torch.jit.script(model)",
-                     "torch.jit.trace(model, inputs)", options=("--trace",))  # fmt: skip
+                     "torch.jit.trace(model, inputs)", setting=_TRACED)  # fmt: skip
 
 
 def _not_in_place(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
@@ -400,7 +418,7 @@ def _by_recipe(index: int, row: Unfused, recipe: Recipe, gradients: bool | None)
 
 
 def _with_lines(
-    one: Candidate, row: Unfused, report: Report, run: RunFacts, ranks: dict[tuple[str, str | None], int]
+    one: Candidate, row: Unfused, report: Report, run: RunFacts, ranks: Mapping[int | None, int]
 ) -> Candidate:
     """The candidate with the user's lines, where the program's own files are at hand."""
     if not one.kind.in_source:
@@ -410,38 +428,35 @@ def _with_lines(
     if place is None or owner is Owner.PACKAGE:
         return _elsewhere(one, row, owner, run)
     text = report.texts.source(place.file) if report.texts is not None else None
-    edits: Sequence[Edit | None] = ()
+    made: Sequence[Edit] = ()
     if text is not None and one.kind is ChangeKind.NUMBER:
-        kept = number_kept(text, place.file, place.line, detached=run.gradients is not False)
+        kept = lines_of_kept_tensor(text, place.file, place.line, detached=run.gradients is not False)
         if kept is not None:
-            edits, before, after = kept
-            one = replace(one, change=f"Write {after} instead of {before}")
+            made = kept.edits
+            one = replace(one, change=f"Write {kept.after} instead of {kept.before}")
     elif text is not None and one.kind in (ChangeKind.MOVE, ChangeKind.MOVE_VIEW):
-        placed = placed_later(text, place.file, place.line, row.op.rpartition("::")[2])
-        if placed is not None:
-            edits = placed[0]
-            one = replace(one, before=placed[1], after=placed[2], conditional=False, note=None)
+        moved = lines_moved(text, place.file, place.line)
+        if moved is not None:
+            made = moved.edits
+            one = replace(one, before=moved.before, after=moved.after, conditional=False, note=None)
     elif text is not None and one.kind in (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
-        edits = [out_of_place(text, place.file, place.line, row.op)]
-        if edits == [None]:
-            edits = modules_in_place(text, place.file, row.op)
+        made = lines_out_of_place(text, place.file, place.line, row.op)
     elif (
         text is not None and one.kind in (ChangeKind.RECIPE, ChangeKind.DIMENSIONS) and run.fuser is not None
     ):
         recipe = recipe_of(row, run)
         module = row.layers[0].rpartition(".")[2] if row.layers else None
         if recipe is not None:
-            rank, numbers = ranks.get((row.op, row.source)), run.fuser == "nnc" and run.gradients is False
-            edits = [by_recipe(text, place.file, place.line, recipe, rank, module, as_tensor=not numbers)]
-            if recipe.numbers_too and edits != [None]:
+            rank, numbers = ranks.get(row.index), run.fuser == "nnc" and run.gradients is False
+            made = lines_by_recipe(text, place.file, place.line, recipe, rank, module, as_tensor=not numbers)
+            if recipe.numbers_too and made:
                 note = None if numbers else "for tensors of a floating-point type"
                 one = replace(one, note=note, conditional=False)
-    made = tuple(edit for edit in edits if edit is not None)
     sign = sign_of(row.op)
     if made and sign is not None and one.kind is ChangeKind.OUT_OF_PLACE and f"{sign}=" not in made[0].before:
         name = row.op.rpartition("::")[2]
         one = replace(one, change=f"Write x = x.{name[:-1]}(y) instead of x.{name}(y)")
-    return replace(one, edits=made, where=f"{made[0].file}:{made[0].line}" if made else place.at_line)
+    return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}" if made else place.at_line)
 
 
 def _elsewhere(one: Candidate, row: Unfused, owner: Owner, run: RunFacts) -> Candidate:
@@ -478,7 +493,7 @@ def _files(report: Report) -> tuple[str, ...]:
 def _where_made(one: Candidate, op: str, report: Report, files: Sequence[str]) -> Candidate:
     """Modules of torch.nn are called in torch's files; what is changed is where the user makes them."""
     texts = ((file, report.texts.source(file)) for file in files) if report.texts is not None else ()
-    made = [edit for file, text in texts if text is not None for edit in modules_in_place(text, file, op)]
+    made = [edit for file, text in texts if text is not None for edit in lines_of_modules(text, file, op)]
     if not made:
         return one
     return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}", note=None, python=None)

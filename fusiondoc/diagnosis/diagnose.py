@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Iterable, Sequence
 
 from fusiondoc.captures.trust import project_root, read_source, text_of
-from fusiondoc.diagnosis.changes_for_findings import with_tries
 from fusiondoc.diagnosis.next_steps import with_plan
-from fusiondoc.diagnosis.operators import BY_FUSER, fusible_by, is_fusible
 from fusiondoc.diagnosis.rules import (
     Context,
     Rule,
@@ -35,7 +33,10 @@ from fusiondoc.diagnosis.rules import (
 )
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import with_errors
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
+from fusiondoc.diagnosis.tries import with_tries
 from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.fusers import BY_FUSER, fusible_by, is_fusible
+from fusiondoc.graph.shared_tensors import boundaries_of
 from fusiondoc.model import FUSERS, dataclass, fuser_title
 from fusiondoc.model.codes import CODES, Family
 from fusiondoc.model.numbers import whole_number
@@ -134,20 +135,24 @@ def diagnose(report: Report, context: Context) -> Report:
     """The report with its findings, worst first, its coverage, and what to do now. Rows of TorchScript and of
     Transformer Engine are judged each by its own rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
+    boundaries = boundaries_of(report)
+    report = replace(report, boundaries=boundaries.rows, boundaries_left_out=boundaries.left_out)
     both = has_torchscript(report)
-    findings = [
-        finding
-        for rule in (RULES if both else WITHOUT_GRAPHS)
-        for finding in rule(of_torchscript(report) if both else report, context)
-    ]
+    if both:
+        findings = _findings(RULES, of_torchscript(report), context)
+    else:
+        findings = _findings(WITHOUT_GRAPHS, report, context)
     if report.te is not None:
-        te = of_te(report)
-        findings += [finding for rule in fd1_operation_fuser.RULES for finding in rule(te, context)]
+        findings += _findings(fd1_operation_fuser.RULES, of_te(report), context)
     findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)
     if both:
         report = replace(report, coverage=_coverage_of_both(report, context.observed))
     return with_plan(replace(report, findings=tuple(findings)), context)
+
+
+def _findings(rules: Sequence[Rule], report: Report, context: Context) -> list[Finding]:
+    return [finding for rule in rules for finding in rule(report, context)]
 
 
 def _coverage_of_both(report: Report, observed: Observed) -> Coverage:
@@ -183,7 +188,7 @@ def _badness(finding: Finding) -> tuple[int, bool, bool, float, int, int, bool, 
         rank = 2 if finding.code != "FD236" else 3
     kept, saved = finding.keeps_out or 0, finding.saves_bytes or 0
     told = finding.time.could_save_ms if finding.time is not None else None
-    fixed = finding.in_header or (finding.advice or "").startswith("Nothing")
+    fixed = finding.in_header or finding.nothing_to_do
     bad = SEVERITIES.index(finding.severity), fixed, rank > 0, -(told or 0.0)
     return (*bad, rank, -kept, finding.recipe is None and kept > 0, -saved)
 

@@ -17,29 +17,38 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from typing import Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from fusiondoc.diagnosis.detours import Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
-from fusiondoc.diagnosis.operators import WITH_FORMULA, is_in_place
 from fusiondoc.diagnosis.surroundings import (
-    IN_PART,
-    MAKERS,
     Place,
-    Side,
     at,
-    aten,
-    from_container,
+    container_of,
     neighbours,
-    reason,
 )
-from fusiondoc.model.report import Reason
+from fusiondoc.graph import graph_of_flow
+from fusiondoc.graph.detours import Detours, once_a_flow
+from fusiondoc.model.operator_kinds import Kind
+from fusiondoc.model.operators import GRADIENTS, KEPT_OUT, LIBRARY, MAKERS, WITH_FORMULA, is_in_place, of
+from fusiondoc.model.reasons import (
+    AloneInRegion,
+    Detail,
+    DissolvedRegion,
+    FormulaGap,
+    OutOfRegion,
+    RegionDetour,
+    RegionEnd,
+    Side,
+    SmallRegion,
+)
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, Flow, FlowNode, Operand
 
 _OF_MODULE = ("", "prim::GetAttr")
 """Who makes tensors of which torch cannot tell whether they share memory: arguments, attributes."""
 
-_SAME_MEMORY = aten("contiguous detach dropout permute squeeze t to unsqueeze")
+_SAME_MEMORY = WITH_FORMULA & of(Kind.VIEW | Kind.HANDS_ON)
 """Operators with a gradient formula whose result may share memory with their input."""
 
 
@@ -53,12 +62,14 @@ class _Region:
         """All that stands next to them was looked at."""
         self.size = len(nodes) + len({o for one in nodes for o in one.operands if o.value is not None})
         """Its nodes, constants included."""
-        self._dissolved: str | None = None
+        self._dissolved: DissolvedRegion | None = None
 
-    def why_dissolved(self, flow: Flow) -> str:
-        """Why the executor took it apart, if it has enough nodes, as a clause."""
+    def dissolved(self, flow: Flow, recorded: bool) -> DissolvedRegion:
+        """Why the executor took it apart, if it has enough nodes."""
         if self._dissolved is None:
-            self._dissolved = _why_dissolved(flow, self.nodes)
+            self._dissolved = _dissolved(flow, self.nodes, recorded)
+        if self._dissolved.recorded != recorded:
+            return replace(self._dissolved, recorded=recorded)
         return self._dissolved
 
 
@@ -72,7 +83,7 @@ class _Regions:
         self._of: dict[int, _Region] = {}
         self._fitting = [_fits(node) for node in nodes]
         self._joinable = [node.kind == OPERATOR and no_formula(node) is None for node in nodes]
-        self._detours = Detours(nodes, _steps)
+        self._detours = Detours(graph_of_flow(flow), _steps)
         for start in nodes:
             if not self._fitting[start.place] or start.place in self._of:
                 continue
@@ -103,37 +114,30 @@ class _Regions:
         """That of an operator with a formula."""
         return self._of.get(node.place) or _Region([node], flow)
 
-    def apart(self, node: FlowNode) -> str | None:
-        """Why the operator and one next to it are not in one, as a clause."""
-        said = (self._between(first, last, node) for first, last in self._pairs(node))
-        return next((one for one in said if one is not None), None)
+    def apart(self, node: FlowNode) -> RegionDetour | None:
+        """Why the operator and one next to it are not in one."""
+        for first, last in self._pairs(node):
+            between = self._between(first, last, node)
+            if between is not None:
+                return between
+        return None
 
-    def _between(self, first: FlowNode, last: FlowNode, this: FlowNode) -> str | None:
-        """Why the first operator cannot be moved to the last, which takes its result, as a clause about
-        ``this`` of the two."""
+    def _between(self, first: FlowNode, last: FlowNode, this: FlowNode) -> RegionDetour | None:
+        """Why the first operator cannot be moved to the last, which takes its result; ``this`` is the one of
+        the two that it is about."""
         nodes = self._nodes
+        ends = (None if first is this else first.op, None if last is this else last.op)
         step = self._detours.between(
             first, last, _steps(first), lambda way: not self._joinable[way.place] or way.block != first.block
         )
         if step is not None:
-            way = nodes[step]
-            said = "the size of its result" if step not in first.after else "its result"
-            who = "it" if first is this else first.op
-            said = said if who == "it" else said.replace("its result", f"the result of {first.op}")
-            return (
-                f"{way.op}{at(way)} takes {said} and leads to"
-                f" {'it' if last is this else last.op}, so that the two cannot be brought together"
-            )
+            return RegionDetour(at(nodes[step]), "result" if step in first.after else "size", *ends)
         if not (_of_module(first) and _of_module(last)):
             return None
-        other = last if first is this else first
         for index in range(bisect_right(self._writers, first.place), bisect_left(self._writers, last.place)):
             writer = nodes[self._writers[index]]
             if writer.block[: len(first.block)] == first.block:
-                return (
-                    f"{writer.op}{at(writer)} between it and {other.op} changes an attribute or argument in"
-                    " place, and torch moves nothing past that"
-                )
+                return RegionDetour(at(writer), "write", *ends)
         return None
 
 
@@ -181,65 +185,42 @@ def _entering(nodes: Sequence[FlowNode]) -> Iterator[tuple[FlowNode, Operand]]:
                 yield node, one
 
 
-def _why_dissolved(flow: Flow, nodes: Sequence[FlowNode]) -> str:
+def _dissolved(flow: Flow, nodes: Sequence[FlowNode], recorded: bool) -> DissolvedRegion:
+    size = len(nodes)
     entering = list(_entering(nodes))
     bare = [(node, one) for node, one in entering if one.type == "Tensor"]
     if bare and len(bare) == len(entering):
-        return (
-            "of none of the tensors that enter it a type was profiled, as of code that did not run in the"
-            " profiled passes"
-        )
+        return DissolvedRegion(recorded, size, "nothing_profiled")
     for node, one in bare:
         maker = flow.nodes[one.by] if one.by is not None else None
-        read = f"that {node.op}{at(node)} reads"
         if maker is not None and maker.kind == REGION:
-            return (
-                f"it takes a result of the differentiable graph before it {read}, and the profiled type of"
-                " that was lost at the border"
-            )
-        what = f"the result of {maker.op}{at(maker)}" if maker is not None else "a tensor"
-        return f"no type was profiled for {what} {read}"
+            return DissolvedRegion(recorded, size, "lost_at_border", at(node))
+        return DissolvedRegion(recorded, size, "not_profiled", at(node), at(maker) if maker else None)
     same = next((one for one in nodes if one.op in _SAME_MEMORY), None)
     if same is not None:
-        return f"{same.op}{at(same)} in it returns a tensor that shares memory with its input"
-    return "the plan does not show for which of its inputs or outputs"
+        return DissolvedRegion(recorded, size, "shares_memory", at(same))
+    return DissolvedRegion(recorded, size, "not_shown")
 
-
-KEPT_OUT = aten("view view_as reshape reshape_as transpose expand expand_as")
-"""create_autodiff_subgraphs.cpp, isViewOp: views whose gradients as outputs of a region would be wrong."""
-
-_OVERLOADS = {
-    **dict.fromkeys(aten("eq ne gt ge lt le remainder fmod"), ("T[ifSb]", "of two tensors")),
-    "aten::where": ("TTT", "with a number"),
-    "aten::rsub": ("T[ifSb].?", "of two tensors"),
-    "aten::to": ("never", "with these arguments"),
-}
-"""Operators that have a formula for one overload: the kinds of its arguments, and the other in words. Tried
-on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs."""
-
-RECORDED = "gradients are recorded"
-NOT_LOOKED_AT = "no fusion pass looked at its graph"
-NO_FORMULA = "has no gradient formula"
 
 _FEWEST_NODES = 5
 """autodiffSubgraphInlineThreshold (torch/csrc/jit/runtime/graph_executor_impl.h)."""
 
 
-def no_formula(node: FlowNode) -> str | None:
-    """Why torch's autodiff keeps an operator out of differentiable graphs, as a clause, or None."""
+def no_formula(node: FlowNode) -> FormulaGap | None:
+    """Why torch's autodiff keeps an operator out of differentiable graphs, or None."""
     if node.kind == CONTROL:
-        return "is control flow"
+        return FormulaGap("control_flow")
     if node.kind != OPERATOR or node.op == "prim::GetAttr":
         return None
     if is_in_place(node.op):
-        return "changes its input in place"
+        return FormulaGap("in_place")
     if node.op in KEPT_OUT:
-        return "is a view, which torch keeps out of them"
+        return FormulaGap("view")
     if node.op not in WITH_FORMULA:
-        return NO_FORMULA
-    overload = _OVERLOADS.get(node.op)
-    if overload is not None and not re.fullmatch(overload[0], kinds_of(node)):
-        return f"has no gradient formula {overload[1]}"
+        return FormulaGap("no_formula")
+    gradient = GRADIENTS[node.op]
+    if gradient.without is not None and not re.fullmatch(gradient.arguments, kinds_of(node)):
+        return FormulaGap("overload", gradient.without)
     return None
 
 
@@ -249,14 +230,10 @@ def cuts_region(place: Place) -> Reason | None:
     flow, node = place.flow, place.node
     if not flow.regions or node.kind != OPERATOR or place.loose.op == "prim::GetAttr":
         return None
-    why = no_formula(node)
+    gap = no_formula(node)
     sides = (node.before, node.after)
-    if why and all(any(flow.nodes[i].kind == REGION for i in side) for side in sides):
-        return reason(
-            "FD231",
-            f"gradients are recorded, and it {why}: one differentiable graph ends before it and another"
-            " begins after it",
-        )
+    if gap is not None and all(any(flow.nodes[i].kind == REGION for i in side) for side in sides):
+        return Reason.of("FD231", OutOfRegion(True, gap, cuts=True))
     return None
 
 
@@ -266,53 +243,54 @@ def gradient(place: Place) -> Reason | None:
     flow, node = place.flow, place.node
     if not (flow.regions or place.unseen or node.requires_grad):
         return None
-    known = flow.regions or place.gradients or node.requires_grad
-    when = f"{RECORDED}, and" if known else f"{NOT_LOOKED_AT}; if gradients are recorded, this is because"
-    return reason("FD231", f"{when} {_in_no_region(place)}")
+    recorded = flow.regions or place.gradients or node.requires_grad
+    gap = no_formula(node)
+    if gap is not None:
+        return Reason.of("FD231", OutOfRegion(recorded, gap))
+    regions = _regions_of(flow)
+    region = regions.of(node, flow)
+    detail = _of_region(place, regions, region, recorded)
+    whole = region.whole and not regions.in_part
+    return Reason.of("FD231", detail if whole else replace(detail, in_part=True))
 
 
-def _in_no_region(place: Place) -> str:
-    """Why no differentiable graph holds it."""
-    why = no_formula(place.node)
-    if why:
-        return f"it {why}"
-    regions = _regions_of(place.flow)
-    region = regions.of(place.node, place.flow)
-    said = _of_region(place, regions, region)
-    return said if region.whole and not regions.in_part else f"{said} ({IN_PART})"
+_OF_REGIONS = (OutOfRegion, AloneInRegion, SmallRegion, DissolvedRegion)
 
 
-def _of_region(place: Place, regions: _Regions, region: _Region) -> str:
+def gradients_recorded(detail: Detail | None) -> bool:
+    """Whether the reason is one of a run that records gradients for certain."""
+    return isinstance(detail, _OF_REGIONS) and detail.recorded
+
+
+def no_pass_looked(detail: Detail | None) -> bool:
+    """Whether all that is known is that no fusion pass looked at the operator's graph."""
+    return isinstance(detail, _OF_REGIONS) and not detail.recorded
+
+
+def _of_region(
+    place: Place, regions: _Regions, region: _Region, recorded: bool
+) -> AloneInRegion | SmallRegion | DissolvedRegion:
     """Why the differentiable graph is not there that the operator would be in."""
     if len(region.nodes) == 1:
-        ends = regions.apart(place.node) or _neighbours(place) or from_container(place.node)
-        alone = "it would be alone in its differentiable graph, and torch makes one of two operators or more"
-        return f"{alone}: {ends}" if ends else alone
+        detour = regions.apart(place.node)
+        ends = _region_ends(place) if detour is None else ()
+        container = container_of(place.node) if detour is None and not ends else None
+        return AloneInRegion(recorded, ends, detour, container)
     if region.size < _FEWEST_NODES:
-        return (
-            f"the differentiable graph around it would have {region.size} nodes, constants included: torch"
-            f" dissolves one of fewer than {_FEWEST_NODES}"
-        )
-    return (
-        f"torch dissolved the differentiable graph of {len(region.nodes)} operators around it:"
-        f" {region.why_dissolved(place.flow)}"
-    )
+        return SmallRegion(recorded, region.size, _FEWEST_NODES)
+    return region.dissolved(place.flow, recorded)
 
 
-def _neighbours(place: Place) -> str:
-    """What ends the region before and after it: what can be changed first, each once."""
+def _region_ends(place: Place) -> tuple[RegionEnd, ...]:
+    """The operators that end the region before and after it: the easiest to change first, each once."""
     sides: tuple[Side, Side] = ("before", "after")
-    said: dict[str, int] = {}
+    ranks: dict[RegionEnd, int] = {}
     for side in sides:
         for near in sorted(place.node.before if side == "before" else place.node.after):
             node = place.flow.nodes[near]
-            why = no_formula(node)
-            if why is None or node.op in MAKERS:
+            gap = no_formula(node)
+            if gap is None or node.op in MAKERS:
                 continue
-            clause = f"{node.op}{at(node)} {side} it {why}"
-            said[clause] = 0 if is_in_place(node.op) else 2 if node.op in _CANNOT_CHANGE else 1
-    first = sorted(said, key=lambda clause: said[clause])[:2]
-    return "; ".join(first)
-
-
-_CANNOT_CHANGE = aten("conv1d conv2d conv3d _convolution einsum")
+            end = RegionEnd(at(node), side, gap)
+            ranks[end] = 0 if is_in_place(node.op) else 2 if node.op in LIBRARY else 1
+    return tuple(sorted(ranks, key=lambda end: ranks[end])[:2])

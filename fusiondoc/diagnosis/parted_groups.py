@@ -1,7 +1,7 @@
 """Groups of a plan that are parted by more than operators outside groups: by what the program prints between
 them, by a number that is waited for, by the end of a differentiable graph.
 
-NNC takes no operator past a print or a warning (``changed_statements.py``), and a differentiable graph ends
+NNC takes no operator past a print or a warning (``printed_later.py``), and a differentiable graph ends
 there, which the log does not show as an operator outside groups: it is found in the user's lines between the
 lines of two groups.
 """
@@ -9,19 +9,20 @@ lines of two groups.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import AbstractSet, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.change_candidates import Candidate
-from fusiondoc.diagnosis.changed_memory import Sides
-from fusiondoc.diagnosis.changed_statements import said_later
+from fusiondoc.diagnosis.lines_of_changes import lines_printed_later
 from fusiondoc.diagnosis.rules import RunFacts, in_package
-from fusiondoc.diagnosis.unlocked import WouldBeGroup, bytes_between
+from fusiondoc.diagnosis.unlocked import WouldBeGroup, views_of
+from fusiondoc.graph import graph_of
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.model.source import Source
 
-Pair = Tuple[Program, int, int]
+Pair = tuple[Program, int, int]
 """Two groups of a program, by the places of their nodes: the second takes what the first makes."""
 
 
@@ -40,7 +41,7 @@ def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Candidate]:
         if text is None:
             continue
         pairs = [(pair, lines) for pair, lines in pairs if not _waits_for_number(text, lines)]
-        for one in said_later(text, file, [lines for _, lines in pairs]):
+        for one in lines_printed_later(text, file, [lines for _, lines in pairs]):
             yield Candidate(
                 ChangeKind.SPLIT,
                 "Print after what is computed",
@@ -74,9 +75,7 @@ def with_numbers(report: Report, found: Sequence[Candidate]) -> Report:
         more = []
         for one in kept:
             read = {f"{edit.file}:{edit.line}" for edit in one.edits}
-            rows = [report.unfused[row] for row in one.rows]
-            takers = [i for i, node in enumerate(program.nodes) if node.kind == "operator"
-                      and any(node.op == row.op and node.source == row.source for row in rows)]  # fmt: skip
+            takers = [i for i, node in enumerate(program.nodes) if node.row in one.rows]
             more += [(i, taker) for taker in takers for i in range(taker) if lines[i] & read]
         programs.append(replace(program, edges=tuple(dict.fromkeys([*program.edges, *more]))))
     return replace(report, programs=tuple(programs))
@@ -94,26 +93,12 @@ def _pairs(report: Report) -> Iterator[Pair]:
     for program in report.programs:
         if program.specialisation > 1 or program.cut:
             continue
-        after: dict[int, list[int]] = {}
+        graph = graph_of(program)
         for a, b in program.edges:
-            after.setdefault(a, []).append(b)
-        for a, b in dict.fromkeys(program.edges):
             one, other = program.nodes[a], program.nodes[b]
             both = one.kind == other.kind == "group" and one.inside == other.inside
-            if both and not any(_reaches(after, c, b) for c in after[a] if c != b):
+            if both and graph.detour(a, b) is None:
                 yield program, a, b
-
-
-def _reaches(after: Mapping[int, Sequence[int]], start: int, end: int) -> bool:
-    todo, seen = [start], {start}
-    while todo:
-        for place in after.get(todo.pop(), ()):
-            if place == end:
-                return True
-            if place not in seen:
-                seen.add(place)
-                todo.append(place)
-    return False
 
 
 def _lines_between(pair: Pair, groups: Mapping[str, Group]) -> tuple[str, tuple[int, int]] | None:
@@ -144,7 +129,8 @@ def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
     for program, members in parts:
         names = [program.nodes[i].group for i in sorted(members)]
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
-        saved = bytes_between(Sides(program), sorted(members))
+        graph = graph_of(program)
+        saved = graph.kept_in_registers(sorted(members), views_of(graph))
         yield WouldBeGroup(frozenset(), frozenset(), (), groups, len(members), saved)
 
 
@@ -158,7 +144,7 @@ def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> 
         moved: rows of ``report.unfused``: only graphs beside their operators. None: all.
     """
     ends = {one.id: _Ends(one) for one in report.programs if not one.cut and not one.edges_left_out}
-    rows = {(report.unfused[row].op, report.unfused[row].source) for row in moved or ()}
+    rows = frozenset(moved or ())
     if not any(one.first or one.last for one in ends.values()) or (moved is not None and not rows):
         return report
     programs = []
@@ -173,7 +159,7 @@ def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> 
             if side == "both" and end.first != end.last:  # nothing joins it at its other end
                 far = 1 if group == end.last else 0
                 edges = tuple(
-                    edge for edge in edges if edge[far] != place or not _goes(nodes[edge[1 - far]], rows)
+                    edge for edge in edges if edge[far] != place or nodes[edge[1 - far]].row not in rows
                 )
         programs.append(replace(program, nodes=tuple(nodes), edges=edges))
     return replace(report, programs=tuple(programs))
@@ -206,13 +192,9 @@ class _Ends:
         return self.first if side == "after" or self._alone else None
 
 
-def _goes(node: ProgramNode, rows: AbstractSet[tuple[str, str | None]]) -> bool:
-    return (node.op, node.source) in rows
-
-
-def _sides_of(program: Program, rows: AbstractSet[tuple[str, str | None]]) -> dict[int, str]:
+def _sides_of(program: Program, rows: AbstractSet[int]) -> dict[int, str]:
     """What stands beside the operators of rows -> on which side of them."""
-    mine = {place for place, node in enumerate(program.nodes) if _goes(node, rows)}
+    mine = {place for place, node in enumerate(program.nodes) if node.row in rows}
     sides: dict[int, str] = {}
     for a, b in program.edges:
         if b in mine and a not in mine:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import median
-from typing import Hashable, Iterable, Mapping, Sequence
 
 from fusiondoc.model.numbers import whole_numbers
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused, shared_positions
 from fusiondoc.model.runs import (
     RankDifference,
@@ -247,29 +248,38 @@ class _Compared:
             first = groups[0]
             if not absent or first.id in self._told:
                 continue
+            same = self._with_other_types(first, absent)
             yield RankDifference(
                 "group",
                 f"{first.id} ({_ops(first)}) is on {rank_names(tuple(there))}"
                 f" and not on {rank_names(tuple(absent))}",
                 tuple(sorted(there)),
                 tuple(one.id for one in groups),
-                self._why_absent(first, absent),
+                why=same or self._why_absent(first, absent),
+                other_types=same is not None,
             )
 
+    def _with_other_types(self, group: Group, absent: Sequence[int]) -> str | None:
+        """The same group with other input types, on one of these ranks; None where there is none."""
+        nodes = _nodes(group, self._positions)
+        for rank in absent:
+            for other in self._of_rank.get(rank, []):
+                if _nodes(other, self._positions) != nodes or other.phase != group.phase:
+                    continue
+                pair = _first_difference(group, other)
+                if pair is not None:
+                    self._told.add(other.id)  # the same difference, seen from there
+                    return f"other types: {pair[1]} on rank {rank} ({other.id}), {pair[0]} here"
+        return None
+
     def _why_absent(self, group: Group, absent: Sequence[int]) -> str | None:
-        """Why the group is not on those ranks, by the first of them that tells."""
+        """Why the group is not on those ranks, by the first of them that shows it."""
         positions = self._positions
         nodes = _nodes(group, positions)
-        # Torch's own gradient formulas are the same lines for every function: they tell no place.
+        # Torch's own gradient formulas are the same lines for every function: they show no source position.
         there = {(op, source) for op, source in nodes if source is not None and source[:1] != "<"}
         lines = {source for _, source in there}
         for rank in absent:
-            for other in self._of_rank.get(rank, []):
-                if _nodes(other, positions) == nodes and other.phase == group.phase:
-                    pair = _first_difference(group, other)
-                    if pair is not None:
-                        self._told.add(other.id)  # the same difference, seen from there
-                        return f"other types: {pair[1]} on rank {rank} ({other.id}), {pair[0]} here"
             rows = [row for row in self._unfused[rank] if (row.op, positions.of(row.source)) in there]
             if rows:
                 row = rows[0]
@@ -348,20 +358,22 @@ def _slowest(what: str, times: Mapping[int, float | None], kernels: tuple[str, .
     return SlowRank(what, rank, round(known[rank], 6), round(others, 6), round(ratio, 4), kernels)
 
 
-def to_do(one: RankDifference) -> str | None:
+def to_do(one: RankDifference) -> Remedy | None:
     """What to change for a difference; None where it may be meant."""
-    if one.what == "group" and (one.why or "").startswith("other types"):
-        return (
-            "Give all ranks batches of one size (drop_last=True, or padding). Each size compiles a plan of"
-            " its own, and the others wait meanwhile."
+    if one.other_types:
+        return Remedy(
+            "Give all ranks batches of one size (drop_last=True, or padding).",
+            "Each size compiles a plan of its own, and the others wait meanwhile.",
         )
     return _RANKS_TO_DO.get(one.what)
 
 
 _RANKS_TO_DO = {
-    "ended": "Mend that rank first. What the others lack may only be what they had not come to.",
-    "torch": "Give all ranks the same torch: other releases fuse other groups.",
-    "gpu": "Put the ranks on equal GPUs, or expect the slowest to set the pace.",
-    "no groups": "Let that rank run what the others run. The section on ranks says why it has no group.",
-    "fallback": "See why groups fell back there (FD301). The others wait for that rank.",
+    "ended": Remedy("Mend that rank first.", "What the others lack may only be what they had not come to."),
+    "torch": Remedy("Give all ranks the same torch: other releases fuse other groups."),
+    "gpu": Remedy("Put the ranks on equal GPUs, or expect the slowest to set the pace."),
+    "no groups": Remedy(
+        "Let that rank run what the others run.", "The section on ranks says why it has no group."
+    ),
+    "fallback": Remedy("See why groups fell back there (FD301).", "The others wait for that rank."),
 }

@@ -9,11 +9,11 @@ such operators stay FD299.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.differentiable_graphs import KEPT_OUT, NOT_LOOKED_AT, cuts_region, gradient
+from fusiondoc.diagnosis.differentiable_graphs import cuts_region, gradient, no_pass_looked
 from fusiondoc.diagnosis.nvfuser_rules import refused_by_form
-from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, is_fusible
 from fusiondoc.diagnosis.reasons_of_node import (
     bookkeeping,
     control_flow,
@@ -34,12 +34,15 @@ from fusiondoc.diagnosis.surroundings import (
     Place,
     Rule,
     read_before,
-    reason,
     surroundings,
 )
+from fusiondoc.fusers import BY_FUSER, is_fusible, nnc
+from fusiondoc.graph import Graph, graph_of_flow
 from fusiondoc.model import FUSERS
 from fusiondoc.model.codes import CODES, Cause
-from fusiondoc.model.report import Reason
+from fusiondoc.model.operators import KEPT_OUT, WITH_FORMULA
+from fusiondoc.model.reasons import NotKnown, NotOptimised, Side
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
@@ -48,11 +51,6 @@ FOR_ITSELF = frozenset(code for code, known in CODES.items() if known.cause is C
 
 NEVER_LOOKED_AT = frozenset(code for code, known in CODES.items() if known.cause is Cause.SETTING)
 """Reasons that no change of a neighbour would take away."""
-
-NNC_SELDOM = frozenset(
-    f"aten::{name}" for name in ["sum", "softmax", "log_softmax", "matmul", "conv2d", "_convolution"]
-)
-"""Operators that NNC takes only with a knob, or only on the CPU."""
 
 
 def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, AbstractSet[int]]:
@@ -69,11 +67,12 @@ def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, Ab
         The place of a barrier -> the places of what it keeps out; only those that keep something out.
     """
     kept: dict[int, set[int]] = {}
+    graph = graph_of_flow(flow)
     for place, code in reasons.items():
         node = flow.nodes[place]
         if not _blocked(node, code, fuser):
             continue
-        near = _near(flow, node, reasons, code == "FD231")
+        near = _near(graph, node, reasons, code == "FD231")
         # Regions of few operators are given up, also where two stand next to each other.
         joined = code != "FD231" and any(_joins(n, fuser, reasons) and n.block == node.block for n in near)
         for other in near:
@@ -90,31 +89,30 @@ def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, Ab
     return dict(kept)
 
 
-def _near(flow: Flow, node: FlowNode, reasons: Mapping[int, str], regions: bool) -> list[FlowNode]:
+def _near(
+    graph: Graph[FlowNode], node: FlowNode, reasons: Mapping[int, str], regions: bool
+) -> list[FlowNode]:
     """Its neighbours; through views to what really stands there.
 
     Args:
         regions: what is looked for would make a differentiable graph with it, which ends at some views.
     """
-    found: dict[int, FlowNode] = {}
-    for forward in (False, True):
-        todo, seen, through = [node], {node.place}, 0
-        while todo:
-            one = todo.pop()
-            for index in one.after if forward else one.before:
-                if index in seen:
-                    continue
-                seen.add(index)
-                other = flow.nodes[index]
-                if regions and other.op in KEPT_OUT:
-                    continue
-                if other.op in NOTHING_TO_GAIN and reasons.get(index) != "FD231":
-                    if through < MOST_VIEWS:
-                        through += 1
-                        todo.append(other)
-                else:
-                    found[index] = other
-    return [found[index] for index in sorted(found)]
+
+    def ends_region(index: int) -> bool:
+        return regions and graph.nodes[index].op in KEPT_OUT
+
+    def sees_through(index: int) -> bool:
+        transparent = graph.nodes[index].op in NOTHING_TO_GAIN and reasons.get(index) != "FD231"
+        return transparent and not ends_region(index)
+
+    found: set[int] = set()
+    for side in _SIDES:
+        reached = graph.reach([node.place], side, sees_through, MOST_VIEWS)
+        found.update(index for index, _ in reached.ends if not ends_region(index))
+    return [graph.nodes[index] for index in sorted(found)]
+
+
+_SIDES: tuple[Side, Side] = ("before", "after")
 
 
 def _is_barrier(node: FlowNode, code: str) -> bool:
@@ -127,7 +125,7 @@ def _blocked(node: FlowNode, code: str, fuser: str) -> bool:
     """Whether it could be in a group, for all that is known of it."""
     if node.kind != OPERATOR or code in FOR_ITSELF or code in NEVER_LOOKED_AT:
         return False
-    if node.op in NOTHING_TO_GAIN or (fuser == "nnc" and node.op in NNC_SELDOM):
+    if node.op in NOTHING_TO_GAIN or (fuser == "nnc" and node.op in nnc.SELDOM):
         return False
     return node.op in BY_FUSER[fuser] and not (code == "FD231" and node.op not in WITH_FORMULA)
 
@@ -162,6 +160,10 @@ def _first(rules: tuple[Rule, ...], place: Place) -> Reason | None:
     return None
 
 
+def _fuser_off(by: str | None) -> Reason | None:
+    return Reason.of("FD104", NotOptimised("fuser_off", by)) if by is not None else None
+
+
 class Reasons:
     """Works out reasons.
 
@@ -181,27 +183,27 @@ class Reasons:
         off_later: str | None = None,
     ) -> None:
         self._requested = requested
-        self._off = "every fuser is off (--fuser none)" if requested == "none" else off
-        self._off_later = off_later
+        self._off = _fuser_off("every fuser is off (--fuser none)" if requested == "none" else off)
+        self._off_later = _fuser_off(off_later)
         self._torch = torch
         self._known: dict[tuple[object, ...], Reason | None] = {}
 
     def __call__(self, outside: Outside) -> Reason | None:
         fuser = outside.fuser
         if self._off is not None and is_fusible(outside.node.op):
-            return reason("FD104", self._off)
+            return self._off
         if fuser is None and self._requested in FUSERS:
             fuser = self._requested
         place = Place(outside, fuser, self._torch or outside.release)
         found = _first(_OF_KIND, place) or self._of_types(place) or _first(_OF_PLACE, place)
-        if found is not None and self._off_later and found.text.startswith(NOT_LOOKED_AT):
-            return reason("FD104", self._off_later)
+        if found is not None and self._off_later is not None and no_pass_looked(found.detail):
+            return self._off_later
         if found is not None:
             return found
         if place.fuser == "onednn" and place.takes(place.node.op):
-            return reason("FD299", "oneDNN Graph chose its partitions without it, and logs no reason")
+            return Reason.of("FD299", NotKnown("onednn"))
         cause = refused_by_form(place.node, place.loose.op) if place.fuser == "nvfuser" else None
-        return reason("FD201", cause) if cause is not None else None
+        return Reason.of("FD201", cause) if cause is not None else None
 
     def _of_types(self, place: Place) -> Reason | None:
         """What rules it out for its kind and types, worked out once for equal ones."""
@@ -224,8 +226,8 @@ class Reasons:
                 return cause
         if stated.code == "FD216":
             around = surroundings(place)
-            if around is not None and around.code == "FD227":
-                return Reason(stated.code, around.text, True)
+            if around is not None and around.code == "FD227" and around.detail is not None:
+                return Reason.of(stated.code, around.detail, stated=True)
         return refine_nnc(place, stated) if place.fuser == "nnc" else refine_nvfuser(place, stated)
 
     def kept_out(

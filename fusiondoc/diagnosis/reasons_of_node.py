@@ -8,26 +8,54 @@ same from 1.12 to 2.13.
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
-from fusiondoc.diagnosis.detours import once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
-from fusiondoc.diagnosis.operators import BY_FUSER, is_in_place
 from fusiondoc.diagnosis.surroundings import (
-    MAKERS,
-    NO_KERNEL,
     NOTHING_TO_GAIN,
     Place,
     at,
-    aten,
     by_version,
     is_of_a_formula,
-    reason,
 )
-from fusiondoc.model.report import Reason
-from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
+from fusiondoc.fusers import BY_FUSER, nnc
+from fusiondoc.graph.detours import once_a_flow
+from fusiondoc.model.operator_kinds import Kind
+from fusiondoc.model.operators import (
+    BY_NAME,
+    ELEMENTWISE,
+    MAKERS,
+    MAY_COPY,
+    VIEWS,
+    WITH_PARTNER,
+    is_in_place,
+    of,
+)
+from fusiondoc.model.reasons import (
+    AbsentGradients,
+    Argument,
+    Condition,
+    ControlFlow,
+    Detail,
+    Dimensions,
+    FullGroup,
+    InPlace,
+    NoRule,
+    NotConstant,
+    NothingToGain,
+    Overload,
+    PythonCall,
+    ReductionsOff,
+    Stated,
+    Unprofiled,
+    WithBlock,
+    WritesOut,
+    WrongDevice,
+    WrongType,
+)
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.parsers.ir.types import TensorType, in_order, is_tensor, parse_type
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, PYTHON, Flow
-from fusiondoc.parsers.jit.rejections import NO_TYPES
 
 DTYPES = {
     "nvfuser": {"Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long"},
@@ -44,18 +72,16 @@ def control_flow(place: Place) -> Reason | None:
     """FD229: a branch or loop is no operator, and cuts the graph in two."""
     if place.node.kind != CONTROL:
         if place.loose.op in ("prim::Enter", "prim::Exit"):
-            return reason("FD229", "it begins or ends a with block, and operators are not moved past that")
+            return Reason.of("FD229", WithBlock())
         return None
-    condition = place.node.condition
-    if is_of_a_formula(place.node.source):
-        return reason("FD229", f"control flow ({condition}) in one of torch's own gradient formulas")
-    return reason("FD229", f"control flow ({condition}) ends the group before it and begins another after")
+    condition = place.node.condition or Condition("unknown")
+    return Reason.of("FD229", ControlFlow(condition, in_formula=is_of_a_formula(place.node.source)))
 
 
 def bookkeeping(place: Place) -> Reason | None:
     """FD235: what the gradient executor adds for gradients that may be absent."""
     if place.loose.op.startswith("prim::Autograd"):
-        return reason("FD235", "the gradient executor adds it to deal with gradients that may be absent")
+        return Reason.of("FD235", AbsentGradients())
     return None
 
 
@@ -63,33 +89,26 @@ def nothing_to_gain(place: Place) -> Reason | None:
     """FD226: a view, a constant, an attribute."""
     op = place.loose.op
     if op == "aten::add_" and _counts_batches(place):
-        return reason(
-            "FD226", "it counts the batches that a batch norm has seen: one number, nothing to save"
-        )
+        return Reason.of("FD226", NothingToGain("counts_batches"))
     if op not in NOTHING_TO_GAIN:
         return None
     if op in MAKERS:
-        return reason("FD226", "it makes a new tensor and computes nothing that a kernel could save")
-    if op in _MAY_COPY:
-        return reason("FD226", _view_or_copy(place))
-    if op in NO_KERNEL or op == "prim::ConstantChunk":
-        return reason(
-            "FD226", "it makes a view: it moves no data and computes nothing that a kernel could save"
-        )
-    return reason("FD226", "it hands a tensor on and computes nothing that a kernel could save")
+        return Reason.of("FD226", NothingToGain("makes"))
+    if op in MAY_COPY:
+        return Reason.of("FD226", _view_or_copy(place))
+    if op in VIEWS or op == "prim::ConstantChunk":
+        return Reason.of("FD226", NothingToGain("views"))
+    return Reason.of("FD226", NothingToGain("hands_on"))
 
 
-_MAY_COPY = aten("contiguous reshape reshape_as flatten")
-
-_REORDERS = aten("permute transpose t T numpy_T swapaxes movedim expand expand_as")
-
-_VIEW = "it makes a view: it moves no data and computes nothing that a kernel could save"
+_REORDERS = VIEWS & of(Kind.TRANSPOSES | Kind.SELECTS)
+"""Views after which the memory is not in the order of the elements."""
 
 
-def _view_or_copy(place: Place) -> str:
+def _view_or_copy(place: Place) -> NothingToGain:
     """Whether an operator that copies only where it must does so here."""
     contiguous = place.loose.op == "aten::contiguous"
-    view = "its input is contiguous already: it hands it on and computes nothing" if contiguous else _VIEW
+    view = NothingToGain("is_contiguous" if contiguous else "views")
     taken = parse_type(place.node.inputs[0]) if place.node.inputs else None
     made = parse_type(place.node.outputs[0]) if place.node.outputs else None
     if isinstance(taken, TensorType) and taken.sizes is not None and taken.strides is not None:
@@ -97,19 +116,13 @@ def _view_or_copy(place: Place) -> str:
         if in_order(taken):
             return view
         if contiguous or (sizes is not None and not can_view(taken, sizes)):
-            whose = "no fuser has a" if place.fuser is None else f"{place.fuser_name} has no"
-            return f"it copies its input into another layout, which {whose} rule for"
+            return NothingToGain("copies", place.fuser)
         if sizes is not None:
             return view
     if not contiguous and isinstance(made, TensorType) and made.strides is not None and not in_order(made):
         return view  # a copy would be in order
     reordered = [n for n in map(place.flow.nodes.__getitem__, sorted(place.node.before)) if n.op in _REORDERS]
-    after = f", as after {reordered[0].op}{at(reordered[0])}" if reordered else ""
-    lacks = "no fuser has a rule" if place.fuser is None else f"{place.fuser_name} has no rule"
-    return (
-        "it hands its input on, and copies it where its memory is in another order"
-        f"{after}: {lacks} for either"
-    )
+    return NothingToGain("may_copy", place.fuser, at(reordered[0]) if reordered else None)
 
 
 def can_view(tensor: TensorType, sizes: Sequence[int | None]) -> bool:
@@ -143,46 +156,40 @@ def _counts_batches(place: Place) -> bool:
     return "/nn/modules/batchnorm.py:" in source
 
 
-_HAS_ANOTHER = aten("hardswish hardsigmoid hardtanh elu selu celu mish relu6 masked_fill dropout")
-"""Operators that come in place as an option of their torch.nn module or function."""
+_HAS_ANOTHER = ELEMENTWISE & WITH_PARTNER
+"""Operators that compute, and come in place too."""
 
 
 def in_place(place: Place) -> Reason | None:
     """FD230: fusers leave operators alone that change their inputs."""
     op = place.loose.op
     if not is_in_place(op):
-        return reason("FD230", WRITES_OUT) if _writes_out(place) else None
-    text = "it changes its input in place"
-    if place.takes(op[:-1]):
-        text += f"; {op[:-1]} could be fused"
-    elif place.fuser is not None and op[:-1] in _HAS_ANOTHER:
-        text += f"; {place.fuser_name} has no rule for {op[:-1]} either"
-    return reason("FD230", text)
-
-
-WRITES_OUT = "it writes its result into the tensor given as `out`"
-
-_OF_ONE = aten(
-    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac log log10 log1p log2 logical_not neg"
-    " reciprocal round rsqrt sigmoid sin sinh sqrt square tan tanh trunc"
-)
-_OF_TWO = aten(
-    "add sub mul div true_divide pow fmod remainder atan2 maximum minimum eq ne lt le gt ge bitwise_and"
-    " bitwise_or bitwise_xor logical_and logical_or mm bmm matmul"
-)
-"""Operators by how many tensors they take; a further one at the end is `out`."""
+        return Reason.of("FD230", WritesOut()) if _writes_out(place) else None
+    plain, fusible = op[:-1], None
+    if place.takes(plain):
+        fusible = True
+    elif place.fuser is not None and plain in _HAS_ANOTHER:
+        fusible = False
+    return Reason.of("FD230", InPlace(plain, fusible, place.fuser))
 
 
 def _writes_out(place: Place) -> bool:
-    op, operands = place.loose.op, place.node.operands
-    most = 1 if op in _OF_ONE else 2 if op in _OF_TWO else len(operands)
-    return len(operands) > most and ("ensor" in operands[-1].type or "(" in operands[-1].type)
+    """Whether it is given more tensors than any overload takes: the last is `out`. Of an element-wise
+    operator a number counts as well, as in ``mul(x, 2, out=y)``: no overload has a tensor behind its
+    numbers."""
+    row = BY_NAME.get(place.loose.op)
+    if row is None or row.tensors is None:
+        return False
+    tensors = [is_tensor(operand.type) for operand in place.node.operands]
+    given = len(tensors) if place.loose.op in ELEMENTWISE else sum(tensors)
+    return given > row.tensors and tensors[-1]
 
 
 def dtype(place: Place) -> Reason | None:
     """FD223: complex, quantised and other scalar types. Not that of the reserve of a batch norm, which
     nvFuser throws away (partition.cpp, checkInputTensorTypes and checkOutputTensorTypes)."""
-    allowed = DTYPES.get(place.fuser or "")
+    fuser = place.fuser or ""
+    allowed = DTYPES.get(fuser)
     if allowed is None:
         return None
     op = place.loose.op
@@ -190,7 +197,7 @@ def dtype(place: Place) -> Reason | None:
         if op.startswith("aten::_batch_norm_impl_index") and tensor.dtype == "Byte":
             continue
         if tensor.dtype is not None and tensor.dtype not in allowed:
-            return reason("FD223", f"{place.fuser_name} does not fuse {tensor.dtype} tensors")
+            return Reason.of("FD223", WrongType(fuser, tensor.dtype, "none"))
     return None
 
 
@@ -199,7 +206,7 @@ def dimensions(place: Place) -> Reason | None:
     if place.fuser == "nvfuser":
         for tensor in place.types():
             if tensor.sizes is not None and len(tensor.sizes) > _MOST_DIMENSIONS:
-                return reason("FD224", f"a tensor of {len(tensor.sizes)} dimensions; nvFuser takes up to 8")
+                return Reason.of("FD224", Dimensions(len(tensor.sizes), _MOST_DIMENSIONS))
     return None
 
 
@@ -207,16 +214,13 @@ def device(place: Place) -> Reason | None:
     """FD221 and FD222: tensors on several devices, or on one that the fuser does not compile for."""
     known = [t for t in place.types() if t.device is not None]
     if known and place.fuser == "nvfuser" and all(t.sizes == () and t.device == "cpu" for t in known):
-        return reason("FD222", "it computes with numbers on the CPU; nvFuser compiles only for the GPU")
+        return Reason.of("FD222", WrongDevice("numbers_on_cpu", place.fuser))
     devices = {t.device for t in place.types() if t.device is not None and t.sizes != ()}
     if len(devices) > 1:
-        return reason("FD221", f"its tensors are on several devices: {', '.join(sorted(devices))}")
+        return Reason.of("FD221", WrongDevice("several", place.fuser, tuple(sorted(devices))))
     if place.fuser == "nvfuser" and devices == {"cpu"}:
-        return reason("FD222", "its tensors are on the CPU; nvFuser compiles only for the GPU")
+        return Reason.of("FD222", WrongDevice("cpu", place.fuser))
     return None
-
-
-PYTHON_CALL = "it is a call of a Python function, into which no fuser sees"
 
 
 def no_rule(place: Place) -> Reason | None:
@@ -224,10 +228,8 @@ def no_rule(place: Place) -> Reason | None:
     if place.loose.op in place.catalogue:
         return None
     if place.loose.op.startswith(PYTHON):
-        return reason("FD233", PYTHON_CALL)
-    if place.fuser is None:
-        return reason("FD233", f"no fuser has a rule for {place.loose.op}")
-    return reason("FD233", f"{place.fuser_name} has no rule for {place.loose.op}")
+        return Reason.of("FD233", PythonCall())
+    return Reason.of("FD233", NoRule(place.loose.op, place.fuser))
 
 
 def untyped(place: Place) -> Reason | None:
@@ -236,9 +238,7 @@ def untyped(place: Place) -> Reason | None:
         return None
     with_tensors, typed = _profiled(place.flow)
     if typed * 2 > with_tensors - 1:  # the others: this one has tensors and no type
-        return reason(
-            "FD232", "the types of its inputs were not profiled: that code did not run in the first passes"
-        )
+        return Reason.of("FD232", Unprofiled("not_in_first_passes"))
     return None
 
 
@@ -255,44 +255,32 @@ def refine_nvfuser(place: Place, stated: Reason) -> Reason:
     type not supported" a tensor of too many dimensions (partition.cpp, isFusibleNode)."""
     if stated.code == "FD201" and place.takes(place.loose.op):
         cause = refused_because(place.node, place.loose.op, place.torch) or by_version(place, place.loose.op)
-        text = (
-            cause
-            or "nvFuser has a rule for it, and refused it here for an argument that the log does not show"
-        )
-        return Reason(stated.code, text, True)
+        return Reason.of(stated.code, cause or Argument("not_shown"), stated=True)
     if stated.code in ("FD202", "FD203"):
         found = dimensions(place) or dtype(place)
-        if found is not None:
-            return Reason(stated.code, found.text, True)
+        if found is not None and found.detail is not None:
+            return Reason.of(stated.code, found.detail, stated=True)
     return stated
 
 
-_REDUCTIONS = aten("sum softmax log_softmax")
 _NUMBERS = ("int", "float", "Scalar", "number", "bool")
 _FLOATS = ("Float", "Double", "Half", "BFloat16")
-
-_FLOATS_ONLY = aten("fmod remainder pow")
-_INTEGERS_ONLY = aten("__lshift__ __rshift__")
-_PAIRS = aten("max min")
-"""NNC has no rule for those of a dimension, or of all elements."""
-_ON_CPU_ONLY = aten("conv2d _convolution matmul")
-_ON_GPU_ONLY = aten("erf erfc")
 
 
 def refine_nnc(place: Place, stated: Reason) -> Reason:
     """Shapes and devices are asked for before the lowering: of an operator without one, they are not what it
     lacks. Where there is one, the overload or a type is refused."""
-    text = None
+    detail: Detail | None = None
     if stated.code in ("FD212", "FD214"):
         lacks = no_rule(place)
-        if lacks is None and place.loose.op in _PAIRS and len(place.node.operands) != 2:
-            lacks = reason("FD233", f"{place.fuser_name} takes {place.loose.op} of two tensors only")
+        if lacks is None and place.loose.op in nnc.PAIRS_ONLY and len(place.node.operands) != 2:
+            lacks = Reason.of("FD233", Overload(place.loose.op, "nnc", "not_two_tensors"))
         return lacks or _not_profiled(place, stated) or stated
     if stated.code == "FD211":
-        text = _overload(place)
-    elif stated.code == "FD215" and stated.text == NO_TYPES:
-        text = _types(place)
-    return stated if text is None else Reason(stated.code, text, True)
+        detail = _overload(place)
+    elif stated.detail == Stated("types"):
+        detail = _types(place)
+    return stated if detail is None else Reason.of(stated.code, detail, stated=True)
 
 
 def _not_profiled(place: Place, stated: Reason) -> Reason | None:
@@ -304,62 +292,60 @@ def _not_profiled(place: Place, stated: Reason) -> Reason | None:
     typed = [isinstance(one, TensorType) and one.sizes is not None for one in known]
     if stated.code != "FD212" or not typed or not all(typed) or set(node.outputs) != {"Tensor"}:
         return None
-    text = None if is_of_a_formula(node.source) else _overload(place)
-    return reason("FD211", text) if text is not None else None
+    detail = None if is_of_a_formula(node.source) else _overload(place)
+    return Reason.of("FD211", detail) if detail is not None else None
 
 
-def _overload(place: Place) -> str | None:
+def _overload(place: Place) -> PythonCall | ReductionsOff | NotConstant | Argument | Overload | None:
     op = place.loose.op
     if op.startswith(PYTHON):
-        return PYTHON_CALL
-    if op in _REDUCTIONS:
-        return "reductions are off (`nnc_reductions`)"
+        return PythonCall()
+    if op in nnc.REDUCTIONS:
+        return ReductionsOff()
     if op not in BY_FUSER["nnc"]:
         return None
     types = [operand.type for operand in place.node.operands]
-    if op in _PAIRS and len(types) != 2:
-        what = "reduces over all dimensions" if len(types) == 1 else "gives indices too"
-        return f"it {what}, and NNC takes {op} of two tensors only"
+    if op in nnc.PAIRS_ONLY and len(types) != 2:
+        return Overload(op, "nnc", "all_elements" if len(types) == 1 else "with_indices")
     if op == "aten::to":
         loose = [one for one in place.node.operands[1:] if one.value is None and one.type != "Tensor"]
         if loose:
-            maker = f"the result of {loose[0].maker}" if loose[0].maker else "an argument of this graph"
-            return f"NNC takes aten::to only with constant arguments, and one is {maker}"
+            return NotConstant((), loose[0].maker)
     if any(text in ("Scalar", "number") for text in types):
-        return "an input is a number of an unknown type, as from .item()"
+        return Argument("unknown_number")
     if op == "aten::div" and len(types) > 2:
-        return "NNC has a rule for aten::div, but not for this overload (with a rounding mode)"
+        return Overload(op, "nnc", "rounding_mode")
     word = ", ".join(types)
     if len(types) > 1 and types[0] in _NUMBERS:
-        return f"NNC has a rule for {op}, but not for this overload (a number before the tensor)"
+        return Overload(op, "nnc", "number_first")
     if len(types) > 1:
         word = (
             "Scalar" if types[1] in _NUMBERS else "Tensor" if "ensor" in types[1] or "(" in types[1] else word
         )
-    return f"NNC has a rule for {op}, but not for this overload ({word})"
+    return Overload(op, "nnc", "other_types", word)
 
 
-def _types(place: Place) -> str | None:
+def _types(place: Place) -> WrongType | WrongDevice | Stated | None:
     op = place.loose.op
     for tensor in place.types():
         if tensor.dtype == "Byte":
-            return "NNC does not fuse Byte tensors"
+            return WrongType("nnc", tensor.dtype, "none")
         if tensor.dtype == "Half" and tensor.device == "cpu":
-            return "NNC does not fuse Half tensors on the CPU"
+            return WrongType("nnc", tensor.dtype, "not_on_cpu")
         if tensor.dtype == "BFloat16" and tensor.device == "cpu":
-            return "NNC does not take it of BFloat16 tensors on the CPU"  # of some it does, from 1.13 on
-        if tensor.dtype is not None and op in _FLOATS_ONLY and tensor.dtype not in _FLOATS:
-            return f"NNC takes it of floating-point tensors only, and this one is {tensor.dtype}"
-        if op in _INTEGERS_ONLY and tensor.dtype in _FLOATS:
-            return f"NNC takes it of integer tensors only, and this one is {tensor.dtype}"
-        if op in _ON_GPU_ONLY and tensor.device == "cpu":
-            return "NNC takes it on the GPU only"
-        if op in _ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
-            return "NNC takes it on the CPU only"
+            return WrongType("nnc", tensor.dtype, "some_on_cpu")  # of some operators, from 1.13 on
+        if tensor.dtype is not None and op in nnc.FLOATING_ONLY and tensor.dtype not in _FLOATS:
+            return WrongType("nnc", tensor.dtype, "floating")
+        if tensor.dtype is not None and op in nnc.INTEGER_ONLY and tensor.dtype in _FLOATS:
+            return WrongType("nnc", tensor.dtype, "integer")
+        if op in nnc.ON_GPU_ONLY and tensor.device == "cpu":
+            return WrongDevice("gpu_only", "nnc")
+        if op in nnc.ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
+            return WrongDevice("cpu_only", "nnc")
     if op == "aten::to":
-        return "it changes the device, or an argument of it is not a constant"
+        return Stated("device_or_argument")
     if op == "aten::unsqueeze":
-        return "its `dim` is not a constant"
+        return Stated("dim_not_constant")
     return None
 
 
@@ -372,9 +358,5 @@ def many_arguments(place: Place) -> Reason | None:
     (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
     for node in place.neighbours(place.node):
         if node.kind == GROUP and node.arguments + place.node.arguments > _MOST_ARGUMENTS:
-            return reason(
-                "FD234",
-                f"with it the group next to it ({node.arguments} inputs and outputs) would have more than"
-                f" {_MOST_ARGUMENTS}",
-            )
+            return Reason.of("FD234", FullGroup(node.arguments, _MOST_ARGUMENTS))
     return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
-from fusiondoc.diagnosis.operators import BY_FUSER, taken_by
-from fusiondoc.diagnosis.recipes import RECIPES, Recipe
+from fusiondoc.changes.recipes import RECIPES, Recipe
+from fusiondoc.fusers import BY_FUSER, taken_by
 from fusiondoc.model import fuser_title
 
 _REPLACE = """\

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Callable, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.captures.probe_records import Profiled
-from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, is_fusible
 from fusiondoc.diagnosis.unlocked import saving_share
+from fusiondoc.fusers import is_fusible
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part
 from fusiondoc.model.numbers import in_natural_order, whole_numbers
+from fusiondoc.model.operator_kinds import Kind
+from fusiondoc.model.operators import LIBRARY, of
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps, Time
 from fusiondoc.model.source import Source
@@ -146,7 +148,7 @@ class _ProfileTies:
         ]
 
 
-_Spot = Tuple[int, str, str, Optional[Tuple[str, int]], Optional[str]]
+_Spot = tuple[int, str, str, tuple[str, int] | None, str | None]
 """What units have in common that are told apart by their turn alone."""
 
 
@@ -184,17 +186,8 @@ _TF32_SINCE = (8, 0)
 _LARGE = 0.25
 """Share of a step above which a kind of work is worth a hint."""
 
-_MATMUL_NAMES = """
-addbmm addmm addmv addr baddbmm bmm chain_matmul dot einsum inner linear matmul mm mv outer
-scaled_dot_product_attention _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
-_native_multi_head_attention
-"""
-_MATMUL = frozenset("aten::" + name for name in _MATMUL_NAMES.split())
-_COPY_NAMES = """
-_to_copy alias as_strided chunk clone contiguous copy_ detach expand_as movedim narrow reshape_as select slice
-split squeeze_ swapaxes T to transpose_ unbind unflatten unfold unsqueeze_ view_as
-"""
-_COPIES = VIEWS | frozenset("aten::" + name for name in _COPY_NAMES.split())
+_MATMUL = of(Kind.MATMUL)
+_COPIES = of(Kind.VIEW | Kind.COPIES)
 _FLOAT32_GEMM = re.compile(r"sgemm|f32f32_f32f32")
 _TENSOR_CORES = re.compile(r"tf32|s1688|fp16|bf16|f16")
 
@@ -245,6 +238,8 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
     )
     saved = [row.time.could_save_ms for row in unfused if row.time and row.time.could_save_ms is not None]
     ratio = whole / told.unprofiled_ms if told.unprofiled_ms else None
+    capability = report.environment.get("capability")
+    without_tf32 = _without_tf32(kinds, whole, slow * scale, told.device, told.allow_tf32, capability)
     steps = Steps(
         ms=_short(whole),
         device_ms=_short(busy / trace.steps) if on_gpu else None,
@@ -258,9 +253,8 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
             :MOST_LAYERS
         ],
         unmatched_ms=_short(unmatched * scale),
-        hint=_hint(
-            kinds, whole, slow * scale, told.device, told.allow_tf32, report.environment.get("capability")
-        ),
+        hint=_hint(without_tf32),
+        without_tf32=without_tf32,
         gb_per_s=told.gb_per_s,
     )
     timed = tuple(replace(group, time=time(groups.get(group.id))) for group in report.groups)
@@ -287,8 +281,8 @@ def parts_of(
     whole = trace.ms / trace.steps
     products = (unit for unit in trace.units if kind_of(unit) == MATMUL)
     slow = sum(one.ms for unit in products for one in unit.launched if _in_float32(one)) * work.scale
-    hint = _hint(work.kinds, whole, slow, device, allow_tf32, capability)
-    return StepParts(_parts(work.kinds, whole), hint)
+    share = _without_tf32(work.kinds, whole, slow, device, allow_tf32, capability)
+    return StepParts(_parts(work.kinds, whole), _hint(share))
 
 
 @dataclass(frozen=True)
@@ -398,22 +392,37 @@ def _note(steps: Steps) -> str | None:
     return f"disturbed: {text}" + (", so the device is idle less than shown" if steps.busy else "")
 
 
-def _hint(
+def _without_tf32(
     kinds: Mapping[str, float],
     whole: float,
     slow: float,
     device: str | None,
     allow_tf32: bool | None,
     capability: str | None,
-) -> str | None:
-    """What would help more than fusion."""
+) -> float | None:
+    """The share of a step that float32 matrix products without TF32 take, where that is much and this GPU has
+    TF32; else None.
+
+    Args:
+        slow: milliseconds of these products.
+    """
     if device != "cuda" or slow < _LARGE * whole or allow_tf32 or slow < max(kinds.values()) / 2:
         return None
     numbers = whole_numbers(re.findall(r"[0-9]+", capability or "")[:2])
-    if tuple(numbers) < _TF32_SINCE:
+    return slow / whole if tuple(numbers) >= _TF32_SINCE else None
+
+
+def slow_products(share: float) -> str:
+    """That matrix products take so much of a step, in words."""
+    return f"float32 matrix products without TF32 take {share:.0%} of the step, which no fusion changes"
+
+
+def _hint(share: float | None) -> str | None:
+    """What would help more than fusion."""
+    if share is None:
         return None
     return (
-        f"float32 matrix products without TF32 take {slow / whole:.0%} of the step, which no fusion changes:"
+        f"{slow_products(share)}:"
         " torch.backends.cuda.matmul.allow_tf32 = True, or torch.set_float32_matmul_precision('high'), lets"
         " this GPU multiply them several times faster, with 10 bits of mantissa"
     )

@@ -4,53 +4,43 @@ could take it (nothing to fuse with, or out of reach).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
-from typing import Callable, Literal, Mapping, NamedTuple, Sequence
+from typing import NamedTuple
 
-from fusiondoc.diagnosis.detours import Crossings, Detours, once_a_flow
-from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views, refused_because
-from fusiondoc.diagnosis.operators import (
-    BY_FUSER,
-    NVFUSER_SINCE,
-    OLDEST_NVFUSER,
-    VIEWS,
-    WITH_FORMULA,
-    is_in_place,
-    plain_name,
-)
+from fusiondoc.diagnosis.nvfuser_rules import fused_views, refused_because
 from fusiondoc.fuser_knobs import parse_version
+from fusiondoc.fusers import BY_ANY, BY_FUSER, nnc, nvfuser
+from fusiondoc.graph import graph_of_flow
+from fusiondoc.graph.detours import Crossings, Detours, once_a_flow
 from fusiondoc.model import fuser_title
-from fusiondoc.model.report import Reason
-from fusiondoc.model.source import from_package
+from fusiondoc.model.operators import LIBRARY, MAKERS, VIEWS, WITH_FORMULA, is_in_place, plain_name
+from fusiondoc.model.reasons import (
+    Alone,
+    Barrier,
+    BehindViews,
+    Container,
+    DecidesBetween,
+    Detour,
+    EndedInPlace,
+    NewerNeighbour,
+    NewerRule,
+    OperatorAt,
+    OtherBlock,
+    Side,
+    SideEffect,
+    WhyBarrier,
+    WriteBetween,
+)
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit import OUT_OF_CONTAINERS
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow, FlowNode
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
-
-def aten(names: str) -> frozenset[str]:
-    """The operators of these names: ``aten("add mul")``."""
-    return frozenset(f"aten::{name}" for name in names.split())
-
-
-MAKERS = aten(
-    "empty zeros ones full arange tensor scalar_tensor empty_like zeros_like ones_like full_like new_zeros"
-    " new_ones new_full new_empty"
-)
-"""Operators that make a tensor of one value or none: there is nothing before them to fuse with."""
-
-NO_KERNEL = VIEWS | aten(
-    "alias as_strided chunk detach diagonal expand movedim narrow numpy_T select slice split split_with_sizes"
-    " swapaxes T unbind unflatten unfold view_as"
-)
-"""Operators that move no data, whatever a fuser makes of them."""
-
-NOTHING_TO_GAIN = (
-    NO_KERNEL | MAKERS | {"aten::contiguous", "prim::GetAttr", "prim::data", "prim::ConstantChunk"}
-)
-
-Side = Literal["before", "after"]
+NOTHING_TO_GAIN = VIEWS | MAKERS | {"aten::contiguous", "prim::GetAttr", "prim::data", "prim::ConstantChunk"}
 
 MOST_VIEWS = 100
 """Views through which what stands next to an operator is looked for."""
@@ -58,14 +48,9 @@ MOST_VIEWS = 100
 MOST_BEHIND = 1_000
 """Nodes in each ring around what stands next to an operator."""
 
-_NNC_SELDOM = {
-    f"aten::{name}" for name in ["sum", "softmax", "log_softmax", "matmul", "conv2d", "_convolution"]
-}
-"""Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to one."""
 
-
-class Barrier(NamedTuple):
-    """What stands next to an operator, through views, and is not fused."""
+class _Obstacle(NamedTuple):
+    """An operator that is not fused, next to another, through views."""
 
     node: FlowNode
     side: Side
@@ -89,16 +74,6 @@ def _comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one[:short] == other[:short]
 
 
-_BY_ANY: frozenset[str] = frozenset().union(*BY_FUSER.values())
-
-
-@lru_cache(maxsize=None)
-def _nvfuser_of(torch: str) -> frozenset[str]:
-    """What nvFuser of this torch has a rule for."""
-    version = parse_version(torch)
-    return frozenset(op for op, since in NVFUSER_SINCE.items() if since <= version)
-
-
 @lru_cache(maxsize=4096)
 def _tensors_of(types: tuple[str, ...]) -> tuple[TensorType, ...]:
     """Those that are single tensors; a plan has few different ones."""
@@ -109,6 +84,9 @@ def _tensors_of(types: tuple[str, ...]) -> tuple[TensorType, ...]:
 def neighbours(nodes: Sequence[FlowNode], node: FlowNode) -> list[FlowNode]:
     """What the tensors of one of these nodes come from and go to, in order."""
     return [nodes[i] for i in sorted({*node.before, *node.after})]
+
+
+_graph_of = once_a_flow(graph_of_flow)
 
 
 class Place:
@@ -131,7 +109,7 @@ class Place:
 
     def takes(self, op: str) -> bool:
         """Whether the fuser has a rule for an operator, views left aside."""
-        if op in NOTHING_TO_GAIN or (self.fuser == "nnc" and op in _NNC_SELDOM):
+        if op in NOTHING_TO_GAIN or (self.fuser == "nnc" and op in nnc.SELDOM):
             return False
         return op in self.catalogue
 
@@ -139,9 +117,9 @@ class Place:
     def catalogue(self) -> frozenset[str]:
         """What the fuser of this run can take; of any fuser where it is not known which ran."""
         if self.fuser is None:
-            return _BY_ANY
+            return BY_ANY
         if self.fuser == "nvfuser" and self.torch is not None:
-            return _nvfuser_of(self.torch)
+            return nvfuser.taken_in(parse_version(self.torch))
         return BY_FUSER[self.fuser]
 
     @property
@@ -157,36 +135,28 @@ class Place:
 
     def reach(self, side: Side) -> Reach:
         """What stands next to it on one side."""
+        nodes = self.flow.nodes
+        found = _graph_of(self.flow).reach([self.node.place], side, self._sees_through, MOST_VIEWS)
         partners: list[tuple[FlowNode, tuple[FlowNode, ...]]] = []
         barriers: list[FlowNode] = []
-        seen = {self.node.place}
-        todo: list[tuple[FlowNode, tuple[FlowNode, ...]]] = [(self.node, ())]
-        through = 0
-        whole = True
+        for index, views in found.ends:
+            if self._may_join(nodes[index]):
+                partners.append((nodes[index], tuple(nodes[view] for view in views)))
+            elif nodes[index].op not in MAKERS:
+                barriers.append(nodes[index])
         shortened = self.flow.shortened[side == "after"]
-        while todo:
-            node, views = todo.pop(0)
-            whole = whole and node.place not in shortened
-            for place in sorted(node.before if side == "before" else node.after):
-                found = self.flow.nodes[place]
-                if place in seen:
-                    continue
-                seen.add(place)
-                if self.joinable(found) and _comparable(found.block, self.node.block):
-                    partners.append((found, views))
-                elif (
-                    found.op in VIEWS
-                    and found.place not in self.refused
-                    and found.op in self.catalogue_of_views
-                ):
-                    if through < MOST_VIEWS:
-                        through += 1
-                        todo.append((found, (*views, found)))
-                    else:
-                        whole = False
-                elif found.op not in MAKERS:
-                    barriers.append(found)
+        whole = found.whole and shortened.isdisjoint((self.node.place, *found.passed))
         return Reach(tuple(partners), tuple(barriers), whole)
+
+    def _may_join(self, node: FlowNode) -> bool:
+        return self.joinable(node) and _comparable(node.block, self.node.block)
+
+    def _sees_through(self, index: int) -> bool:
+        """Whether a node is a view that the fuser takes into a group."""
+        node = self.flow.nodes[index]
+        if self._may_join(node) or node.op not in nvfuser.VIEWS:
+            return False
+        return index not in self.refused and node.op in self.catalogue_of_views
 
     def behind(self, barrier: FlowNode, side: Side) -> FlowNode | None:
         """The nearest thing that could be fused, up to three operators away, behind a barrier. Of equally
@@ -207,21 +177,21 @@ class Place:
     def catalogue_of_views(self) -> frozenset[str]:
         """Views that the fuser takes into a group."""
         if self.fuser is None:
-            return VIEWS
+            return nvfuser.VIEWS
         return fused_views(self.torch) if self.fuser == "nvfuser" else self.catalogue & VIEWS
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
         return neighbours(self.flow.nodes, node)
 
 
-def by_version(place: Place, op: str) -> str | None:
-    """That a rule for it is younger than the oldest nvFuser in TorchScript, where nothing tells which torch
-    ran; None where that is known, or all have it."""
-    since = NVFUSER_SINCE.get(op) or FUSED_VIEWS_SINCE.get(op)
-    if place.fuser != "nvfuser" or place.torch is not None or since is None or since <= OLDEST_NVFUSER:
+def by_version(place: Place, op: str) -> NewerRule | None:
+    """The rule of a later nvFuser than the oldest in TorchScript, where nothing tells which torch ran; None
+    where that is known, or all have the rule."""
+    rule = nvfuser.TAKES.get(op)
+    since = rule.since if rule is not None else nvfuser.FUSED_VIEWS_SINCE.get(op)
+    if place.fuser != "nvfuser" or place.torch is not None or since is None or since <= nvfuser.OLDEST:
         return None
-    version = ".".join(map(str, since))
-    return f"nvFuser has a rule for it only since torch {version}: the log does not tell which ran"
+    return NewerRule(".".join(map(str, since)), torch_known=False)
 
 
 def is_of_a_formula(source: str | None) -> bool:
@@ -230,29 +200,19 @@ def is_of_a_formula(source: str | None) -> bool:
     return source is not None and source.startswith("<string>")
 
 
-INTO_OBJECT = "its result is kept in an attribute of an object, through which torch does not see"
-
-
-def from_container(node: FlowNode) -> str | None:
-    """That its tensors come out of a dict or list, or go into an object, as a clause; None where they do
-    not."""
+def container_of(node: FlowNode) -> Container | None:
+    """Whether its tensors come out of a dict or list, or go into an attribute of an object."""
     if any(one.maker in OUT_OF_CONTAINERS and one.by is None for one in node.operands):
-        return "its inputs come out of a dict or list, through which torch does not see"
-    return INTO_OBJECT if node.stored else None
+        return "out_of_container"
+    return "into_object" if node.stored else None
 
 
 Rule = Callable[[Place], "Reason | None"]
 """Looks at one operator and gives a reason, or nothing."""
 
 
-def reason(code: str, text: str) -> Reason:
-    """A reason that fusiondoc worked out."""
-    return Reason(code, text, False)
-
-
-def at(node: FlowNode) -> str:
-    """Where it stands, in brackets, for a sentence; empty where that is not known."""
-    return f" ({from_package(node.source)})" if node.source else ""
+def at(node: FlowNode) -> OperatorAt:
+    return OperatorAt(node.op, node.source)
 
 
 _SIDES: tuple[Side, Side] = ("before", "after")
@@ -268,12 +228,9 @@ def read_before(place: Place) -> Reason | None:
     nearest = min(partners, default=-1)
     for control in sorted(node.decides):
         if control < nearest and nodes[control].block == node.block:
-            what, partner = nodes[control], nodes[nearest]
-            return reason(
-                "FD227",
-                f"{what.op}{at(what)} decides on {what.condition} between it and {_name(partner)}, and"
-                " operators are not moved past that",
-            )
+            flow_control = nodes[control]
+            detail = DecidesBetween(at(flow_control), flow_control.condition, nodes[nearest].op)
+            return Reason.of("FD227", detail)
     return None
 
 
@@ -290,60 +247,52 @@ def surroundings(place: Place) -> Reason | None:
     whole = all(reach.whole for reach in reached.values())
     if near:
         return _circle(place, near) or _depends_on_version(place, near, whole)
-    found = _apart(place, reached, partners)
-    return found if whole else reason(found.code, f"{found.text} ({IN_PART})")
+    code, detail = _apart(place, reached, partners)
+    return Reason.of(code, detail if whole else replace(detail, in_part=True))
 
-
-IN_PART = "of very many nodes around it only the first were looked at"
-"""Behind a reason that a further one could change."""
 
 _Reached = Mapping[Side, Reach]
 
 
-def _apart(place: Place, reached: _Reached, partners: list[tuple[FlowNode, tuple[FlowNode, ...]]]) -> Reason:
-    """What there is to fuse with in its block stands behind views, or there is nothing."""
+def _apart(
+    place: Place, reached: _Reached, partners: list[tuple[FlowNode, tuple[FlowNode, ...]]]
+) -> tuple[str, BehindViews | OtherBlock | Barrier | Alone | EndedInPlace]:
+    """What there is to fuse with in its block stands behind views, or there is nothing: code and detail."""
     node = place.node
     here = [(partner, views) for partner, views in partners if partner.block == node.block]
     if here:
         partner, views = here[0]
-        later = [text for text in (by_version(place, view.op) for view in views) if text]
-        hint = f" ({later[0]})" if later else ""
-        return reason("FD227", f"{_views(views)} stands between it and {_name(partner)}{hint}")
+        newer = [rule for rule in (by_version(place, view.op) for view in views) if rule is not None]
+        shown = tuple(at(view) for view in views[:2])
+        return "FD227", BehindViews(shown, partner.op, newer[0] if newer else None)
     apart = [partner for partner, _ in partners]
     barriers = [
-        Barrier(found, side, place.behind(found, side)) for side in _SIDES for found in reached[side].barriers
+        _Obstacle(found, side, place.behind(found, side))
+        for side in _SIDES
+        for found in reached[side].barriers
     ]
     if apart or (node.block and any(barrier.node.kind == CONTROL for barrier in barriers)):
         blocks = (*_not_in(apart[0], node), *_not_in(node, apart[0])) if apart else node.block
         control = place.flow.nodes[blocks[-1]] if blocks else None
-        where = f"{control.op}{at(control)}" if control is not None else "control flow"
-        what = _name(apart[0]) if apart else "what it could fuse with"
-        return reason("FD228", f"{what} is on the other side of the block of {where}")
+        beyond = apart[0].op if apart else None
+        return "FD228", OtherBlock(beyond, at(control) if control is not None else None)
     blocking = sorted((b for b in barriers if b.behind is not None), key=lambda b: _order(b, place))
     if blocking:
-        first = blocking[0]
-        assert first.behind is not None
-        stands = "stands" if first.behind in place.neighbours(first.node) else "and others after it stand"
-        return reason(
-            "FD227",
-            f"{first.node.op}{at(first.node)}, {_why(first.node, place)}, {stands} between it and"
-            f" {_name(first.behind)}",
-        )
-    why = _ended_in_place(place) or _alone(barriers, place)
-    return reason("FD225", f"{why}, and one operator alone is not worth a kernel")
+        return "FD227", _barrier(blocking[0], place)
+    return "FD225", _ended_in_place(place) or _alone(barriers, place)
 
 
-def _ended_in_place(place: Place) -> str | None:
-    """That an operator in place takes the result behind the differentiable graph, as a clause; None else.
-    Written out of place it would stand in that graph too (no formula is for an operator in place:
-    isDifferentiable of torch/csrc/jit/runtime/autodiff.cpp, 1.12 to 2.13)."""
+def _ended_in_place(place: Place) -> EndedInPlace | None:
+    """The operator in place that takes the result behind the differentiable graph, if one does. Written out
+    of place it would stand in that graph too (no formula is for an operator in place: isDifferentiable of
+    torch/csrc/jit/runtime/autodiff.cpp, 1.12 to 2.13)."""
     end = place.region_end
     if end is None or not is_in_place(end.op):
         return None
     plain = f"aten::{plain_name(end.op)}"
     if plain not in WITH_FORMULA or not place.takes(plain):
         return None
-    return f"{end.op}{at(end)} after it changes its input in place, so its differentiable graph ends there"
+    return EndedInPlace(at(end))
 
 
 _crossings_of = once_a_flow(Crossings)
@@ -353,7 +302,7 @@ class _DetoursOfFlow:
     """Those through what cannot be fused, while the same is known of the operators."""
 
     def __init__(self, flow: Flow) -> None:
-        self._nodes = flow.nodes
+        self._graph = _graph_of(flow)
         self._known: tuple[object, ...] = ()
         self._detours: Detours | None = None
 
@@ -361,14 +310,11 @@ class _DetoursOfFlow:
         known = self._known
         if self._detours is None or known[0] is not place.refused or known[1:] != (place.fuser, place.torch):
             self._known = place.refused, place.fuser, place.torch
-            self._detours = Detours(self._nodes, lambda node: node.after)
+            self._detours = Detours(self._graph, lambda node: node.after)
         return self._detours
 
 
 _detours_of = once_a_flow(_DetoursOfFlow)
-
-
-_WAIT = ": fused, the two would wait for each other"
 
 
 def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
@@ -378,43 +324,30 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     detours = _detours_of(place.flow).of(place)
     for partner in partners:
         first, last = (node, partner) if partner.place in node.after else (partner, node)
+        ends = (None if first is node else first.op, None if last is node else last.op)
         asked = place.flow.asked_by(first.place, last.place) if first is node else None
         if asked is not None:
-            text = f"the {asked.what} of its result is asked for {asked.op} in the group behind it"
-            return reason("FD227", text + _WAIT)
+            return Reason.of("FD227", Detour("property", *ends, property=asked.what, taker=asked.op))
         if last.place in first.numbers:
-            text = f"a number that {_it(last, node)} takes is computed of the result of {_it(first, node)}"
-            return reason("FD227", f"{text} or of its size{_WAIT}")
+            return Reason.of("FD227", Detour("number", *ends))
         starts = (*first.after, *first.numbers)
         between = detours.between(first, last, starts, lambda one: not place.joinable(one))
         if between is not None:
-            way = nodes[between]
-            sized = " or a number of its size" if between not in first.after else ""
-            text = f"{way.op}{at(way)} takes the result of {_it(first, node)}{sized}"
-            return reason("FD227", f"{text} and leads to {_it(last, node)}{_WAIT}")
+            of_size = between not in first.after
+            return Reason.of("FD227", Detour("takes", *ends, at(nodes[between]), of_size))
         between = detours.through(first, last, starts, lambda one: not place.joinable(one))
         if between is not None:
-            way = nodes[between]
-            text = f"{way.op}{at(way)} stands on a way from {_it(first, node)} to {_it(last, node)}"
-            return reason("FD227", text + _WAIT)
+            return Reason.of("FD227", Detour("on_the_way", *ends, at(nodes[between])))
     crossings = _crossings_of(place.flow)
     for partner in partners:
         low, high = sorted((node.place, partner.place))
         stop = crossings.stop(low, high)
         if stop is not None:
             _, kind, source = place.flow.stops[stop]
-            where = f" ({from_package(source)})" if source else ""
-            text = f"{SIDE_EFFECTS[kind]}{where} stands between it and {_name(partner)}"
-            return reason("FD227", f"{text}, and operators are not moved past that")
+            return Reason.of("FD227", SideEffect(OperatorAt(kind, source), partner.op))
         crossed = crossings.writer(low, high, node.block)
         if crossed is not None:
-            writer = nodes[crossed]
-            does = "waits for another task" if writer.op == "aten::wait" else "changes a tensor in place"
-            return reason(
-                "FD227",
-                f"{writer.op}{at(writer)} {does} between it and {_name(partner)}, and operators are not moved"
-                " past that",
-            )
+            return Reason.of("FD227", WriteBetween(at(nodes[crossed]), partner.op))
     return None
 
 
@@ -423,30 +356,21 @@ def _depends_on_version(place: Place, near: list[FlowNode], whole: bool) -> Reas
     later versions than may be at work."""
     own = by_version(place, place.node.op)
     if own is not None:
-        return reason("FD233", own)
+        return Reason.of("FD233", own)
     later = [by_version(place, node.op) for node in near]
     if whole and later[0] is not None and all(later):
-        return reason("FD225", f"next to it is {near[0].op}, and {later[0]}")
+        return Reason.of("FD225", NewerNeighbour(near[0].op, later[0]))
     return None
 
 
-def _it(node: FlowNode, me: FlowNode) -> str:
-    return "this operator" if node is me else _name(node)
+def _alone(barriers: list[_Obstacle], place: Place) -> Alone:
+    """Every neighbour: they are all there is."""
+    before = tuple(sorted({b.node.op for b in barriers if b.side == "before"}))
+    after = tuple(sorted({b.node.op for b in barriers if b.side == "after"}))
+    return Alone(before, after, None if before or after else container_of(place.node))
 
 
-def _alone(barriers: list[Barrier], place: Place) -> str:
-    """Every neighbour in words: they are all there is."""
-    said = []
-    for side in _SIDES:
-        names = sorted({b.node.op for b in barriers if b.side == side})
-        if names:
-            said.append(f"{' and '.join(names[:3])} {side} it")
-    if not said:
-        return from_container(place.node) or "no operator of its graph feeds it or takes its result"
-    return f"nothing next to it can be fused with it: {', '.join(said)}"
-
-
-def _order(barrier: Barrier, place: Place) -> tuple[int, bool]:
+def _order(barrier: _Obstacle, place: Place) -> tuple[int, bool]:
     """Of equally fixed ones that comes first which stands alone between the two."""
     near = barrier.behind in place.neighbours(barrier.node)
     return _fixed(barrier.node, place), not near
@@ -456,43 +380,51 @@ def _fixed(node: FlowNode, place: Place) -> int:
     """What can be changed comes first: an operator in place, arguments, a branch; last what stays."""
     if is_in_place(node.op):
         return 0
-    if node.place in place.refused and (node.op in place.catalogue or node.op in place.catalogue_of_views):
+    if _refused_here(node, place):
         return 1
-    if node.op in NO_KERNEL:
+    if node.op in VIEWS:
         return 2
     if node.kind == CONTROL:
         return 3
-    return 5 if node.op in _HEAVY else 4
+    return 5 if node.op in LIBRARY else 4
 
 
-_HEAVY = aten(
-    "conv1d conv2d conv3d _convolution convolution matmul linear mm bmm addmm baddbmm einsum lstm embedding"
-    " scaled_dot_product_attention"
-)
-"""What libraries compute: no way of writing it gets it into a group of nvFuser."""
+def _refused_here(node: FlowNode, place: Place) -> bool:
+    """Whether the fuser has a rule for an operator and refuses it here."""
+    if node.place not in place.refused:
+        return False
+    return node.op in place.catalogue or node.op in place.catalogue_of_views
 
 
-def _why(node: FlowNode, place: Place) -> str:
-    """Why a barrier is none of the group, as a relative clause."""
+def _barrier(obstacle: _Obstacle, place: Place) -> Barrier:
+    node, behind = obstacle.node, obstacle.behind
+    assert behind is not None
+    why = _why(node, place)
+    return Barrier(
+        at(node),
+        why,
+        place.fuser,
+        behind.op,
+        alone=behind in place.neighbours(node),
+        condition=node.condition if why == "control_flow" else None,
+        refusal=refused_because(node, node.op, place.torch)
+        if why == "refused" and place.fuser == "nvfuser"
+        else None,
+    )
+
+
+def _why(node: FlowNode, place: Place) -> WhyBarrier:
+    """Why a barrier is in no group."""
     if is_in_place(node.op):
-        return "which changes its input in place"
+        return "in_place"
     if node.kind == CONTROL:
-        return f"which depends on {node.condition}" if node.condition else "which is control flow"
+        return "control_flow"
     if node.kind == REGION:
-        return "which has an executor of its own"
-    if node.place in place.refused and (node.op in place.catalogue or node.op in place.catalogue_of_views):
-        cause = refused_because(node, node.op, place.torch) if place.fuser == "nvfuser" else None
-        return f"which {place.fuser_name} does not take here" + (f" ({cause})" if cause else "")
-    if node.op in NO_KERNEL:
-        return f"a view that {place.fuser_name} takes into no group"
+        return "region"
+    if _refused_here(node, place):
+        return "refused"
+    if node.op in VIEWS:
+        return "view"
     if node.op in place.catalogue:
-        return f"which {place.fuser_name} takes only in some cases"
-    return "which no fuser takes" if place.fuser is None else f"which {place.fuser_name} has no rule for"
-
-
-def _views(views: tuple[FlowNode, ...]) -> str:
-    return " and ".join(f"{view.op}{at(view)}" for view in views[:2])
-
-
-def _name(node: FlowNode) -> str:
-    return "a fusion group" if node.kind == GROUP else node.op
+        return "some_cases"
+    return "no_rule"

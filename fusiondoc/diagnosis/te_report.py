@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Iterator, Sequence, Tuple
 
-from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
+from fusiondoc.captures.frontend_records import Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.rules import te_coverage
-from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, Planner, version_of
+from fusiondoc.diagnosis.te_rules import Planner, lacks_recipe, version_of
+from fusiondoc.fusers.te import LATEST
 from fusiondoc.model import TE, TE_KIND, dataclass
+from fusiondoc.model.operation_fuser import Plan, PlannedOperator
 from fusiondoc.model.other_frontends import (
     TeFuser,
     TeOperator,
@@ -19,7 +21,9 @@ from fusiondoc.model.other_frontends import (
     TeStep,
     TeTime,
 )
-from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
+from fusiondoc.model.reasons import NotKnown
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Report, Unfused
 from fusiondoc.model.runs import FuserState, Spread, Time
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -44,7 +48,7 @@ class _Seen:
     """The pipeline's first plan has it."""
 
 
-_Took = Tuple[int, str, PlannedOperator, Tuple[Plan, ...]]
+_Took = tuple[int, str, PlannedOperator, tuple[Plan, ...]]
 """An operator of a pipeline in a phase, and the plans that are asked for its time."""
 
 
@@ -202,7 +206,7 @@ class _Rows:
                         key = (node.op, node.user_source, phase, self._why(planner, plan, index))
                         rows.setdefault(key, []).append(self._layer(fuser))
                         took.setdefault(key, []).append((fuser, phase, step, (plan,)))
-        for key, layers in rows.items():
+        for index, (key, layers) in enumerate(rows.items(), len(self._report.unfused)):
             op, source, phase, reason = key
             known = list(dict.fromkeys(one for one in layers if one is not None))
             yield Unfused(
@@ -217,6 +221,7 @@ class _Rows:
                 layers=tuple(known),
                 layer_counts=tuple(layers.count(one) for one in known),
                 time=self._row_time(took[key]),
+                index=index,
             )
 
     def _planner(self, plan: Plan, phase: str) -> Planner | None:
@@ -226,10 +231,9 @@ class _Rows:
 
     def _why(self, planner: Planner | None, plan: Plan, index: int) -> Reason:
         if planner is None or index >= len(planner.operands):
-            what = "the version of Transformer Engine" if planner is None else "an operator of the plan"
-            return Reason("FD299", f"{what} is not known", False)
+            return Reason.of("FD299", NotKnown("te_version" if planner is None else "te_operator"))
         reason = planner.why(index)
-        if NO_RECIPE not in reason.text:
+        if not lacks_recipe(reason.detail):
             return reason
         others = {
             one.recipe.kind
@@ -237,8 +241,7 @@ class _Rows:
             for step in (one.backward if planner.phase == BACKWARD else one.forward)
             if one.recipe is not None and step.fused and index in step.operators
         }
-        text = f"{reason.text}; it is fused with {' and '.join(sorted(others))}" if others else reason.text
-        return replace(reason, text=text)
+        return Reason.of(reason.code, replace(reason.detail, fused_under=tuple(sorted(others))))
 
     # -- what was measured ----------------------------------------------------------------------------------
 

@@ -1,238 +1,28 @@
-"""The rules of Transformer Engine's operation fuser by version (patterns and conditions), the plan that they
-make of a pipeline, and why an operator of it stays basic.
-
-Read from ``transformer_engine/pytorch/ops/fused/*.py`` and ``ops/fuser.py`` of 1.13, 2.7, 2.10, 2.13, 2.15
-and 2.20. The plan that they make is compared with the one that Transformer Engine made itself.
+"""The plan that the rules of Transformer Engine's operation fuser make of a pipeline (the rules:
+``fusiondoc/fusers/te.py``), and why an operator of it stays basic. The plan is compared with the one that
+Transformer Engine made itself.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
-from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan
+from fusiondoc.fusers.te import RULES, Condition, Operand, Rule, Slot
 from fusiondoc.model import dataclass
 from fusiondoc.model.numbers import pair_of
-from fusiondoc.model.report import Reason
-
-LATEST = (2, 20)
-"""The newest version whose rules are in this table."""
-
-_NEVER = (99, 0)
-NO_RECIPE = "there is no recipe: nothing is quantized"
-
-LINEAR, BIAS, ADD, SCALE, MAKE = "BasicLinear", "Bias", "AddExtraInput", "ConstantScale", "MakeExtraOutput"
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A basic operator with what is known of it."""
-
-    index: int
-    kinds: frozenset[str]
-    kind: str
-    facts: OperatorFacts
-
-    def is_a(self, kinds: Sequence[str]) -> bool:
-        return not kinds or bool(self.kinds.intersection(kinds))
-
-
-Check = Callable[[Sequence[Operand], Plan], bool]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """What must hold of the operators that match. ``why`` says what is in the way, in words."""
-
-    code: str
-    why: str
-    holds: Check
-    since: tuple[int, int] = (0, 0)
-    until: tuple[int, int] = _NEVER
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A place in a pattern: the classes that fit (any, if empty)."""
-
-    kinds: tuple[str, ...]
-    optional: bool = False
-    beside: bool = False
-    """It must be there, and stays an operator of its own."""
-    modes: tuple[str | None, ...] = ()
-    """It is filled only behind a linear operator of these tensor-parallel modes; any, if empty."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A fused operator: what it is made of, from which version on, and its conditions."""
-
-    fused: str
-    phase: str
-    slots: tuple[Slot, ...]
-    conditions: tuple[Condition, ...]
-    since: tuple[int, int]
-    until: tuple[int, int] = _NEVER
-
-    def known_to(self, version: tuple[int, int]) -> bool:
-        return self.since <= version < self.until
-
-
-def _last(kind: str) -> Callable[[Sequence[Operand]], OperatorFacts]:
-    def facts(window: Sequence[Operand]) -> OperatorFacts:
-        return next((one.facts for one in window if kind in one.kinds), OperatorFacts())
-
-    return facts
-
-
-_linear, _add, _make = _last(LINEAR), _last(ADD), _last(MAKE)
-
-
-def _not(mode: str) -> Condition:
-    what = {
-        "row": "the linear operator is row-parallel: its outputs are summed over the processes first",
-        "column": "the linear operator is column-parallel: its input gradient is summed over the processes",
-    }[mode]
-    return Condition("FD243", what, lambda window, _: _linear(window).tensor_parallel != mode)
-
-
-_ADD_IN_PLACE = Condition(
-    "FD242",
-    "the sum is not in place: AddExtraInput(in_place=True) lets the matrix product add to it",
-    lambda window, _: _add(window).in_place is not False,
+from fusiondoc.model.operation_fuser import BasicOperator, OperatorFacts, Plan
+from fusiondoc.model.reasons import (
+    Detail,
+    MissingNeighbours,
+    MissingSide,
+    NotInPattern,
+    Side,
+    UnmetCondition,
+    UnmetConditions,
 )
-_HALF = Condition(
-    "FD241",
-    "the weight is neither float16 nor bfloat16: cuBLAS adds a bias in these only",
-    lambda window, _: _linear(window).dtype in ("float16", "bfloat16"),
-)
-_MAKE_IN_PLACE = Condition(
-    "FD242",
-    "the extra output is not in place: with in_place=True the matrix product adds to its gradient",
-    lambda window, _: _make(window).in_place is not False,
-)
-_MAKE_NOT_IN_PLACE = Condition(
-    "FD242",
-    "the extra output is in place: the norm adds the gradient only for MakeExtraOutput(in_place=False)",
-    lambda window, _: _make(window).in_place is False,
-)
-_RECIPE = Condition("FD244", NO_RECIPE, lambda window, plan: plan.recipe is not None)
-_RECIPE_26 = Condition(
-    "FD244",
-    "the recipe is neither DelayedScaling nor MXFP8BlockScaling",
-    lambda window, plan: (
-        plan.recipe is not None and plan.recipe.kind in ("DelayedScaling", "MXFP8BlockScaling")
-    ),
-    until=(2, 7),
-)
-_NO_OVERRIDE = Condition(
-    "FD244",
-    "the recipe overrides the backward pass (backward_override)",
-    lambda window, plan: plan.recipe is None or plan.recipe.backward_override is None,
-)
-_QUANTIZED = Condition(
-    "FD244",
-    "the operator before the bias takes no quantized gradient",
-    lambda window, _: window[0].facts.grad_quantizer is not False,
-)
-
-
-def _userbuffers(window: Sequence[Operand], plan: Plan) -> bool:
-    """The combinations that userbuffers_*_linear.py takes."""
-    linear = _linear(window)
-    scatter = next((one.facts for one in window if "ReduceScatter" in one.kinds), None)
-    if scatter is not None:
-        return linear.tensor_parallel is None and scatter.process_group_size != 1
-    return linear.tensor_parallel is not None and linear.tensor_parallel_size != 1
-
-
-_UB_OPTIONS = Condition(
-    "FD247", "it has no userbuffers options", lambda window, _: _linear(window).userbuffers
-)
-_DISTRIBUTED = Condition(
-    "FD247",
-    "torch.distributed does not run with several processes",
-    lambda window, plan: plan.world_size is not None and plan.world_size > 1,
-)
-_UB_FITS = Condition("FD247", "userbuffers need tensor parallelism of several processes", _userbuffers)
-_UB = (
-    Slot((LINEAR,)),
-    Slot((BIAS,), optional=True, modes=("column", None)),
-    Slot(("ReduceScatter",), optional=True, modes=(None,)),
-)
-
-_GROUPED = (
-    Slot(("GroupedLinear",)),
-    Slot(("ScaledSwiGLU", "ScaledClampedQGeGLU", "ScaledSReLU", "ScaledSiTUGLU", "ScaledTanhSReLU")),
-    Slot(("GroupedLinear",)),
-)
-_NEVER_HERE = Condition(
-    "FD248",
-    "the grouped MLP needs NVTE_CUTEDSL_FUSED_GROUPED_MLP=1, a GPU of compute capability 10, a new cuDNN"
-    " front end and an MXFP8 or NVFP4 recipe",
-    lambda window, _: False,
-)
-
-RULES = (
-    Rule(
-        "UserbuffersForwardLinear",
-        "forward",
-        _UB,
-        (_UB_OPTIONS, _DISTRIBUTED, _NO_OVERRIDE, _UB_FITS),
-        (1, 13),
-    ),
-    Rule(
-        "ForwardLinearBiasAdd",
-        "forward",
-        (Slot((LINEAR,)), Slot((BIAS,), optional=True), Slot((ADD, "AddInPlace"))),
-        (_not("row"), _ADD_IN_PLACE),
-        (1, 10),
-    ),
-    Rule(
-        "ForwardLinearBiasActivation",
-        "forward",
-        (Slot((LINEAR,)), Slot((BIAS,))),
-        (_not("row"), _HALF),
-        (1, 10),
-    ),
-    Rule(
-        "ForwardLinearScaleAdd",
-        "forward",
-        (Slot((LINEAR,)), Slot((SCALE,)), Slot((ADD,))),
-        (_not("row"), _ADD_IN_PLACE),
-        (2, 7),
-    ),
-    Rule("UserbuffersBackwardLinear", "backward", _UB, (_UB_OPTIONS, _DISTRIBUTED, _UB_FITS), (1, 13)),
-    Rule(
-        "BackwardLinearAdd",
-        "backward",
-        (Slot((MAKE,)), Slot((LINEAR,))),
-        (_MAKE_IN_PLACE, _not("column")),
-        (1, 10),
-    ),
-    Rule("BackwardLinearScale", "backward", (Slot((LINEAR,)), Slot((SCALE,))), (_not("column"),), (2, 7)),
-    Rule(
-        "BackwardBiasActivation",
-        "backward",
-        (Slot((), beside=True), Slot((BIAS,)), Slot(("GELU", "ReLU"))),
-        (_RECIPE, _RECIPE_26, _QUANTIZED),
-        (2, 6),
-        (2, 7),
-    ),
-    Rule(
-        "BackwardActivationBias",
-        "backward",
-        (Slot((), beside=True), Slot((BIAS,)), Slot(("GELU", "ReLU"))),
-        (_RECIPE, _NO_OVERRIDE, _QUANTIZED),
-        (2, 7),
-    ),
-    Rule(
-        "BackwardAddRMSNorm", "backward", (Slot((MAKE,)), Slot(("RMSNorm",))), (_MAKE_NOT_IN_PLACE,), (2, 8)
-    ),
-    Rule("GroupedMLP_CuTeGEMM", "forward", _GROUPED, (_NEVER_HERE,), (2, 14)),
-    Rule("GroupedMLP_CuTeGEMM", "backward", _GROUPED, (_NEVER_HERE,), (2, 14)),
-)
-"""In the order in which the fuser asks them."""
+from fusiondoc.model.reasons.reason import Reason
 
 
 def version_of(text: str | None) -> tuple[int, int] | None:
@@ -330,23 +120,24 @@ class Planner:
         beside it, else what took its neighbours, else what it would need beside it."""
         operand = self.operands[index]
         if not self._plan.asked:
-            text = "called by itself: Transformer Engine before 2.7 fuses inside a te.ops.Sequential only"
-            return Reason("FD245", text, False)
+            return Reason.of("FD245", NotInPattern("called_alone"))
         mine = [one for one in self.rules if any(s.kinds and operand.is_a(s.kinds) for s in one.slots)]
         near = list(self._near_misses(mine, index))
         if near:
-            text = "; ".join(dict.fromkeys(f"{rule.fused}: {condition.why}" for rule, condition in near[:2]))
-            return Reason(near[0][1].code, text, False)
+            unmet = dict.fromkeys(one for _, one in near[:2])
+            return Reason.of(near[0][0], UnmetConditions(tuple(unmet)))
         usual = [one for one in mine if not one.fused.startswith("Userbuffers")] or mine
         if usual:
-            return Reason("FD245", "; ".join(self._needs(one, operand) for one in usual[:2]), False)
+            neighbours = tuple(self._needs(one, operand) for one in usual[:2])
+            return Reason.of("FD245", NotInPattern("neighbours", neighbours))
         later = [one for one in self._later if any(s.kinds and operand.is_a(s.kinds) for s in one.slots)]
         if later:
             since = ".".join(map(str, later[0].since))
-            return Reason("FD246", f"{later[0].fused} takes it from Transformer Engine {since} on", False)
-        return Reason("FD246", "no rule of Transformer Engine fuses it in this pass", False)
+            return Reason.of("FD246", NotInPattern("newer_rule", rule=later[0].fused, since=since))
+        return Reason.of("FD246", NotInPattern("no_rule"))
 
-    def _near_misses(self, rules: Sequence[Rule], index: int) -> Iterator[tuple[Rule, Condition]]:
+    def _near_misses(self, rules: Sequence[Rule], index: int) -> Iterator[tuple[str, UnmetCondition]]:
+        """The rules that find all their operators, each with the code and the condition that fails."""
         basic = [_Taken(one.kind, (one,), False) for one in self.operands[self.first :]]
         taken = {i: item for item in self._items if item.fused for i in item.indexes}
         for rule in rules:
@@ -361,31 +152,39 @@ class Planner:
                 ):
                     continue  # asked for by options alone
                 if failing is not None:
-                    yield rule, failing
+                    yield failing.code, UnmetCondition(rule.fused, failing.name)
                     continue
                 for one in window[skipped:]:
                     other = taken.get(one.indexes[0])
                     if other is not None:
                         own = self._own.get(one.indexes[0])
-                        into = f"{own.kind}, a fusion of the program's own" if own is not None else other.kind
-                        name = f"{one.kind} next to it went into {into}"
-                        yield rule, Condition("FD245", name, lambda window, plan: False)
+                        into = own.kind if own is not None else other.kind
+                        taken_there = UnmetCondition(
+                            rule.fused, "neighbour_taken", one.kind, into, own_fusion=own is not None
+                        )
+                        yield "FD245", taken_there
                         break
                 else:
-                    why = "all that the rule needs is there, and Transformer Engine left it basic"
-                    yield rule, Condition("FD249", why, lambda window, plan: False)
+                    yield "FD249", UnmetCondition(rule.fused, "left_basic")
 
-    def _needs(self, rule: Rule, operand: Operand) -> str:
-        """``BackwardLinearScale needs ConstantScale after it, where Bias is``."""
+    def _needs(self, rule: Rule, operand: Operand) -> MissingNeighbours:
+        """The sides of the operator on which the rule finds other operators than it needs."""
         at = next(i for i, slot in enumerate(rule.slots) if slot.kinds and operand.is_a(slot.kinds))
         before, behind = rule.slots[:at][::-1], rule.slots[at + 1 :]
-        sides = [
+        sides: list[tuple[Sequence[Slot], Sequence[Operand], Side]] = [
             (before, [self.operands[i] for i in range(operand.index - 1, self.first - 1, -1)], "before"),
             (behind, self.operands[operand.index + 1 :], "after"),
         ]
         parts = [_missing(slots, there, side) for slots, there, side in sides if not _stands(slots, there)]
         parts = parts or [_missing(slots, there, side) for slots, there, side in sides if slots]
-        return f"{rule.fused} needs {' and '.join(parts)}"
+        return MissingNeighbours(rule.fused, tuple(parts))
+
+
+def lacks_recipe(detail: Detail | None) -> TypeGuard[UnmetConditions]:
+    """Whether a rule does not hold because nothing is quantized."""
+    return isinstance(detail, UnmetConditions) and any(
+        one.condition == "no_recipe" for one in detail.conditions
+    )
 
 
 def _stands(slots: Sequence[Slot], there: Sequence[Operand]) -> bool:
@@ -399,12 +198,11 @@ def _stands(slots: Sequence[Slot], there: Sequence[Operand]) -> bool:
     return True
 
 
-def _missing(slots: Sequence[Slot], there: Sequence[Operand], side: str) -> str:
+def _missing(slots: Sequence[Slot], there: Sequence[Operand], side: Side) -> MissingSide:
     names = [" or ".join(slot.kinds) if slot.kinds else "an operator" for slot in slots]
     shown = [f"[{name}]" if slot.optional else name for name, slot in zip(names, slots)]
     shown = shown[::-1] if side == "before" else shown
-    found = there[0].kind if there else "nothing"
-    return f"{', '.join(shown)} {side} it, where {found} is"
+    return MissingSide(tuple(shown), side, there[0].kind if there else None)
 
 
 def _match(rule: Rule, items: Sequence[_Taken], at: int) -> list[_Taken] | None:

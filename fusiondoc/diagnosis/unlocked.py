@@ -8,26 +8,19 @@ What fusing the unfused operators could save: the groups that they would be, and
 
 from __future__ import annotations
 
-from typing import AbstractSet, Mapping, Optional, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.changed_memory import Sides, order_of
-from fusiondoc.diagnosis.operators import (
-    LIBRARY,
-    OF_MANY_ELEMENTS,
-    PERMUTATIONS,
-    VIEWS,
-    WITH_FORMULA,
-    is_fusible,
-    taken_by,
-)
-from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT, NNC_SELDOM
+from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
+from fusiondoc.fusers import is_fusible, nnc, taken_by
+from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph.shared_memory import order_of
+from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
-from fusiondoc.model.report import Program, ProgramNode, Report
-from fusiondoc.parsers.ir.types import bytes_once
-
-Key = Tuple[str, Optional[str], str, Optional[str], Optional[str]]
-"""What tells a row of unfused operators: operator, source, code and text of the reason, phase."""
+from fusiondoc.model.operators import ELEMENTWISE, LIBRARY, PERMUTATIONS, VIEWS, WITH_FORMULA
+from fusiondoc.model.reasons import Detail, Detour
+from fusiondoc.model.report import ProgramNode, Report
 
 
 def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None) -> dict[int, float]:
@@ -44,26 +37,21 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
     """
     if not gb_per_s:
         return {}
-    index = {row_key(row.op, row.source, row.reason.code, row.reason.text, row.phase): i
-             for i, row in enumerate(report.unfused)}  # fmt: skip
     shares: dict[int, list[float]] = {}
     for program in report.programs:
         if program.specialisation > 1:
             continue
-        rows = [_row(node, program, index) for node in program.nodes]
-        sides = Sides(program)
-        for members in _components(program, rows):
-            spent = 0.0
-            for node in members:
-                row = rows[node]
-                assert row is not None
-                spent += ms.get(row, 0.0) / report.unfused[row].count
-            moved = _moved(sides, members)
+        rows = [_fusible_row(node) for node in program.nodes]
+        graph = graph_of(program)
+        for members in would_fuse(graph, [row is not None for row in rows], Limits(graph.inside)):
+            moved = graph.traffic(members)
+            spent = sum(_ms_of_node(row, report, ms) for row in (rows[node] for node in members))
             if moved is None or not spent:
                 continue
             share = max(0.0, 1.0 - moved / (gb_per_s * 1e6) / spent)
             for node in members:
-                shares.setdefault(rows[node] or 0, []).append(share)
+                for row in program.nodes[node].rows:
+                    shares.setdefault(row, []).append(share)
     found = {row: sum(each) / len(each) for row, each in shares.items()}
     for row, spent in ms.items():
         traffic = report.unfused[row].bytes_moved
@@ -72,60 +60,16 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
     return found
 
 
-def row_key(op: str, source: str | None, code: str, text: str | None, phase: str | None) -> Key:
-    return op, source, code, text, phase
+def _ms_of_node(row: int | None, report: Report, ms: Mapping[int, float]) -> float:
+    """Milliseconds that one node of a row takes in a step."""
+    return 0.0 if row is None else ms.get(row, 0.0) / report.unfused[row].count
 
 
-def _row(node: ProgramNode, program: Program, index: Mapping[Key, int]) -> int | None:
+def _fusible_row(node: ProgramNode) -> int | None:
     """The row of an operator that some fuser takes; None for all other nodes."""
-    if node.kind != "operator" or node.reason is None or node.op in LIBRARY or not is_fusible(node.op):
+    if node.kind != "operator" or node.op in LIBRARY or not is_fusible(node.op):
         return None
-    return index.get(row_key(node.op, node.source, node.reason, node.reason_text, program.phase))
-
-
-def _components(program: Program, rows: Sequence[int | None]) -> list[list[int]]:
-    """Nodes with a row that a tensor connects, in the same branch or region."""
-    parent = list(range(len(program.nodes)))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    for a, b in program.edges:
-        together = program.nodes[a].inside == program.nodes[b].inside
-        if together and rows[a] is not None and rows[b] is not None:
-            parent[root(a)] = root(b)
-    found: dict[int, list[int]] = {}
-    for node, row in enumerate(rows):
-        if row is not None:
-            found.setdefault(root(node), []).append(node)
-    return list(found.values())
-
-
-def _moved(sides: Sides, members: Sequence[int]) -> int | None:
-    """Bytes of inputs and outputs of the group that the nodes would be; None where a shape is not known."""
-    mine = set(members)
-    moved: list[str] = []
-    seen: set[int] = set()
-    for node in members:
-        types = list(sides.nodes[node].inputs)
-        for before in sides.before.get(node, ()):
-            made = next((one for one in sides.nodes[before].outputs if one in types), None)
-            if made is None:
-                continue
-            if before in mine or before in seen:
-                types.remove(made)
-            seen.add(before)
-        moved += types
-        after = sides.after.get(node, ())
-        if not after or any(one not in mine for one in after):
-            moved += sides.nodes[node].outputs
-    sizes = [bytes_once(one) for one in moved if one != "Tensor?"]
-    if any(size is None for size in sizes):
-        return None
-    return sum(size for size in sizes if size is not None)
+    return node.row
 
 
 @dataclass(frozen=True)
@@ -164,46 +108,71 @@ class Plans:
     ) -> None:
         self._fuser, self._torch = fuser, torch
         self._without = {"aten::batch_norm"} if fuser == "nnc" and gradients else set()
-        self._row_of = {
-            row_key(row.op, row.source, row.reason.code, row.reason.text, row.phase): index
-            for index, row in enumerate(report.unfused)
-        }
         self._programs = [one for one in report.programs if one.specialisation == 1]
-        self._sides = [Sides(program) for program in self._programs]
-        self._rows = [
-            [self._row(node, program.phase) for node in program.nodes] for program in self._programs
-        ]
+        self._graphs = [graph_of(program) for program in self._programs]
+        self._details = [row.reason.detail for row in report.unfused]
+        position: dict[int | None, int] = {}
+        for number, row in enumerate(report.unfused):
+            if row.index is not None:
+                position[row.index] = number
+        self._rows = [[position.get(node.row) for node in program.nodes] for program in self._programs]
         nodes: dict[int, int] = {}
         for of in self._rows:
-            for row in of:
-                if row is not None:
-                    nodes[row] = nodes.get(row, 0) + 1
+            for at in of:
+                if at is not None:
+                    nodes[at] = nodes.get(at, 0) + 1
         self._inside = {group.id: group.ops for group in report.groups}
         self._many: dict[tuple[str, ...], bool] = {}
         """Operators of a node -> whether one of them works on many elements at once."""
-        self._times = {row: max(1, report.unfused[row].count // number) for row, number in nodes.items()}
+        self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
 
     def with_changes(self, changed: AbstractSet[int]) -> list[WouldBeGroup]:
         """The groups in which operators of these rows of ``report.unfused`` would be, if these and nothing
         else could be in groups. A plan that several executors made is counted for each."""
         found = []
-        for sides, rows in zip(self._sides, self._rows):
-            program = sides.program
+        for graph, rows in zip(self._graphs, self._rows):
             if changed.isdisjoint(row for row in rows if row is not None):
                 continue
-            free = [self._free(node, row, changed) for node, row in zip(program.nodes, rows)]
-            self._keep_views_that_must_stay(sides, free)
-            alone = [self._one_a_group(node) for node in program.nodes]
-            for members in _connected(sides, free, _places(program, rows, changed), alone):
-                one = self._group(sides, rows, members, changed)
+            free = [self._free(node, row, changed) for node, row in zip(graph.nodes, rows)]
+            self._keep_views_that_must_stay(graph, free)
+            for members in would_fuse(graph, free, self._limits(graph, free, rows, changed)):
+                one = self._group(graph, rows, members, changed)
                 if one is not None:
                     found += [one] * min(self._times[row] for row in one.changed)
         return found
 
-    def _row(self, node: ProgramNode, phase: str | None) -> int | None:
-        if node.kind not in ("operator", "control") or node.reason is None:
-            return None
-        return self._row_of.get(row_key(node.op, node.source, node.reason, node.reason_text, phase))
+    def _limits(
+        self,
+        graph: Graph[ProgramNode],
+        free: Sequence[bool],
+        rows: Sequence[int | None],
+        changed: AbstractSet[int],
+    ) -> Limits:
+        """What keeps free nodes apart beside the ways between them."""
+        nodes = graph.nodes
+        details = [self._details[row] if row is not None else None for row in rows]
+        inside = _blocks(graph, rows, changed)
+        order = order_of(graph, free)
+
+        def apart(maker: int, taker: int) -> bool:
+            first, last = nodes[maker], nodes[taker]
+            # The run did not join two groups of one block; those of two, the branch between them kept apart.
+            groups_of_block = first.kind == last.kind == "group" and first.inside == last.inside
+            return groups_of_block or _waits_for_number(details[maker], details[taker])
+
+        return Limits(
+            inside,
+            alone={index for index, node in enumerate(nodes) if self._one_a_group(node)},
+            apart=apart,
+            takes=order.takes,
+            waits=order.waits,
+            # What never ran goes with its branch.
+            skipped={
+                index
+                for index, node in enumerate(nodes)
+                if node.reason == "FD232" and inside[index] != node.inside
+            },
+        )
 
     def _takes(self, op: str) -> bool:
         if self._fuser is None:  # what both of the usual ones take
@@ -221,29 +190,27 @@ class Plans:
         if (
             node.op in NOTHING_TO_GAIN
             or node.op in LIBRARY
-            or (self._fuser == "nnc" and node.op in NNC_SELDOM)
+            or (self._fuser == "nnc" and node.op in nnc.SELDOM)
         ):
             return False
         return self._takes(node.op) and not (node.reason == "FD231" and node.op not in WITH_FORMULA)
 
-    def _keep_views_that_must_stay(self, sides: Sides, free: list[bool]) -> None:
+    def _keep_views_that_must_stay(self, graph: Graph[ProgramNode], free: list[bool]) -> None:
         """A view, which the fuser does not take, goes to the edge of what comes before or after it only where
         that works on each element by itself. One that stays is not asked again, and of the others only those
         beside it."""
         views = {
             place
-            for place, node in enumerate(sides.nodes)
+            for place, node in enumerate(graph.nodes)
             if free[place] and _is_view(node) and not self._takes(node.op)
         }
-        beside = (sides.before, sides.after)
-        can = {
-            place: [[one for one in ends.get(place, ()) if free[one]] for ends in beside] for place in views
-        }
+        beside = (graph.before, graph.after)
+        can = {place: [[one for one in ends[place] if free[one]] for ends in beside] for place in views}
         # Of each side of a view: how many nodes there can be in a group, and how many of them work on many
         # elements.
         free_beside = {place: [len(side) for side in both] for place, both in can.items()}
         many_beside = {
-            place: [sum(self._of_many_elements(sides.nodes[one]) for one in side) for side in both]
+            place: [sum(self._of_many_elements(graph.nodes[one]) for one in side) for side in both]
             for place, both in can.items()
         }
         asked = set(views)
@@ -253,9 +220,9 @@ class Plans:
             asked = set()
             for place in staying:
                 free[place] = False
-                many = self._of_many_elements(sides.nodes[place])
+                many = self._of_many_elements(graph.nodes[place])
                 for side, ends in enumerate(beside):
-                    for one in views.intersection(ends.get(place, ())):
+                    for one in views.intersection(ends[place]):
                         free_beside[one][1 - side] -= 1
                         many_beside[one][1 - side] -= many
                         asked.add(one)
@@ -269,12 +236,12 @@ class Plans:
     def _of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._inside.get(node.group or "", (node.op,))
         if ops not in self._many:
-            self._many[ops] = any(map(OF_MANY_ELEMENTS.search, ops))
+            self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
 
     def _group(
         self,
-        sides: Sides,
+        graph: Graph[ProgramNode],
         rows: Sequence[int | None],
         members: Sequence[int],
         changed: AbstractSet[int],
@@ -283,180 +250,49 @@ class Plans:
         mine = frozenset(row for row in (rows[i] for i in members) if row is not None)
         if mine.isdisjoint(changed):
             return None
-        loose = [i for i in members if sides.nodes[i].kind != "group"]
+        loose = [i for i in members if graph.nodes[i].kind != "group"]
         ops = tuple(
-            sides.nodes[i].op
+            graph.nodes[i].op
             for i in loose
-            if sides.nodes[i].kind == "operator"
+            if graph.nodes[i].kind == "operator"
             and (
-                sides.nodes[i].op not in _COMPUTES_NOTHING
-                or (rows[i] in changed and not _is_view(sides.nodes[i]))
+                graph.nodes[i].op not in _COMPUTES_NOTHING
+                or (rows[i] in changed and not _is_view(graph.nodes[i]))
             )
         )
-        names = [sides.nodes[i].group for i in members if sides.nodes[i].kind == "group"]
+        names = [graph.nodes[i].group for i in members if graph.nodes[i].kind == "group"]
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         if len(ops) + len(names) < 2:
             return None
-        return WouldBeGroup(mine & changed, mine, ops, groups, len(names), bytes_between(sides, members))
+        saved = graph.kept_in_registers(members, views_of(graph))
+        return WouldBeGroup(mine & changed, mine, ops, groups, len(names), saved)
 
 
 def _is_view(node: ProgramNode) -> bool:
     return node.op in VIEWS or node.op in PERMUTATIONS  # free only where it is moved
 
 
-def _places(program: Program, rows: Sequence[int | None], changed: AbstractSet[int]) -> list[int | None]:
-    """What each node stands in, without the branches that a change takes away."""
-    places: list[int | None] = []
-    for node in program.nodes:
-        inside = node.inside
-        while inside is not None and program.nodes[inside].kind == "control" and rows[inside] in changed:
-            inside = program.nodes[inside].inside
-        places.append(inside)
-    return places
+def views_of(graph: Graph[ProgramNode]) -> set[int]:
+    """The nodes that move no data where they are at the edge of a group."""
+    return {index for index, node in enumerate(graph.nodes) if _is_view(node)}
 
 
-def _connected(
-    sides: Sides, free: Sequence[bool], places: Sequence[int | None], alone: Sequence[bool]
-) -> list[list[int]]:
-    """Free nodes that a tensor connects, in the same branch or region, as a fusion pass joins them: in the
-    order of the plan, and never so that a group would have to wait for its own result (a convolution between
-    two of its operators).
-
-    ``alone``: nodes of which a group has one at most.
-
-    Sets of groups are bits of a number here: a plan may have as many groups as nodes, and each node may be
-    behind all of them.
-    """
-    groups = _Joined()
-    group_of: dict[int, int] = {}
-    reached: dict[int, int] = {}
-    """Node in no group -> the groups that have to be done before it, as bits."""
-    changed = order_of(sides, free)
-    for place in _as_run(sides.program):
-        node = sides.nodes[place]
-        if node.reason == "FD232" and places[place] != node.inside:
-            continue  # never ran: it goes with its branch
-        direct: list[int] = []
-        around = 0
-        for one in (*sides.before.get(place, ()), *changed.takes.get(place, ())):
-            if one not in group_of:
-                around |= reached.get(one, 0)
-                continue
-            group = groups.now(group_of[one])
-            around |= groups.behind[group]
-            # The run did not join two groups of one block; those of two, the branch between them kept apart.
-            fused = node.kind == "group" and sides.nodes[one].kind == "group"
-            apart = (fused and node.inside == sides.nodes[one].inside) or _waits_for_number(
-                sides.nodes[one], node
-            )
-            if free[place] and not apart and places[one] == places[place]:
-                direct.append(group)
-            else:
-                around |= groups.bits[group]
-        for one in changed.waits.get(place, ()):
-            if one in group_of:
-                group = groups.now(group_of[one])
-                around |= groups.behind[group] | groups.bits[group]
-            else:
-                around |= reached.get(one, 0)
-        if not free[place]:
-            reached[place] = around
-            continue
-        joined: list[int] = []
-        has_one = alone[place]
-        for group in dict.fromkeys(direct):
-            if has_one and group in groups.alone:
-                around |= groups.bits[group]
-            elif not around & groups.bits[group]:
-                joined.append(group)
-                has_one = has_one or group in groups.alone
-        group_of[place] = groups.add(place, joined, around)
-        if has_one:
-            groups.alone.add(group_of[place])
-    return [sorted(members) for members in groups.members.values()]
+def _blocks(
+    graph: Graph[ProgramNode], rows: Sequence[int | None], changed: AbstractSet[int]
+) -> list[int | None]:
+    """The block that each node stands in, without the branches that a change takes away."""
+    nodes = graph.nodes
+    blocks: list[int | None] = []
+    for inside in graph.inside:
+        while inside is not None and nodes[inside].kind == "control" and rows[inside] in changed:
+            inside = nodes[inside].inside
+        blocks.append(inside)
+    return blocks
 
 
-def _waits_for_number(first: ProgramNode, last: ProgramNode) -> bool:
-    """Whether a number that the second takes is computed of the result of the first: by one of their reasons
-    (``surroundings.py``), as numbers are on no edge."""
-    of_last, of_first = last.reason_text or "", first.reason_text or ""
-    return of_last.startswith("a number that this operator takes") or (
-        of_first.startswith("a number that ") and "of the result of this operator" in of_first
-    )
-
-
-class _Joined:
-    """Groups by their first nodes."""
-
-    def __init__(self) -> None:
-        self.members: dict[int, list[int]] = {}
-        self.bits: dict[int, int] = {}
-        """Group -> a bit for itself and for each that became part of it."""
-        self.behind: dict[int, int] = {}
-        """Group -> the bits of groups that have to be done before it."""
-        self.alone: set[int] = set()
-        """Those with a node of which a group has one at most."""
-        self._became: dict[int, int] = {}
-
-    def now(self, group: int) -> int:
-        """The group that it is part of."""
-        passed = []
-        while group in self._became:
-            passed.append(group)
-            group = self._became[group]
-        for one in passed:
-            self._became[one] = group
-        return group
-
-    def add(self, place: int, joined: Sequence[int], behind: int) -> int:
-        """A node, as a group or in these groups, which become one: that one."""
-        mine = joined[0] if joined else place
-        if not joined:
-            self.members[mine], self.bits[mine], self.behind[mine] = [], 1 << len(self.bits), 0
-        self.members[mine].append(place)
-        self.behind[mine] |= behind
-        for other in joined[1:]:
-            few, many = sorted((self.members[mine], self.members.pop(other)), key=len)
-            many += few
-            self.members[mine] = many
-            self.bits[mine] |= self.bits[other]
-            self.behind[mine] |= self.behind[other]
-            self._became[other] = mine
-        return mine
-
-
-def _as_run(program: Program) -> list[int]:
-    """The nodes in their order, control flow and regions after what stands in them: their results are made
-    by it."""
-    order: list[int] = []
-    around: list[int] = []
-    for place, node in enumerate(program.nodes):
-        while around and node.inside != around[-1]:
-            order.append(around.pop())
-        (order if node.kind in ("group", "operator") else around).append(place)
-    return order + around[::-1]
-
-
-def bytes_between(sides: Sides, members: Sequence[int]) -> int | None:
-    """Bytes of the tensors between the nodes: each is no longer read, nor written where nothing else reads
-    it."""
-    mine = set(members)
-    sizes: list[int | None] = []
-    for made in mine:
-        after = sides.after.get(made, ())
-        # A view reads nothing: what reads its result does.
-        inside = [node for node in after if node in mine and not _is_view(sides.nodes[node])]
-        if not inside:
-            continue
-        one = bytes_once(_between(sides.nodes[made], sides.nodes[inside[0]]))
-        elsewhere = any(node not in mine for node in after)
-        sizes.append(None if one is None else one * (len(inside) + (not elsewhere)))
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known else None
-
-
-def _between(made: ProgramNode, reads: ProgramNode) -> str:
-    """The type of the tensor that goes from one node to the other, as far as it is known."""
-    shared = [one for one in made.outputs if one in reads.inputs]
-    told = shared or [one for one in (*made.outputs, *reads.inputs[:1]) if one.endswith(")")]
-    return told[0] if told else "Tensor"
+def _waits_for_number(first: Detail | None, last: Detail | None) -> bool:
+    """Whether a number that the second operator takes is computed of the result of the first: by the reason
+    of one of them, as numbers are on no edge."""
+    if isinstance(last, Detour) and last.by == "number" and last.last is None:
+        return True
+    return isinstance(first, Detour) and first.by == "number" and first.first is None

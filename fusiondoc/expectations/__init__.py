@@ -7,15 +7,16 @@ Modules are named by patterns: ``encoder.layer.*.output``, ``encoder.layer.[0-11
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Mapping, Sequence, Tuple, Union
+from typing import Any
 
 from fusiondoc.model import CHOICES, TE, dataclass, field
 from fusiondoc.model.numbers import all_whole, whole_number
 from fusiondoc.model.report import Group, Instance, Report
 from fusiondoc.model.source import path_ends_with
 
-Path = Tuple[Union[str, int], ...]
+Path = tuple[str | int, ...]
 """Keys and indices from the top of the file: ``("sections", 0, "groups", 2)``."""
 
 

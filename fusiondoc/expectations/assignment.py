@@ -4,9 +4,9 @@ what fulfils one is not the near miss of another."""
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Iterator, Mapping, Sequence
 
 from fusiondoc.alignment import common
 from fusiondoc.expectations import GroupExpectation, Speed, instances_in

@@ -3,8 +3,8 @@ runs under it, and the line of the program that breaks an expectation."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Iterable, Sequence
 
 from fusiondoc.expectations import Section, is_in_layer
 from fusiondoc.expectations.match import check

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.expectations import GroupExpectation, Section, instances_in
 from fusiondoc.expectations.assignment import Assignment, Matched, assign

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import os
 import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Collection, Mapping, Sequence, Tuple
 
 from fusiondoc.alignment import common
 from fusiondoc.expectations import GroupExpectation, SourceRange, instances_in
+from fusiondoc.graph.neighbours import GroupNeighbours
 from fusiondoc.model import dataclass
-from fusiondoc.model.operator_places import GroupNeighbours, folded
+from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, from_package, path_ends_with
 from fusiondoc.whole_files import read_within
@@ -24,7 +25,7 @@ _FAR = 1_000_000
 _BESIDE = 5
 """Lines: of one function, mostly."""
 
-Key = Tuple[int, ...]
+Key = tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from typing import Iterator, Mapping, Sequence
 
 from fusiondoc.alignment import greedy
 from fusiondoc.comparison.finding_changes import NOWHERE

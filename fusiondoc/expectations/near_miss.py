@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Collection, Iterator, Mapping, NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
 from fusiondoc.alignment import common, longest_common
 from fusiondoc.expectations import GroupExpectation, Speed, instances_in
@@ -174,7 +175,7 @@ class Near(NamedTuple):
     """Conditions other than the operators that it does not meet."""
 
 
-_Rank = Tuple[int, int, int, int, int]
+_Rank = tuple[int, int, int, int, int]
 """Lower is nearer: operators shared in order, shared in any, conditions failed, operators, place."""
 
 

@@ -9,7 +9,7 @@ import json
 import math
 import re
 import textwrap
-from typing import Sequence
+from collections.abc import Sequence
 
 import yaml
 

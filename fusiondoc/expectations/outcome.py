@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from fusiondoc.expectations import Path, Position, Section
 from fusiondoc.expectations.near_miss import NearMiss

@@ -4,8 +4,9 @@ what is well-formed becomes the model of it."""
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import Any, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 import yaml
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Iterator, Sequence, Tuple
 
 from fusiondoc.expectations import Expectations, Renamed, Section, applying, why_not
 from fusiondoc.expectations.match import check
@@ -24,7 +24,7 @@ def sections_for(expectations: Expectations, report: Report) -> list[Section]:
     return applying(expectations, report) or _of_renamed(expectations, report)
 
 
-_Fit = Tuple[bool, float]
+_Fit = tuple[bool, float]
 """Whether every group of the sections is in the run, and how much of both is the same, from 0 to 1."""
 
 _LEAST_ALIKE = 0.5

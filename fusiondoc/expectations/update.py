@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import ORDERS, Count, Expectations, Path, Section, fits, is_in_layer, yaml_text

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Iterable, Sequence
 
 from fusiondoc.expectations import Count, ModuleShare, Section, is_in_layer
 from fusiondoc.expectations.assignment import Assignment, specialised_once

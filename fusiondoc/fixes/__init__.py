@@ -6,21 +6,20 @@ what each family proposes.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.request import TargetSpec
 from fusiondoc.captures.trust import project_root
+from fusiondoc.changes.edits import Edit, read_text
+from fusiondoc.changes.source_file import ParsedFile, Unreadable
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes.source_file import Edit, ParsedFile, Unreadable, read_text
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Options, Source, from_package
-
-if TYPE_CHECKING:
-    from libcst import CSTNode
 
 COUNTER = "FD226"
 """The reason of what only counts batches: nothing is gained by changing it."""
@@ -150,7 +149,7 @@ class Program:
         paths = {place.file: self.path_of(place.file) for place in places}
         return frozenset((path, place.line) for place in places if (path := paths[place.file]) is not None)
 
-    def ran(self, file: ParsedFile, node: CSTNode) -> bool:
+    def ran(self, file: ParsedFile, node: ast.AST) -> bool:
         """Whether lines of the function around a node made operators of the run."""
         function = file.function_of(node)
         if function is None:

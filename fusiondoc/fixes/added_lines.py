@@ -7,24 +7,24 @@ file (another fuser), and inputs that ask for gradients which no backward pass u
 
 from __future__ import annotations
 
-import contextlib
+import ast
 import re
 import shlex
-from typing import Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import TypeGuard
 
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.inserted_lines import after_imports, defined, lines_at, spelled
+from fusiondoc.changes.recipes import Recipe
+from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
-from fusiondoc.diagnosis.changes_for_findings import suggested
-from fusiondoc.diagnosis.operators import is_in_place, plain_name
-from fusiondoc.diagnosis.recipes import Recipe
+from fusiondoc.diagnosis.tries import suggested
 from fusiondoc.fixes import Program, Proposal
 from fusiondoc.fixes.model_place import Place, place_of_model, value_of_model
 from fusiondoc.fixes.recipes_in_code import helping
-from fusiondoc.fixes.source_file import Edit, ParsedFile, walk
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import is_in_place, plain_name
 from fusiondoc.runner.own_launcher import knob_lines
-
-with contextlib.suppress(ImportError):
-    import libcst as cst
 
 
 def propose(program: Program) -> Iterator[Proposal]:
@@ -102,14 +102,14 @@ def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Pro
     if recipe.module is None or recipe.inputs.count("=") != 1 or recipe.caution is not None:
         return
     file, kind = place.file, recipe.module.split("(")[0].rpartition(".")[2]
-    module, imports = file.spelled("torch.nn.Module")
-    old, more = file.spelled(f"torch.nn.{kind}")
+    module, imports = spelled(file, "torch.nn.Module")
+    old, more = spelled(file, f"torch.nn.{kind}")
     own = file.free_name(f"Fusible{kind}", f"{kind}InParts")
     number, attribute = _PARAMETER.get(kind, ("", ""))
     body = recipe.after.replace(number, f"self.{attribute}") if number else recipe.after
     for word, meaning in (("torch", "torch"), ("F", "torch.nn.functional")):
         if re.search(rf"\b{word}\.", body + recipe.helper):
-            name, extra = file.spelled(meaning)
+            name, extra = spelled(file, meaning)
             body = re.sub(rf"\b{word}\.", f"{name}.", body)
             more += extra
     head = [f"class {own}({module}):"]
@@ -140,7 +140,7 @@ def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Pro
         f"        if {condition}:",
         f"            setattr({parent}, {name}, {own}({f'{child}.{attribute}' if number else ''}))",
     ]
-    edits = (*imports, *more, *place.edits, *file.defined(written, rank=-5), place.insert(loop, rank=1))
+    edits = (*imports, *more, *place.edits, *defined(file, written, rank=-5), place.insert(loop, rank=1))
     title = f"{kind} of {place.name} -> {recipe.after}"
     note = None if recipe.difference in ("rounding", "exact") else f"{kind}: {recipe.difference}"
     where = (place.where,)
@@ -153,8 +153,8 @@ _OTHER_IN_TRAINING = f"{_INFERENCE}: dropout and batch norm compute something el
 
 def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
     """Inference only: weights and flags become constants."""
-    freeze, imports = place.file.spelled("torch.jit.freeze")
-    script, more = place.file.spelled("torch.jit.script")
+    freeze, imports = spelled(place.file, "torch.jit.freeze")
+    script, more = spelled(place.file, "torch.jit.script")
     title = f"{place.name} frozen"
     if program.training is None:
         return
@@ -177,7 +177,7 @@ def _frozen_script(program: Program) -> Iterator[Proposal]:
     file, value = program.target_file, value_of_model(program)
     if file is None or value is None:
         return
-    freeze, imports = file.spelled("torch.jit.freeze")
+    freeze, imports = spelled(file, "torch.jit.freeze")
     mode, note = ("", _INFERENCE) if not program.training else (".eval()", _OTHER_IN_TRAINING)
     edits = (*imports, file.replaced(value, f"{freeze}({file.text(value)}{mode})"))
     title = f"{program.target.name or 'model'} {'in eval mode and ' if mode else ''}frozen"
@@ -215,12 +215,12 @@ def _setting(
     lines = knob_lines(knobs)
     if not lines or any(line.startswith("#") for line in lines):
         return
-    name, imports = file.spelled("torch")
+    name, imports = spelled(file, "torch")
     lines = [
         line.replace("torch._C._jit_set_fusion_strategy", "torch.jit.set_fusion_strategy") for line in lines
     ]
     written = [f"{name}{line[len('torch') :]}" if line.startswith("torch.") else line for line in lines]
-    edit = file.lines_at(file.after_imports, written, "", rank=-8)
+    edit = lines_at(file, after_imports(file), written, "", rank=-8)
     where = (f"{file.source.path}:{file.source.text.count(chr(10), 0, edit.start) + 1}",)
     note, edits = "for the whole process", (*imports, edit)
     yield Proposal(kind, written[0], edits, where, note, knobs=knobs, ops=ops, fewer=True)
@@ -228,7 +228,7 @@ def _setting(
 
 def _static_shapes(program: Program, file: ParsedFile) -> Iterator[Proposal]:
     """Plans for the shapes that come, one each, where a group for any shape was refused or none was left."""
-    rows = [row for row in program.rows if row.reason.code == "FD304" or row.reason.text in NEEDS_SHAPES]
+    rows = [row for row in program.rows if row.reason.code == "FD304" or row.reason.detail == NEEDS_SHAPES]
     asked = program.options.knobs.get("fusion_strategy", "")
     if rows and "STATIC:20" not in asked:
         ops = frozenset(row.op for row in rows)
@@ -240,22 +240,21 @@ def _without_grad(program: Program) -> Iterator[Proposal]:
     file = program.target_file
     assert file is not None
     edits: list[Edit] = []
-    for line in file.module.body:
-        for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            if isinstance(one, cst.Assign) and _names_inputs(one):
-                edits += [
-                    file.replaced(node.value, "False")
-                    for node in walk(one.value)
-                    if isinstance(node, cst.Arg)
-                    and node.keyword is not None
-                    and node.keyword.value == "requires_grad"
-                    and isinstance(node.value, cst.Name)
-                    and node.value.value == "True"
-                ]
+    for statement in file.tree.body:
+        if isinstance(statement, ast.Assign) and _names_inputs(statement):
+            flags = (given.value for given in walk(statement.value) if _asks_for_gradients(given))
+            edits += [file.replaced(flag, "False") for flag in flags]
     if edits:
         note = "for inference only; where gradients are recorded elsewhere, run it under torch.no_grad()"
         yield Proposal(ChangeKind.NO_GRAD, "inputs that record no gradients", tuple(edits), (), note)
 
 
-def _names_inputs(node: cst.Assign) -> bool:
-    return any(isinstance(one.target, cst.Name) and one.target.value == "inputs" for one in node.targets)
+def _names_inputs(node: ast.Assign) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == "inputs" for target in node.targets)
+
+
+def _asks_for_gradients(node: ast.AST) -> TypeGuard[ast.keyword]:
+    """``requires_grad=True``"""
+    if not isinstance(node, ast.keyword) or node.arg != "requires_grad":
+        return False
+    return isinstance(node.value, ast.Constant) and node.value.value is True

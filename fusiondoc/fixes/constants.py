@@ -11,247 +11,250 @@ that of an argument is its annotation, that of an attribute its annotation in th
 
 from __future__ import annotations
 
-import contextlib
+import ast
 import re
-from typing import Iterator
+from collections.abc import Iterator
 
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.inserted_lines import before, is_docstring, lines_at
+from fusiondoc.changes.source_file import (
+    FUNCTIONS,
+    Function,
+    ParsedFile,
+    arguments_of,
+    default_of,
+    names_in,
+    walk,
+)
 from fusiondoc.fixes import Program, Proposal, Site
-from fusiondoc.fixes.source_file import Edit, ParsedFile, walk
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.reasons import ControlFlow
+from fusiondoc.model.reasons.lacking_constants import lacks_constant
 
-with contextlib.suppress(ImportError):
-    import libcst as cst
-
-_ATTRIBUTE = re.compile(r"the attributes? `(\w+)`")
+_CONDITIONS = (ast.If, ast.BoolOp, ast.Compare, ast.UnaryOp)
 
 
 def propose(program: Program) -> Iterator[Proposal]:
     """One for each class, one for each argument and one for each number read from a tensor."""
-    classes: dict[tuple[ParsedFile, cst.ClassDef], dict[str, Site]] = {}
+    classes: dict[tuple[ParsedFile, ast.ClassDef], dict[str, Site]] = {}
     for site in program.sites:
-        if not ("constant" in site.row.reason.text or site.row.op.startswith("prim::")):
+        detail = site.row.reason.detail
+        if not (lacks_constant(detail) or site.row.op.startswith("prim::")):
             continue
-        if site.row.op == "prim::If" and "None" in site.row.reason.text:
+        if isinstance(detail, ControlFlow) and detail.condition.on == "test_for_none":
             yield from _optional(program, site)
             continue
         for node in site.file.on_line(site.line):
             found = _own_attribute(site.file, node)
             if found is not None:
                 classes.setdefault((site.file, found[0]), {}).setdefault(found[1], site)
-            elif isinstance(node, cst.Name):
+            elif isinstance(node, ast.Name):
                 yield from _default(site, node)
     for (file, owner), names in classes.items():
         edits = _declared(file, owner, list(names))
-        listed = ", ".join(names)
+        title = f"{', '.join(names)} of {owner.name} declared constant"
         where = tuple(site.where for site in names.values())
-        yield Proposal(ChangeKind.CONSTANT, f"{listed} of {owner.name.value} declared constant", edits, where)
+        yield Proposal(ChangeKind.CONSTANT, title, edits, where)
 
 
-def _own_attribute(file: ParsedFile, node: cst.CSTNode) -> tuple[cst.ClassDef, str] | None:
+def _decides(file: ParsedFile, node: ast.expr) -> bool:
+    """Whether it is an argument of a call, or part of a condition."""
+    return file.call_of_argument(node) is not None or isinstance(file.parent(node), _CONDITIONS)
+
+
+# -- attributes ----------------------------------------------------------------------------------------------
+
+
+def _own_attribute(file: ParsedFile, node: ast.AST) -> tuple[ast.ClassDef, str] | None:
     """The class and name of ``self.dim``, which only ``__init__`` sets, to a plain value."""
-    if not (
-        isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
-    ):
+    name = _of_self(node)
+    if name is None or not isinstance(node, ast.Attribute) or not _decides(file, node):
         return None
-    if not isinstance(
-        file.parent(node), (cst.Arg, cst.If, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation)
-    ):
+    owner = file.class_of(node)
+    if owner is None or name == "training" or _is_constant(file, owner, name):
         return None
-    owner, name = file.class_of(node), node.attr.value
-    if owner is None or name == "training" or _is_constant(owner, name):
-        return None
-    values = [
-        (one.value, file.function_of(one))
-        for one in walk(owner)
-        if isinstance(one, (cst.Assign, cst.AnnAssign)) and name in _set_by(one)
-    ]
-    if len(values) != 1 or values[0][0] is None:
-        return None
-    value, function = values[0]
-    if function is None or function.name.value != "__init__" or not isinstance(value, _plain()):
+    assigned = [one for one in walk(owner) if name in _set_by(one)]
+    function = file.function_of(assigned[0]) if len(assigned) == 1 else None
+    value = getattr(assigned[0], "value", None) if assigned else None
+    if function is None or function.name != "__init__" or not _is_plain(value):
         return None
     return owner, name
 
 
-def _plain() -> tuple[type[cst.CSTNode], ...]:
-    return (
-        cst.Name,
-        cst.Integer,
-        cst.Float,
-        cst.UnaryOperation,
-        cst.SimpleString,
-        cst.Tuple,
-        cst.BinaryOperation,
+def _of_self(node: ast.AST) -> str | None:
+    """``dim`` of ``self.dim``."""
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    is_self = isinstance(owner, ast.Name) and owner.id == "self"
+    return node.attr if isinstance(node, ast.Attribute) and is_self else None
+
+
+def _is_plain(value: ast.AST | None) -> bool:
+    return isinstance(value, (ast.Name, ast.Constant, ast.UnaryOp, ast.Tuple, ast.BinOp))
+
+
+def _set_by(node: ast.AST) -> list[str]:
+    """The attributes of ``self`` that a statement assigns."""
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    return [name for name in map(_of_self, targets) if name is not None]
+
+
+def _is_constant(file: ParsedFile, owner: ast.ClassDef, name: str) -> bool:
+    """Whether the class says so already, by ``Final`` or ``__constants__``."""
+    listed = _constants(owner)
+    texts = [one.value for one in listed.elts if isinstance(one, ast.Constant)] if listed is not None else []
+    if name in texts:
+        return True
+    annotated = (one for one in walk(owner) if isinstance(one, ast.AnnAssign))
+    return any(
+        name == (one.target.id if isinstance(one.target, ast.Name) else getattr(one.target, "attr", None))
+        and "Final" in file.text(one.annotation)
+        for one in annotated
     )
 
 
-def _set_by(node: cst.Assign | cst.AnnAssign) -> list[str]:
-    targets = [one.target for one in node.targets] if isinstance(node, cst.Assign) else [node.target]
-    return [
-        one.attr.value
-        for one in targets
-        if isinstance(one, cst.Attribute) and isinstance(one.value, cst.Name) and one.value.value == "self"
-    ]
-
-
-def _is_constant(owner: cst.ClassDef, name: str) -> bool:
-    """Whether the class says so already, by ``Final`` or ``__constants__``."""
-    listed = _constants(owner)
-    if listed is not None:
-        texts = [one.value.value for one in listed.elements if isinstance(one.value, cst.SimpleString)]
-        if name in [text.strip("\"'") for text in texts]:
-            return True
-    for one in walk(owner.body):
-        if isinstance(one, cst.AnnAssign) and isinstance(one.target, (cst.Name, cst.Attribute)):
-            target = one.target.value if isinstance(one.target, cst.Name) else one.target.attr.value
-            if target == name and "Final" in cst.Module(body=[]).code_for_node(one.annotation.annotation):
-                return True
-    return False
-
-
-def _constants(owner: cst.ClassDef) -> cst.List | cst.Tuple | None:
+def _constants(owner: ast.ClassDef) -> ast.List | ast.Tuple | None:
     """The value of ``__constants__`` in the body of a class."""
-    for line in owner.body.body:
-        for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            if isinstance(one, cst.Assign) and isinstance(one.value, (cst.List, cst.Tuple)):
-                names = [item.target.value for item in one.targets if isinstance(item.target, cst.Name)]
-                if "__constants__" in names:
-                    return one.value
+    for statement in owner.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.List, ast.Tuple)):
+            names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+            if "__constants__" in names:
+                return statement.value
     return None
 
 
-def _declared(file: ParsedFile, owner: cst.ClassDef, names: list[str]) -> tuple[Edit, ...]:
+def _declared(file: ParsedFile, owner: ast.ClassDef, names: list[str]) -> tuple[Edit, ...]:
+    """The names added to ``__constants__``, or a line with it at the start of the class."""
     listed = _constants(owner)
     texts = ", ".join(f'"{name}"' for name in names)
-    if listed is not None and listed.elements:
-        return (file.inserted(file.span(listed.elements[-1].value)[1], f", {texts}"),)
-    body = owner.body.body
-    first = body[0]
-    position, node = file.start_of_line(first), first
-    if isinstance(first, cst.SimpleStatementLine) and isinstance(first.body[0], cst.Expr) and len(body) > 1:
-        position = file.after(first)  # behind the docstring
-    elif isinstance(first, cst.FunctionDef) and first.decorators:
-        position = file.start_of_line(first.decorators[0])
-    start = file.start_of_line(node)
-    line = file.source.text[start : file.span(node)[0]]
-    lead = line[: len(line) - len(line.lstrip())]
-    return (file.lines_at(position, [f"__constants__ = [{texts}]", ""], lead, rank=0),)
+    if listed is not None and listed.elts:
+        return (file.inserted(file.span(listed.elts[-1])[1], f", {texts}"),)
+    first = owner.body[0]
+    has_more = len(owner.body) > 1
+    offset = file.after(first) if is_docstring(first) and has_more else before(file, first)
+    return (lines_at(file, offset, [f"__constants__ = [{texts}]", ""], file.lead(first), rank=0),)
 
 
-def _default(site: Site, node: cst.Name) -> Iterator[Proposal]:
+# -- arguments -----------------------------------------------------------------------------------------------
+
+
+def _default(site: Site, node: ast.Name) -> Iterator[Proposal]:
     """The default of an argument in its place, ``dim: int = -1`` that nobody gives; the argument goes, so
     that a call that gives it fails, and is not quietly given something else."""
-    file, name = site.file, node.value
+    file, name = site.file, node.id
     function = file.function_of(node)
-    inside = (cst.Arg, cst.If, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation)
-    if function is None or not isinstance(file.parent(node), inside):
+    if function is None or not _decides(file, node):
         return
-    params = list(function.params.params)
-    at = next((index for index, one in enumerate(params) if one.name.value == name), 0)
-    value = params[at].default if at else None
-    plain = isinstance(value, (cst.Integer, cst.UnaryOperation)) and not value.lpar
-    flag = isinstance(value, cst.Name) and value.value in ("True", "False")
-    if value is None or not (plain or flag) or _is_set(function, name) or _is_named(file, function, name):
+    given = [*function.args.posonlyargs, *function.args.args]
+    index = next((index for index, one in enumerate(given) if one.arg == name), 0)
+    value = default_of(function, given[index]) if index else None
+    if value is None or not _is_number_or_flag(file, value):
+        return
+    if _is_set(function, name) or _is_named(file, function, name):
         return
     text = file.text(value)
-    before = params[at - 1]
-    last = before.default or (before.annotation.annotation if before.annotation else before.name)
-    if isinstance(last, cst.BaseExpression) and last.lpar:
+    last = default_of(function, given[index - 1]) or given[index - 1]
+    if isinstance(last, ast.expr) and file.is_parenthesised(last):
         return
-    edits = [Edit(file.source.path, file.span(last)[1], file.span(value)[1], "")]
-    for one in walk(function.body):
-        above = file.parent(one)
-        if not isinstance(one, cst.Name) or one.value != name or isinstance(above, cst.Attribute):
+    edits = [file.removed(file.span(last)[1], file.span(value)[1])]
+    for use in (use for statement in function.body for use in names_in(statement, name)):
+        if isinstance(file.parent(use), ast.Attribute):
             continue
-        if not (isinstance(above, cst.Arg) and above.keyword is one):
-            alone = isinstance(above, (cst.Arg, cst.If, cst.Element)) or not text.startswith("-")
-            edits.append(file.replaced(one, text if alone else f"({text})"))
-    title = f"{text} instead of the argument {name} of {function.name.value}"
+        above = file.parent(use)
+        alone = file.call_of_argument(use) or isinstance(above, (ast.If, ast.List, ast.Tuple, ast.Set))
+        edits.append(file.replaced(use, text if alone or not text.startswith("-") else f"({text})"))
+    title = f"{text} instead of the argument {name} of {function.name}"
     note = f"calls that give {name} fail then"
     yield Proposal(ChangeKind.CONSTANT, title, tuple(edits), (site.where,), note)
 
 
-def _is_set(function: cst.FunctionDef, name: str) -> bool:
-    """Whether a function sets a name, or has another function that may."""
-    return any(
-        (
-            isinstance(one, (cst.AssignTarget, cst.AugAssign, cst.For, cst.NamedExpr))
-            and _binds(one.target, name)
-        )
-        or isinstance(one, (cst.FunctionDef, cst.Lambda))
-        for one in walk(function.body)
+def _is_number_or_flag(file: ParsedFile, value: ast.expr) -> bool:
+    """A whole number, an operator on one (``-1``), or a flag."""
+    plain = isinstance(value, ast.UnaryOp) or (
+        isinstance(value, ast.Constant) and isinstance(value.value, int)
     )
+    return plain and not file.is_parenthesised(value)
 
 
-def _binds(target: cst.CSTNode, name: str) -> bool:
-    return any(isinstance(one, cst.Name) and one.value == name for one in walk(target))
-
-
-def _is_named(file: ParsedFile, function: cst.FunctionDef, name: str) -> bool:
-    """Whether a call in the file gives the argument by its name."""
-    for one in file.nodes():
-        if isinstance(one, cst.Arg) and one.keyword is not None and one.keyword.value == name:
-            call = file.parent(one)
-            called = call.func if isinstance(call, cst.Call) else None
-            called = called.attr if isinstance(called, cst.Attribute) else called
-            if isinstance(called, cst.Name) and called.value in (function.name.value, "self"):
+def _is_set(function: Function, name: str) -> bool:
+    """Whether a function sets a name, or has another function that may."""
+    for statement in function.body:
+        for node in walk(statement):
+            if isinstance(node, (*FUNCTIONS, ast.Lambda)):
+                return True
+            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
                 return True
     return False
 
 
-# -- Optional -----------------------------------------------------------------------------------------------
+def _is_named(file: ParsedFile, function: Function, name: str) -> bool:
+    """Whether a call in the file gives the argument by its name."""
+    for call in file.nodes:
+        if isinstance(call, ast.Call) and any(given.arg == name for given in call.keywords):
+            called = (
+                call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
+            )
+            if called in (function.name, "self"):
+                return True
+    return False
+
+
+# -- Optional ------------------------------------------------------------------------------------------------
 
 
 def _optional(program: Program, site: Site) -> Iterator[Proposal]:
     """``if mask is not None``, where mask is always given, or never."""
     file = site.file
     for node in file.on_line(site.line):
-        if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
+        if not isinstance(node, ast.Compare) or file.text(node.comparators[0]) != "None":
             continue
-        only = node.comparisons[0]
-        if not isinstance(only.operator, (cst.Is, cst.IsNot)) or file.text(only.comparator) != "None":
+        if len(node.ops) != 1 or not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             continue
-        tested = node.left
+        tested: ast.expr = node.left
         function = file.function_of(node)
-        if isinstance(tested, cst.Name) and function is not None:
-            name = tested.value
+        if isinstance(tested, ast.Name) and function is not None:
+            name = tested.id
             if _argument(function, name) is not None:
-                yield from _told(file, function, name, site, _is_given(program, file, node, only.operator))
+                yield from _without_optional(file, function, name, site, _is_given(program, file, node))
                 continue
-            tested = next((one for one in _values(function, name)), tested)
-        if isinstance(tested, cst.Attribute) and file.text(tested.value) == "self":
-            yield from _of_class(file, node, tested.attr.value, site)
+            tested = next(iter(_values(function, name)), tested)
+        attribute = _of_self(tested)
+        if attribute is not None:
+            yield from _of_class(file, node, attribute, site)
 
 
-def _argument(function: cst.FunctionDef, name: str) -> cst.Param | None:
+def _argument(function: Function, name: str) -> ast.arg | None:
     """The argument of that name."""
-    every = (*function.params.params, *function.params.kwonly_params)
-    return next((one for one in every if one.name.value == name), None)
+    return next((one for one in arguments_of(function) if one.arg == name), None)
 
 
-def _values(function: cst.FunctionDef, name: str) -> Iterator[cst.BaseExpression]:
-    """What is assigned to a name."""
-    for one in walk(function):
-        if isinstance(one, cst.Assign) and any(
-            isinstance(item.target, cst.Name) and item.target.value == name for item in one.targets
+def _values(function: Function, name: str) -> Iterator[ast.expr]:
+    """The values that are assigned to a name."""
+    for node in walk(function):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.Assign) and any(
+            isinstance(one, ast.Name) and one.id == name for one in targets
         ):
-            yield one.value
+            yield node.value
 
 
-def _is_given(program: Program, file: ParsedFile, node: cst.Comparison, operator: cst.BaseCompOp) -> bool:
-    """Whether the run gave it: operators of the branch for that are in groups, or ran."""
+def _is_given(program: Program, file: ParsedFile, node: ast.Compare) -> bool:
+    """True if the branch for a given (not None) argument ran: operators of it are in groups, or ran."""
     branch = file.parent(node)
-    if not isinstance(branch, cst.If):
+    if not isinstance(branch, ast.If):
         return True
-    body = branch.body if isinstance(operator, cst.IsNot) else branch.orelse
-    if body is None:
+    block = branch.body if isinstance(node.ops[0], ast.IsNot) else branch.orelse
+    if not block:
         return True
-    lines = range(file.line(body), file.last_line(body) + 1)
+    lines = range(file.line(block[0]), file.last_line(block[-1]) + 1)
     return any(path == file.source.path and line in lines for path, line in program.lines_that_ran)
 
 
-def _told(
-    file: ParsedFile, function: cst.FunctionDef, name: str, site: Site, given: bool
+def _without_optional(
+    file: ParsedFile, function: Function, name: str, site: Site, given: bool
 ) -> Iterator[Proposal]:
     """``mask: Tensor`` or ``mask: None = None`` for ``mask: Optional[Tensor] = None``, in the function and in
     those that hand it on. Python calls it as ever; TorchScript refuses a call of the other kind."""
@@ -262,14 +265,13 @@ def _told(
         kind = _of_optional(file, argument)
         if argument is None or argument.annotation is None or kind is None:
             continue
-        params = list(one.params.params)
-        at = params.index(argument) if argument in params else 0
-        if given and argument.default is not None and any(p.default is not None for p in params[:at]):
+        default = default_of(one, argument)
+        if given and default is not None and _has_default_before(one, argument):
             return  # an argument without a default cannot follow one with it
-        start, end = file.span(argument.annotation.annotation)
+        start, end = file.span(argument.annotation)
         if given:
             text = kind
-            end = file.span(argument.default)[1] if argument.default is not None else end
+            end = file.span(default)[1] if default is not None else end
         edits.append(Edit(file.source.path, start, end, text))
     if edits:
         title = f"{name}: {text} instead of Optional"
@@ -279,20 +281,26 @@ def _told(
         yield Proposal(ChangeKind.ANNOTATION, title, every, (site.where,), note, ops=ops)
 
 
-def _hand_it_on(file: ParsedFile, name: str) -> Iterator[cst.FunctionDef]:
+def _has_default_before(function: Function, argument: ast.arg) -> bool:
+    """Whether an argument before it has a default; of one that is given by name alone, no."""
+    given = [*function.args.posonlyargs, *function.args.args]
+    before_it = given[: given.index(argument)] if argument in given else []
+    return any(default_of(function, one) is not None for one in before_it)
+
+
+def _hand_it_on(file: ParsedFile, name: str) -> Iterator[Function]:
     """Functions that have an argument of that name, and give it to another."""
-    for node in file.nodes():
-        if isinstance(node, cst.Arg) and isinstance(node.value, cst.Name) and node.value.value == name:
-            function = file.function_of(node)
-            if function is not None and _argument(function, name) is not None:
-                yield function
+    for node in names_in(file.tree, name):
+        function = file.function_of(node) if file.call_of_argument(node) is not None else None
+        if function is not None and _argument(function, name) is not None:
+            yield function
 
 
-def _of_optional(file: ParsedFile, argument: cst.Param | None) -> str | None:
+def _of_optional(file: ParsedFile, argument: ast.arg | None) -> str | None:
     """ "Tensor" of an argument ``mask: Optional[Tensor]`` or ``mask: Tensor | None``."""
     if argument is None or argument.annotation is None:
         return None
-    return _inside_optional(file.text(argument.annotation.annotation))
+    return _inside_optional(file.text(argument.annotation))
 
 
 def _inside_optional(text: str) -> str | None:
@@ -304,20 +312,19 @@ def _inside_optional(text: str) -> str | None:
     return f"{quote}{found.group(1).strip()}{quote}" if found is not None else None
 
 
-def _of_class(file: ParsedFile, node: cst.CSTNode, name: str, site: Site) -> Iterator[Proposal]:
-    """The line ``bias: Optional[Tensor]`` of a class taken out: then the type is that of what it holds."""
+def _of_class(file: ParsedFile, node: ast.AST, name: str, site: Site) -> Iterator[Proposal]:
+    """The line ``bias: Optional[Tensor]`` of a class taken out: then the type is that of the value it
+    holds."""
     owner = file.class_of(node)
-    for line in owner.body.body if owner is not None else ():
-        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+    for statement in owner.body if owner is not None else ():
+        if not isinstance(statement, ast.AnnAssign) or statement.value is not None:
             continue
-        only = line.body[0]
-        if not isinstance(only, cst.AnnAssign) or only.value is not None:
+        if not isinstance(statement.target, ast.Name) or statement.target.id != name:
             continue
-        if isinstance(only.target, cst.Name) and only.target.value == name:
-            if _inside_optional(file.text(only.annotation.annotation)) is None:
-                continue
-            edit = Edit(file.source.path, file.start_of_line(line), file.after(line), "")
-            title = f"the annotation {file.text(only)} taken out"
-            note = f"TorchScript then takes {name} as what it holds when it is compiled: a tensor, or None"
-            where = (site.where, file.where(only))
-            yield Proposal(ChangeKind.ANNOTATION, title, (edit,), where, note, ops=frozenset(["prim::If"]))
+        if _inside_optional(file.text(statement.annotation)) is None or not file.has_own_lines(statement):
+            continue
+        edit = file.removed(file.start_of_line(statement), file.after(statement))
+        title = f"the annotation {file.text(statement)} taken out"
+        note = f"TorchScript then takes {name} as what it holds when it is compiled: a tensor, or None"
+        where = (site.where, file.where(statement))
+        yield Proposal(ChangeKind.ANNOTATION, title, (edit,), where, note, ops=frozenset(["prim::If"]))

@@ -1,18 +1,25 @@
-"""Where the user's file makes the target's model: the place behind it, where lines can be added, and of a
+"""Where the user's file makes the target's model: the offset behind it, where lines can be added, and of a
 model that is TorchScript already the expression that makes it.
 """
 
 from __future__ import annotations
 
-import contextlib
-from typing import Sequence
+import ast
+from collections.abc import Iterator, Sequence
 
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.inserted_lines import lines_at
+from fusiondoc.changes.source_file import (
+    FUNCTIONS,
+    Function,
+    ParsedFile,
+    bound_by_import,
+    is_compound,
+    names_in,
+    walk,
+)
 from fusiondoc.fixes import Program
-from fusiondoc.fixes.source_file import Edit, ParsedFile, dotted, walk
 from fusiondoc.model import dataclass
-
-with contextlib.suppress(ImportError):
-    import libcst as cst
 
 _SCRIPTING = ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze")
 
@@ -38,7 +45,7 @@ class Place:
 
     def insert(self, lines: Sequence[str], rank: int = 0) -> Edit:
         """Lines, indented with four spaces a level, put here in the style of the file."""
-        return self.file.lines_at(self.position, lines, self.lead, rank)
+        return lines_at(self.file, self.position, lines, self.lead, rank)
 
 
 def place_of_model(program: Program) -> Place | None:
@@ -55,26 +62,24 @@ def place_of_model(program: Program) -> Place | None:
 
 
 def _at_top(file: ParsedFile, name: str) -> Place | None:
-    lines = [one for one in file.module.body if isinstance(one, cst.SimpleStatementLine)]
-    binding = [one for one in lines if _binds(file, one, name)]
+    """Behind the last simple statement at the top of the file that has the name."""
+    simple = [statement for statement in file.tree.body if not is_compound(statement)]
+    binding = [statement for statement in simple if _binds(statement, name)]
     if not binding:
         return None
-    statement = binding[-1]
-    value = statement.body[0].value if isinstance(statement.body[0], (cst.Assign, cst.AnnAssign)) else None
-    if isinstance(value, cst.Call) and file.meaning(value.func) in _SCRIPTING and value.args:
-        return _before_scripting(file, name, statement, value)
-    last = [one for one in lines if _mentions(one, name)][-1]
+    value = _value_of(binding[-1])
+    if isinstance(value, ast.Call) and file.meaning(value.func) in _SCRIPTING and value.args:
+        return _before_scripting(file, binding[-1], value)
+    last = [statement for statement in simple if _mentions(statement, name)][-1]
     return Place(file, name, file.after(last))
 
 
-def _before_scripting(
-    file: ParsedFile, name: str, statement: cst.SimpleStatementLine, value: cst.Call
-) -> Place | None:
-    inner = value.args[0].value
+def _before_scripting(file: ParsedFile, statement: ast.stmt, value: ast.Call) -> Place | None:
+    inner = value.args[0]
     start = file.start_of_line(statement)
-    if isinstance(inner, cst.Name):
-        return Place(file, inner.value, start, may_freeze=False)
-    if isinstance(inner, cst.Call) and file.meaning(inner.func) in _SCRIPTING:
+    if isinstance(inner, ast.Name):
+        return Place(file, inner.id, start, may_freeze=False)
+    if isinstance(inner, ast.Call) and file.meaning(inner.func) in _SCRIPTING:
         return None
     made = file.free_name("net", "unscripted")
     text = f"{made} = {file.text(inner)}{file.newline}"
@@ -82,49 +87,60 @@ def _before_scripting(
     return Place(file, made, start, edits=edits, may_freeze=False)
 
 
-def _binds(file: ParsedFile, line: cst.SimpleStatementLine, name: str) -> bool:
-    for one in line.body:
-        if isinstance(one, cst.Assign):
-            if any(isinstance(item.target, cst.Name) and item.target.value == name for item in one.targets):
-                return True
-        elif isinstance(one, cst.AnnAssign):
-            if isinstance(one.target, cst.Name) and one.target.value == name and one.value is not None:
-                return True
-        elif isinstance(one, cst.ImportFrom) and not isinstance(one.names, cst.ImportStar):
-            names = [item.asname.name if item.asname is not None else item.name for item in one.names]
-            if any(dotted(item) == name for item in names):
-                return True
-    return False
+def _value_of(statement: ast.stmt) -> ast.expr | None:
+    """The value of an assignment."""
+    return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
 
 
-def _mentions(line: cst.CSTNode, name: str) -> bool:
-    return any(isinstance(one, cst.Name) and one.value == name for one in walk(line))
+def _binds(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement assigns the name, or imports it from a module."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    elif isinstance(statement, ast.ImportFrom):
+        return name in bound_by_import(statement)
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+
+
+def _mentions(statement: ast.stmt, name: str) -> bool:
+    """Whether the name stands in a statement, or is that of a definition."""
+    named = name in bound_by_import(statement) or getattr(statement, "name", None) == name
+    return named or any(names_in(statement, name))
 
 
 def _in_definition(file: ParsedFile, name: str) -> Place | None:
     """In the function that returns the model, or at the end of the ``__init__`` of its class."""
-    for one in file.module.body:
-        if isinstance(one, cst.FunctionDef) and one.name.value == name:
-            return _before_return(file, one)
-        if isinstance(one, cst.ClassDef) and one.name.value == name:
-            inits = [item for item in one.body.body if isinstance(item, cst.FunctionDef)]
-            own = [item for item in inits if item.name.value == "__init__"]
-            if own and isinstance(own[0].body, cst.IndentedBlock):
-                last = own[0].body.body[-1]
-                return Place(file, "self", file.after(last), file.lead(last), may_freeze=False)
+    for definition in file.tree.body:
+        if isinstance(definition, FUNCTIONS) and definition.name == name:
+            return _before_return(file, definition)
+        if isinstance(definition, ast.ClassDef) and definition.name == name:
+            return _end_of_init(file, definition)
     return None
 
 
-def _before_return(file: ParsedFile, function: cst.FunctionDef) -> Place | None:
-    returns = _returns(file, function)
-    if len(returns) != 1 or not isinstance(file.parent(returns[0]), cst.SimpleStatementLine):
+def _end_of_init(file: ParsedFile, owner: ast.ClassDef) -> Place | None:
+    for method in owner.body:
+        if isinstance(method, FUNCTIONS) and method.name == "__init__":
+            last = method.body[-1]
+            in_lines = file.line(last) > file.line(method)
+            return (
+                Place(file, "self", file.after(last), file.lead(last), may_freeze=False) if in_lines else None
+            )
+    return None
+
+
+def _before_return(file: ParsedFile, function: Function) -> Place | None:
+    returns = list(_returns(file, function))
+    if len(returns) != 1 or not file.has_own_lines(returns[0]):
         return None
     value, start = returns[0].value, file.start_of_line(returns[0])
     assert value is not None
     lead = file.lead(returns[0])
-    if isinstance(value, cst.Name):
-        return Place(file, value.value, start, lead)
-    if isinstance(value, cst.Call) and file.meaning(value.func) in _SCRIPTING:
+    if isinstance(value, ast.Name):
+        return Place(file, value.id, start, lead)
+    if isinstance(value, ast.Call) and file.meaning(value.func) in _SCRIPTING:
         return None
     made = file.free_name("model", "made")
     text = f"{lead}{made} = {file.text(value)}{file.newline}"
@@ -132,7 +148,7 @@ def _before_return(file: ParsedFile, function: cst.FunctionDef) -> Place | None:
     return Place(file, made, start, lead, edits)
 
 
-def value_of_model(program: Program) -> cst.BaseExpression | None:
+def value_of_model(program: Program) -> ast.expr | None:
     """The expression that makes a model which is TorchScript already: ``torch.jit.script(net)`` of ``model =
     torch.jit.script(net)`` or ``return torch.jit.script(net)``. None where the model is changed after that
     line, or no such line is found."""
@@ -140,29 +156,30 @@ def value_of_model(program: Program) -> cst.BaseExpression | None:
     if file is None or "." in name:
         return None
     value = _returned(file, name) if program.target.call is not None else _last_bound(file, name)
-    return value if isinstance(value, (cst.Call, cst.Name)) else None
+    return value if isinstance(value, (ast.Call, ast.Name)) else None
 
 
-def _returned(file: ParsedFile, name: str) -> cst.BaseExpression | None:
-    """What the function of that name returns, if it has one ``return``."""
-    for one in file.module.body:
-        if isinstance(one, cst.FunctionDef) and one.name.value == name:
-            returns = _returns(file, one)
+def _returned(file: ParsedFile, name: str) -> ast.expr | None:
+    """The value that the function of that name returns, if it has one ``return``."""
+    for definition in file.tree.body:
+        if isinstance(definition, FUNCTIONS) and definition.name == name:
+            returns = list(_returns(file, definition))
             return returns[0].value if len(returns) == 1 else None
     return None
 
 
-def _last_bound(file: ParsedFile, name: str) -> cst.BaseExpression | None:
-    """The value of the last line at the top of the file that has the name, if that line binds it."""
-    lines = [one for one in file.module.body if _mentions(one, name)]
-    last = lines[-1] if lines else None
-    if not isinstance(last, cst.SimpleStatementLine) or not _binds(file, last, name):
+def _last_bound(file: ParsedFile, name: str) -> ast.expr | None:
+    """The value of the last statement at the top of the file that has the name, if that statement binds
+    it."""
+    mentioning = [statement for statement in file.tree.body if _mentions(statement, name)]
+    last = mentioning[-1] if mentioning else None
+    if last is None or not _binds(last, name) or not file.has_own_lines(last):
         return None
-    only = last.body[0] if len(last.body) == 1 else None
-    return only.value if isinstance(only, (cst.Assign, cst.AnnAssign)) else None
+    return _value_of(last)
 
 
-def _returns(file: ParsedFile, function: cst.FunctionDef) -> list[cst.Return]:
+def _returns(file: ParsedFile, function: Function) -> Iterator[ast.Return]:
     """Those of the function itself that return something."""
-    every = [one for one in walk(function) if isinstance(one, cst.Return) and one.value is not None]
-    return [one for one in every if file.function_of(one) is function]
+    for node in walk(function):
+        if isinstance(node, ast.Return) and node.value is not None and file.function_of(node) is function:
+            yield node

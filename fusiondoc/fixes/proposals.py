@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Iterable, Iterator, Sequence
 
-from fusiondoc.diagnosis.operators import (
-    FILLS,
-    IN_PLACE_ASSIGNS,
-    WITH_FORMULA,
-    is_in_place,
-    plain_name,
-    sign_of,
-    taken_by,
+from fusiondoc.changes.edits import Edit, overlapping
+from fusiondoc.fixes import (
+    Program,
+    Proposal,
+    added_lines,
+    constants,
+    in_place,
+    operands,
+    order,
+    recipes_in_code,
 )
-from fusiondoc.fixes import Program, Proposal, added_lines, constants, order, recipes_in_code, same_operator
-from fusiondoc.fixes.source_file import Edit, overlapping
+from fusiondoc.fusers import taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import FILLS, IN_PLACE_ASSIGNS, WITH_FORMULA, is_in_place, plain_name, sign_of
 
 
 @dataclass(frozen=True)
@@ -162,10 +164,10 @@ def bundles(every: Iterable[Proposal]) -> list[Bundle]:
 
 
 def _all(program: Program) -> Iterator[Proposal]:
-    yield from same_operator.propose_out_of_place(program)
+    yield from in_place.propose(program)
     yield from recipes_in_code.propose(program)
     yield from constants.propose(program)
-    yield from same_operator.propose_operands(program)
+    yield from operands.propose(program)
     yield from order.propose(program)
     yield from added_lines.propose(program)
 

@@ -10,10 +10,11 @@ Named tuples, because the module behind dataclasses takes longer to import than 
 from __future__ import annotations
 
 import re
-from typing import Iterable, NamedTuple, Tuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model.numbers import pair_of
+from fusiondoc.model.numbers import pair_of, version_pair
 
 
 class Knob(NamedTuple):
@@ -82,7 +83,7 @@ class LogFile(NamedTuple):
     """None where it is listed but has nothing to do with fusion."""
 
 
-Version = Tuple[int, int]
+Version = tuple[int, int]
 
 OLDEST: Version = (1, 11)
 NEWEST: Version = (2, 13)
@@ -91,8 +92,7 @@ NEWEST: Version = (2, 13)
 
 def parse_version(text: str) -> Version:
     """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; UsageError if it is no version."""
-    match = re.match(r"\s*v?(\d+)\.(\d+)(?![\d])", text)
-    version = pair_of(match)
+    version = version_pair(text)
     if version is None:
         raise UsageError(f"'{text}' is not a torch version.", "Write it as in 2.1 or 2.1.2+cu121.")
     return version

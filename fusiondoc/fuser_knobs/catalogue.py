@@ -11,7 +11,7 @@ passes; one of 2.1.2 counts for 2.13 if the 2.13.0 wheel still holds its name.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Tuple, Union
+from typing import NamedTuple
 
 from fusiondoc.fuser_knobs import (
     FuserDump,
@@ -28,7 +28,7 @@ from fusiondoc.fuser_knobs.knob_table import KNOBS
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, VARIABLES
 from fusiondoc.model.numbers import pair_of, whole_number
 
-TorchVersion = Union[str, Version, None]
+TorchVersion = str | Version | None
 
 _LOGGED = {
     "profiling_graph_executor_impl": "Graphs of the executor: before, while profiled and optimised.",
@@ -232,7 +232,7 @@ def log_files(torch_version: TorchVersion = None) -> tuple[LogFile, ...]:
 _KEPT = frozenset((*(variable.name for variable in VARIABLES), *_OF_DEVICES))
 
 
-Capability = Tuple[int, int]
+Capability = tuple[int, int]
 
 FIRST_CUDA: dict[Capability, tuple[int, int]] = {
     (5, 0): (6, 0),

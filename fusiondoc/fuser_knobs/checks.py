@@ -12,9 +12,10 @@ torch does not know it ignores without a word (torch/csrc/jit/jit_log.cpp, same 
 from __future__ import annotations
 
 import re
-from typing import Mapping, NamedTuple, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.errors import UsageError, did_you_mean, nearest
 from fusiondoc.fuser_knobs import FuserDump, Knob, catalogue, describe, exists_in, hull
 from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
 from fusiondoc.fuser_knobs.variable_table import OPTIONS
@@ -129,8 +130,8 @@ def _check_name(name: str, torch_version: TorchVersion) -> None:
             f"Leave it out of {JIT_LOG}.",
         )
     known = catalogue.log_files(version)
-    guess = did_you_mean(name, [one.name for one in known])
-    if not guess.startswith("Did"):
+    guess = nearest(name, [one.name for one in known])
+    if guess is None:
         # The whole list is long and mostly about other things than fusion.
         guess = did_you_mean(name, [one.name for one in known if one.does])
     raise UsageError(

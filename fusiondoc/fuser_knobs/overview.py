@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Iterable, Iterator, Mapping, NamedTuple, Union
+from typing import NamedTuple
 
-from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.errors import UsageError, did_you_mean, nearest
 from fusiondoc.fuser_knobs import (
     FuserDump,
     Knob,
@@ -109,7 +110,7 @@ class LogFileHere:
     live: bool | None
 
 
-Entry = Union[KnobHere, VariableHere, OptionHere, DumpHere, LogFileHere]
+Entry = KnobHere | VariableHere | OptionHere | DumpHere | LogFileHere
 
 
 class Found(NamedTuple):
@@ -268,8 +269,8 @@ def find(name: str, shown: Overview) -> list[Found]:
     found = [one for one in shown.entries() if _means(name, short, one.entry)]
     if found:
         return found
-    near = did_you_mean(name, [one.entry.name for one in shown.entries()])
-    if not near.startswith("Did"):
+    near = nearest(name, [one.entry.name for one in shown.entries()])
+    if near is None:
         near = did_you_mean(name, [one.name for one in shown.knobs])
     raise UsageError(
         f"There is no knob, variable, option, dump or log file '{name}'. {near}",

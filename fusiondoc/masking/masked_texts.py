@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Iterator
 
 from fusiondoc.masking import private_keys, vendor_tokens
 from fusiondoc.masking.secret_names import MASK

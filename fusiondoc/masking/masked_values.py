@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import abc
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import lru_cache
+from functools import cache
 from operator import is_not
-from typing import Any, Callable, Mapping, Sequence, TypeVar
+from typing import Any, TypeVar
 
 from fusiondoc.masking.masked_texts import masked
 from fusiondoc.masking.secret_names import MASK, is_secret
@@ -85,13 +86,13 @@ def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, 
 _NO_TEXT = frozenset((int, float, bool, type(None)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _may_hold_text(kind: type) -> bool:
     """Whether texts are looked for in values of a class."""
     return is_dataclass(kind) or issubclass(kind, (str, tuple, list, abc.Mapping))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _names(kind: type) -> tuple[str, ...] | None:
     """The fields of a dataclass that are looked into; None for another class."""
     if not is_dataclass(kind):

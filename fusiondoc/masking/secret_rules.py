@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Callable, Iterator
+from functools import cache
 
 from fusiondoc.masking import private_keys, vendor_tokens
 from fusiondoc.masking.secret_names import (
@@ -60,7 +60,7 @@ class Rule:
         return _compiled(self.pattern).sub(put, text), number
 
 
-@lru_cache(maxsize=None)
+@cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Most are never needed, and all of them would take longer than a short report."""
     return re.compile(pattern)

@@ -6,7 +6,8 @@ on which the services describe their tokens, many of them for GitHub's secret sc
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 
 class TokenForm(NamedTuple):

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Callable
 from dataclasses import field
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass", "field"]
 
@@ -187,6 +188,9 @@ FUSERS: dict[str, Fuser] = {fuser.name: fuser for fuser in (NVFUSER, NNC, ONEDNN
 
 FUSER_OF_KIND: dict[str, Fuser] = {fuser.kind: fuser for fuser in FUSERS.values()}
 """Kind of a fusion group -> its fuser."""
+
+OLD_NNC_GROUP = "tensorexpr::Group"
+"""The node of a group of NNC before torch 1.7 (torch/csrc/jit/passes/tensorexpr_fuser.cpp of 1.6)."""
 
 CHOICES = (*FUSERS, "none")
 """What can be asked for in one run: a fuser by name, or none at all."""

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import comb
-from typing import Iterator, Mapping, Sequence
 
 from fusiondoc.model import dataclass
 

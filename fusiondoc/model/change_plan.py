@@ -4,8 +4,8 @@ became of each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import Mapping
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
@@ -22,7 +22,7 @@ class ChangeKind(Enum):
     NOT_INPLACE = "inplace=False"
     """The flag ``inplace`` of a module or a function of torch.nn."""
     RECIPE = "recipe"
-    """An operator is written with others, by the table of ``diagnosis/recipes.py``."""
+    """An operator is written with others, by the table of ``changes/recipes.py``."""
     DIMENSIONS = "dim="
     """The dimensions of a reduction are named: ``x.mean()`` becomes ``x.mean([0, 1])``."""
     CONSTANT = "constant argument"

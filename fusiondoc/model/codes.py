@@ -10,6 +10,7 @@ from enum import Enum
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.other_frontends import NOTHING_LOST, OF_TE
+from fusiondoc.model.remedies import Remedy, nothing
 
 OTHER_FUSER = "another fuser"
 MORE_RUNS = "runs doubled"
@@ -19,8 +20,7 @@ _DYNAMIC = "fusion_strategy=DYNAMIC:10"
 _SINGLE = "single_node=on"
 _REDUCTIONS = "nnc_reductions=on"
 _NOT_HORIZONTAL = "horizontal=off"
-_KEEP_SMALL = "fusion_group_inlining=off"
-_KEEP_REGIONS = "autodiff_inlining=off"
+_KEEP_SMALL, _KEEP_REGIONS = "fusion_group_inlining=off", "autodiff_inlining=off"
 
 
 class Family(Enum):
@@ -69,9 +69,9 @@ class Code:
     """The usual one: error, warning or note."""
     title: str
     """Fits on one line of a terminal."""
-    advice: str | None = None
-    """What to change, where one sentence fits all operators with this reason. A code without it has a rule
-    that words its advice."""
+    remedy: Remedy | None = None
+    """What to change, where one answer fits all operators with this reason. A code without it has a rule that
+    words its advice."""
     tries: tuple[str, ...] = ()
     """What ``diagnose --try`` changes for it: knobs as ``name=value``, or OTHER_FUSER, MORE_RUNS, TRACE."""
     loss: Loss = Loss.RESULT
@@ -81,6 +81,11 @@ class Code:
     """What the plan has for a finding that is a step of its own."""
     whole_run: bool = False
     """It sums up the run, though others of its family are about one group or kernel."""
+
+    @property
+    def advice(self) -> str | None:
+        """The sentences of ``remedy``."""
+        return self.remedy.text if self.remedy is not None else None
 
     @property
     def family(self) -> Family:
@@ -117,7 +122,9 @@ _ALL = (
         "FD104",
         "warning",
         "The fuser is off",
-        advice="Choose a fuser: --fuser nnc or nvfuser; in a program: with torch.jit.fuser('fuser1').",
+        remedy=Remedy(
+            "Choose a fuser: --fuser nnc or nvfuser;", "in a program: with torch.jit.fuser('fuser1')."
+        ),
         tries=(OTHER_FUSER,),
         cause=Cause.SETTING,
         change=ChangeKind.FUSER,
@@ -132,7 +139,9 @@ _ALL = (
         "FD201",
         "warning",
         "nvFuser has no rule for the operator",
-        advice="Replace it with operators that nvFuser fuses, or accept that it splits the groups around it.",
+        remedy=Remedy(
+            "Replace it with operators that nvFuser fuses, or accept that it splits the groups around it."
+        ),
         tries=(OTHER_FUSER,),
         cause=Cause.OPERATOR,
     ),
@@ -140,8 +149,10 @@ _ALL = (
         "FD202",
         "warning",
         "nvFuser does not support the type of an input",
-        advice="Cast the input to float16, bfloat16, float32 or float64 first; ranks above 8 are "
-        "rejected too: reshape.",
+        remedy=Remedy(
+            "Cast the input to float16, bfloat16, float32 or float64 first;",
+            "ranks above 8 are rejected too: reshape.",
+        ),
         tries=(OTHER_FUSER,),
         cause=Cause.OPERATOR,
     ),
@@ -149,8 +160,10 @@ _ALL = (
         "FD203",
         "warning",
         "nvFuser does not support the type of an output",
-        advice="Cast the output to float16, bfloat16, float32 or float64; ranks above 8 are rejected "
-        "too: reshape.",
+        remedy=Remedy(
+            "Cast the output to float16, bfloat16, float32 or float64;",
+            "ranks above 8 are rejected too: reshape.",
+        ),
         tries=(OTHER_FUSER,),
         cause=Cause.OPERATOR,
     ),
@@ -158,34 +171,36 @@ _ALL = (
         "FD204",
         "warning",
         "The operator does not run on a CUDA device",
-        advice="Move its tensors to the GPU (.to('cuda')); one CPU tensor keeps the operator out.",
+        remedy=Remedy("Move its tensors to the GPU (.to('cuda'));", "one CPU tensor keeps the operator out."),
         cause=Cause.OPERATOR,
     ),
     Code(
         "FD205",
         "note",
         "The GPU is too old to fuse anything but elementwise operators",
-        advice="On this GPU only element-wise operators fuse: use a Volta GPU or newer.",
+        remedy=Remedy("On this GPU only element-wise operators fuse: use a Volta GPU or newer."),
         cause=Cause.SETTING,
     ),
     Code(
         "FD206",
         "note",
         "The GPU is too old to fuse bfloat16",
-        advice="Use float16 or float32 on this GPU; bfloat16 fuses from Ampere on.",
+        remedy=Remedy("Use float16 or float32 on this GPU;", "bfloat16 fuses from Ampere on."),
         cause=Cause.SETTING,
     ),
     Code(
         "FD207",
         "warning",
         "The operator runs on another device than the group",
-        advice="Keep all tensors of the block on one GPU.",
+        remedy=Remedy("Keep all tensors of the block on one GPU."),
     ),
     Code(
         "FD211",
         "warning",
         "NNC does not support the operator",
-        advice="Replace it with operators that NNC fuses, or accept that it splits the groups around it.",
+        remedy=Remedy(
+            "Replace it with operators that NNC fuses, or accept that it splits the groups around it."
+        ),
         tries=(_REDUCTIONS, OTHER_FUSER),
         cause=Cause.OPERATOR,
     ),
@@ -193,8 +208,10 @@ _ALL = (
         "FD212",
         "warning",
         "NNC does not know the shapes",
-        advice="Its shapes were not profiled: avoid views of unknown shape and branches around it, and "
-        "run it (profiling skips operators that did not run).",
+        remedy=Remedy(
+            "Its shapes were not profiled: avoid views of unknown shape and branches around it, and"
+            " run it (profiling skips operators that did not run)."
+        ),
         tries=(MORE_RUNS, _DYNAMIC),
         cause=Cause.SETTING,
     ),
@@ -202,22 +219,25 @@ _ALL = (
         "FD213",
         "warning",
         "NNC may not fuse on this device",
-        advice="Turn fusion on for its device: torch._C._jit_override_can_fuse_on_cpu(True) or "
-        "..._on_gpu(True).",
+        remedy=Remedy(
+            "Turn fusion on for its device: torch._C._jit_override_can_fuse_on_cpu(True) or ..._on_gpu(True)."
+        ),
         cause=Cause.SETTING,
     ),
     Code(
         "FD214",
         "note",
         "NNC found no single device for the operator",
-        advice="Give it tensor inputs on one device.",
+        remedy=Remedy("Give it tensor inputs on one device."),
         cause=Cause.OPERATOR,
     ),
     Code(
         "FD215",
         "warning",
         "NNC does not support the types",
-        advice="Use another type, such as float32, which NNC takes everywhere, and constant arguments.",
+        remedy=Remedy(
+            "Use another type, such as float32, which NNC takes everywhere, and constant arguments."
+        ),
         tries=(OTHER_FUSER,),
         cause=Cause.OPERATOR,
     ),
@@ -225,27 +245,31 @@ _ALL = (
         "FD216",
         "note",
         "Order or shared memory prevents moving the operator into the group",
-        advice="Reorder the program so that nothing between the operator and the group depends on it, "
-        "and avoid in-place changes.",
+        remedy=Remedy(
+            "Reorder the program so that nothing between the operator and the group depends on it,"
+            " and avoid in-place changes."
+        ),
     ),
     Code(
         "FD217",
         "note",
         "The operator is switched off by PYTORCH_TENSOREXPR_DONT_FUSE",
-        advice="Remove it from PYTORCH_TENSOREXPR_DONT_FUSE.",
+        remedy=Remedy("Remove it from PYTORCH_TENSOREXPR_DONT_FUSE."),
         cause=Cause.OPERATOR,
     ),
     Code(
         "FD218",
         "warning",
         "The group would have too many arguments",
-        advice="Split the block: a group takes at most 128 inputs and outputs.",
+        remedy=Remedy("Split the block: a group takes at most 128 inputs and outputs."),
     ),
     Code(
         "FD219",
         "note",
         "NNC states another condition that failed",
-        advice="The condition names what NNC requires; change the operator's arguments accordingly.",
+        remedy=Remedy(
+            "The condition names what NNC requires;", "change the operator's arguments accordingly."
+        ),
         tries=(_REDUCTIONS, OTHER_FUSER),
         cause=Cause.OPERATOR,
     ),
@@ -253,22 +277,24 @@ _ALL = (
         "FD220",
         "note",
         "The group was too small and was undone",
-        advice="A lone operator gains nothing; put others next to it, or allow groups of one: --knob "
-        "fusion_group_inlining=off.",
+        remedy=Remedy(
+            "A lone operator gains nothing;",
+            "put others next to it, or allow groups of one: --knob fusion_group_inlining=off.",
+        ),
         tries=(_KEEP_SMALL,),
     ),
     Code(
         "FD221",
         "warning",
         "Tensors on several devices",
-        advice="Put all tensors of the block on one device: x.to(y.device).",
+        remedy=Remedy("Put all tensors of the block on one device: x.to(y.device)."),
         cause=Cause.OPERATOR,
     ),
     Code(
         "FD222",
         "note",
         "The tensors are on a device this fuser does not fuse on",
-        advice="Move its tensors to the GPU: .to('cuda').",
+        remedy=Remedy("Move its tensors to the GPU: .to('cuda')."),
         tries=(OTHER_FUSER,),
         cause=Cause.SETTING,
     ),
@@ -276,8 +302,9 @@ _ALL = (
         "FD223",
         "warning",
         "The fuser does not support the dtype",
-        advice="Compute in float32, float16 or bfloat16 where the result allows it, and cast outside the "
-        "block.",
+        remedy=Remedy(
+            "Compute in float32, float16 or bfloat16 where the result allows it, and cast outside the block."
+        ),
         tries=(OTHER_FUSER,),
         cause=Cause.OPERATOR,
     ),
@@ -285,7 +312,7 @@ _ALL = (
         "FD224",
         "warning",
         "More than eight dimensions",
-        advice="Reshape to at most 8 dimensions before the block and back after it.",
+        remedy=Remedy("Reshape to at most 8 dimensions before the block and back after it."),
         tries=(OTHER_FUSER,),
         cause=Cause.OPERATOR,
     ),
@@ -293,38 +320,45 @@ _ALL = (
         "FD225",
         "note",
         "Nothing next to it to fuse with",
-        advice="Nothing, if it is alone for good; under nvFuser --knob single_node=on makes it a group "
-        "of its own.",
+        remedy=nothing(
+            "Nothing, if it is alone for good;",
+            "under nvFuser --knob single_node=on makes it a group of its own.",
+        ),
         tries=(_SINGLE, _KEEP_SMALL),
     ),
     Code(
         "FD226",
         "note",
         "Nothing to gain",
-        advice="Nothing: it moves no data. It matters only between two groups.",
+        remedy=nothing("Nothing: it moves no data.", "It matters only between two groups."),
         loss=Loss.NONE,
     ),
     Code(
         "FD227",
         "warning",
         "Another operator separates it from what it would fuse with",
-        advice="Replace the operator between them with ones that fuse; one that computes nothing, such as a "
-        "view or a gather, can be done before or after what works on each element by itself.",
+        remedy=Remedy(
+            "Replace the operator between them with ones that fuse;",
+            "one that computes nothing, such as a view or a gather, can be done before or after what"
+            " works on each element by itself.",
+        ),
         tries=(_NOT_HORIZONTAL, _REDUCTIONS),
     ),
     Code(
         "FD228",
         "note",
         "Alone in a branch or loop",
-        advice="Take it out of the branch or loop, or move its neighbours in.",
+        remedy=Remedy("Take it out of the branch or loop, or move its neighbours in."),
         tries=(TRACE,),
     ),
     Code(
         "FD229",
         "warning",
         "Control flow cuts the graph",
-        advice="Decide outside the scripted function: a constant flag, two functions, torch.where "
-        "instead of a branch, an argument that is never None.",
+        remedy=Remedy(
+            "Decide outside the scripted function: a constant flag, two functions, torch.where"
+            " instead of a branch, an argument that is never None."
+        ),
         tries=(TRACE,),
         loss=Loss.AROUND,
         cause=Cause.OPERATOR,
@@ -333,22 +367,27 @@ _ALL = (
         "FD230",
         "warning",
         "Changes a tensor in place, or its output shares memory",
-        advice="Write the version without the underscore: x = x.add(y) instead of x.add_(y).",
+        remedy=Remedy("Write the version without the underscore: x = x.add(y) instead of x.add_(y)."),
         cause=Cause.OPERATOR,
     ),
     Code(
         "FD231",
         "warning",
         "Needs a gradient, but is outside every differentiable graph",
-        advice="Run inference under torch.no_grad(); for training, --knob autodiff_inlining=off shows "
-        "small regions, and operators without a gradient formula are best moved out of the block.",
+        remedy=Remedy(
+            "Run inference under torch.no_grad();",
+            "for training, --knob autodiff_inlining=off shows small regions, and operators without a"
+            " gradient formula are best moved out of the block.",
+        ),
         tries=(_KEEP_REGIONS,),
     ),
     Code(
         "FD232",
         "warning",
         "A value without a profiled type",
-        advice="Run the code in the first passes too (all branches), so that its tensors are profiled.",
+        remedy=Remedy(
+            "Run the code in the first passes too (all branches), so that its tensors are profiled."
+        ),
         tries=(MORE_RUNS, TRACE),
         cause=Cause.SETTING,
     ),
@@ -356,8 +395,10 @@ _ALL = (
         "FD233",
         "note",
         "The fuser does not support the operator",
-        advice="Replace it with operators that this fuser takes (fusiondoc explain FD233), or move it "
-        "out of the block.",
+        remedy=Remedy(
+            "Replace it with operators that this fuser takes (fusiondoc explain FD233), or move it"
+            " out of the block."
+        ),
         tries=(_REDUCTIONS, OTHER_FUSER),
         cause=Cause.OPERATOR,
     ),
@@ -365,15 +406,17 @@ _ALL = (
         "FD234",
         "warning",
         "Too many inputs and outputs for one group",
-        advice="Split the block: a kernel takes at most 128 inputs and outputs.",
+        remedy=Remedy("Split the block: a kernel takes at most 128 inputs and outputs."),
         tries=(_NOT_HORIZONTAL,),
     ),
     Code(
         "FD235",
         "note",
         "Bookkeeping of the gradient",
-        advice="Nothing: it belongs to the gradient executor. Fewer inputs that require gradients mean "
-        "fewer of them.",
+        remedy=nothing(
+            "Nothing: it belongs to the gradient executor.",
+            "Fewer inputs that require gradients mean fewer of them.",
+        ),
         loss=Loss.NONE,
         cause=Cause.SETTING,
     ),
@@ -381,14 +424,16 @@ _ALL = (
         "FD236",
         "note",
         "Nothing to change: kernels of a library, torch's own code",
-        advice="Nothing: fusion is for what comes before and after them.",
+        remedy=nothing("Nothing: fusion is for what comes before and after them."),
         loss=Loss.NONE,
     ),
     Code(
         "FD237",
         "warning",
         "AOTAutograd: an argument is changed in place, or shares memory",
-        advice="Return a new tensor instead of changing an argument, and pass copies of what shares memory.",
+        remedy=Remedy(
+            "Return a new tensor instead of changing an argument, and pass copies of what shares memory."
+        ),
         loss=Loss.RESULT,
     ),
     *(
@@ -400,7 +445,7 @@ _ALL = (
         "FD299",
         "note",
         "No reason found",
-        advice="Get more of the log: fusiondoc diagnose records every reason that torch states.",
+        remedy=Remedy("Get more of the log: fusiondoc diagnose records every reason that torch states."),
     ),
     Code("FD301", "error", "A group fell back while compiling", tries=(_NOT_HORIZONTAL, OTHER_FUSER)),
     Code("FD302", "error", "A group fell back while running", tries=(_NOT_HORIZONTAL, OTHER_FUSER)),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Iterable
+from collections.abc import Iterable
 
 BITS_64 = 1 << 64
 LARGEST = 1 << 63
@@ -64,6 +64,11 @@ def pair_of(found: re.Match[str] | None) -> tuple[int, int] | None:
     """The two numbers that a pattern found, such as a version's; None if it found none."""
     numbers = all_whole(found.groups()[:2]) if found is not None else None
     return (numbers[0], numbers[1]) if numbers is not None and len(numbers) == 2 else None
+
+
+def version_pair(text: str) -> tuple[int, int] | None:
+    """(2, 1) of "2.1", "2.1.2+cu121" or "2.1.0a0+git1234"; None if it is no version."""
+    return pair_of(re.match(r"\s*v?(\d+)\.(\d+)(?![\d])", text))
 
 
 def figure(text: str | bytes) -> float | None:

@@ -9,6 +9,7 @@ here, of which model/codes.py makes codes. Of a script: its models, its steps, a
 from __future__ import annotations
 
 from fusiondoc.model import dataclass
+from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.source import last_name
 
 
@@ -246,7 +247,7 @@ class TeReport:
         return f"Transformer Engine {self.version or 'of unknown version'}{planned}"
 
 
-OF_TE: tuple[tuple[str, str, str, str | None], ...] = (
+OF_TE: tuple[tuple[str, str, str, Remedy | None], ...] = (
     ("FD111", "warning", "No operator of Transformer Engine's te.ops was called", None),
     ("FD112", "note", "Transformer Engine planned on the CPU: a plan, not a run", None),
     ("FD113", "warning", "A module splits a te.ops.Sequential", None),
@@ -259,60 +260,71 @@ OF_TE: tuple[tuple[str, str, str, str | None], ...] = (
         "FD241",
         "warning",
         "Transformer Engine fuses it in float16 and bfloat16 only",
-        "Make the operator in bfloat16: te.ops.Linear(..., dtype=torch.bfloat16).",
+        Remedy("Make the operator in bfloat16: te.ops.Linear(..., dtype=torch.bfloat16)."),
     ),
     (
         "FD242",
         "warning",
         "Transformer Engine fuses it only in place, or only not in place",
-        "Change in_place of the AddExtraInput or MakeExtraOutput as the reason says, if nothing else "
-        "reads the tensor that is changed.",
+        Remedy(
+            "Change in_place of the AddExtraInput or MakeExtraOutput as the reason says, if nothing"
+            " else reads the tensor that is changed."
+        ),
     ),
     (
         "FD243",
         "note",
         "Transformer Engine does not fuse it in this tensor-parallel mode",
-        "Nothing, if the model needs this mode: the processes exchange tensors between the operators.",
+        nothing(
+            "Nothing, if the model needs this mode: the processes exchange tensors between the operators."
+        ),
     ),
     (
         "FD244",
         "note",
         "Transformer Engine fuses it only under another recipe",
-        "It is fused where the gradient is quantized: run under a recipe, such as --recipe delayed.",
+        Remedy("It is fused where the gradient is quantized: run under a recipe, such as --recipe delayed."),
     ),
     (
         "FD245",
         "note",
         "Transformer Engine finds no operators next to it to fuse it with",
-        "Put the operators that the rule names next to each other, if the model allows it.",
+        Remedy("Put the operators that the rule names next to each other, if the model allows it."),
     ),
     (
         "FD246",
         "note",
         "Transformer Engine has no rule for it in this pass",
-        "Nothing: it runs as kernels of its own. te.LayerNormLinear and te.LayerNormMLP have such "
-        "fusions built in.",
+        nothing(
+            "Nothing: it runs as kernels of its own.",
+            "te.LayerNormLinear and te.LayerNormMLP have such fusions built in.",
+        ),
     ),
     (
         "FD247",
         "note",
         "Userbuffers are not in use",
-        "Initialise torch.distributed and tensor parallelism, and te.initialize_ub, before the passes.",
+        Remedy(
+            "Initialise torch.distributed and tensor parallelism, and te.initialize_ub, before the passes."
+        ),
     ),
     (
         "FD248",
         "note",
         "The grouped MLP needs another GPU, recipe or setting",
-        "Nothing on this GPU: NVTE_CUTEDSL_FUSED_GROUPED_MLP=1 and a GPU of compute capability 10 fuse it.",
+        nothing(
+            "Nothing on this GPU: NVTE_CUTEDSL_FUSED_GROUPED_MLP=1 and a GPU of compute capability"
+            " 10 fuse it."
+        ),
     ),
     (
         "FD249",
         "note",
         "Transformer Engine left it basic although the rules take it",
-        "Please report it with fusiondoc bundle: the table of rules may be wrong for this version.",
+        Remedy("Please report it with fusiondoc bundle: the table of rules may be wrong for this version."),
     ),
 )
-"""Code, severity, title, and advice, where one sentence fits every case."""
+"""Code, severity, title, and remedy, where one answer fits every case."""
 
 NOTHING_LOST = frozenset({"FD246"})
 """Reasons of operators that no fused operator could take."""

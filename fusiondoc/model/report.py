@@ -6,12 +6,15 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.packed_text import packed_fields
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.runs import (
     Coverage,
     Expectation,
@@ -153,15 +156,6 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Reason:
-    """Why an operator is in no group. ``stated``: the log says it; otherwise fusiondoc worked it out."""
-
-    code: str
-    text: str
-    stated: bool
-
-
-@dataclass(frozen=True)
 class Unfused:
     """Tensor operators outside every group: one row for (op, source, phase, reason, ran)."""
 
@@ -186,6 +180,9 @@ class Unfused:
     time: Time | None = None
     """Of all of them together, in a step of the profiled run."""
     evidence_left_out: int = 0
+    index: int | None = None
+    """Its index in ``Report.unfused``, by which the nodes of programs name it. A report with a part of the
+    rows keeps these numbers."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +278,17 @@ class Finding:
     time: Time | None = None
     """What that which it is about takes of a step of the profiled run."""
     evidence_left_out: int = 0
+    rows: tuple[int, ...] = ()
+    """``Unfused.index`` of the rows that it is about."""
+    remedy: Remedy | None = None
+    """``advice`` as data, before what ``--try`` showed; null in reports of older versions."""
+    brief: str | None = None
+    """The message in a few words, where the first lines of a report have it."""
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether nothing of the program or the run is to be changed for it."""
+        return self.remedy is not None and self.remedy.nothing is not None
 
     @property
     def in_header(self) -> bool:
@@ -317,10 +325,18 @@ class ProgramNode:
     """For a region whose own executor made a plan: the program that this plan is."""
     evidence: Sequence[Evidence] = ()
     reason_text: str | None = None
-    """The reason in words: with it and the code the node's row in ``unfused`` is found."""
+    """The reason in words."""
     first: int | None = None
     """Of an operator: index of the one node that makes its first argument, which it changes if it works in
     place."""
+    rows: tuple[int, ...] = ()
+    """Of an operator outside every group, or a branch: ``Unfused.index`` of its row, and of that of each
+    further rank which has the same program."""
+
+    @property
+    def row(self) -> int | None:
+        """``Unfused.index`` of its row, of one rank where the program is of several; None without a row."""
+        return self.rows[0] if self.rows else None
 
 
 @dataclass(frozen=True)
@@ -372,6 +388,9 @@ class Report:
     steps_note: str | None = None
     """Why that is not known, or what is to be known about it."""
     programs: tuple[Program, ...] = ()
+    boundaries: tuple[Boundary, ...] = ()
+    """Where a tensor goes through memory between groups and operators of the plans, most bytes first."""
+    boundaries_left_out: int = 0  # of fewer bytes than those in ``boundaries``
     programs_left_out: int = 0  # distinct plans beyond those in ``programs``, which is bounded
     groups_left_out: int = 0  # rows beyond the first 20,000
     fusion_groups_left_out: int = 0  # nodes in these
@@ -416,6 +435,11 @@ class Report:
         """Operators in groups, over instances; each program once, not again for other types."""
         listed = sum(group.operators for group in self.groups if group.specialisation == 1)
         return listed + self.fused_operators_left_out
+
+
+def rows_by_index(report: Report) -> Mapping[int | None, Unfused]:
+    """``ProgramNode.row`` -> that row of ``unfused``; nothing for None."""
+    return {row.index: row for row in report.unfused if row.index is not None}
 
 
 def shared_positions(groups: Sequence[Group], unfused: Sequence[Unfused]) -> SharedPositions:

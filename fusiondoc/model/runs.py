@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part, Ratio
@@ -240,6 +241,8 @@ class Steps:
     """Of groups and of operators that could fuse, what could be tied to no row of this report."""
     hint: str | None = None
     """What would help more than fusion, where most of the time is none of fusion's."""
+    without_tf32: float | None = None
+    """Share of the step that float32 matrix products take, where TF32 would make them faster."""
     gb_per_s: float | None = None
     """The memory bandwidth that ``could_save_ms`` was worked out with."""
 
@@ -368,6 +371,8 @@ class RankDifference:
     groups: tuple[str, ...] = ()
     why: str | None = None
     """What is known of the cause; None where the logs do not tell."""
+    other_types: bool = False
+    """Of a group: the other ranks have it with other input types."""
 
 
 @dataclass(frozen=True)

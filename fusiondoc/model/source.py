@@ -6,9 +6,10 @@ own lines.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.numbers import whole_number
@@ -207,7 +208,7 @@ class Options:
     step_function: str | None = None
     inputs: tuple[str, ...] = ()
     device: str | None = None
-    seed: int | None = None
+    seed: int | None = field(default=None, metadata={"unsigned": True})  # as torch.manual_seed takes them
     timeout: float | None = None
     knobs: Mapping[str, str] = field(default_factory=dict)
     dumps: tuple[str, ...] = ()

@@ -3,7 +3,8 @@ what of a saved report it reads for that."""
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from fusiondoc.model import dataclass, field
 

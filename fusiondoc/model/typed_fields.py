@@ -1,90 +1,59 @@
-"""JSON into frozen dataclasses by the types of their fields; and those types as objects, also on Python
-3.8, which cannot evaluate how they are written.
+"""JSON into frozen dataclasses by the types of their fields; and those types as objects.
 
-What has another type is left out: a capture may be cut off, written by another version or edited by hand,
-and no value of it may end in a traceback.
-
-``str | None`` and ``tuple[int, ...]`` are never evaluated in a module that begins with ``from __future__
-import annotations``. ``typing.get_type_hints`` evaluates them, which needs Python 3.10 for the first and
-3.9 for the second; so it gets them rewritten, as ``Union[str, None]`` and ``Tuple[int, ...]``.
+A value of another type than its field is left out: a capture may be cut off, written by another version or
+edited by hand, and no value of it may end in a traceback.
 """
 
 from __future__ import annotations
 
-import ast
+import functools
 import json
 import math
-import sys
+import operator
 import types
 import typing
+from collections.abc import Mapping
 from collections.abc import Mapping as AnyMapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any, Mapping, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
-from fusiondoc.model.numbers import is_figure
-
-_GENERIC = {"tuple": "Tuple", "list": "List", "dict": "Dict", "set": "Set", "frozenset": "FrozenSet"}
+from fusiondoc.model.numbers import LARGEST, is_figure
 
 
-@lru_cache(maxsize=None)
+@cache
 def field_types(kind: type) -> Mapping[str, Any]:
-    """Field name -> its type in terms of ``typing``: ``Union[str, None]``, ``Tuple[int, ...]``, a class.
+    """Field name -> its type as an object: ``str | None``, ``tuple[int, ...]``, a class.
 
     Raises:
         NameError: an annotation names what its module does not have at run time.
     """
-    return _evaluated({field.name: str(field.type) for field in fields(kind)}, kind.__module__)
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
-_UNIONS = (Union, getattr(types, "UnionType", Union))
+_UNIONS = (Union, types.UnionType)
 
 
 def is_union(kind: Any) -> bool:
-    """Whether it is one, as ``Union`` or as ``|``: ``typing`` keeps types by what they equal, so that
-    ``Mapping[str, Union[float, None]]`` is ``Mapping[str, float | None]`` where other code of the process
-    (whatever evaluates the annotations) asked for that first."""
+    """True for ``a | b`` and for ``Union[a, b]``."""
     return get_origin(kind) in _UNIONS
+
+
+def variants(kind: Any) -> Mapping[str, type]:
+    """The dataclasses of a union by their field ``kind``, which has one value in each; empty for a union of
+    one type and None."""
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    if len(parts) < 2:
+        return {}
+    return {get_args(field_types(part)["kind"])[0]: part for part in parts}
 
 
 def property_type(kind: type, name: str) -> Any:
     """The type of a property's value."""
-    getter = getattr(kind, name).fget
-    return _evaluated(getter.__annotations__, kind.__module__)["return"]
-
-
-def _evaluated(annotations: Mapping[str, str], module: str) -> Mapping[str, Any]:
-    code = {name: _expression(text) for name, text in annotations.items()}
-    names = {**vars(typing), **vars(sys.modules[module])}
-    made = {name: eval(one, names) for name, one in code.items()}
-    return typing.get_type_hints(type("Evaluated", (), {"__annotations__": made}), names)
-
-
-def _expression(annotation: str) -> Any:
-    """Code that evaluates to the type on every Python."""
-    tree = _Rewritten().visit(ast.parse(annotation, mode="eval"))
-    return compile(ast.fix_missing_locations(tree), "<annotation>", "eval")
-
-
-class _Rewritten(ast.NodeTransformer):
-    """``a | b`` is ``Union[a, b]``, ``tuple[...]`` is ``Tuple[...]``."""
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        self.generic_visit(node)
-        union = ast.parse("Union[0]", mode="eval").body
-        assert isinstance(union, ast.Subscript) and isinstance(node.op, ast.BitOr)
-        both = ast.Tuple(elts=[node.left, node.right], ctx=ast.Load())
-        # Before Python 3.9 what is in the brackets has a node of its own.
-        if sys.version_info < (3, 9):
-            union.slice = ast.Index(value=both)
-        else:
-            union.slice = both
-        return union
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name(id=_GENERIC.get(node.id, node.id), ctx=node.ctx)
+    return typing.get_type_hints(getattr(kind, name).fget)["return"]
 
 
 MOST_VALUES = 8_000_000
@@ -149,7 +118,7 @@ def _object(kind: Any, data: object) -> Any:
     made = {}
     for field, hint in _fields(kind):
         try:
-            made[field.name] = _value(hint, data[field.name])
+            made[field.name] = _of_field(field, hint, data[field.name])
         except (KeyError, Damaged):
             if field.default is not MISSING or field.default_factory is not MISSING:
                 continue
@@ -159,7 +128,15 @@ def _object(kind: Any, data: object) -> Any:
     return kind(**made)
 
 
-@lru_cache(maxsize=None)
+def _of_field(field: Any, hint: Any, value: Any) -> Any:
+    """Metadata ``unsigned`` of a field allows whole numbers of 64 bits without a sign too."""
+    unsigned = bool(field.metadata.get("unsigned")) and type(value) is int
+    if unsigned and LARGEST <= value < 2 * LARGEST:
+        return value
+    return _value(hint, value)
+
+
+@cache
 def _fields(kind: Any) -> list[tuple[Any, Any]]:
     """Each field with its type."""
     hints = field_types(kind)
@@ -188,7 +165,7 @@ def _value(kind: Any, value: Any) -> Any:
 
 
 def _but_none(inside: tuple[Any, ...]) -> Any:
-    return Union[tuple(one for one in inside if one is not type(None))]
+    return functools.reduce(operator.or_, (one for one in inside if one is not type(None)))
 
 
 def _values(kind: Any, values: list[Any]) -> list[Any]:

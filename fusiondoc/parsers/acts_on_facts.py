@@ -7,8 +7,22 @@ lines stand again (``repeats.py``)."""
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from collections.abc import Callable, Sequence
 
+from fusiondoc.model.reasons import Stated
+from fusiondoc.parsers.events import (
+    DumpBegan,
+    Event,
+    FellBack,
+    KernelSource,
+    Launched,
+    NvfuserGone,
+    Output,
+    OutputLines,
+    PassBegan,
+    Performed,
+    Ran,
+)
 from fusiondoc.parsers.facts import (
     CacheInstance,
     Facts,
@@ -342,8 +356,8 @@ class MessageActs:
         for group in known[0].plan.groups if known is not None else ():
             if value in group.values:
                 for kind, source in group.body:
-                    text = "a group of one operator is not worth a kernel and was undone"
-                    state(self._pending.statements, NodeText(kind, source, value, True), "FD220", text, pos)
+                    node_text = NodeText(kind, source, value, True)
+                    state(self._pending.statements, node_text, "FD220", Stated("undone"), pos)
 
     def close(self) -> None:
         """The log ends: what was stated last belongs to no plan."""
@@ -352,8 +366,8 @@ class MessageActs:
         self.of_header.clear()  # they refer to this object: it goes at once, and all that was gathered
 
 
-class LineActs:
-    """What lines without the prefix of the JIT log do to the facts of one stream."""
+class LineEvents:
+    """What lines without the prefix of the JIT log say goes into the facts of one stream."""
 
     def __init__(
         self, facts: Facts, counts: LineCounts, kernels: KernelTracker, last_words: LastWords
@@ -363,15 +377,44 @@ class LineActs:
         self._kernels = kernels
         self._last_words = last_words
 
-    def compiled(self, pos: int, name: bytes, source: bytes, digest: bytes | None = None) -> None:
-        """``source``: nothing of one with that digest that was compiled before."""
-        self._kernels.compiled(name, source, pos, digest)
-        self._facts.work.compiles(name.decode("ascii", "replace"), pos)
+    def take(self, pos: int, event: Event) -> None:
+        """An event at a line."""
+        facts, work = self._facts, self._facts.work
+        match event:
+            case OutputLines(lines):
+                self._counts.user_output += lines
+                work.over = pos
+            case Output(line):
+                self._output(pos, line)
+            case KernelSource():
+                self._compiled(pos, event)
+            case Ran(figures):
+                self._kernels.ran(figures, pos)
+                work.ran(pos)
+            case Performed(figures):
+                self._kernels.performed(figures, pos)
+                work.ran(pos)
+            case Launched(figures):
+                self._kernels.launched(figures, pos)
+                work.launched = pos
+            case DumpBegan(line):
+                facts.other_tools.begins(line, pos, not facts.levels)
+            case PassBegan():
+                facts.iterations.append(PassMark(*event, pos))
+                work.over = pos
+            case NvfuserGone():
+                if facts.nvfuser_gone is None:
+                    facts.nvfuser_gone = pos
+            case FellBack():
+                self._fell_back(pos, event)
+
+    def _compiled(self, pos: int, source: KernelSource) -> None:
+        self._kernels.compiled(source.kernel, source.code, pos, source.digest)
+        self._facts.work.compiles(source.kernel.decode("ascii", "replace"), pos)
         if self._facts.iterations:
             self._facts.compiling.add(len(self._facts.iterations) - 1)
 
-    def output(self, pos: int, line: bytes) -> None:
-        """A line of another tool, of the program itself, or of what stands around it."""
+    def _output(self, pos: int, line: bytes) -> None:
         theirs = self._facts.other_tools.takes(line, pos)
         if theirs:
             self._counts.recognised += 1
@@ -382,50 +425,8 @@ class LineActs:
             if not self._last_words.take(line, pos):
                 self._facts.work.over = pos
 
-    def outputs(self, last: int, lines: int) -> None:
-        """Lines of the program that tell nothing; ``last`` is the position of the last of them."""
-        self._counts.user_output += lines
-        self._facts.work.over = last
-
-    def dump_begins(self, pos: int, line: bytes) -> None:
-        self._facts.other_tools.begins(line, pos, not self._facts.levels)
-
-    def ran(self, pos: int, figures: Sequence[bytes]) -> None:
-        self._kernels.ran(figures, pos)
-        self._facts.work.ran(pos)
-
-    def performed(self, pos: int, figures: Sequence[bytes]) -> None:
-        self._kernels.performed(figures, pos)
-        self._facts.work.ran(pos)
-
-    def condensed(self, steps: list[Step]) -> list[Step]:
-        """Steps that do the same as those of a stretch which is done again: of a kernel's source only the
-        digest is needed, and it is made once."""
-
-        def known(name: bytes, code: bytes, digest: bytes | None = None) -> tuple[bytes, bytes, bytes]:
-            return name, b"", digest or digest_of(code)
-
-        return [
-            (act, line, known(*arguments), piece) if act == self.compiled else step
-            for step in steps
-            for act, line, arguments, piece in (step,)
-        ]
-
-    def launched(self, pos: int, figures: tuple[bytes, ...]) -> None:
-        self._kernels.launched(figures, pos)
-        self._facts.work.launched = pos
-
-    def iteration(self, pos: int, index: int, total: int, phase: str, inputs: int) -> None:
-        self._facts.iterations.append(PassMark(index, total, phase, inputs, pos))
-        self._facts.work.over = pos
-
-    def nvfuser_gone(self, pos: int) -> None:
-        """torch says that nvFuser is not in this TorchScript any more."""
-        if self._facts.nvfuser_gone is None:
-            self._facts.nvfuser_gone = pos
-
-    def fell_back(self, pos: int, stage: str | None, exact: bool) -> None:
-        facts = self._facts
+    def _fell_back(self, pos: int, event: FellBack) -> None:
+        facts, stage = self._facts, event.stage
         work = facts.work.last
         facts.work.fell_back(pos)
         last = facts.fallbacks[-1] if facts.fallbacks else None
@@ -437,4 +438,18 @@ class LineActs:
         owner = work.cache if work is not None and stage in (None, work.stage) else None
         lines = positions()
         lines.append(pos)
-        facts.fallbacks.append(FallbackSeen(stage, exact, lines, owner, warned=True))
+        facts.fallbacks.append(FallbackSeen(stage, event.exact, lines, owner, warned=True))
+
+    def condensed(self, steps: list[Step]) -> list[Step]:
+        """Steps that do the same as those of a stretch which is done again: of a kernel's source only the
+        digest is needed, and it is made once."""
+        made: list[Step] = []
+        for act, line, arguments, piece in steps:
+            made.append((act, line, tuple(map(_condensed, arguments)), piece))
+        return made
+
+
+def _condensed(argument: object) -> object:
+    if not isinstance(argument, KernelSource):
+        return argument
+    return argument._replace(code=b"", digest=argument.digest or digest_of(argument.code))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Iterator, Mapping, NamedTuple, Sequence
+from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.packed_text import PackedText

@@ -9,13 +9,15 @@ times are whole microseconds.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import re
 import zlib
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.numbers import whole_number
@@ -236,7 +238,7 @@ def _layer(modules: str) -> str | None:
         return None
     names = []
     parts = modules.split("(")
-    for before, inside in zip(parts, parts[1:]):
+    for before, inside in itertools.pairwise(parts):
         if inside.partition(")")[2].startswith("::"):
             name = before[max(before.rfind(")"), before.rfind(".")) + 1 :]
             names.append(name[2:] if name.startswith("::") else name)

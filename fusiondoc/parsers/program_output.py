@@ -6,7 +6,7 @@ a piece of a log, and nothing is open before it, its lines are output of the pro
 
 from __future__ import annotations
 
-from typing import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 from fusiondoc.parsers.lines.machines import LAUNCHED
 

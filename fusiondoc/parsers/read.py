@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.model import FUSER_OF_KIND, NNC, NVFUSER, dataclass
 from fusiondoc.model.report import (
@@ -29,7 +29,6 @@ from fusiondoc.parsers.lines.machines import Machines
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
 from fusiondoc.parsers.lines.torn_lines import note_torn_lines
 from fusiondoc.parsers.observed import Observed, observed_in
-from fusiondoc.parsers.read_ahead import KnownChunks, Sent, is_worth_it
 from fusiondoc.parsers.repeats import NEVER
 from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of
 from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
@@ -77,8 +76,11 @@ def assemble(
         told = RunOfGroups(groups.runs(), kernels, run_by, segments, left_out, fell_back)
         rows = group_rows(groups, told, files, sources)
         fuser, most = _fuser_of(facts, groups), most_of_each(len(streams))
-        unfused = unfused_of(facts, groups.plans, groups.copies, fuser, work_out, (files, sources), most)
-        drawn = PlansOfStream(groups, unfused.reasons)
+        before = sum(len(one.unfused.rows) for one in made)
+        unfused = unfused_of(
+            facts, groups.plans, groups.copies, fuser, work_out, (files, sources), most, before
+        )
+        drawn = PlansOfStream(groups, unfused.row_of, unfused.rows, before)
         made.append(_StreamRows(rows, unfused, fallbacks, kernels, _iterations(facts), drawn))
     programs = programs_of((one.plans for one in made), files, sources)
     report = Report(
@@ -233,14 +235,9 @@ class Reading:
 
         reserve = bytearray(_RESERVE)
         own = b"rank %d" % log.rank if log.rank is not None else None
-        number, begun = 1, (0, 0)
-        if blocks is None and is_worth_it(log):
-            number, begun, all_read = self._take_ahead(log, own, read)
-            if all_read:
-                self._log_read(own, None)
-                return
+        number = 1
         machines = self._machines if own is None and blocks is None else None
-        tagged = TaggedLog(log, read, self._counts.line_cut, blocks, begun, machines)
+        tagged = TaggedLog(log, read, self._counts.line_cut, blocks, machines)
         for tag, text in tagged.stretches():
             if own is not None and (tag is None or rank_of(tag) is None):
                 tag = own  # its name tells more than what stands before its lines
@@ -256,39 +253,11 @@ class Reading:
                 tagged.leave(text[size:])
             self._counts.lines += count
             number += count
-        self._log_read(own, tagged.first)
-
-    def _take_ahead(
-        self, log: LogInput, tag: Tag, read: Callable[[int], None]
-    ) -> tuple[int, tuple[int, int], bool]:
-        """Take what a second process reads of a log; the number of the next line, how many chunks were read
-        and bytes at their end were not taken, and whether all is."""
-        number, chunks, rest = 1, 0, 0
-        stream: Stream | None = None
-        with contextlib.closing(KnownChunks(log)) as known:
-            for chunk in known:
-                if stream is None:
-                    stream = self._stream(tag)
-                    sent = Sent(stream)
-                read(chunk.read)
-                for size, first in chunk.cut:
-                    self._counts.line_cut(size, first)
-                chunks, rest = chunks + 1, chunk.rest
-                if chunk.text:
-                    stretches, pos = sent.stretches(chunk), position(self._logs, number)
-                    count = stream.feed_stretches(chunk.text, stretches, pos)
-                    note_torn_lines(stream.facts, chunk.text, chunk.size, pos)
-                    self._counts.lines += count
-                    number += count
-                del chunk  # before there is another one
-        return number, (chunks, rest), known.complete
-
-    def _log_read(self, own: Tag, first: Tag) -> None:
         self._logs += 1
         if own is not None:
             self._by_files = True
         elif self._first is None:
-            self._first = first
+            self._first = tagged.first
 
     def _stream(self, tag: Tag) -> Stream:
         stream = self._streams.get(tag)

@@ -12,11 +12,11 @@ line each time.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Tuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from fusiondoc.parsers.facts import LineCounts
 from fusiondoc.parsers.jit.message_runs import CONTINUES, FRAME, PREFIX, Lines, Print
-from fusiondoc.parsers.kernels.kernel_sources import Place, Source
 
 LEAST = 1 << 15
 """Bytes of a stretch: so many that finding it costs less than reading it."""
@@ -78,10 +78,10 @@ class RunAct(NamedTuple):
         return len(lines.text) + 50 * lines.length
 
 
-Step = Tuple[Callable[..., None], int, Tuple[Any, ...], Optional[Piece]]
+Step = tuple[Callable[..., None], int, tuple[Any, ...], Piece | None]
 """What is done, for which line, with what; and with which graph."""
 
-Counted = Tuple[int, int, int]
+Counted = tuple[int, int, int]
 """Lines recognised, lines of output, messages cut off."""
 
 
@@ -100,8 +100,6 @@ class Stretch(NamedTuple):
     last_headers: dict[bytes, bytes]
     """The last header of each prefix."""
     after: State
-    number: int = -1
-    """Among those that are kept; -1 if it is not."""
 
     def found_by(self, text: bytes, at: int) -> Stretch:
         """With what it is found by; it stands there."""
@@ -176,13 +174,6 @@ class Tape:
             self.steps.append((act, pos - self.pos, (), piece))
             self.held += 200
 
-    def do_source(
-        self, act: Callable[..., None], pos: int, name: bytes, source: Source, place: Place
-    ) -> None:
-        """``act(pos, name, code, digest)``: the source of a kernel stands there."""
-        code, digest = source.read(place)
-        self.do(act, pos, name, code, digest, size=len(code) + 100)
-
     def note_headers(self, last: Mapping[bytes, bytes], counted: Mapping[str, int]) -> None:
         """Headers of messages."""
         if self.steps is not None:
@@ -239,19 +230,17 @@ def _less(one: Counted, other: Counted) -> Counted:
 
 
 class Kept:
-    """The stretches of one stream that are kept, and where one of them stands again: one rule for the process
-    that reads a log and for that which reads ahead.
+    """The stretches of one stream that are kept, and where one of them stands again.
 
     A stretch is kept if another one began like it before, so few are of a log in which all is different.
     ``text`` is one of whole lines.
     """
 
-    def __init__(self, with_steps: bool = True) -> None:
-        self._with_steps = with_steps
+    def __init__(self) -> None:
         self._by_head: dict[bytes, list[Stretch]] = {}
         self._begun: set[int] = set()
         """Hashes of how stretches began."""
-        self._number = self._steps = self._held = 0
+        self._steps = self._held = 0
 
     def begins(self, text: bytes, at: int) -> bool:
         """Whether one that begins here would be kept, or ends where another one is known to begin."""
@@ -292,21 +281,16 @@ class Kept:
         alike = self._by_head.get(text[at : at + HEAD], ())
         return any(at + one.size >= len(text) for one in alike)
 
-    def keep(self, stretch: Stretch, text: bytes, at: int, held: int) -> Stretch:
-        """Keep the one that stands here, if it is worth that. ``held``: bytes of lines in its steps. Its
-        number is 0 if all others are forgotten."""
+    def keep(self, stretch: Stretch, text: bytes, at: int, held: int) -> None:
+        """Keep the one that stands here, if it is worth that. ``held``: bytes of lines in its steps."""
         if stretch.size < SHORTEST or at + stretch.size == len(text):  # what follows it is not known
-            return stretch
+            return
         if self._steps > MOST_STEPS or self._held > MOST_BYTES:
             self._by_head.clear()
-            self._number = self._steps = self._held = 0
-        kept = stretch.found_by(text, at)._replace(number=self._number)
-        self._number += 1
+            self._steps = self._held = 0
         self._steps += len(stretch.steps)
         self._held += held
-        found = kept if self._with_steps else kept._replace(steps=[])
-        self._by_head.setdefault(text[at : at + HEAD], []).append(found)
-        return kept
+        self._by_head.setdefault(text[at : at + HEAD], []).append(stretch.found_by(text, at))
 
     def clear(self) -> None:
         """The log ends. The steps refer to all that was gathered."""
@@ -337,9 +321,9 @@ NEVER = 1 << 62
 class Repeats:
     """Finds stretches of one stream that were met before. ``text`` is one of whole lines."""
 
-    def __init__(self, tape: Tape, kept: Kept | None = None) -> None:
+    def __init__(self, tape: Tape) -> None:
         self._tape = tape
-        self._kept = kept or Kept()
+        self._kept = Kept()
         self._next = 0
         """Before this place no stretch begins but one like those that began before."""
         self._may_leave = NEVER
@@ -374,7 +358,7 @@ class Repeats:
         if tape.steps is not None:
             self._note(text, at, pos, now())
         if again is not LATER:
-            self._again(at, again)
+            self._next = at + again.size
         return again
 
     def _begin(self, text: bytes, at: int, pos: int, now: Callable[[], State], begins: bool) -> None:
@@ -393,10 +377,6 @@ class Repeats:
         if noted is not None:
             noted = noted._replace(steps=tape.condensed(noted.steps))
             self._kept.keep(noted, text, start, held)
-
-    def _again(self, at: int, stretch: Stretch) -> None:
-        """That one stands here again."""
-        self._next = at + stretch.size
 
 
 def may_begin(text: bytes, at: int) -> bool:

@@ -6,10 +6,24 @@ that little is done per line.
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Match, Sequence
+from collections.abc import Sequence
+from re import Match
 
 from fusiondoc.model.numbers import whole_numbers
-from fusiondoc.parsers.acts_on_facts import LineActs
+from fusiondoc.parsers.acts_on_facts import LineEvents
+from fusiondoc.parsers.events import (
+    DumpBegan,
+    Event,
+    FellBack,
+    KernelSource,
+    Launched,
+    NvfuserGone,
+    Output,
+    OutputLines,
+    PassBegan,
+    Performed,
+    Ran,
+)
 from fusiondoc.parsers.facts import MARK, Facts, KernelNamed, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
@@ -47,7 +61,7 @@ from fusiondoc.parsers.lines.error_texts import (
 )
 from fusiondoc.parsers.lines.last_words import LastWords, tells_of_a_crash
 from fusiondoc.parsers.program_output import Pieces
-from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Step, Stretch, Tape, is_first
+from fusiondoc.parsers.repeats import LATER, Repeats, State, Step, Stretch, Tape, is_first
 
 _FRAME_LINES = 500
 """That are looked through at once: what stands behind an interruption is looked through again."""
@@ -61,14 +75,12 @@ class Stream:
         facts: Facts,
         counts: LineCounts,
         layers: Sequence[LiveLayers] = (),
-        reader: tuple[Tape, Repeats] | None = None,
     ) -> None:
         self.facts = facts
         self._counts = counts
-        # Who reads ahead does not look into graphs: to find their digests would be all for nothing.
-        self._run_ends = RunEnds(remembers=reader is None)
-        self._tape = tape = Tape(counts) if reader is None else reader[0]
-        self._repeats = Repeats(tape) if reader is None else reader[1]
+        self._run_ends = RunEnds()
+        self._tape = tape = Tape(counts)
+        self._repeats = Repeats(tape)
         self._kernels = KernelTracker(facts)
         self.messages = JitMessages(facts, self._tape, self._kernels, layers)
         self._partitions = OneDnnPartitions(facts)
@@ -81,13 +93,10 @@ class Stream:
         self._frame_at = 0
         """Behind the last line of the open frame."""
         self._sources = Sources()
-        self._bare = BareGraphs(self.messages.bare if reader is None else lambda *_: True, counts)
+        self._bare = BareGraphs(self.messages.bare, counts)
         self._last_words = LastWords(facts, self.messages.settle)
-        self._acts = LineActs(facts, counts, self._kernels, self._last_words)
-        self.compiled = self._acts.compiled
-        """What is done for the source of a kernel."""
-        if reader is None:
-            self._tape.condensed = self.condensed
+        self._events = LineEvents(facts, counts, self._kernels, self._last_words)
+        self._tape.condensed = self._condensed
         self._warning = False
         self._blank = 0
         self._after = 0
@@ -140,50 +149,9 @@ class Stream:
         lines, left = self.feed_text(text, pos), self._repeats.left
         return lines, len(text) if left is None else left
 
-    def feed_stretches(self, text: bytes, known: Iterable[tuple[int, Stretch]], pos: int) -> int:
-        """As ``feed_text``, where another process knows what stands in stretches of the text, and where each
-        begins."""
-        first, at = pos, 0
-        for start, stretch in known:
-            if start > at:
-                pos += self.feed_text(text[at:start], pos)
-            at = start + stretch.size
-            state = self.state_before(text, start)
-            if state is not None and stretch.state.reads_as(state):
-                self._do_again(stretch, text, start, pos)
-                pos += stretch.lines
-            else:
-                pos += self.feed_text(text[start:at], pos)
-        if at < len(text):
-            pos += self.feed_text(text[at:], pos)
-        return pos - first
-
-    def acts(self) -> tuple[list[Callable[..., None]], list[RunAct]]:
-        """All that lines can ask for, always in the same order; and what runs of lines can."""
-        lines, (acts, run_acts) = self._acts, self.messages.acts()
-        own: list[Callable[..., None]] = [
-            *(
-                self.compiled,
-                lines.output,
-                lines.outputs,
-                lines.dump_begins,
-                lines.ran,
-                lines.performed,
-                lines.launched,
-            ),
-            *(lines.iteration, lines.nvfuser_gone, lines.fell_back),
-            *(self._dumps.take_at, self._partitions.take),
-        ]
-        return [*own, *acts], run_acts
-
-    def condensed(self, steps: list[Step]) -> list[Step]:
+    def _condensed(self, steps: list[Step]) -> list[Step]:
         """Fewer steps that do the same as those of a stretch which is done again."""
-        return self.messages.condensed(self._acts.condensed(steps))
-
-    def acts_on_reading(self) -> tuple[Callable[..., None], ...]:
-        """Those of them that tell what the lines after it are."""
-        lines = self._acts
-        return lines.output, lines.dump_begins, lines.nvfuser_gone, *self.messages.acts_on_reading()
+        return self.messages.condensed(self._events.condensed(steps))
 
     def _is_at_rest(self, text: bytes, at: int, found: Match[bytes] | None) -> bool:
         """Whether a message begins on the line at ``at``, of which PREFIX ``found`` the prefix, or the source
@@ -200,11 +168,6 @@ class Stream:
         else:
             return False
         return self.messages.at_rest()
-
-    def state_before(self, text: bytes, at: int = 0) -> State | None:
-        """What the reading of the lines at ``at``, which come next, depends on; None if something is open
-        before them."""
-        return self._state() if self._is_at_rest(text, at, PREFIX.match(text, at)) else None
 
     def _state(self) -> State:
         return State(*self.messages.last_ones, self._warning, self._bare.open, self._last_words.in_traceback)
@@ -230,8 +193,12 @@ class Stream:
             self._end_blanks(False)
         self._after = 0
         lines = text.count(b"\n") + 1
-        self._tape.do(self._acts.outputs, pos + lines - 1, lines)
+        self._happens(OutputLines(lines), pos + lines - 1)
         return lines
+
+    def _happens(self, event: Event, pos: int, size: int = 100) -> None:
+        """A line says this. ``size``: bytes that the event holds."""
+        self._tape.do(self._events.take, pos, event, size=size)
 
     def _leave_others(self) -> None:
         """A message comes: what is no message ends before it."""
@@ -293,7 +260,8 @@ class Stream:
         self.messages.settle()
         self._text.enter()
         self._counts.recognised += source.lines + 2
-        self._tape.do_source(self.compiled, pos, name, source, place)
+        code, digest = source.read(place)
+        self._happens(KernelSource(name, code, digest), pos, len(code) + 100)
         return end - at, source.lines + 2
 
     def _in_frame(self, lines: list[bytes], i: int, pos: int) -> int:
@@ -335,7 +303,7 @@ class Stream:
         self._counts.recognised += len(code) + 1
         self.messages.settle()
         source = b"\n".join(code).strip(b"\n")
-        self._tape.do(self.compiled, start, name, source, size=len(source))
+        self._happens(KernelSource(name, source), start, len(source))
         self._text.enter()
         return end + 1
 
@@ -412,7 +380,7 @@ class Stream:
             if line.startswith((b"[DUMP ", b"[UPDATE ", b"[DEBUG ")):
                 self._counts.unknown(pos, line)
             else:
-                self._tape.do(self._acts.output, pos, line, size=len(line))
+                self._happens(Output(line), pos, len(line))
             return
         self._counts.recognised += 1
 
@@ -426,16 +394,16 @@ class Stream:
     def _consumed(self, line: bytes, pos: int) -> bool:
         first = line[:1]
         if first == b"k" or first == b"n":
-            for pattern, act in ((BANDWIDTH, self._acts.ran), (PERF, self._acts.performed)):
+            for pattern, event in ((BANDWIDTH, Ran), (PERF, Performed)):
                 found = pattern.match(line)
                 if found:
-                    self._tape.do(act, pos, found.groups())
+                    self._happens(event(found.groups()), pos)
                     self._text.enter()
                     return True
         elif first == b"L" or line.startswith(b"With arguments: L"):
             found = LAUNCH.search(line)
             if found:
-                self._tape.do(self._acts.launched, pos, found.groups())
+                self._happens(Launched(found.groups()), pos)
                 self._text.enter()
                 return True
         elif first == b"=":
@@ -457,7 +425,7 @@ class Stream:
             return True
         if self._text.starts(line, pos):
             # Without torch's own log, what a dump's parser leaves is the rest of that dump.
-            self._tape.do(self._acts.dump_begins, pos, line, size=len(line))
+            self._happens(DumpBegan(line), pos, len(line))
             return True
         return self._warned(line, pos)
 
@@ -473,7 +441,7 @@ class Stream:
         if found.group(1):
             index, total, phase, inputs = found.groups()[:4]
             number, of, shape = whole_numbers((index, total, inputs))
-            self._tape.do(self._acts.iteration, pos, number, of, phase.decode("ascii"), shape)
+            self._happens(PassBegan(number, of, phase.decode("ascii"), shape), pos)
         return True
 
     def _warned(self, line: bytes, pos: int) -> bool:
@@ -483,13 +451,13 @@ class Stream:
         fallback = FALLBACK.search(line) if b"FALLBACK" in line else None
         if fallback is not None:
             self.messages.settle()
-            self._tape.do(self._acts.fell_back, pos, stage_of(fallback.group(1)), cpp)
+            self._happens(FellBack(stage_of(fallback.group(1)), cpp), pos)
             self._warning = True
             return True
         if python or cpp:
             self._warning = KNOWN.search(line) is not None
             if NVFUSER_GONE in line and self.facts.nvfuser_gone is None:
-                self._tape.do(self._acts.nvfuser_gone, pos)
+                self._happens(NvfuserGone(), pos)
             return self._warning
         if self._warning and CONTINUES.search(line):
             return True

@@ -5,7 +5,8 @@ is asked for.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fusiondoc.errors import UsageError, did_you_mean
 
@@ -28,8 +29,8 @@ REPORT_FORMATS = ("text", *REPORT_RENDERERS)
 
 COMPARISON_RENDERERS = {
     "json": "fusiondoc.reports.json_format:render",
-    "markdown": "fusiondoc.reports.comparison:as_markdown",
-    "html": "fusiondoc.reports.comparison.page:render",
+    "markdown": "fusiondoc.reports.comparison_documents:as_markdown",
+    "html": "fusiondoc.reports.comparison_documents:as_page",
 }
 COMPARISON_FORMATS = ("text", *COMPARISON_RENDERERS)
 
@@ -55,9 +56,9 @@ def render_comparison(
 ) -> str:
     """The comparison in a format; see ``render_report``."""
     if format_ == "text":
-        from fusiondoc.reports.comparison.terminal import render
+        from fusiondoc.reports.comparison_documents import as_text
 
-        return render(comparison, width=width, colour=colour, blocks=blocks)
+        return as_text(comparison, width=width, colour=colour, blocks=blocks)
     return _rendered(comparison, format_, COMPARISON_RENDERERS, "a comparison")
 
 
@@ -73,15 +74,15 @@ def _rendered(what: object, format_: str, renderers: dict[str, str], name: str) 
 
 def render_bench(bench: Bench, format_: str, *, width: int = 80, colour: bool = False) -> str:
     """The result of ``fusiondoc bench`` in a format; see ``render_report``."""
-    from fusiondoc.reports.benchmark import bench_page, documents
+    from fusiondoc.reports import bench_documents as documents
 
     if format_ == "text":
-        return documents.render(bench, width=width, colour=colour)
+        return documents.as_text(bench, width=width, colour=colour)
     makers: dict[str, Callable[[Bench], str]] = {
         "json": documents.as_json,
         "markdown": documents.as_markdown,
         "csv": documents.as_csv,
-        "html": bench_page.render,
+        "html": documents.as_page,
     }
     if format_ not in makers:
         raise UsageError(f"no format '{format_}' of a bench", did_you_mean(format_, ("text", *makers)))

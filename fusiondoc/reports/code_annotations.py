@@ -13,9 +13,10 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import NamedTuple
 
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, Edit
@@ -24,16 +25,17 @@ from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
-from fusiondoc.reports.formatting import (
+from fusiondoc.rendering.printable import in_json, markdown, visible
+from fusiondoc.rendering.units import short_percent
+from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
+from fusiondoc.reports.text.findings import sentence
+from fusiondoc.views.formatting import (
     covered,
     groups_of,
     run_folder,
     with_near_paths,
     with_near_places,
 )
-from fusiondoc.reports.printable import in_json, markdown, visible
-from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
-from fusiondoc.reports.text.findings import sentence
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""
@@ -291,7 +293,7 @@ def github_summary(report: Report) -> str:
     """What fused, in one line, and a table of the problems."""
     found = problems(report)
     report = with_near_paths(report)
-    share = covered(report, "{:.0%}".format)
+    share = covered(report, short_percent)
     each = each_rank(report)
     whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
     loose = sum(row.count for row in outside(one))

@@ -16,32 +16,23 @@ from __future__ import annotations
 import json
 import re
 from collections import abc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from inspect import getmro
 from itertools import repeat
 from json.encoder import encode_basestring
 from math import isfinite
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    NamedTuple,
-    Sequence,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import SUITE_SCHEMA, Bench, BenchPhase, Suite
 from fusiondoc.model.numbers import is_figure, whole_number
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Evidence, Report
-from fusiondoc.model.typed_fields import field_types, is_union, json_within, sound
-from fusiondoc.reports.printable import in_json
+from fusiondoc.model.typed_fields import field_types, is_union, json_within, sound, variants
+from fusiondoc.rendering.printable import in_json
 
 if TYPE_CHECKING:
     from fusiondoc.comparison import Comparison
@@ -56,7 +47,7 @@ MOST_EVIDENCE = 200
 _LEFT_OUT = "evidence_left_out"
 
 
-@lru_cache(maxsize=None)
+@cache
 def names_in_json(kind: Any) -> tuple[str, ...]:
     """What of a class stands in JSON: its fields but those that say otherwise (``metadata``), and what is
     derived."""
@@ -66,7 +57,7 @@ def names_in_json(kind: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _bounded(kind: Any) -> bool:
     return _LEFT_OUT in names_in_json(kind)
 
@@ -92,7 +83,7 @@ class _Written(NamedTuple):
     bounded: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def _written(kind: Any) -> tuple[_Written, ...] | None:
     """The fields of a dataclass; None for another class."""
     if not is_dataclass(kind):
@@ -371,23 +362,24 @@ def _other_schema(schema: object, wanted: str, name: str, again: str) -> UsageEr
     return UsageError(f"{name} is JSON, but no report of fusiondoc (no schema '{wanted}')", again)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _dataclass(kind: type) -> Reader:
     types = field_types(kind)
-    kept = [f for f in fields(kind) if f.metadata.get("json", True)]
-    readers = [(f.name, _reader(types[f.name]), _needed(f)) for f in kept]
+    kept = [f for f in fields(kind) if f.init and f.metadata.get("json", True)]
+    readers = [(f.name, _reader(types[f.name])) for f in kept]
+    needed = {f.name for f in kept if f.default is MISSING and f.default_factory is MISSING}
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _Damaged("is not an object")
         found = {}
-        for name, reader, needed in readers:
+        for name, reader in readers:
             if name in value:
                 try:
                     found[name] = reader(value[name])
                 except _Damaged as inner:
                     raise inner.within(name) from None
-            elif needed:
+            elif name in needed:
                 raise _Damaged("is missing", name)
         if found.get("severity", SEVERITIES[0]) not in SEVERITIES:
             raise _Damaged(f"is none of {', '.join(SEVERITIES)}", "severity")
@@ -396,14 +388,12 @@ def _dataclass(kind: type) -> Reader:
     return read
 
 
-def _needed(field: Any) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
-
-
 def _reader(kind: Any) -> Reader:
     """The reader for a type of a field (``fusiondoc.model.typed_fields``)."""
     of: Any = getattr(kind, "__origin__", None)
     parts: Sequence[Any] = getattr(kind, "__args__", ())
+    if is_union(kind) and variants(kind):
+        return _variant(variants(kind))
     if is_union(kind):
         (inner,) = (_reader(part) for part in parts if part is not type(None))
         return lambda value: None if value is None else inner(value)
@@ -413,10 +403,12 @@ def _reader(kind: Any) -> Reader:
         return _fixed([_reader(part) for part in parts])
     if of is abc.Mapping:
         return _mapping(_reader(parts[1]))
+    if of is Literal:
+        return _choice({value: value for value in parts})
     if kind in _PLAIN:
         return _plain(*_PLAIN[kind])
     if issubclass(kind, Enum):
-        return _choice(kind)
+        return _choice({one.value: one for one in kind})
     return _dataclass(kind)
 
 
@@ -429,9 +421,19 @@ _PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _choice(kind: type[Enum]) -> Reader:
-    values = {one.value: one for one in kind}
+def _variant(kinds: Mapping[str, type]) -> Reader:
+    """An object of one of several dataclasses; None for a kind that a newer version has."""
+    readers = {name: _dataclass(kind) for name, kind in kinds.items()}
 
+    def read(value: Any) -> Any:
+        if value is not None and not (isinstance(value, dict) and isinstance(value.get("kind"), str)):
+            raise _Damaged("is not an object with a kind")
+        return readers[value["kind"]](value) if value and value["kind"] in readers else None
+
+    return read
+
+
+def _choice(values: Mapping[Any, Any]) -> Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, (str, int)) or value not in values:
             raise _Damaged(f"is none of {', '.join(map(str, values))}")

@@ -13,9 +13,10 @@ import json
 import sys
 import textwrap
 from collections import abc
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
-from typing import Any, Mapping, Sequence
+from typing import Any, Literal
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison
@@ -23,7 +24,7 @@ from fusiondoc.model.bench import EACH_CALL, MEMORY, SPEED, TRAINING, VARIANTS, 
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.survey_answers import DIMENSIONS, Survey
-from fusiondoc.model.typed_fields import field_types, is_union, property_type
+from fusiondoc.model.typed_fields import field_types, is_union, property_type, variants
 from fusiondoc.reports.json_format import DERIVED
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -179,6 +180,9 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
 def _shape(kind: Any, limits: Mapping[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     of: Any = getattr(kind, "__origin__", None)
     parts: Sequence[Any] = getattr(kind, "__args__", ())
+    if is_union(kind) and variants(kind):
+        shapes = [_shape(part, {}, definitions) for part in variants(kind).values()]
+        return {"anyOf": [*shapes, {"type": "null"}]}
     if is_union(kind):
         (inner,) = (part for part in parts if part is not type(None))
         return _or_null(_shape(inner, limits, definitions))
@@ -189,6 +193,8 @@ def _shape(kind: Any, limits: Mapping[str, Any], definitions: dict[str, Any]) ->
         return {"type": "array", "items": json.loads(item), "minItems": len(parts), "maxItems": len(parts)}
     if of is abc.Mapping:
         return {"type": "object", "additionalProperties": _shape(parts[1], limits, definitions)}
+    if of is Literal:
+        return {"enum": list(parts)}
     if kind in _PLAIN:
         return {**limits} if "enum" in limits else {**_PLAIN[kind], **limits}
     if issubclass(kind, Enum):

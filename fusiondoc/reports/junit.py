@@ -8,15 +8,14 @@ suppressed findings are skipped. Servers follow a case by its name: names hold n
 from __future__ import annotations
 
 import re
-import sys
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.source import file_of
-from fusiondoc.reports.formatting import with_near_paths
-from fusiondoc.reports.printable import visible
+from fusiondoc.rendering.printable import visible
 from fusiondoc.reports.text.findings import sentence
+from fusiondoc.views.formatting import with_near_paths
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -34,8 +33,7 @@ def render(report: Report) -> str:
         suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
         suite.set("errors", "0")
         suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
-    if sys.version_info >= (3, 9):
-        ElementTree.indent(suites)
+    ElementTree.indent(suites)
     text = ElementTree.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 

@@ -5,27 +5,27 @@ GitHub takes comments of up to 65,536 characters; rows that do not fit are left 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Iterable, Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
+from fusiondoc.rendering.printable import markdown as _text
+from fusiondoc.rendering.printable import markdown_code as _code
+from fusiondoc.rendering.units import PAGE, interval, percent, seconds, size, whole
 from fusiondoc.reports import program_by_itself, run_words
-from fusiondoc.reports.formatting import (
+from fusiondoc.reports.run_words import plan_in_markdown
+from fusiondoc.views.formatting import (
     covered,
-    dims,
     fuser,
     machine,
     near,
     never_ran,
     peak_share,
-    percent,
     phase_of,
     runs_of,
-    seconds,
-    size,
     speedups,
     times,
     verdict,
@@ -33,9 +33,6 @@ from fusiondoc.reports.formatting import (
     with_near_paths,
     without_column,
 )
-from fusiondoc.reports.printable import markdown as _text
-from fusiondoc.reports.printable import markdown_code as _code
-from fusiondoc.reports.run_words import plan_in_markdown
 
 LIMIT = 65_536
 """Characters of a comment on GitHub."""
@@ -166,7 +163,7 @@ def _head(report: Report) -> Iterable[str]:
     if rates:
         shares = [share for share in (peak_share(k, report) for k in report.kernels) if share is not None]
         best = f", up to {percent(max(shares))} of the peak" if shares else ""
-        yield f"\nKernels: {rates[0]:,.0f} to {rates[-1]:,.0f} GB/s{best}"
+        yield f"\nKernels: {interval(rates[0], rates[-1], whole)} GB/s{best}"
     own = report.fuser.by_itself
     if own is not None:
         code = "; ".join(own.python)
@@ -221,8 +218,8 @@ def _group(group: Group) -> str:
         _code(shown),
         _layers(group.layers),
         lines or "–",
-        size(group.bytes_in),
-        size(group.bytes_out),
+        PAGE.known(group.bytes_in, size),
+        PAGE.known(group.bytes_out, size),
         kernels or "–",
     )
 
@@ -255,12 +252,12 @@ def _kernel(kernel: Kernel, report: Report) -> str:
     return _row(
         f"{_text(kernel.id)} {_code(kernel.name)}",
         groups or "–",
-        "–" if kernel.launches is None else f"{kernel.launches:,}",
-        dims(kernel.grid),
-        dims(kernel.block),
+        PAGE.count(kernel.launches),
+        PAGE.dimensions(kernel.grid),
+        PAGE.dimensions(kernel.block),
         seconds(kernel.ms.median / 1e3) if kernel.ms else "–",
-        f"{kernel.gb_per_s.median:,.0f}" if kernel.gb_per_s else "–",
-        percent(peak_share(kernel, report)),
+        whole(kernel.gb_per_s.median) if kernel.gb_per_s else PAGE.unknown,
+        PAGE.known(peak_share(kernel, report), percent),
     )
 
 

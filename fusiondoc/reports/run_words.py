@@ -6,11 +6,10 @@ AOTAutograd did with its functions, and what a program that ran as it is reached
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Hashable, Sequence
 
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.bench import Part
 from fusiondoc.model.change_plan import NEW_FOLDER, NEW_LOG, PlannedChange
 from fusiondoc.model.other_frontends import (
     AotFunction,
@@ -22,67 +21,18 @@ from fusiondoc.model.other_frontends import (
     ScriptRun,
 )
 from fusiondoc.model.report import Report, Unfused, shared_positions
-from fusiondoc.model.runs import RankRow, Ranks, SlowRank, Steps, Time, rank_names
+from fusiondoc.model.runs import RankRow, Ranks, SlowRank, rank_names
 from fusiondoc.model.source import SharedPositions
-from fusiondoc.reports.formatting import covered, near, size, verdict
-from fusiondoc.reports.printable import markdown, markdown_code, one_line
-
-LEAST_SHARE = 0.005
-"""A part below this share is left out of a sentence."""
-
-
-def milliseconds(ms: float) -> str:
-    """``33.1 ms``, ``1,125 ms``, ``4.2 us``."""
-    if ms < 0.01:
-        return f"{ms * 1e3:.2g} us"
-    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.3g} ms"
-
-
-def share(value: float) -> str:
-    """``79 %``; what is more than nothing is not 0."""
-    if 0 < value < LEAST_SHARE:
-        return "< 1 %"
-    return f"{value:.0%}".replace("%", " %")
-
-
-def sentence(steps: Steps) -> str:
-    """``33.1 ms a step: matmul 79 %, groups 8 %, device idle 4 %``."""
-    return f"{milliseconds(steps.ms)} a step: {shares(steps.parts)}"
-
-
-def shares(parts: Sequence[Part]) -> str:
-    """``matmul 79 %, groups 8 %, device idle 4 %``."""
-    return ", ".join(f"{one.what} {share(one.share)}" for one in parts if one.share >= LEAST_SHARE)
-
-
-def could_save(steps: Steps) -> str | None:
-    """What fusing the rest would save at most."""
-    if steps.could_save_ms is None:
-        return None
-    part = steps.could_save_ms / steps.ms if steps.ms else 0.0
-    return (
-        f"fusing every operator that could fuse would save at most {milliseconds(steps.could_save_ms)}"
-        f" a step ({share(part)})"
-    )
-
-
-def remarks(report: Report) -> list[str]:
-    """What else is to be said of the steps of a report."""
-    steps = report.steps
-    said = []
-    if steps is not None:
-        said += [text for text in (could_save(steps), steps.hint) if text is not None]
-        if steps.unmatched_ms and steps.unmatched_ms >= LEAST_SHARE * steps.ms:
-            said.append(f"of these {milliseconds(steps.unmatched_ms)} could be tied to no row of this report")
-    if report.steps_note is not None:
-        said.append(report.steps_note)
-    return said
-
-
-def takes(time: Time | None) -> str | None:
-    """``1.2 ms (4 %)``: of a row."""
-    return None if time is None else f"{milliseconds(time.ms)} ({share(time.share)})"
-
+from fusiondoc.rendering.printable import markdown, markdown_code, one_line
+from fusiondoc.rendering.units import (
+    PAGE,
+    TERMINAL,
+    digits,
+    milliseconds,
+    short_percent,
+    size,
+)
+from fusiondoc.views.formatting import covered, near, verdict
 
 TITLE = "Do this first"
 
@@ -136,7 +86,7 @@ ONLY_TRYING = "to try changes that no log can judge (writes nothing):"
 
 def last_word(report: Report) -> str:
     """The verdict, and what to do about it, on one line."""
-    share = covered(report, "{:.0%}".format) if report.coverage.fraction is not None else None
+    share = covered(report, short_percent) if report.coverage.fraction is not None else None
     said = verdict(report) + (f" ({share})" if share is not None else "")
     if not report.plan:
         more = "; fusiondoc fix can try some" if report.plan_try is not None else ""
@@ -266,15 +216,11 @@ def rank_cells(row: RankRow) -> tuple[str, ...]:
         str(row.operators),
         str(row.unfused),
         str(row.kernels),
-        _ms(row.kernel_ms),
-        _ms(row.step_ms),
+        TERMINAL.known(row.kernel_ms, digits),
+        TERMINAL.known(row.step_ms, digits),
         str(row.fallbacks),
         ended,
     )
-
-
-def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.3f}"
 
 
 def rank_sentences(report: Report) -> list[str]:
@@ -302,8 +248,8 @@ def rank_sentences(report: Report) -> list[str]:
 
 
 def _slow(one: SlowRank) -> str:
-    others = f"{one.others_ms:,.3f} of the others"
-    return f"rank {one.rank}, {one.ms:,.3f} ms against {others} ({one.ratio:.2f} times)"
+    others = f"{digits(one.others_ms)} of the others"
+    return f"rank {one.rank}, {digits(one.ms)} ms against {others} ({one.ratio:.2f} times)"
 
 
 MOST_VALUES = 12
@@ -379,7 +325,7 @@ def partition(one: AotFunction) -> str | None:
     text = f"{made.name} keeps {_kept(made)} for the backward pass"
     if made.recomputed:
         again = count(len(made.recomputed), "result")
-        text += f", which computes {again} again ({size(made.recomputed_bytes)})"
+        text += f", which computes {again} again ({PAGE.known(made.recomputed_bytes, size)})"
     if default is not None and default != made:
         text += f"; the default partition would keep {_kept(default)}"
     return text
@@ -387,7 +333,7 @@ def partition(one: AotFunction) -> str | None:
 
 def _kept(made: Partition) -> str:
     inputs = f" and {count(len(made.saved_inputs), 'input')}" if made.saved_inputs else ""
-    return f"{count(len(made.saved), 'tensor')} ({size(made.saved_bytes)}){inputs}"
+    return f"{count(len(made.saved), 'tensor')} ({PAGE.known(made.saved_bytes, size)}){inputs}"
 
 
 def kept(one: AotFunction) -> tuple[Kept, ...]:
@@ -402,10 +348,11 @@ def kept(one: AotFunction) -> tuple[Kept, ...]:
 
 
 def _rows(fate: str, values: Sequence[AotValue]) -> list[Kept]:
-    return [
-        Kept(fate, one.op or "", one.name, one.type or "", size(one.bytes), near(one.user_source or ""))
-        for one in values
-    ]
+    rows = []
+    for one in values:
+        moved, line = PAGE.known(one.bytes, size), near(one.user_source or "")
+        rows.append(Kept(fate, one.op or "", one.name, one.type or "", moved, line))
+    return rows
 
 
 def aot_remarks(one: AotFunction) -> tuple[str, ...]:

@@ -7,17 +7,20 @@ What has no line of the user's is of the file as a whole.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from fusiondoc.model.change_plan import Edit
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Report
+from fusiondoc.rendering.printable import in_json
 from fusiondoc.reports.code_annotations import (
     PLAN,
     Location,
@@ -26,7 +29,6 @@ from fusiondoc.reports.code_annotations import (
     planned,
     problems,
 )
-from fusiondoc.reports.printable import in_json
 from fusiondoc.reports.run_words import no_plan, unlocks
 from fusiondoc.version import __version__
 
@@ -150,7 +152,7 @@ def _merged(before: str, first: str, second: str) -> str | None:
             if what != "equal":
                 changes.append((start, end, "".join(others[a:b])))
     changes = sorted(dict.fromkeys(changes))
-    if any(one[1] > other[0] or one[0] == other[0] for one, other in zip(changes, changes[1:])):
+    if any(one[1] > other[0] or one[0] == other[0] for one, other in itertools.pairwise(changes)):
         return None
     for start, end, text in reversed(changes):
         words[start:end] = [text]

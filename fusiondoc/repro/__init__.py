@@ -7,36 +7,14 @@ inputs for a graph: tensors as the printed types say, numbers as the operators t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Iterable, Mapping, Sequence
+from enum import Enum
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.numbers import all_whole
+from fusiondoc.model.operators import RANDOM
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-
-RANDOM_OPERATORS = frozenset(
-    f"aten::{name}"
-    for name in (
-        "native_dropout",
-        "dropout",
-        "alpha_dropout",
-        "feature_dropout",
-        "_fused_dropout",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-        "rand",
-        "randn",
-        "bernoulli",
-        "normal",
-        "rrelu",
-        "rrelu_with_noise",
-        "multinomial",
-        "poisson",
-    )
-)
-"""Operators that draw random numbers: fused and unfused results differ by design."""
-
 
 DEFINED = "prim::AutogradAllNonZero"
 """Whether a tensor is defined (a bool). An output that ``output_mask`` leaves undefined is handed on as that:
@@ -123,7 +101,7 @@ class Recipe:
         """The outputs that depend on a random operator, by number."""
         drawn: set[str] = set()
         for step in self.steps:
-            if step.kind in RANDOM_OPERATORS or drawn.intersection(step.inputs):
+            if step.kind in RANDOM or drawn.intersection(step.inputs):
                 drawn.update(name for name, _ in step.outputs)
         return tuple(i for i, name in enumerate(self.outputs) if name in drawn)
 
@@ -174,48 +152,61 @@ need a scale that no log prints."""
 UNKNOWN_SIZE = 8
 """What stands for a size that the log does not tell."""
 
-_POSITIVE = frozenset(
-    [(f"aten::{name}", 0) for name in ("sqrt", "rsqrt", "log", "log2", "log10", "log1p", "pow", "lgamma")]
-    + [("aten::div", 1), ("aten::batch_norm", 4), ("aten::_batch_norm_impl_index", 4)]
-    + [("aten::native_layer_norm_backward", 4), ("aten::_batch_norm_impl_index_backward", 6)]
-)
-"""(operator, argument) that negative numbers or zero would make NaN or infinite; variances among them."""
 
-_NUMBERS: dict[tuple[str, int], object] = {
-    ("aten::add", 2): 1,
-    ("aten::sub", 2): 1,
-    ("aten::rsub", 2): 1,
-    ("aten::native_dropout", 1): 0.5,
-    ("aten::native_dropout", 2): True,
-    ("aten::dropout", 1): 0.5,
-    ("aten::dropout", 2): True,
-    ("aten::native_dropout_backward", 2): 2.0,
-    ("aten::native_layer_norm", 4): 1e-5,
-    ("aten::layer_norm", 4): 1e-5,
-    ("aten::batch_norm", 5): True,
-    ("aten::batch_norm", 6): 0.1,
-    ("aten::batch_norm", 7): 1e-5,
-    ("aten::_batch_norm_impl_index", 5): True,
-    ("aten::_batch_norm_impl_index", 6): 0.1,
-    ("aten::_batch_norm_impl_index", 7): 1e-5,
-    ("aten::_batch_norm_impl_index_backward", 0): 0,
-    ("aten::softmax", 1): -1,
-    ("aten::log_softmax", 1): -1,
-    ("aten::_softmax_backward_data", 2): -1,
-    ("aten::_softmax_backward_data", 3): 6,
-    ("aten::_log_softmax_backward_data", 2): -1,
-    ("aten::_log_softmax_backward_data", 3): 6,
-    ("aten::to", 1): 6,
-    ("aten::cat", 1): 0,
-    ("aten::gelu", 1): "none",
-    ("aten::gelu_backward", 2): "none",
+class Fit(Enum):
+    """What a made-up argument must fit, where that is no value of its own."""
+
+    POSITIVE = "negative numbers or zero would make the result NaN or infinite; a variance, too"
+    SIZES = "the sizes of the result"
+    LAST_SIZE = "the last size of the result"
+
+
+POSITIVE, SIZES, LAST_SIZE = Fit.POSITIVE, Fit.SIZES, Fit.LAST_SIZE
+
+_ARGUMENTS: Mapping[str, Mapping[int, object]] = {
+    "aten::batch_norm": {4: POSITIVE, 5: True, 6: 0.1, 7: 1e-05},
+    "aten::_batch_norm_impl_index": {4: POSITIVE, 5: True, 6: 0.1, 7: 1e-05},
+    "aten::_batch_norm_impl_index_backward": {0: 0, 6: POSITIVE},
+    "aten::cat": {1: 0},
+    "aten::add": {2: 1},
+    "aten::div": {1: POSITIVE},
+    "aten::dropout": {1: 0.5, 2: True},
+    "aten::gelu": {1: "none"},
+    "aten::gelu_backward": {2: "none"},
+    "aten::_grad_sum_to_size": {1: SIZES},
+    "aten::native_dropout": {1: 0.5, 2: True},
+    "aten::native_dropout_backward": {2: 2.0},
+    "aten::native_layer_norm": {1: LAST_SIZE, 4: 1e-05},
+    "aten::native_layer_norm_backward": {4: POSITIVE},
+    "aten::layer_norm": {1: LAST_SIZE, 4: 1e-05},
+    "aten::lgamma": {0: POSITIVE},
+    "aten::log": {0: POSITIVE},
+    "aten::log10": {0: POSITIVE},
+    "aten::log1p": {0: POSITIVE},
+    "aten::log2": {0: POSITIVE},
+    "aten::log_softmax": {1: -1},
+    "aten::_log_softmax_backward_data": {2: -1, 3: 6},
+    "aten::to": {1: 6},
+    "aten::pow": {0: POSITIVE},
+    "aten::reshape": {1: SIZES},
+    "aten::rsqrt": {0: POSITIVE},
+    "aten::rsub": {2: 1},
+    "aten::softmax": {1: -1},
+    "aten::_softmax_backward_data": {2: -1, 3: 6},
+    "aten::sqrt": {0: POSITIVE},
+    "aten::sub": {2: 1},
+    "aten::sum_to_size": {1: SIZES},
+    "aten::view": {1: SIZES},
+    "aten::expand": {1: SIZES},
 }
-"""Sensible values by (operator, argument); 6 is torch.float32 (c10/core/ScalarType.h)."""
+"""Operator -> index of an argument -> a sensible value, or what it must fit; 6 is torch.float32
+(c10/core/ScalarType.h)."""
 
-_SIZES = frozenset(
-    [(f"aten::{name}", 1) for name in ("_grad_sum_to_size", "sum_to_size", "expand", "view", "reshape")]
-)
-"""Arguments that are the sizes of the result."""
+
+def _wanted(step: Step, index: int) -> object:
+    """What an argument of a step should be; None where nothing is known of it."""
+    return _ARGUMENTS.get(step.kind, {}).get(index)
+
 
 _PLAIN: dict[str, object] = {
     "int": 2,
@@ -283,7 +274,7 @@ def fill(dtype: str, name: str, steps: Sequence[Step]) -> str:
         return "mask"
     if dtype.startswith(("int", "uint")):
         return "integers"
-    positive = any((step.kind, place) in _POSITIVE for step, place in uses(steps, name))
+    positive = any(_wanted(step, index) is POSITIVE for step, index in uses(steps, name))
     return "positive" if positive else "normal"
 
 
@@ -294,20 +285,25 @@ def scalar_input(name: str, text: str, steps: Sequence[Step], types: Mapping[str
     if plain not in _PLAIN:
         return None
     value = _PLAIN[plain]
-    for step, place in uses(steps, name):
-        sizes = _sizes_of(types.get(step.outputs[0][0], "")) if step.outputs else None
-        if (step.kind, place) in _SIZES and sizes is not None:
-            value = sizes
-            break
-        if (step.kind, place) in _NUMBERS:
-            value = _NUMBERS[step.kind, place]
-            break
-        if step.kind in ("aten::native_layer_norm", "aten::layer_norm") and place == 1 and sizes:
-            value = sizes[-1:]
+    for step, index in uses(steps, name):
+        fitting = _fitting(step, index, types)
+        if fitting is not None:
+            value = fitting
             break
     if plain == "float" and isinstance(value, int):
         value = float(value)
     return Input(name, text, ScalarSpec(value), f"its value is not in the log: {value!r} was chosen")
+
+
+def _fitting(step: Step, index: int, types: Mapping[str, str]) -> object:
+    """A value that fits an argument of a step, no tensor; None where nothing is known of it."""
+    wanted = _wanted(step, index)
+    if not isinstance(wanted, Fit):
+        return wanted
+    sizes = _sizes_of(types.get(step.outputs[0][0], "")) if step.outputs else None
+    if wanted is SIZES:
+        return sizes
+    return sizes[-1:] if wanted is LAST_SIZE and sizes else None
 
 
 def _sizes_of(text: str) -> list[int] | None:

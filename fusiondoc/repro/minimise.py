@@ -12,9 +12,10 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.errors import CannotRun
 from fusiondoc.model import count, dataclass

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
 from fusiondoc.errors import UsageError
+from fusiondoc.fusers import BY_ANY, nvfuser
 from fusiondoc.model import CHOICES
 from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.ir import Node
@@ -38,7 +38,7 @@ _REPLACED = frozenset(
 )
 """What a printed group may hold that is not in the catalogue, and that a file does without."""
 
-PRINTED = frozenset().union(*BY_FUSER.values()) | VIEWS | _WITH_THEM | _REPLACED
+PRINTED = BY_ANY | nvfuser.VIEWS | _WITH_THEM | _REPLACED
 """The operators that a printed group may hold."""
 
 WRITTEN = frozenset(

@@ -12,8 +12,9 @@ pass. What cannot be rebuilt is said, and its outputs become inputs.
 from __future__ import annotations
 
 import ast
-from typing import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from fusiondoc.fusers.nvfuser import COPY_OF
 from fusiondoc.model import FUSER_OF_KIND, dataclass, field
 from fusiondoc.model.report import Group, OpNode
 from fusiondoc.parsers.ir import Dump, Graph, Node, Section, Value
@@ -231,24 +232,6 @@ def _cache_group(name: str, plan: PlanGroup) -> Group:
     )
 
 
-_COPIES = {
-    f"prim::{name}_copy": f"aten::{name}"
-    for name in (
-        "view",
-        "reshape",
-        "flatten",
-        "permute",
-        "transpose",
-        "t",
-        "squeeze",
-        "unsqueeze",
-        "expand",
-        "expand_as",
-    )
-}
-"""nvFuser's stand-ins for operators that alias their input; they refuse to run outside its groups
-(torch/csrc/jit/codegen/cuda/interface.cpp, 1.12 to 2.1). Its pass puts them in again."""
-
 _INFERRED = ("prim::infer_unsqueeze_size", "prim::infer_squeeze_size")
 """Sizes for prim::view_copy that nvFuser's pass works out (same file)."""
 
@@ -297,7 +280,7 @@ class _Rebuild:
             self.sized(node, inputs)
         else:
             attributes = ", ".join(f"{name}={text}" for name, text in node.attributes.items())
-            self.step(node, _COPIES.get(kind, kind), attributes, inputs)
+            self.step(node, COPY_OF.get(kind, kind), attributes, inputs)
 
     def step(self, node: Node, kind: str, attributes: str, inputs: Sequence[str]) -> None:
         outputs = tuple((value.name, value.type) for value in node.outputs)
@@ -339,7 +322,7 @@ class _Rebuild:
         else:
             text = f"[{', '.join(map(str, sizes))}]" if sizes else "annotate(List[int], [])"
             given = (inputs[0], self.value("int[]", text), *inputs[2:])
-            self.step(node, _COPIES[node.kind], "", given)
+            self.step(node, COPY_OF[node.kind], "", given)
 
     def constant(self, node: Node) -> None:
         value = node.outputs[0]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
+from typing import NamedTuple
 
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
 from fusiondoc.model import FUSER_OF_KIND, count, dataclass

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Mapping, TypeVar, Union
+from typing import Any, TypeVar
 
 from fusiondoc.captures.probe_records import GrowingRecords
 from fusiondoc.errors import CannotRun
@@ -155,22 +157,22 @@ class Problem:
     hint: str | None = None
 
 
-Reply = Union[
-    Started,
-    TorchFacts,
-    LoadedModel,
-    Chosen,
-    InputsOfShape,
-    Warm,
-    Ready,
-    Unfit,
-    Warmed,
-    Round,
-    Profiled,
-    Inspected,
-    Benched,
-    Problem,
-]
+Reply = (
+    Started
+    | TorchFacts
+    | LoadedModel
+    | Chosen
+    | InputsOfShape
+    | Warm
+    | Ready
+    | Unfit
+    | Warmed
+    | Round
+    | Profiled
+    | Inspected
+    | Benched
+    | Problem
+)
 
 _KINDS: Mapping[str, type] = {
     "started": Started,
@@ -384,11 +386,11 @@ def _telling_line(text: str) -> str:
     behind ``backend='inductor' raised:``; of TorchScript's interpreter, whose last line may be no more than
     ``RuntimeError:``, the one that it marks."""
     lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
-    for line, after in zip(lines, lines[1:]):
+    for line, after in itertools.pairwise(lines):
         if line.startswith("backend=") and line.endswith("raised:"):
             return after[:300]
     if len(lines) > 1 and lines[-1].endswith("Error:"):
-        marked = [line for line, under in zip(lines, lines[1:]) if under.endswith("<--- HERE")]
+        marked = [line for line, under in itertools.pairwise(lines) if under.endswith("<--- HERE")]
         return (
             f"TorchScript's interpreter fails without a word at {marked[-1]}"[:300]
             if marked

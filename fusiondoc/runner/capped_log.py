@@ -12,8 +12,9 @@ hundreds of megabytes of a program's own output can be gone through as they come
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Callable, Iterator
+from typing import IO
 
 from fusiondoc.captures.capture import LOGS
 from fusiondoc.model import dataclass

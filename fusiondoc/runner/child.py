@@ -14,9 +14,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.runner.capped_log import CappedLog
@@ -192,7 +193,7 @@ _STANDARD = (("stdout", 1), ("stderr", 2))
 def _whereabouts(descriptor: str, log: str) -> str | None:
     """Where it leads, in the words of the probe (``log_and_records.py``); None for the log."""
     try:
-        name = os.readlink(descriptor)
+        name = os.readlink(descriptor)  # noqa: PTH115 - its text, no path
     except FileNotFoundError:
         return "is closed"
     if name == log:

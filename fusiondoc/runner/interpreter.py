@@ -16,8 +16,9 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import dataclass
@@ -230,7 +231,7 @@ def find_python(text: str | Path) -> Path:
         raise UsageError(f"--python {name} is a folder", hint)
     if path.is_symlink() and not path.exists():
         raise UsageError(
-            f"{path} is a link to {os.readlink(path)}, which is not there",
+            f"{path} is a link to {path.readlink()}, which is not there",
             "Make the environment again, or give another interpreter.",
         )
     if not found or not path.exists():

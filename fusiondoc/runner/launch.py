@@ -10,11 +10,12 @@ import contextlib
 import os
 import sys
 import time
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Callable, ContextManager, Iterator, Mapping, Optional, Protocol, Sequence
+from typing import Any, Protocol
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.commit import commit_of
@@ -172,7 +173,7 @@ class Progress(Protocol):
     def logs_to(self, log: Path) -> None: ...
 
 
-ShowProgress = Callable[[str], ContextManager[Optional[Progress]]]
+ShowProgress = Callable[[str], AbstractContextManager[Progress | None]]
 """Shows the progress of a run with the given label for as long as the block lasts."""
 
 

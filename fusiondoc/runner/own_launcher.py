@@ -7,8 +7,9 @@ torch: they stand in one place.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, Mapping
+from typing import Any
 
 from fusiondoc.errors import CannotRun
 from fusiondoc.masking import masked

@@ -6,10 +6,10 @@ figures that their authors published.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Sequence
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.bench import EAGER, FORWARD, MEMORY, SPEED, TRAINING, Published

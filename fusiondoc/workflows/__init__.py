@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path, PurePath
-from typing import Callable, Sequence
 
 from fusiondoc.captures import FOLDER
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import ARCHIVE_ENDINGS
 from fusiondoc.captures.store import CaptureStore
-from fusiondoc.errors import UsageError
+from fusiondoc.errors import NotFound, UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Bench, Suite
 from fusiondoc.model.numbers import whole_number
@@ -169,18 +169,15 @@ def _named(argument: str) -> Path:
     store = CaptureStore()
     try:
         return store.get(argument).path
-    except UsageError as error:
-        if not error.message.startswith(f"there is no capture '{argument}'"):
-            raise
+    except NotFound as error:
         where = f"{FOLDER}/ here" if store.folder == Path.cwd() / FOLDER else store.folder
         hint = error.hint if store.paths() else f"Name a file; there are no captures in {where}."
     try:
         find_logs([argument])
-    except UsageError as error:
-        # Files that are near it, or where to look for logs.
-        if error.hint and error.hint.startswith(("Did you mean", "It is a link")):
+    except NotFound as error:
+        if error.explained:
             hint = error.hint
-    raise UsageError(f"there is no log, folder, report or capture '{argument}'", hint)
+    raise NotFound(f"there is no log, folder, report or capture '{argument}'", hint)
 
 
 def saved_bytes(name: str, path: Path) -> bytes:

@@ -17,8 +17,9 @@ import tempfile
 import weakref
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Callable, Iterator, Sequence, cast
+from typing import IO, cast
 
 from fusiondoc.captures.capture import FILES, LOGS
 from fusiondoc.errors import UsageError
@@ -86,9 +87,12 @@ def write_archive(path: Path, members: Sequence[Member]) -> None:
                     with member.open() as data, packed.open(info, "w") as target:
                         shutil.copyfileobj(data, target, 1 << 20)
             return
-        with lzma.open(file, "wb", preset=4) as compressed, tarfile.open(
-            fileobj=cast("IO[bytes]", compressed), mode="w|", format=tarfile.USTAR_FORMAT
-        ) as tar:
+        with (
+            lzma.open(file, "wb", preset=4) as compressed,
+            tarfile.open(
+                fileobj=cast("IO[bytes]", compressed), mode="w|", format=tarfile.USTAR_FORMAT
+            ) as tar,
+        ):
             for member in members:
                 entry = tarfile.TarInfo(member.name)
                 entry.size, entry.mtime, entry.mode = member.size, _TIME, 0o644

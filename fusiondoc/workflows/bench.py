@@ -1,5 +1,4 @@
-"""``fusiondoc bench``: a model in every variant on the same inputs, in one or several interpreters; or with
-``--suite`` each case of a suite so.
+"""``fusiondoc bench``: a model in every variant on the same inputs, in one or several interpreters.
 
 Each variant is a process of its own in each phase, and none logs anything. All of a phase live at the same
 time and run a round each in turns, in an order that changes from turn to turn, so that what slows the
@@ -14,30 +13,20 @@ import contextlib
 import itertools
 import re
 import tempfile
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Callable, ContextManager, Iterator, Mapping, Sequence
 
-from fusiondoc.captures.request import parse_target
-from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError
-from fusiondoc.model import dataclass
+from fusiondoc.errors import CannotRun, ModelFailed, UsageError
 from fusiondoc.model.bench import (
     EAGER,
     Bench,
-    BenchPhase,
     BenchShape,
-    BenchVariant,
-    Groups,
-    Ratio,
-    Suite,
-    SuiteCase,
-    measured_in,
-    of_processes,
 )
 from fusiondoc.probe.pass_inputs import InputTextError, parse_input
-from fusiondoc.runner.bench_child import BenchChild, Benched
+from fusiondoc.runner.bench_child import BenchChild
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
-from fusiondoc.suites import Case, SuitePlan
+from fusiondoc.workflows.bench_rows import label_among, variant_row
 from fusiondoc.workflows.bench_turns import (
     BenchProgress,
     BenchRequest,
@@ -76,7 +65,7 @@ def _folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[BenchProgress]]) -> Bench:
+def run_bench(request: BenchRequest, progress: Callable[[], AbstractContextManager[BenchProgress]]) -> Bench:
     """Run all variants in all interpreters.
 
     An interruption (Ctrl-C) ends the rounds; what they measured until then is in the result.
@@ -91,34 +80,44 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
     interpreters = [inspect(find_python(path)) for path in request.pythons]
     for one in interpreters:
         one.require_torch()
+    done, interrupted = _measured(request, interpreters, progress)
+    if interrupted and not any(run.measured_shapes() for runs in done.values() for run in runs):
+        raise KeyboardInterrupt
+    _refuse_if_nothing_ran(request, done)
+    variants = []
+    for number, (interpreter, name) in enumerate(itertools.product(interpreters, request.variants)):
+        present = {phase: runs[number] for phase, runs in done.items() if number < len(runs)}
+        variants.append(variant_row(name, label_among(interpreter, interpreters), present, done))
+    children = [run.child for runs in done.values() for run in runs]
+    shapes = _shapes(children)
+    inputs = shapes[0].inputs if shapes else request.inputs
+    return Bench(_environment(children), request.target.label, inputs, tuple(variants), interrupted, shapes)
+
+
+def _measured(
+    request: BenchRequest,
+    interpreters: Sequence[Interpreter],
+    progress: Callable[[], AbstractContextManager[BenchProgress]],
+) -> tuple[dict[str, list[VariantRun]], bool]:
+    """The runs of each phase, and whether the user interrupted."""
     phases = [phase for phase, wanted in request.phases().items() if wanted]
     done: dict[str, list[VariantRun]] = {}
     interrupted = False
     with _folder() as folder, progress() as bar:
         for phase in phases:
-            if interrupted:
-                break
             whole = _Whole(bar, len(done), len(phases))
             done[phase], interrupted = _phase(request, interpreters, phase, folder / phase, whole)
-    if interrupted and not any(run.measured_shapes() for runs in done.values() for run in runs):
-        raise KeyboardInterrupt
-    _refuse_if_nothing_ran(request, done)
-    labels = _labels(interpreters)
-    rows = [(name, label) for label in labels for name in request.variants]
-    variants = [
-        _variant(*row, {phase: runs[number] for phase, runs in done.items() if number < len(runs)}, done)
-        for number, row in enumerate(rows)
-    ]
-    children = [run.child for runs in done.values() for run in runs]
-    facts = next((child.facts for child in children if child.facts is not None), None)
-    environment = {
-        name: value
-        for name, value in (vars(facts).items() if facts is not None else ())
-        if isinstance(value, str)
-    }
-    shapes = _shapes(children)
-    inputs = shapes[0].inputs if shapes else request.inputs
-    return Bench(environment, request.target.label, inputs, tuple(variants), interrupted, shapes)
+            if interrupted:
+                break
+    return done, interrupted
+
+
+def _environment(children: Sequence[BenchChild]) -> dict[str, str]:
+    """The texts among the facts that the first child reported of its torch."""
+    for child in children:
+        if child.facts is not None:
+            return {name: value for name, value in vars(child.facts).items() if isinstance(value, str)}
+    return {}
 
 
 def _shapes(children: Sequence[BenchChild]) -> tuple[BenchShape, ...]:
@@ -139,13 +138,6 @@ def _phase(
     return run_in_turns(starts, request, folder, bar, phase)
 
 
-def _eager_of(runs: Sequence[VariantRun], interpreter: Interpreter) -> VariantRun | None:
-    for run in runs:
-        if run.name == EAGER and run.interpreter is interpreter:
-            return run
-    return None
-
-
 def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[VariantRun]]) -> None:
     """Where no variant has a round for the same reason, that is the error of the command."""
     runs = [run for one in done.values() for run in one]
@@ -162,111 +154,6 @@ def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[Va
             raise CannotRun(run.child.why(), problem.hint)
     reasons = "; ".join(f"{run.name}: {run.why}" for run in runs if run.why)
     raise CannotRun(f"no variant could run: {reasons}" if reasons else "no round was run", None)
-
-
-def _labels(interpreters: Sequence[Interpreter]) -> list[str]:
-    """``Python 3.10, torch 2.1.2``; with the path where two are the same."""
-    texts = [f"Python {one.python}, torch {one.torch}" for one in interpreters]
-    return [
-        text if texts.count(text) == 1 else f"{text} ({one.path})" for text, one in zip(texts, interpreters)
-    ]
-
-
-def _variant(
-    name: str, label: str, present: Mapping[str, VariantRun], done: Mapping[str, Sequence[VariantRun]]
-) -> BenchVariant:
-    """One row of the table.
-
-    Args:
-        present: its runs, by phase.
-        done: all runs, by phase.
-    """
-    phases = []
-    reasons: dict[str, str] = {}
-    for phase, run in present.items():
-        eager = _eager_of(done[phase], run.interpreter)
-        phases += [_measured_phase(phase, shape, run, eager) for shape in run.measured_shapes()]
-        if run.why is not None:
-            reasons[phase] = run.why
-        if run.why_not_again is not None:
-            reasons[f"{phase}, a further process"] = run.why_not_again
-        for shape, why in run.child.unfit.items():
-            of_shape = run.child.inputs.get(shape)
-            about = ", ".join(of_shape.inputs) if of_shape is not None else f"shape {shape + 1}"
-            reasons[f"{phase}, {about}"] = why
-    said = list(dict.fromkeys(reasons.values()))
-    if len(said) == 1 and len(reasons) == len(present) and not phases:
-        reason: str | None = said[0]
-    else:
-        reason = "; ".join(f"{phase}: {why}" for phase, why in reasons.items()) or None
-    ready = [one for run in present.values() for one in run.child.ready.values()]
-    inspected = [one for run in present.values() for one in run.inspected.values()]
-    benched = [run.benched for run in present.values() if run.benched is not None]
-    chosen = next((run.child.chosen for run in present.values() if run.child.chosen is not None), None)
-    differences = [one.max_difference for one in ready if one.max_difference is not None]
-    notes = [chosen.note if chosen is not None else None]
-    if not differences:
-        reasons_why = [one.why_no_difference for one in ready[:1] if one.why_no_difference is not None]
-        notes += [f"no difference from eager is known: {why}" for why in reasons_why]
-    return BenchVariant(
-        name=name,
-        interpreter=label,
-        available=bool(phases),
-        reason=reason,
-        phases=tuple(phases),
-        warmup_s=sum(one.warmup_s for one in ready) if ready else None,
-        compile_s=sum(one.compile_s for one in ready) if ready else None,
-        recompiles=_sum([*(one.recompiles for one in ready), *(one.recompiles for one in benched)]),
-        peak_bytes=max((one.peak_bytes for one in inspected if one.peak_bytes is not None), default=None),
-        groups=_groups(benched),
-        fallbacks=_sum([run.fallbacks for run in present.values()]),
-        max_difference=max(differences, default=None),
-        note="; ".join(note for note in notes if note) or None,
-    )
-
-
-def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun | None) -> BenchPhase:
-    ready, times = run.child.ready[shape], run.processes(shape)
-    ms = measured_in(times)
-    against: Ratio | None = None
-    if run is eager:
-        against = Ratio(1.0, 1.0, 1.0)
-    elif eager is not None and eager.ms.get(shape):
-        against = of_processes(eager.processes(shape), times)
-    profiled, inspected = run.profiled.get(shape), run.inspected.get(shape)
-    known = run.parts.get(shape)
-    device_ms = profiled.device_ms if profiled is not None else None
-    return BenchPhase(
-        phase=phase,
-        ms=ms,
-        steps_per_s=1e3 / ms.median,
-        ratio=against,
-        device_ms=device_ms,
-        busy=min(1.0, device_ms / ms.median) if device_ms is not None and ms.median > 0 else None,
-        rounds=sum(len(one) for one in times),
-        steps=ready.steps,
-        shape=shape,
-        first_ms=ready.first_ms,
-        recompiles=ready.recompiles,
-        guard_failures=inspected.guard_failures if inspected is not None else None,
-        peak_bytes=inspected.peak_bytes if inspected is not None else None,
-        parts=known.parts if known is not None else None,
-        hint=known.hint if known is not None else None,
-        processes=sum(bool(one) for one in times),
-    )
-
-
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _groups(benched: Sequence[Benched]) -> Groups | None:
-    """The forward groups of the last phase: with gradients the forward plan is another one."""
-    for one in reversed(benched):
-        if one.groups_forward is not None or one.groups_backward is not None:
-            return Groups(one.groups_forward, one.groups_backward)
-    return None
 
 
 MOST_SHAPES = 64
@@ -324,109 +211,3 @@ def _key(text: str, inside: str) -> tuple[str, ...]:
 
 def _words(inside: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in inside.split(","))
-
-
-ROUND_SECONDS = 0.05
-"""Shorter than of a bench of its own: there are many cases."""
-
-
-@dataclass(frozen=True)
-class SuiteRequest:
-    """What to run.
-
-    Attributes:
-        patterns: which cases, all if empty (``SuitePlan.chosen``).
-        small: the small sizes; None: where no GPU is seen.
-        bench: interpreters, variants, rounds and so on; target and inputs are those of each case.
-    """
-
-    plan: SuitePlan
-    bench: BenchRequest
-    patterns: tuple[str, ...] = ()
-    small: bool | None = None
-
-
-def run_suite(request: SuiteRequest, progress: Callable[[], ContextManager[BenchProgress]]) -> Suite:
-    """Run the cases one after the other.
-
-    A case that cannot run, or fails in every variant, is in the result with its reason. An interruption ends
-    the suite; cases and rounds that were done until then are in the result.
-
-    Raises:
-        UsageError: wrong usage.
-        KeyboardInterrupt: the user stopped it before anything was measured.
-        CannotRun: no case can run, for the reason of the first.
-    """
-    small = request.small if request.small is not None else not _sees_gpu(request.bench)
-    cases = request.plan.chosen(request.patterns, small)
-    request.bench.check()
-    done: list[SuiteCase] = []
-    failures: list[FusiondocError] = []
-    interrupted = False
-    with progress() as bar:
-        for number, case in enumerate(cases):
-            told = _Told(bar, f"{case.name} ({number + 1} of {len(cases)})", number, len(cases))
-            try:
-                bench = run_bench(_bench_of(case, request.bench), told.itself)
-            except KeyboardInterrupt:
-                if not done:
-                    raise
-                interrupted = True
-                break
-            except (CannotRun, ModelFailed) as error:
-                failures.append(error)
-                done.append(SuiteCase(case.block, case.sizes, None, str(error)))
-                continue
-            done.append(SuiteCase(case.block, case.sizes, bench))
-            interrupted = bench.interrupted
-            if interrupted:
-                break
-    if failures and all(one.bench is None for one in done):
-        raise failures[0]
-    return Suite(
-        request.plan.name,
-        small,
-        tuple(done),
-        request.plan.published,
-        request.plan.why_different,
-        interrupted,
-    )
-
-
-def _sees_gpu(request: BenchRequest) -> bool:
-    """Whether the inputs will be on a GPU: asked without importing torch anywhere."""
-    if request.device is not None:
-        return not request.device.startswith("cpu")
-    builds = [inspect(find_python(path)).torch_cuda for path in request.pythons]
-    return any(builds) and Path("/dev/nvidiactl").exists()
-
-
-def _bench_of(case: Case, request: BenchRequest) -> BenchRequest:
-    return replace(
-        request,
-        target=parse_target(case.target),
-        inputs=case.inputs,
-        random_sizes=case.random,
-        round_seconds=ROUND_SECONDS,
-        # There are many cases: twice the warm-ups of all of them are for who asks.
-        processes=1 if request.processes is None else request.processes,
-    )
-
-
-class _Told:
-    """What a bench says of itself, as a part of the suite."""
-
-    def __init__(self, bar: BenchProgress, name: str, before: int, cases: int) -> None:
-        self._bar = bar
-        self._name = name
-        self._before = before
-        self._cases = cases
-
-    @contextlib.contextmanager
-    def itself(self) -> Iterator[BenchProgress]:
-        yield self
-
-    def say(self, doing: str, done: int, total: int) -> None:
-        share = 100_000 // self._cases
-        part = share * done // total if total else 0
-        self._bar.say(f"{self._name}, {doing}", share * self._before + part, share * self._cases)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Mapping, Protocol, Sequence
+from typing import Any, Protocol
 
 from fusiondoc.captures.request import TargetSpec, check_inputs
 from fusiondoc.diagnosis.step_time import StepParts, parts_of
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import EACH_CALL, FORWARD, LEAST_ROUNDS, ROUNDS, TRAINING, VARIANTS, measured
+from fusiondoc.model.typed_fields import as_json
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_trace
 from fusiondoc.parsers.read import read_logs
@@ -39,6 +41,13 @@ class BenchProgress(Protocol):
     """Is told how far it is."""
 
     def say(self, doing: str, done: int, total: int) -> None: ...
+
+
+AS_OF_A_RUN = (
+    *("inputs", "backward", "trace", "eval", "freeze", "in_place_off", "device", "knobs", "timeout"),
+    *("cwd", "overlay"),
+)
+"""Fields of ``BenchRequest`` that mean what they mean in ``RunRequest``."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +202,13 @@ def parts_of_trace(file: Path, told: Profiled, ms: float) -> StepParts | None:
     return parts_of(one_step, told.device, told.allow_tf32, told.capability)
 
 
+_IN_SPEC = (
+    *("cwd", "inputs", "shapes", "random_sizes", "round_seconds", "trace", "eval", "freeze", "in_place_off"),
+    *("device", "seed", "knobs", "overlay"),
+)
+"""Fields of ``BenchRequest`` that the probe gets (probe/benchmark.py)."""
+
+
 def start_variant(
     request: BenchRequest, name: str, interpreter: Interpreter, phase: str, folder: Path
 ) -> VariantRun:
@@ -204,21 +220,9 @@ def start_variant(
     folder.mkdir()
     spec: dict[str, Any] = {
         "target": request.target.as_json(),
-        "cwd": str(request.cwd),
         "variant": name,
         "phase": phase,
-        "inputs": list(request.inputs),
-        "shapes": [list(texts) for texts in request.shapes],
-        "random_sizes": request.random_sizes,
-        "round_seconds": request.round_seconds,
-        "trace": request.trace,
-        "eval": request.eval,
-        "freeze": request.freeze,
-        "in_place_off": request.in_place_off,
-        "device": request.device,
-        "seed": request.seed,
-        "knobs": dict(request.knobs),
-        "overlay": dict(request.overlay),
+        **{name: as_json(getattr(request, name)) for name in _IN_SPEC},
     }
     environment = quiet_environment(os.environ).child(os.environ)
     child = BenchChild(interpreter.path, spec, environment, request.cwd, folder, request.timeout)

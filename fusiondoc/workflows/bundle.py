@@ -9,8 +9,9 @@ import json
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Callable, Iterator, Mapping
+from typing import IO
 
 from fusiondoc.captures.capture import FILES, INNER, LOGS, REQUEST, Capture
 from fusiondoc.captures.trust import SOURCES

@@ -12,19 +12,21 @@ import difflib
 import re
 import shutil
 import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Iterable, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place, Within
 from fusiondoc.captures.trust import project_root
-from fusiondoc.diagnosis.changes_for_findings import run_again
+from fusiondoc.changes.edits import Edit, SourceText, changed_text, read_text
+from fusiondoc.changes.inserted_lines import without_unused
+from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fixes import Program, Proposal
 from fusiondoc.fixes.proposals import Bundle, alters_signature, bundles, described, proposals_for
-from fusiondoc.fixes.source_file import Edit, ParsedFile, SourceText, changed_text, read_text, without_unused
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report

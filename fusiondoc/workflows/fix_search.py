@@ -7,23 +7,25 @@ A changed program is run: what fuses in it, whether it computes the same, and ho
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Iterator, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.diagnosis.operators import CONTROL_FLOW
+from fusiondoc.changes.edits import Edit, changed_text, overlapping
+from fusiondoc.changes.inserted_lines import without_unused
+from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes import COUNTER
 from fusiondoc.fixes.proposals import Bundle
-from fusiondoc.fixes.source_file import Edit, ParsedFile, changed_text, overlapping, without_unused
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
+from fusiondoc.model.operators import CONTROL_FLOW
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification
 from fusiondoc.runner.launch import ShowProgress, run

@@ -12,10 +12,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, ContextManager, Iterable, Iterator, NamedTuple, Protocol, Sequence
+from typing import NamedTuple, Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -33,13 +34,14 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing, is_pipe, is_there
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
-from fusiondoc.reports.formatting import phase_of, runs_of, size
-from fusiondoc.reports.printable import one_line
-from fusiondoc.reports.text import drawn
+from fusiondoc.rendering.drawing import drawn
+from fusiondoc.rendering.printable import one_line
+from fusiondoc.rendering.units import size
 from fusiondoc.reports.text.kernel_listing import source_lines
 from fusiondoc.runner import peak_of
 from fusiondoc.runner.child import Interruptions
 from fusiondoc.runner.launch import Progress, ShowProgress
+from fusiondoc.views.formatting import phase_of, runs_of
 from fusiondoc.workflows.load import report_of_logs
 
 _LOOK_SECONDS = 0.1
@@ -209,7 +211,7 @@ def follow(
     return report
 
 
-def live_progress(view: Callable[[str], ContextManager[View]], others: ShowProgress) -> ShowProgress:
+def live_progress(view: Callable[[str], AbstractContextManager[View]], others: ShowProgress) -> ShowProgress:
     """Shows the first run by following its log, and the further ones as ``others`` does.
 
     Args:

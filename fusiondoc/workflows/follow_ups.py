@@ -10,18 +10,18 @@ from __future__ import annotations
 import re
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Callable, Sequence
 
 from fusiondoc.captures.capture import Capture, TimedRun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.process_records import SCRIPT, StepsTaken
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.diagnosis.changes_for_findings import Change, eval_mode, suggested
+from fusiondoc.diagnosis.tries import Change, eval_mode, suggested
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EAGER, FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
@@ -32,6 +32,7 @@ from fusiondoc.runner.interpreter import find_python, inspect
 from fusiondoc.runner.launch import ShowProgress, run
 from fusiondoc.workflows.bench import silent
 from fusiondoc.workflows.bench_turns import (
+    AS_OF_A_RUN,
     PROCESSES,
     BenchRequest,
     Start,
@@ -81,19 +82,9 @@ def _start(request: RunRequest, fuser: str | None) -> Start | None:
     wanted = BenchRequest(
         target=request.target,
         pythons=(request.python,),
-        inputs=request.inputs,
-        backward=request.backward,
-        trace=request.trace,
-        eval=request.eval,
-        freeze=request.freeze,
-        in_place_off=request.in_place_off,
-        device=request.device,
         seed=request.seed or 0,
-        knobs=request.knobs,
         round_seconds=ROUND_SECONDS,
-        timeout=request.timeout,
-        cwd=request.cwd,
-        overlay=request.overlay,
+        **{name: getattr(request, name) for name in AS_OF_A_RUN},
     )
     try:
         interpreter = inspect(find_python(request.python))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from collections.abc import Iterator
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import IN_PROCESS

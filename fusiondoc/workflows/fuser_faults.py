@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Iterator, Mapping
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
@@ -21,8 +21,8 @@ from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
 from fusiondoc.captures.process_records import SCRIPT
 from fusiondoc.captures.request import IN_PROCESS, RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.diagnosis.changes_for_findings import Change, other_fuser
 from fusiondoc.diagnosis.failing_read import suspects
+from fusiondoc.diagnosis.tries import Change, other_fuser
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model import TE, dataclass

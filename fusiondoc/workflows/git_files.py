@@ -12,8 +12,8 @@ from __future__ import annotations
 import difflib
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 from fusiondoc.whole_files import read_within
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest

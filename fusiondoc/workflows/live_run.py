@@ -10,10 +10,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.commit import commit_of

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.ending import ended_early
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
 from fusiondoc.captures.store import is_latest
 from fusiondoc.captures.trust import is_own, kept_source, project_root, read_source, text_of
-from fusiondoc.diagnosis.changes_for_findings import without_commands_of_others
+from fusiondoc.diagnosis.commands import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons

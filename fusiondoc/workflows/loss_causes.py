@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import Sequence
+from collections.abc import Sequence
 
 from fusiondoc.model import dataclass
 from fusiondoc.workflows.share_changes import Slope, best_split, evidence, plausible_places

@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
-from functools import lru_cache
-from typing import Any, Sequence
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 from fusiondoc.masking import MASK
 from fusiondoc.workflows.names_replaced import MoreSecrets
@@ -54,7 +55,7 @@ def version() -> str:
     return str(getattr(importlib.import_module(PACKAGE + ".__version__"), "VERSION", ""))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _detectors() -> tuple[Any, ...]:
     found = []
     for module, name in DETECTORS:

@@ -12,8 +12,9 @@ import os
 import platform
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
-from typing import Any, Callable, Iterable, Sequence, Union
+from typing import Any
 
 from fusiondoc.captures.trust import project_root
 from fusiondoc.masking import MASK, is_secret, mask, masked_arguments
@@ -73,7 +74,7 @@ _WORDS = frozenset(
 )
 """Words that a log is full of: such a user or host is replaced in paths and addresses only."""
 
-_Other = Union[str, Callable[["re.Match[str]"], str]]
+_Other = str | Callable[[re.Match[str]], str]
 
 
 class _Numbered:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended, where_it_was

@@ -3,7 +3,7 @@ can be reported on, so ``parse`` takes them."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from fusiondoc.diagnosis.no_log import is_no_log
 from fusiondoc.errors import UsageError

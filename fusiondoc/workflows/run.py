@@ -12,9 +12,9 @@ raises the error. Whose error it is that a run ended with: ``fuser_faults.py``.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture, FoundError, ProfiledRun, Rerun
 from fusiondoc.captures.ending import Ended

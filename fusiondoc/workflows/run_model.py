@@ -22,18 +22,17 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import of_file, of_name
 from fusiondoc.captures.request import RunRequest, TargetSpec
-from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
-from fusiondoc.fuser_knobs.checks import check_knob
-from fusiondoc.model import FRONTENDS, REQUESTS
+from fusiondoc.errors import ModelFailed, UsageError
 from fusiondoc.model.numbers import pair_of
 from fusiondoc.model.source import from_package
 from fusiondoc.probe import CALLER, FUSER
@@ -350,32 +349,6 @@ def model_of_object(fn: Any, label: str, cwd: Path) -> str:
     return of_file(Path(file), entry, file + entry, cwd)
 
 
-def check_fuser(fuser: str) -> str:
-    """The fuser, if there is one of that name; else UsageError."""
-    if fuser not in REQUESTS:
-        raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, REQUESTS))
-    return fuser
-
-
-def check_frontend(frontend: str) -> str:
-    """The frontend, if there is one of that name; else UsageError."""
-    if frontend not in FRONTENDS:
-        raise UsageError(f"unknown frontend '{frontend}'", did_you_mean(frontend, FRONTENDS))
-    return frontend
-
-
-def knob_texts(knobs: Mapping[str, Any] | None) -> dict[str, str]:
-    """Values of knobs as ``--knob`` takes them; True is "on".
-
-    Raises:
-        UsageError: there is no such knob, or it does not take that value.
-    """
-    given = {name: _knob(value) for name, value in (knobs or {}).items()}
-    for name, value in given.items():
-        check_knob(name, value)
-    return given
-
-
 def name_of(fn: Any) -> str:
     """What messages call a function or module."""
     name = getattr(fn, "__name__", None) or type(fn).__name__
@@ -385,10 +358,6 @@ def name_of(fn: Any) -> str:
 def slug_of(fn: Any) -> str:
     """Its name as a part of a folder's name."""
     return "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(fn))[:40]
-
-
-def _knob(value: Any) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def shapes_of(inputs: Any) -> list[tuple[Any, ...]]:

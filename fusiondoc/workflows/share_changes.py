@@ -9,7 +9,8 @@ JASA 90, 1995), and every place at which a change was looked for counts against 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 PRIOR = 0.02
 """Both parameters of the Beta distribution. The smaller it is, the less is explained by chance."""

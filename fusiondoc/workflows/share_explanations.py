@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 import math
 from collections import defaultdict
-from typing import Iterator, Mapping, NamedTuple, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.workflows.share_changes import Slope, best_slope, best_split, evidence

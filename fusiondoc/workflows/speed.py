@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import TimedPasses
@@ -23,7 +24,7 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.model.runs import STEP, Speed, Spread
 from fusiondoc.model.typed_fields import sound
 from fusiondoc.parsers.profiler_trace import NoTrace, Unit, read_events, read_places, read_trace
-from fusiondoc.reports.formatting import runs_of
+from fusiondoc.views.formatting import runs_of
 
 INTERPRETED = "no speed: this torch has no LLVM, so NNC only interprets groups"
 NOT_REACHED = "no speed: the program never reached TorchScript, so there is nothing to hold against eager"

@@ -15,7 +15,8 @@ import sys
 import tempfile
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import count, dataclass

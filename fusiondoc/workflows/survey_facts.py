@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import NamedTuple
 
 from fusiondoc.captures.model_identity import recorded_model
 from fusiondoc.errors import UsageError

@@ -9,9 +9,10 @@ import os
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any
 
 from fusiondoc.captures.capture import RECORDS, REQUEST
 from fusiondoc.errors import CannotRun, UsageError

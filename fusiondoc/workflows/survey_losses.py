@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.numbers import whole_number, whole_numbers

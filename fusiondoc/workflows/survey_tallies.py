@@ -4,9 +4,10 @@ whole numbers, every sample is chosen by digests, so the answer does not depend 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nlargest, nsmallest
 from statistics import median
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.survey_answers import (

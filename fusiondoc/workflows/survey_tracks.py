@@ -8,16 +8,17 @@ aligned with those of the one before it, as ``compare`` aligns two reports.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import Iterable, Mapping, NamedTuple, Sequence, Tuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from fusiondoc.alignment import Marks, align
 from fusiondoc.model import dataclass
 from fusiondoc.workflows.survey_plans import Operator, Plan
 
-Line = Tuple[str, int]
+Line = tuple[str, int]
 """(file, line)."""
 
-Node = Tuple[str, int]
+Node = tuple[str, int]
 """(operator, line as all programs of a model number it)."""
 
 NOWHERE, FORMULA = -1, -2

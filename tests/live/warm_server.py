@@ -26,8 +26,9 @@ import socket
 import sys
 import threading
 import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import torch
 

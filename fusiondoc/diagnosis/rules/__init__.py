@@ -8,11 +8,11 @@ What nothing tells is None, and no advice assumes it. One report can hold rows o
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
-from typing import Callable, Iterable, Sequence
 
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result
@@ -23,10 +23,14 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.casts import casts_to_other_types
-from fusiondoc.diagnosis.operators import CONTROL_FLOW, VIEWS, taken_by
+from fusiondoc.fusers import taken_by
+from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field, is_te
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.report import Evidence, Finding, Program, Report, Unfused
+from fusiondoc.model.operators import CONTROL_FLOW, OF_MANY_ELEMENTS, VIEWS
+from fusiondoc.model.reasons.lacking_constants import reads_training_flag
+from fusiondoc.model.remedies import Remedy
+from fusiondoc.model.report import Evidence, Finding, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
 from fusiondoc.model.source import file_of
 from fusiondoc.parsers.observed import Observed
@@ -83,27 +87,44 @@ def finding(
     *,
     source: str | None = None,
     evidence: Sequence[Evidence] = (),
-    advice: str | None = None,
+    remedy: Remedy | str | None = None,
     severity: str | None = None,
     saves_bytes: int | None = None,
     keeps_out: int | None = None,
     recipe: str | None = None,
     ops: Sequence[str] = (),
+    rows: Sequence[Unfused] = (),
     time: Time | None = None,
+    brief: str | None = None,
 ) -> Finding:
-    """A finding of ``code`` with its usual severity, unless another is given."""
-    severity = severity or CODES[code].severity
+    """A finding of ``code`` with its usual severity, unless another is given.
+
+    Args:
+        remedy: what to do; a text is a step without anything behind it.
+        rows: the operators outside groups that it is about.
+    """
+    remedy = Remedy.of(remedy) if remedy is not None else None
     return Finding(
-        code, severity, message, source, evidence, advice, saves_bytes, keeps_out, recipe, tuple(ops), time
+        code,
+        severity or CODES[code].severity,
+        message,
+        source,
+        evidence,
+        remedy.text if remedy is not None else None,
+        saves_bytes=saves_bytes,
+        keeps_out=keeps_out,
+        recipe=recipe,
+        ops=tuple(ops),
+        time=time,
+        rows=tuple(row.index for row in rows if row.index is not None),
+        remedy=remedy,
+        brief=brief,
     )
 
 
-ANY_SIZE = "--knob fusion_strategy=DYNAMIC:10"
-
-
 def helps_any_size(report: Report) -> bool:
-    """Whether ``ANY_SIZE`` can change anything: oneDNN Graph compiles for exact sizes with it too (tried on
-    2.13), and a run that has it gains nothing from it."""
+    """Whether the setting ``ANY_SIZE`` can change anything: oneDNN Graph compiles for exact sizes with it
+    too (tried on 2.13), and a run that has it gains nothing from it."""
     strategies = [knob.effective or "" for knob in report.knobs if knob.name == "fusion_strategy"]
     fuser = report.fuser.effective or report.fuser.requested
     return fuser != "onednn" and not any(one.startswith("DYNAMIC") for one in strategies)
@@ -143,11 +164,12 @@ class RunFacts:
     """fusiondoc ran the program: another run can be another way."""
     project: Path | None
     """The folder whose files are the user's."""
-    last: frozenset[tuple[str, str | None]] = frozenset()
-    """Operators (kind and source) whose results nothing element-wise takes that this fuser could fuse."""
+    last: frozenset[int] = frozenset()
+    """Rows (``Unfused.index``) of operators whose results nothing element-wise takes that this fuser could
+    fuse."""
 
-    mixed_casts: frozenset[tuple[str, str | None]] = frozenset()
-    """Casts (kind and source) whose results meet tensors of other types alone."""
+    mixed_casts: frozenset[int] = frozenset()
+    """Rows of casts whose results meet tensors of other types alone."""
     computed: frozenset[tuple[str, str | None]] | None = None
     """Operators (kind and the user's line) of the forward graphs of AOTAutograd; None without any."""
 
@@ -161,7 +183,7 @@ class RunFacts:
 
     def at_the_end(self, row: Unfused) -> bool:
         """Whether nothing element-wise that could be fused takes its result, in any plan."""
-        return (row.op, row.source) in self.last
+        return row.index in self.last
 
     @property
     def freezing(self) -> str:
@@ -248,30 +270,35 @@ def run_facts(report: Report, context: Context) -> RunFacts:
     )
 
 
-_WHOLE = """
-batch_norm layer_norm group_norm instance_norm softmax log_softmax sum mean std var amax amin sum_to_size
-native_batch_norm native_layer_norm _batch_norm_impl_index
-"""
-_OF_A_WHOLE = frozenset(f"aten::{name}" for name in _WHOLE.split())
-"""Operators whose results are no function of single elements: what is joined cannot be split before them."""
-
-
-def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]]:
-    last: set[tuple[str, str | None]] = set()
-    others: set[tuple[str, str | None]] = set()
+def _last(report: Report, fuser: str | None) -> frozenset[int]:
+    last: set[int] = set()
+    others: set[int] = set()
     inside = {group.id: {node.op for node in group.nodes} for group in report.groups}
     for program in report.programs:
-        takers: list[int] = []
-        for place, node in enumerate(program.nodes):
+        graph = graph_of(program)
+        takers: set[int] = set()
+        for index, node in enumerate(program.nodes):
             ops = inside.get(node.group or "", {node.op})
             taken = node.kind != "operator" or (fuser is not None and taken_by(node.op, fuser))
-            if taken and not ops & _OF_A_WHOLE:
-                takers.append(place)
-        before_one = _behind_views(program, takers)
-        for place, node in enumerate(program.nodes):
-            taken = bool(program.cut) or any(one != place for one in before_one.get(place, ()))
-            (others if taken else last).add((node.op, node.source))
+            if taken and not ops & OF_MANY_ELEMENTS:
+                takers.add(index)
+        for index, node in enumerate(program.nodes):
+            if node.rows:
+                taken = bool(program.cut) or not takers.isdisjoint(_takers_through_views(graph, index))
+                (others if taken else last).update(node.rows)
     return frozenset(last - others)
+
+
+_MOST_VIEWS = 100
+"""Views through which what takes a result is looked for."""
+
+
+def _takers_through_views(graph: Graph[ProgramNode], node: int) -> Iterator[int]:
+    """The nodes that take a node's result, as it is or through views; these views too."""
+    reached = graph.reach([node], "after", lambda one: graph.nodes[one].op in VIEWS, _MOST_VIEWS)
+    yield from reached.passed
+    for end, _ in reached.ends:
+        yield end
 
 
 def _computed(report: Report) -> frozenset[tuple[str, str | None]] | None:
@@ -283,29 +310,12 @@ def _computed(report: Report) -> frozenset[tuple[str, str | None]] | None:
     )
 
 
-def _behind_views(program: Program, takers: Iterable[int]) -> dict[int, list[int]]:
-    """Node -> one or two of these nodes that take its result, as it is or through views."""
-    before: dict[int, list[int]] = {}
-    for one, other in program.edges:
-        before.setdefault(other, []).append(one)
-    found: dict[int, list[int]] = {}
-    todo = [(one, taker) for taker in takers for one in before.get(taker, ())]
-    while todo:
-        place, taker = todo.pop()
-        known = found.setdefault(place, [])
-        if len(known) < 2 and taker not in known:  # two: one of them is another node than the first
-            known.append(taker)
-            if program.nodes[place].op in VIEWS:
-                todo += [(one, taker) for one in before.get(place, ())]
-    return found
-
-
 def _traced(report: Report, scopes: bool) -> bool | None:
     """As a log alone tells it: only tracing writes scopes; without any, control flow was scripted."""
     if scopes:
         return True
     control = any(row.op in CONTROL_FLOW and row.source for row in report.unfused)
-    flags = any("`training`" in row.reason.text for row in report.unfused)  # a trace has them as constants
+    flags = any(reads_training_flag(row.reason.detail) for row in report.unfused)  # constants in a trace
     return False if control or flags else None
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Iterable
+from collections.abc import Iterable
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
@@ -19,6 +19,7 @@ from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
 from fusiondoc.model import count
+from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.acts_on_facts import LOOKS_AT
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
@@ -35,16 +36,21 @@ def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
     torch = report.environment.get("torch")
     where = f"torch {torch}" if torch else "this torch"
     message = f"nvFuser is not in TorchScript of {where}; its switches do nothing"
+    brief = f"no nvFuser in {where}"
     if gone is None and torch is not None and parse_version(torch) < (2, 2):
         why = (report.fuser.why or "").partition("; NNC")[0]
-        message = "nvFuser cannot work here: " + (why[len("auto: ") :] if why.startswith("auto: ") else why)
+        brief = "nvFuser cannot work here"
+        message = f"{brief}: " + (why[len("auto: ") :] if why.startswith("auto: ") else why)
     yield finding(
         "FD001",
         message,
         evidence=[gone] if gone is not None else [],
         severity="error" if requested == "nvfuser" else "note",
-        advice="For nvFuser use torch 1.12 to 2.1 with CUDA; here NNC fuses (fusiondoc env says what "
-        "can run).",
+        brief=brief,
+        remedy=Remedy(
+            "For nvFuser use torch 1.12 to 2.1 with CUDA;",
+            "here NNC fuses (fusiondoc env says what can run).",
+        ),
     )
 
 
@@ -55,7 +61,7 @@ def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
             yield finding(
                 "FD001",
                 f"The knob {knob.name}={knob.requested} does nothing on this torch",
-                advice=f"fusiondoc knobs {knob.name} says in which torch versions it is live.",
+                remedy=f"fusiondoc knobs {knob.name} says in which torch versions it is live.",
                 severity="warning",
             )
 
@@ -68,7 +74,7 @@ def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
     yield finding(
         "FD002",
         f"{requested} was asked for, {effective} worked",
-        advice=f"See why with: fusiondoc env. {report.fuser.why or ''}".strip(),
+        remedy=Remedy("See why with: fusiondoc env.", report.fuser.why or ""),
     )
 
 
@@ -88,7 +94,7 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
         "Every fusion fell back and the log shows no kernel: an unknown option in PYTORCH_NVFUSER_DUMP,"
         " _ENABLE or _DISABLE does this, without a message",
         evidence=[e for fallback in report.fallbacks for e in fallback.evidence][:3],
-        advice="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
+        remedy="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
     )
 
 
@@ -111,7 +117,7 @@ def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
     yield finding(
         "FD004",
         f"Variables that were set already were merged with what fusiondoc needs: {shown}",
-        advice="Unset them for a run with only fusiondoc's values.",
+        remedy="Unset them for a run with only fusiondoc's values.",
     )
 
 
@@ -126,9 +132,10 @@ OF_ENVIRONMENT = (
 )
 
 
-HOW_TO_LOG = (
-    "Let fusiondoc run it: fusiondoc diagnose FILE.py; or set PYTORCH_JIT_LOG_LEVEL as fusiondoc explain"
-    " FD901 shows, run it at least three times in one process, and keep stdout and stderr."
+HOW_TO_LOG = Remedy(
+    "Let fusiondoc run it: fusiondoc diagnose FILE.py;",
+    "or set PYTORCH_JIT_LOG_LEVEL as fusiondoc explain FD901 shows, run it at least three times"
+    " in one process, and keep stdout and stderr.",
 )
 
 PLANS = ("Optimized Graph:", "Before Compilation:", "After TExprFuser:")
@@ -159,8 +166,10 @@ def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
     yield finding(
         "FD906",
         "This log cannot tell " + "; nor ".join(missing),
-        advice=f"Set {variables} before the process starts, and keep stdout and stderr in one file; or let"
-        " fusiondoc diagnose run it.",
+        remedy=Remedy(
+            f"Set {variables} before the process starts, and keep stdout and stderr in one file;",
+            "or let fusiondoc diagnose run it.",
+        ),
     )
 
 
@@ -214,7 +223,7 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD901",
             "Nothing was compiled inside the block, so no fuser had anything to say",
-            advice="A model that has run before keeps its plan: script it again inside the block, or put its"
+            remedy="A model that has run before keeps its plan: script it again inside the block, or put its"
             " first three calls there.",
         )
         return
@@ -230,8 +239,11 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD901",
             f"The program{itself} ran nothing in TorchScript, so no fuser had anything to say{found}",
-            advice="Script or trace the model in it (torch.jit.script) and call it at least three times; or"
-            " name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input 'float32[8,128]'.",
+            remedy=Remedy(
+                "Script or trace the model in it (torch.jit.script) and call it at least three times;",
+                "or name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input"
+                " 'float32[8,128]'.",
+            ),
         )
         return
     what = "The log has no line about fusion"
@@ -247,9 +259,9 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
     program = program_of(report)
     if program is not None and not report.parse.recognised:
         what = f"{program} is a Python program, not a log"
-        yield finding("FD901", what, advice=f"Run it: fusiondoc diagnose {shlex.quote(program)}")
+        yield finding("FD901", what, remedy=f"Run it: fusiondoc diagnose {shlex.quote(program)}")
         return
-    yield finding("FD901", what, advice=HOW_TO_LOG)
+    yield finding("FD901", what, remedy=HOW_TO_LOG)
 
 
 def interrupted(report: Report, context: Context) -> Iterable[Finding]:
@@ -259,7 +271,9 @@ def interrupted(report: Report, context: Context) -> Iterable[Finding]:
             "FD902",
             "The run was interrupted; this report is of what it did until then",
             severity="note",
-            advice="Let it run to its end; fewer passes (--runs) or smaller inputs take less time.",
+            remedy=Remedy(
+                "Let it run to its end;", "fewer passes (--runs) or smaller inputs take less time."
+            ),
         )
 
 
@@ -279,7 +293,7 @@ def cut_off(report: Report, context: Context) -> Iterable[Finding]:
             "FD902",
             "; ".join(said),
             evidence=context.observed.torn_lines,
-            advice="Keep a log for each process (torchrun --redirects 3 --log-dir DIR, srun --output"
+            remedy="Keep a log for each process (torchrun --redirects 3 --log-dir DIR, srun --output"
             " run.%t.log), and read that folder."
             if number
             else "Keep the whole output of the run (both streams, from its start to its end).",
@@ -294,7 +308,7 @@ def unknown_lines(report: Report, context: Context) -> Iterable[Finding]:
             "FD903",
             f"{count(report.parse.unrecognised, 'log line')} not recognised"
             + (f", first {first[0].file}:{first[0].line}: {first[0].text[:80]}" if first else ""),
-            advice="They may be of a torch version that fusiondoc does not know: please report them.",
+            remedy="They may be of a torch version that fusiondoc does not know: please report them.",
         )
 
 
@@ -305,9 +319,11 @@ def out_of_order(report: Report, context: Context) -> Iterable[Finding]:
             "FD904",
             "stdout and stderr are out of order (or several processes share the log), so some kernels"
             " cannot be assigned to their groups",
-            advice="Capture with fusiondoc diagnose, which keeps the order; with several processes, "
-            "prefix each"
-            " line with its rank (torchrun --tee 3, srun -l, mpirun --tag-output).",
+            remedy=Remedy(
+                "Capture with fusiondoc diagnose, which keeps the order;",
+                "with several processes, prefix each line with its rank (torchrun --tee 3, srun -l, mpirun"
+                " --tag-output).",
+            ),
         )
 
 
@@ -318,8 +334,11 @@ def turned_away(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD907",
             f"The program's {context.redirected.in_words}: what the fusers said {then} is not in the log",
-            advice="Leave descriptors 1 and 2 open and as they are while fusiondoc runs it (os.close,"
-            " os.closerange, os.dup2, a daemon's start); sys.stdout and sys.stderr may be replaced.",
+            remedy=Remedy(
+                "Leave descriptors 1 and 2 open and as they are while fusiondoc runs it (os.close,"
+                " os.closerange, os.dup2, a daemon's start);",
+                "sys.stdout and sys.stderr may be replaced.",
+            ),
         )
 
 
@@ -356,9 +375,12 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
         evidence=[seen.other_tools]
         if seen.other_tools is not None
         else [*(one.line for one in errors), *(one.evidence[0] for one in kernels if one.evidence)][:1],
-        advice="For groups and reasons read what that tool itself reports (thunder.last_traces and"
-        " thunder.examine.get_fusions; FusionDefinition.fusion_ir); fusiondoc explains those of TorchScript."
-        + (" Report the error where it asks to." if errors else ""),
+        remedy=Remedy(
+            "For groups and reasons read what that tool itself reports (thunder.last_traces and"
+            " thunder.examine.get_fusions; FusionDefinition.fusion_ir);",
+            "fusiondoc explains those of TorchScript."
+            + (" Report the error where it asks to." if errors else ""),
+        ),
         severity="error" if errors else None,
     )
 
@@ -372,7 +394,7 @@ def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]
     yield finding(
         "FD909",
         f"{left.lines:,} lines ({left.bytes:,} bytes) from the middle of the log were not kept, {lost}",
-        advice="--log-limit MIB keeps more; fewer passes (--runs) print less.",
+        remedy=Remedy("--log-limit MIB keeps more;", "fewer passes (--runs) print less."),
     )
 
 
@@ -384,7 +406,7 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
             "FD908",
             f"After further runs of the program (without fallback, timed, profiled, tries, dumps)"
             f" fusiondoc ended {later.in_words}{_still(later)}",
-            advice="They belong to those runs; the log of the first one is whole.",
+            remedy=Remedy("They belong to those runs;", "the log of the first one is whole."),
         )
     if left is None:
         return
@@ -393,14 +415,16 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD908",
             f"fusiondoc itself was ended during the run: the program was ended{others}",
-            advice="Run it again; this report holds what was captured until then.",
+            remedy=Remedy("Run it again;", "this report holds what was captured until then."),
         )
         return
     yield finding(
         "FD908",
         f"After the program's end fusiondoc ended {left.in_words}{_still(left)}",
-        advice="What they ran after that is not in the log. If they run the model, wait for them in the"
-        " program (join, wait).",
+        remedy=Remedy(
+            "What they ran after that is not in the log.",
+            "If they run the model, wait for them in the program (join, wait).",
+        ),
     )
 
 
@@ -415,7 +439,7 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
             "torch's launcher started several processes, and nothing tells whose a line is: groups and"
             " kernels of all ranks are counted together",
             evidence=(line,),
-            advice="Let each line name its rank (torchrun --tee 3), or keep a file for each (torchrun"
+            remedy="Let each line name its rank (torchrun --tee 3), or keep a file for each (torchrun"
             " --redirects 3 --log-dir DIR), and read that folder.",
             severity="note",
         )
@@ -424,21 +448,24 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
             "FD911",
             "Several logs have lines of the same local ranks ([default0]:), which torchrun counts from 0 on"
             " each machine: they are read as parts of one log",
-            advice="Nothing, if they are. Of several machines keep the lines with which torchrun starts too"
-            " (2>&1), or a file for each rank (torchrun --redirects 3 --log-dir DIR), and read the folders.",
+            remedy=nothing(
+                "Nothing, if they are.",
+                "Of several machines keep the lines with which torchrun starts too (2>&1), or a file for"
+                " each rank (torchrun --redirects 3 --log-dir DIR), and read the folders.",
+            ),
             severity="note",
         )
     if not differences:
         return
     advised = [(one, to_do(one)) for one in differences]
-    first, advice = next((pair for pair in advised if pair[1] is not None), advised[0])
+    first, remedy = next((pair for pair in advised if pair[1] is not None), advised[0])
     others = len(differences) - 1 + left_out
     more = f"; and {count(others, 'more difference')}" if others else ""
     yield finding(
         "FD911",
         f"The ranks of this run differ: {first.text}" + (f" ({first.why})" if first.why else "") + more,
-        advice=advice or "Nothing, if it is meant: the section on ranks has each difference.",
-        severity=None if advice is not None else "note",
+        remedy=remedy or nothing("Nothing, if it is meant: the section on ranks has each difference."),
+        severity=None if remedy is not None else "note",
     )
 
 

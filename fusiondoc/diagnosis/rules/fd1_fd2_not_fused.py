@@ -5,18 +5,22 @@ that was worked out. And what AOTAutograd was asked for and made of it: FD105 to
 from __future__ import annotations
 
 from collections import Counter
-from typing import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
-from fusiondoc.diagnosis.differentiable_graphs import NO_FORMULA, RECORDED
-from fusiondoc.diagnosis.operators import is_fusible, is_in_place, taken_by
+from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
 from fusiondoc.diagnosis.rules.fd0_fd9_environment_and_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
-from fusiondoc.model import count
+from fusiondoc.fusers import is_fusible, taken_by
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded
+from fusiondoc.model.operators import is_in_place
 from fusiondoc.model.other_frontends import AotFunction
+from fusiondoc.model.reasons import OutOfRegion
+from fusiondoc.model.remedies import Nothing, Remedy
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Time
 
@@ -41,7 +45,7 @@ def wrapped_anew(report: Report, context: Context) -> Iterable[Finding]:
             f"{one.how} is called on {one.name} in every call: {one.wraps} wrappers,"
             f" {one.compiles} compilations, {one.calls} calls",
             source=one.user_source,
-            advice="Call it once, where the module is made (in __init__ or at the module's level), and keep"
+            remedy="Call it once, where the module is made (in __init__ or at the module's level), and keep"
             " what it returns: from torch 1.13 on each wrapper has a cache of its own, so nothing compiled is"
             " ever used again, and no graph runs often enough to be fused.",
         )
@@ -59,8 +63,9 @@ def shapes_fixed(report: Report, context: Context) -> Iterable[Finding]:
                 f"{one.name} was compiled {one.compiles} times for {len(one.shapes)} kinds of arguments:"
                 f" {_few(one.shapes)}",
                 source=one.user_source,
-                advice="Pad the arguments to a few sizes"
-                + ("; or torch.compile(..., dynamic=True)." if one.how == DYNAMO else "."),
+                remedy=Remedy("Pad the arguments to a few sizes;", "or torch.compile(..., dynamic=True).")
+                if one.how == DYNAMO
+                else "Pad the arguments to a few sizes.",
             )
         elif one.how != DYNAMO and one.fixed_sizes:
             said = f"The graphs of {one.name} are fixed to the shapes of its first call"
@@ -71,8 +76,11 @@ def shapes_fixed(report: Report, context: Context) -> Iterable[Finding]:
                 f"{said}: sizes are written into {_few(one.fixed_sizes)}",
                 source=one.user_source,
                 severity=None if several else "note",
-                advice="From torch 1.13 on nothing checks the shapes of later calls: with others the result"
-                " is wrong or an error. Use one wrapper for each shape, or pad.",
+                remedy=Remedy(
+                    "From torch 1.13 on nothing checks the shapes of later calls: with others the result is"
+                    " wrong or an error.",
+                    "Use one wrapper for each shape, or pad.",
+                ),
             )
 
 
@@ -90,7 +98,7 @@ def not_compiled(report: Report, context: Context) -> Iterable[Finding]:
                 "FD107",
                 f"{one.how} could not compile {one.name}: {one.failure}",
                 source=one.user_source,
-                advice="It traces tensors only: leave what depends on values (.item(), if on a tensor,"
+                remedy="It traces tensors only: leave what depends on values (.item(), if on a tensor,"
                 " printing) and operators that TorchScript does not have out of the function.",
             )
 
@@ -105,8 +113,10 @@ def graph_breaks(report: Report, context: Context) -> Iterable[Finding]:
             "FD108",
             f"torch.compile cut the program {count(total, 'time')}, into {breaks.graphs} graphs:"
             f" {_few(why for why, _ in worst)}",
-            advice="Fusion ends at each cut: move what it names out of the compiled function;"
-            " TORCH_LOGS=graph_breaks shows the lines.",
+            remedy=Remedy(
+                "Fusion ends at each cut: move what it names out of the compiled function;",
+                "TORCH_LOGS=graph_breaks shows the lines.",
+            ),
         )
 
 
@@ -118,9 +128,12 @@ def modules_ran_eager(report: Report, context: Context) -> Iterable[Finding]:
             yield finding(
                 "FD109",
                 f"{one.kind} ran its plain operators{many}: {'; '.join(one.eager)}",
-                advice="It says nothing of that itself. Move model and inputs to a GPU, and set"
-                " xformers._is_functorch_available = True before its components are imported. A grad_fn"
-                " named CompiledFunctionBackward shows that AOTAutograd ran, not that a kernel is fused.",
+                remedy=Remedy(
+                    "It says nothing of that itself.",
+                    "Move model and inputs to a GPU, and set xformers._is_functorch_available = True before"
+                    " its components are imported. A grad_fn named CompiledFunctionBackward shows that"
+                    " AOTAutograd ran, not that a kernel is fused.",
+                ),
             )
 
 
@@ -138,9 +151,11 @@ def memory_shared(report: Report, context: Context) -> Iterable[Finding]:
                 "FD237",
                 "; ".join(said),
                 source=one.user_source,
-                advice="AOTAutograd compiles functions without effects: from torch 2.0 on it copies the new"
-                " value back after the graph, before that the change can be lost. Return a new tensor"
-                " instead (x + y for x += y), and pass copies of what shares memory.",
+                remedy=Remedy(
+                    "AOTAutograd compiles functions without effects: from torch 2.0 on it copies the new"
+                    " value back after the graph, before that the change can be lost.",
+                    "Return a new tensor instead (x + y for x += y), and pass copies of what shares memory.",
+                ),
             )
 
 
@@ -156,7 +171,7 @@ def saves_more(report: Report, context: Context) -> Iterable[Finding]:
                 f"{one.partition.name} keeps {one.partition.saved_bytes:,} bytes of {one.name} for the"
                 f" backward pass, the default partition {one.default.saved_bytes:,}",
                 source=one.user_source,
-                advice="Give the wrapper another partition_fn: min_cut_rematerialization_partition, or"
+                remedy="Give the wrapper another partition_fn: min_cut_rematerialization_partition, or"
                 " default_partition.",
             )
 
@@ -174,12 +189,12 @@ def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
     said = f"Only profiling happened: graphs profiled: {headers['Profiled Graph:']}, optimised: none"
     if context.observed.errors:
         advice = "The program failed before a plan was made: mend that first."
-        yield finding("FD101", f"{said}; then it failed", advice=advice, severity="note")
+        yield finding("FD101", f"{said}; then it failed", remedy=advice, severity="note")
         return
     yield finding(
         "FD101",
         said,
-        advice="Run the model at least three times with inputs of the same shape (backward needs one "
+        remedy="Run the model at least three times with inputs of the same shape (backward needs one "
         "run more):"
         " --runs 5.",
     )
@@ -196,15 +211,17 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
         return  # FD104 names the cause
     without = [row for row in report.unfused if row.reason.code == "FD231"]
     ends = _ends(report)
-    if any(row.reason.text.startswith(RECORDED) for row in without):
+    if any(gradients_recorded(row.reason.detail) for row in without):
         yield finding(
             "FD102",
             "No fusion pass ran: gradients are recorded, and torch found no differentiable graph of two"
-            " operators to hand to a fuser" + (f": {ends}" if ends else ""),
+            " operators to hand to a fuser" + (f": {ends.text}" if ends.text else ""),
             source=without[0].user_source,
             evidence=without[0].evidence[:3],
-            advice=f"{_OUT_OF_PLACE if 'in place' in ends else _WITH_FORMULAS} For inference run it under"
-            " torch.no_grad().",
+            remedy=Remedy(
+                _OUT_OF_PLACE if ends.in_place else _WITH_FORMULAS,
+                "For inference run it under torch.no_grad().",
+            ),
         )
         return
     asked = report.fuser.requested
@@ -212,16 +229,18 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
     if without:
         causes.append(
             "gradients were recorded and no differentiable graph of two operators exists"
-            + (f" ({ends}): {_OUT_OF_PLACE[0].lower()}{_OUT_OF_PLACE[1:-1]}" if ends else "")
+            + (f" ({ends.text}): {_OUT_OF_PLACE[0].lower()}{_OUT_OF_PLACE[1:-1]}" if ends.text else "")
         )
     if asked is None or asked == "auto":
         causes.append("no fuser was on: --fuser nnc or nvfuser; in a script: with torch.jit.fuser('fuser1')")
-    causes.append(f"the pass was not logged: {HOW_TO_LOG[0].lower()}{HOW_TO_LOG[1:]}")
+    how = HOW_TO_LOG.text
+    causes.append(f"the pass was not logged: {how[0].lower()}{how[1:]}")
+    first, *others = [f"{nth}) {cause}" for nth, cause in enumerate(causes, 1)]
+    likeliest = f"Possible causes, likeliest first: {first}"
     yield finding(
         "FD102",
         "Graphs were optimised but hold no fusion group, and the log shows no fusion pass",
-        advice="Possible causes, likeliest first: "
-        + "; ".join(f"{nth}) {cause}" for nth, cause in enumerate(causes, 1)),
+        remedy=Remedy(f"{likeliest};", "; ".join(others)) if others else likeliest,
     )
 
 
@@ -236,22 +255,43 @@ _WITH_FORMULAS = (
 )
 
 
-def _ends(report: Report) -> str:
-    """What keeps operators with gradient formulas apart: what changes its input, then what has no formula."""
+@dataclass(frozen=True)
+class _Ends:
+    """What keeps operators with gradient formulas apart: operators, and how often each stands there."""
+
+    in_place: Counter[str]
+    """They change their input."""
+    without_formula: Counter[str]
+
+    @property
+    def text(self) -> str:
+        """``aten::add_ (2 times) change their input in place``; "" without any."""
+        parts = []
+        if self.in_place:
+            parts.append(f"{_most_common(self.in_place)} change their input in place")
+        if self.without_formula:
+            parts.append(f"{_most_common(self.without_formula)} have no gradient formula")
+        return "; ".join(parts)
+
+
+def _most_common(counted: Counter[str]) -> str:
+    return ", ".join(f"{op} ({count(times, 'time')})" for op, times in counted.most_common(3))
+
+
+def _ends(report: Report) -> _Ends:
     in_place, others = Counter[str](), Counter[str]()
     for row in report.unfused:
         if is_in_place(row.op) and row.reason.code in ("FD230", "FD231"):
             in_place[row.op] += row.count
-        elif row.reason.code == "FD231" and row.reason.text.endswith(
-            (f"and it {NO_FORMULA}", f"because it {NO_FORMULA}")
-        ):
+        elif _without_formula(row):
             others[row.op] += row.count
-    said = [
-        ", ".join(f"{op} ({count(times, 'time')})" for op, times in counted.most_common(3)) + f" {what}"
-        for counted, what in ((in_place, "change their input in place"), (others, "have no gradient formula"))
-        if counted
-    ]
-    return "; ".join(said)
+    return _Ends(in_place, others)
+
+
+def _without_formula(row: Unfused) -> bool:
+    """Whether no overload of the operator has a gradient formula."""
+    detail = row.reason.detail
+    return isinstance(detail, OutOfRegion) and detail.gap.why == "no_formula" and not detail.cuts
 
 
 def inner_plan_missing(report: Report, context: Context) -> Iterable[Finding]:
@@ -265,7 +305,7 @@ def inner_plan_missing(report: Report, context: Context) -> Iterable[Finding]:
         f"{total:,} operators are in a differentiable graph that was not optimised in this log",
         source=rows[0].user_source,
         evidence=rows[0].evidence[:3],
-        advice="Its own executor profiles once more: run the model once or twice more (--runs).",
+        remedy="Its own executor profiles once more: run the model once or twice more (--runs).",
     )
 
 
@@ -288,39 +328,43 @@ def not_fused(report: Report, context: Context) -> Iterable[Finding]:
     note."""
     run = run_facts(report, context)
     for row in report.unfused:
-        if row.ran is False:
+        if row.ran is False or CODES[row.reason.code].remedy is None or row.op == "prim::GetAttr":
             continue
-        told = CODES[row.reason.code].advice is not None and row.op != "prim::GetAttr"
-        if told and not any(case(row, run) for case, _ in _UNCHANGEABLE):
+        if _unchangeable(row, run) is None:
             yield _finding(row, run)
 
 
-OF_LIBRARIES = "kernels of a library, which are no part of groups"
-BETWEEN_LIBRARIES = "between kernels of a library, with nothing else to fuse with"
-
-_UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], str], ...] = (
-    (of_torch, "torch's own gradient formulas"),
-    (of_a_library, OF_LIBRARIES),
-    (between_libraries, BETWEEN_LIBRARIES),
+_UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], Nothing], ...] = (
+    (of_torch, Nothing.FORMULAS),
+    (of_a_library, Nothing.LIBRARY),
+    (between_libraries, Nothing.BETWEEN_LIBRARIES),
 )
+
+
+def _unchangeable(row: Unfused, run: RunFacts) -> Nothing | None:
+    """Why no change of the program brings it into a group; None where one may."""
+    return next((why for case, why in _UNCHANGEABLE if case(row, run)), None)
 
 
 def not_to_be_changed(report: Report, context: Context) -> Iterable[Finding]:
     """FD236: one note for each cause that no change of a program takes away."""
     run = run_facts(report, context)
-    notes: dict[str, list[Unfused]] = {}
+    notes: dict[Nothing, list[Unfused]] = {}
     for row in report.unfused:
-        why = next((text for case, text in _UNCHANGEABLE if case(row, run)), None)
-        if why is not None and row.ran is not False:
+        why = _unchangeable(row, run) if row.ran is not False else None
+        if why is not None:
             notes.setdefault(why, []).append(row)
+    general = CODES["FD236"].remedy
+    assert general is not None
     for why, rows in notes.items():
         yield finding(
             "FD236",
-            f"{_listed(rows)}: {why}",
+            f"{listed(rows)}: {why.value}",
             source=rows[0].user_source,
             evidence=rows[0].evidence[:3],
-            advice=CODES["FD236"].advice,
+            remedy=replace(general, nothing=why),
             ops=sorted({row.op for row in rows}),
+            rows=rows,
             time=_together(rows),
         )
 
@@ -344,12 +388,13 @@ def _finding(row: Unfused, run: RunFacts) -> Finding:
         message,
         source=row.user_source,
         evidence=row.evidence,
-        advice=advice.text,
+        remedy=advice.remedy,
         severity="warning" if changeable or (row.reason.stated and _taken(row, run)) else "note",
         saves_bytes=row.bytes_moved if code.loss is Loss.RESULT else None,
         keeps_out=row.keeps_out,
         recipe=advice.recipe.words if advice.recipe is not None else None,
         ops=(row.op,),
+        rows=(row,),
         time=row.time,
     )
 
@@ -369,7 +414,8 @@ def _taken(row: Unfused, run: RunFacts) -> bool:
     return is_fusible(row.op) if run.fuser is None else taken_by(row.op, run.fuser, run.torch)
 
 
-def _listed(rows: Sequence[Unfused]) -> str:
+def listed(rows: Sequence[Unfused]) -> str:
+    """Their operators with how often each stands there, most first: ``aten::mm x3, aten::add``."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.op] = counts.get(row.op, 0) + row.count

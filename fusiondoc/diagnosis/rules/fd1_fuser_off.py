@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.captures.switch_records import (
@@ -16,6 +16,7 @@ from fusiondoc.captures.switch_records import (
 )
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import fuser_title
+from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Finding, Report
 
 WHAT_FUSION_NEEDS = {
@@ -42,17 +43,18 @@ def executor_off(report: Report, context: Context) -> Iterable[Finding]:
         return
     for knob in report.knobs:
         if knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS:
+            on = Setting(knobs={knob.name: "on"})
             yield finding(
                 "FD104",
                 f"{knob.name} is off: {WHAT_FUSION_NEEDS[knob.name]}",
-                advice=f"Turn it on: --knob {knob.name}=on",
+                remedy=Remedy(f"Turn it on: {on.text}", setting=on),
             )
     variable = variable_off(report, context)
     if variable is not None:
         yield finding(
             "FD104",
             f"{variable} is set: it switches NNC off, whatever the program says",
-            advice=f"Unset it: unset {variable.partition('=')[0]}",
+            remedy=f"Unset it: unset {variable.partition('=')[0]}",
         )
 
 
@@ -64,7 +66,7 @@ def off_by_program(report: Report, context: Context) -> Iterable[Finding]:
     variable = variable_off(report, context)
     for row in context.switches.rows:
         if _matters(row, report, context) and not (row.what == FUSER and variable is not None):
-            yield finding("FD104", _message(row, report, context), source=row.at, advice=_advice(row))
+            yield finding("FD104", _message(row, report, context), source=row.at, remedy=_advice(row))
 
 
 def _matters(row: SwitchedOff, report: Report, context: Context) -> bool:

@@ -8,21 +8,24 @@ time is not known before.
 from __future__ import annotations
 
 import ast
-from typing import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from fusiondoc.captures.frontend_records import TeRecords
-from fusiondoc.diagnosis.changes_for_findings import can_run_again, compare_logs, run_again
+from fusiondoc.diagnosis.commands import command_of
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, Planner, version_of
+from fusiondoc.diagnosis.te_rules import Planner, lacks_recipe, version_of
+from fusiondoc.fusers.te import LATEST
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.other_frontends import TeSplit
+from fusiondoc.model.reasons import Detail, UnmetConditions
+from fusiondoc.model.remedies import AS_REQUESTED, Remedy, Setting, nothing
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Source
 
-_RECIPE = ("--recipe", "delayed")
+_RECIPE = Setting(recipe="delayed")
 
 _OPS = {
     "Dropout": (2, 7),
@@ -121,13 +124,13 @@ def _autocast(report: Report) -> str:
 
 
 def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
-    of_code: dict[tuple[str, str], list[Unfused]] = {}
+    of_code: dict[tuple[str, Detail | None], list[Unfused]] = {}
     for row in report.unfused:
-        flag = row.reason.text if row.reason.code == "FD242" else ""
+        flag = row.reason.detail if row.reason.code == "FD242" else None
         of_code.setdefault((row.reason.code, flag), []).append(row)
     for (code, _), rows in of_code.items():
         first = rows[0]
-        more: tuple[str, ...] = ()
+        setting = AS_REQUESTED
         if code == "FD241":
             kind, change = ChangeKind.DTYPE, "Make the operators in bfloat16"
             lines = _with(report, first, "dtype", "torch.bfloat16") or (
@@ -138,8 +141,9 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
                 kind, change = ChangeKind.RUNS, "Convert the model before its first call"
                 lines = ("model(x); model.to(torch.bfloat16)", "model.to(torch.bfloat16); model(x)")
         elif code == "FD242":
-            wanted = "False" if "in_place=False" in first.reason.text else "True"
-            name = "MakeExtraOutput" if "extra output" in first.reason.text else "AddExtraInput"
+            flags = _in_place_flags(first)
+            wanted = "False" if "output_in_place" in flags else "True"
+            name = "AddExtraInput" if flags == {"sum_not_in_place"} else "MakeExtraOutput"
             first = next((row for row in rows if row.op.endswith(name)), first)
             kind, change = ChangeKind.OUT_OF_PLACE, f"Make {name} with in_place={wanted}"
             lines = _with(report, first, "in_place", wanted) or (
@@ -147,12 +151,12 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
                 f"te.ops.{name}(in_place={wanted})",
             )
         elif code == "FD244":
-            rows = [row for row in rows if NO_RECIPE in row.reason.text]
+            rows = [row for row in rows if lacks_recipe(row.reason.detail)]
             if not rows or _ran_under_a_recipe(report):
                 continue  # what it does is in the report
             first = rows[0]
             kind, change = ChangeKind.KNOB, "Run it under a recipe, if it may be quantized"
-            more = () if _is_program(context) else _RECIPE
+            setting = AS_REQUESTED if _is_program(context) else _RECIPE
             lines = ("model(x)", f"with te.{_autocast(report)}: model(x)")
         else:
             continue
@@ -170,12 +174,23 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
             f"{count(number, 'operator')}: {what}" + (f" in {folded(layers, 2)}" if layers else ""),
             None,
             None,
-            _command(report, context, more),
+            command_of(report, context, setting),
             operators=number,
             ops=ops,
             codes=(code,),
             note=first.reason.text + _other_lines(mine, place),
         )
+
+
+def _in_place_flags(row: Unfused) -> set[str]:
+    """The conditions on ``in_place`` that do not hold of an operator."""
+    detail = row.reason.detail
+    if not isinstance(detail, UnmetConditions):
+        return set()
+    return {one.condition for one in detail.conditions if one.condition in _IN_PLACE}
+
+
+_IN_PLACE = ("sum_not_in_place", "output_not_in_place", "output_in_place")
 
 
 def _other_lines(rows: Sequence[Unfused], place: Source | None) -> str:
@@ -204,16 +219,9 @@ def _of_splits(report: Report, context: Context) -> Iterable[PlannedChange]:
             f"{named(first)}{where} splits its sequence: nothing is fused across it",
             None,
             None,
-            _command(report, context),
+            command_of(report, context),
             codes=("FD113",),
         )
-
-
-def _command(report: Report, context: Context, more: tuple[str, ...] = ()) -> str:
-    request = context.request
-    if request is not None and can_run_again(context):
-        return run_again(request, more)
-    return compare_logs(report)
 
 
 _TRAP = "ForwardLinearBiasActivation"
@@ -226,7 +234,7 @@ def no_operators(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD111",
             "The program called no operator of te.ops, so Transformer Engine had nothing to plan",
-            advice="Build the block as a te.ops.Sequential and call it, or leave it as it is: te.Linear, "
+            remedy="Build the block as a te.ops.Sequential and call it, or leave it as it is: te.Linear, "
             "te.LayerNormMLP and te.TransformerLayer have their fusions built in, which no plan shows.",
         )
 
@@ -237,8 +245,10 @@ def only_a_plan(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD112",
             "A plan, not a run: the tensors are on the CPU, and Transformer Engine has no kernels there",
-            advice="Run it on a GPU to see kernels and times; the plan is the same for the same types, recipe"
-            " and gradients.",
+            remedy=Remedy(
+                "Run it on a GPU to see kernels and times;",
+                "the plan is the same for the same types, recipe and gradients.",
+            ),
         )
 
 
@@ -256,7 +266,7 @@ def splits(report: Report, context: Context) -> Iterable[Finding]:
             f"{named(first)} ({places}) is no operator of te.ops and splits its te.ops.Sequential: nothing is"
             " fused across it",
             source=first.source,
-            advice=f"{instead_of(first, version)}.",
+            remedy=f"{instead_of(first, version)}.",
         )
 
 
@@ -279,8 +289,11 @@ def bias_without_activation(report: Report, context: Context) -> Iterable[Findin
             "FD114",
             f"{_TRAP} holds the linear operator and its bias, not the activation after it: {names} runs on"
             " its own",
-            advice="Nothing in the program: Transformer Engine makes this operator without an activation in "
-            "every version up to 2.20. te.LayerNormMLP has the activation fused.",
+            remedy=nothing(
+                "Nothing in the program: Transformer Engine makes this operator without an activation in"
+                " every version up to 2.20.",
+                "te.LayerNormMLP has the activation fused.",
+            ),
             ops=tuple(dict.fromkeys("te.ops." + one for one in follows)),
         )
 
@@ -302,8 +315,10 @@ def other_plans(report: Report, context: Context) -> Iterable[Finding]:
         "FD115",
         f"Plans differ on the same objects: {names} {'is' if len(more) == 1 else 'are'} there only in "
         f"{'; '.join(modes)}",
-        advice="What is not fused is told for the first recipe of the run; name the one that you train with: "
-        "--recipe NAME.",
+        remedy=Remedy(
+            "What is not fused is told for the first recipe of the run;",
+            "name the one that you train with: --recipe NAME.",
+        ),
     )
 
 
@@ -318,8 +333,11 @@ def disagree(report: Report, context: Context) -> Iterable[Finding]:
             "FD116",
             f"Transformer Engine {report.te.version} planned {one.planned} in the {one.phase} pass{where}"
             f" (recipe {one.recipe or 'none'}); by fusiondoc's table it is {one.by_table}",
-            advice="The plan is what counts; reasons for operators that stayed basic may be wrong here. Pack"
-            " the capture for a report: fusiondoc bundle.",
+            remedy=Remedy(
+                "The plan is what counts;",
+                "reasons for operators that stayed basic may be wrong here. Pack the capture for a report:"
+                " fusiondoc bundle.",
+            ),
         )
     if len(found) > _MOST_DISAGREEMENTS:
         yield finding(
@@ -373,7 +391,7 @@ def newer_version(report: Report, context: Context) -> Iterable[Finding]:
             f"Transformer Engine {report.te.version} is newer than the table of rules, which ends with"
             f" {known}: the plan is its own, reasons are those of the table",
             severity="note",
-            advice="Upgrade fusiondoc.",
+            remedy="Upgrade fusiondoc.",
         )
 
 
@@ -393,7 +411,7 @@ def older_than_weights(report: Report, context: Context) -> Iterable[Finding]:
             "FD118",
             f"Weights were {before} when Transformer Engine planned{where} and are {after} now; the plan is"
             " the old one",
-            advice=f"Convert the model before its first call, model.to(torch.{after}), or make the"
+            remedy=f"Convert the model before its first call, model.to(torch.{after}), or make the"
             " te.ops.Sequential anew after it: the rules are not asked again.",
         )
 
@@ -405,23 +423,24 @@ def registered(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD117",
             f"The program took fusions of Transformer Engine out: {', '.join(gone)}",
-            advice="Nothing, if that was intended: no plan has them then.",
+            remedy=nothing("Nothing, if that was intended: no plan has them then."),
         )
     if report.te is None or not report.te.own_fusions:
         return
     made = [group.name for group in report.groups if _own(report, group.id)]
     said = f"; they made {', '.join(dict.fromkeys(made))}" if made else "; none of them made an operator"
-    advice = (
-        "Nothing. They are asked in the order in which they were registered; prepend=True asks one before"
+    remedy = nothing(
+        "Nothing.",
+        "They are asked in the order in which they were registered; prepend=True asks one before those of"
+        " Transformer Engine.",
     )
-    advice += " those of Transformer Engine."
     if not made and context.te.plans and not any(plan.own_asked for plan in context.te.plans):
         said += ": every plan was made before they were registered, and is kept"
-        advice = "Register them before the first call, or make the te.ops.Sequential anew after it."
+        remedy = Remedy("Register them before the first call, or make the te.ops.Sequential anew after it.")
     yield finding(
         "FD117",
         f"The program registered fusions of its own: {', '.join(report.te.own_fusions)}{said}",
-        advice=advice,
+        remedy=remedy,
     )
 
 
@@ -444,8 +463,9 @@ def stayed_basic(report: Report, context: Context) -> Iterable[Finding]:
             code.code,
             f"{row.op}{times} stays basic in the {row.phase} pass{layers}: {row.reason.text}",
             source=row.user_source,
-            advice=code.advice,
+            remedy=code.remedy,
             ops=(row.op,),
+            rows=(row,),
             time=row.time,
         )
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
 
 from fusiondoc.captures.ending import OF_SIGNAL, Ended
 from fusiondoc.captures.fuser_fault import Blame
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
 from fusiondoc.model import NNC
+from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Group, Report
 from fusiondoc.parsers.observed import LastWork, NamedKernel, Observed
 
@@ -23,8 +24,11 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD303",
             f"{_who(context.rank)} died of {signal} as it ended, after all passes",
-            advice="Nothing about fusion, and the report is whole. What the program left behind failed, such"
-            " as threads of torch.jit.fork: without fusiondoc it may die as well.",
+            remedy=nothing(
+                "Nothing about fusion, and the report is whole.",
+                "What the program left behind failed, such as threads of torch.jit.fork: without fusiondoc"
+                " it may die as well.",
+            ),
             severity="warning",
         )
     elif context.result.ended is Ended.SIGNAL:
@@ -35,8 +39,8 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
     elif context.request is None and observed.crash is not None:
         said = observed.crash
         died = f"{_who(said.rank)} died ({said.text[:120]})"
-        advice = _how_to_go_on(observed, said.rank, said.signal)
-        found = _crash(report, died, said.work, said.kernel, said.rank, advice)
+        remedy = _how_to_go_on(observed, said.rank, said.signal)
+        found = _crash(report, died, said.work, said.kernel, said.rank, remedy)
         yield replace(found, evidence=[*found.evidence, said.line])
     elif context.request is None:
         yield from _log_ends(report, observed)
@@ -53,7 +57,7 @@ def _log_ends(report: Report, observed: Observed) -> Iterable[Finding]:
             "FD303",
             f"The log {ends} {stage} {_worked_on(report, work)}; how the process ended is not in it",
             evidence=[work.line],
-            advice=_TAKE_IT_OUT if work.cut else _IF_IT_DIED,
+            remedy=_TAKE_IT_OUT if work.cut else _IF_IT_DIED,
             severity="warning" if work.cut else "note",
         )
     elif observed.cut_kernel is not None and not observed.errors:
@@ -62,7 +66,7 @@ def _log_ends(report: Report, observed: Observed) -> Iterable[Finding]:
             "FD303",
             f"The log breaks off in the source of {name}, which is printed before it is compiled",
             evidence=[line],
-            advice=_TAKE_IT_OUT if report.groups else _SAY_THE_GROUP,
+            remedy=_TAKE_IT_OUT if report.groups else _SAY_THE_GROUP,
             severity="warning",
         )
 
@@ -71,19 +75,19 @@ def _who(rank: int | None) -> str:
     return "The process" if rank is None else f"Rank {rank}"
 
 
-def _how_to_go_on(observed: Observed, rank: int | None, signal: str | None) -> str:
+def _how_to_go_on(observed: Observed, rank: int | None, signal: str | None) -> Remedy:
     """What is left to do where no group is known to be at fault. The stack is only spoken of where it is."""
     if signal in OF_SIGNAL:
-        return f"{OF_SIGNAL[signal]} --fuser none says whether it dies without fusion too."
+        return Remedy(OF_SIGNAL[signal], "--fuser none says whether it dies without fusion too.")
     stack = observed.stack_of(rank)
     if stack is None:
-        return (
-            "Run it with --fuser none: that says whether it dies without fusion too. The log holds no stack;"
-            " PYTHONFAULTHANDLER=1 makes Python print one."
+        return Remedy(
+            "Run it with --fuser none: that says whether it dies without fusion too.",
+            "The log holds no stack; PYTHONFAULTHANDLER=1 makes Python print one.",
         )
-    return (
-        "Run it with --fuser none: that says whether it dies without fusion too. Python's stack at that"
-        f" moment is in the log: {stack.file}:{stack.line}."
+    return Remedy(
+        "Run it with --fuser none: that says whether it dies without fusion too.",
+        f"Python's stack at that moment is in the log: {stack.file}:{stack.line}.",
     )
 
 
@@ -95,10 +99,10 @@ _TAKE_IT_OUT = (
     "Take that group out (--knob skip_node_kind=OPERATOR, or another --fuser), and check that this torch's"
     " CUDA knows the GPU: fusiondoc env."
 )
-_IF_IT_DIED = (
-    "Nothing is to be done if the run went well. If it crashed, take that group out (--knob"
-    " skip_node_kind=OPERATOR, or another --fuser), and check that this torch's CUDA knows the GPU:"
-    " fusiondoc env."
+_IF_IT_DIED = nothing(
+    "Nothing is to be done if the run went well.",
+    "If it crashed, take that group out (--knob skip_node_kind=OPERATOR, or another --fuser),"
+    " and check that this torch's CUDA knows the GPU: fusiondoc env.",
 )
 
 
@@ -108,10 +112,10 @@ def _crash(
     work: LastWork | None,
     kernel: NamedKernel | None,
     rank: int | None,
-    advice: str,
+    remedy: Remedy,
 ) -> Finding:
     """``work``: what was not done by then; ``kernel``: whose source was printed last, without a time;
-    ``rank``: which process died; ``advice``: where no group was at work."""
+    ``rank``: which process died; ``remedy``: where no group was at work."""
     if work is not None:
         group = next((g for g in report.groups if g.id == work.group), None)
         doing = "compiling" if work.stage == "compile" or not _launched_after(report, group) else "running"
@@ -121,7 +125,7 @@ def _crash(
             "FD303",
             f"{died} while {doing} {_worked_on(report, work)}",
             evidence=[work.line],
-            advice=_TAKE_IT_OUT,
+            remedy=_TAKE_IT_OUT,
         )
     own = [g for g in report.groups if rank is None or g.rank in (rank, None)]
     last = max(reversed(own), key=lambda g: g.iteration or 0, default=None)
@@ -130,7 +134,7 @@ def _crash(
             "FD303",
             f"{died}; the last kernel whose source is in the log is {kernel.name}",
             evidence=[kernel.line],
-            advice=_SAY_THE_GROUP,
+            remedy=_SAY_THE_GROUP,
         )
     if report.kernels and last is None:
         died += f"; the log names no group, and its last kernel is {report.kernels[-1].name}"
@@ -140,7 +144,7 @@ def _crash(
         "FD303",
         died + (f"; the last group that was made before is {describe(last)}" if last else ""),
         evidence=last.evidence[:1] if last else (),
-        advice=advice,
+        remedy=remedy,
     )
 
 

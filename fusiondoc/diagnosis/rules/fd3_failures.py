@@ -5,20 +5,23 @@ programs.
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.rules import ANY_SIZE, Context, finding, helps_any_size
+from fusiondoc.diagnosis.rules import Context, finding, helps_any_size
 from fusiondoc.diagnosis.rules.fd3_crashes import crashed
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
-    advice_on,
     describe,
     error_in_words,
+    remedy_for,
 )
 from fusiondoc.diagnosis.rules.fd3_fd9_whose_error import came_of
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import first_words
 from fusiondoc.fuser_knobs.catalogue import first_cuda, knows, parse_pair
+from fusiondoc.fusers.nvfuser import COPY_OF
+from fusiondoc.graph.neighbours import feeding
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.operator_places import feeding
+from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 from fusiondoc.parsers.lines.error_texts import (
@@ -155,7 +158,7 @@ def in_words(first: Group, others: Sequence[Group], gradients: AbstractSet[str] 
     return f"input {place} came with {what if what.endswith('s') else what + 's'} {listed}"
 
 
-def advice_on_more(others: Sequence[Group], gradients: AbstractSet[str], any_size: bool) -> str:
+def remedy_for_more(others: Sequence[Group], gradients: AbstractSet[str], any_size: bool) -> Remedy | str:
     """What saves further specialisations of a group."""
     if any(other.id in gradients for other in others):
         return (
@@ -163,7 +166,9 @@ def advice_on_more(others: Sequence[Group], gradients: AbstractSet[str], any_siz
             " 0 * output.sum(), so that its gradient is always defined."
         )
     keep = "Keep shapes, strides and dtypes the same from call to call"
-    return f"{keep}, pad them, or use dynamic shapes: {ANY_SIZE}." if any_size else f"{keep}, or pad them."
+    if not any_size:
+        return f"{keep}, or pad them."
+    return Remedy(f"{keep}, pad them, or use dynamic shapes: {ANY_SIZE.text}.", setting=ANY_SIZE)
 
 
 def fell_back(report: Report, context: Context) -> Iterable[Finding]:
@@ -182,7 +187,7 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
             + _then_failed(fallback, context),
             source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
             evidence=fallback.evidence,
-            advice=advice_on(fallback, context.rerun, everything),
+            remedy=remedy_for(fallback, context.rerun, everything),
         )
 
 
@@ -202,9 +207,15 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
             "FD905",
             "The program did not end in time and was stopped; this report is of what it did until then"
             + (f" ({context.result.stopped} had stopped it)" if context.result.stopped else ""),
-            advice="Give it more time with --timeout"
-            + ("; the log ends with Python's stack at that moment." if context.observed.stacks else "."),
+            remedy=Remedy(
+                "Give it more time with --timeout;", "the log ends with Python's stack at that moment."
+            )
+            if context.observed.stacks
+            else "Give it more time with --timeout.",
         )
+
+
+_MORE_SPECIALISATIONS = Setting(knobs={"fusion_strategy": "STATIC:2,DYNAMIC:10"})
 
 
 def gave_up(report: Report, context: Context) -> Iterable[Finding]:
@@ -217,8 +228,12 @@ def gave_up(report: Report, context: Context) -> Iterable[Finding]:
             " specialisation was left",
             source=rows[0].user_source,
             evidence=rows[0].evidence[:3],
-            advice="Allow more or dynamic specialisations: --knob fusion_strategy=STATIC:2,DYNAMIC:10"
-            " (torch.jit.set_fusion_strategy), or pad the inputs to fewer shapes.",
+            remedy=Remedy(
+                f"Allow more or dynamic specialisations: {_MORE_SPECIALISATIONS.text}"
+                " (torch.jit.set_fusion_strategy), or pad the inputs to fewer shapes.",
+                setting=_MORE_SPECIALISATIONS,
+            ),
+            rows=rows,
         )
 
 
@@ -243,14 +258,14 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
             f"Group {describe(groups[group_id])} was specialised {more + 1} times: {why}",
             source=next((n.user_source for n in groups[group_id].nodes if n.user_source), None),
             evidence=[e for g in again for e in g.evidence[:1]],
-            advice=advice_on_more(again, gradients, helps_any_size(report)),
+            remedy=remedy_for_more(again, gradients, helps_any_size(report)),
             severity="warning" if more > 1 else "note",
         )
 
 
 def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[Group]) -> Finding:
-    views = sorted({node.op for node in producer.group.nodes if node.op.endswith("_copy")})
-    plain = " and ".join(f"aten::{op.split('::')[1][: -len('_copy')]}" for op in views)
+    views = sorted({node.op for node in producer.group.nodes if node.op in COPY_OF})
+    plain = " and ".join(COPY_OF[op] for op in views)
     return finding(
         "FD305",
         f"Group {describe(group)} was specialised {len(again) + 1} times: {describe(producer.group)},"
@@ -258,8 +273,11 @@ def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[G
         f" fused yet, made it with {producer.before}",
         source=next((n.user_source for n in group.nodes if n.user_source), None),
         evidence=[e for g in again for e in g.evidence[:1]],
-        advice="It settles with the new specialisation. To save its compilation, write .contiguous() on what"
-        f" that group returns (after {plain}), so that profiled and fused runs make the same strides.",
+        remedy=Remedy(
+            "It settles with the new specialisation.",
+            f"To save its compilation, write .contiguous() on what that group returns (after {plain}), so"
+            " that profiled and fused runs make the same strides.",
+        ),
         severity="note",
     )
 
@@ -288,7 +306,7 @@ def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
             + (f"; group {describe(group)}" if group else ""),
             source=source,
             evidence=[line] if line is not None else [],
-            advice=_advice_on_fuser(error, nnc),
+            remedy=_remedy_for_fuser(error, nnc),
         )
 
 
@@ -308,7 +326,7 @@ def _group_of(report: Report, text: str, work: LastWork | None) -> Group | None:
     return found[0] if len(found) == 1 else None
 
 
-def _advice_on_fuser(error: FuserError, nnc: bool) -> str:
+def _remedy_for_fuser(error: FuserError, nnc: bool) -> Remedy | str:
     if nnc and "extra text after expected end of number" in error.text:
         return (
             "NNC writes a number with an exponent (such as torch.finfo(...).min, -3.4e+38) so that CUDA"
@@ -320,10 +338,10 @@ def _advice_on_fuser(error: FuserError, nnc: bool) -> str:
     if error.kind == OPTION:
         return "Take the unknown word out of the variable: fusiondoc knobs lists those that this torch knows."
     if "not possible due to invalid stride" in error.text:
-        return (
-            "The rows of an input do not start at a multiple of the vector that the kernel was compiled for."
-            " Make that input contiguous before the block (.contiguous()), or pad its last dimension; without"
-            " PYTORCH_NVFUSER_DISABLE=fallback the group runs as unfused operators instead."
+        return Remedy(
+            "The rows of an input do not start at a multiple of the vector that the kernel was compiled for.",
+            "Make that input contiguous before the block (.contiguous()), or pad its last dimension;"
+            " without PYTORCH_NVFUSER_DISABLE=fallback the group runs as unfused operators instead.",
         )
     return (
         "Take the operator that the error names, or the last of the group, out of fusion (--knob"
@@ -347,7 +365,7 @@ def toolchain(report: Report, context: Context) -> Iterable[Finding]:
         "FD306",
         _message(report, error, unknown),
         evidence=evidence,
-        advice=_advice(error, capability, cuda),
+        remedy=_remedy(error, capability, cuda),
     )
 
 
@@ -383,28 +401,33 @@ def _message(report: Report, error: FuserError | None, unknown: bool) -> str:
     return f"This build of torch holds no kernels for {who}: {error}"
 
 
-def _advice(
+def _remedy(
     error: FuserError | None, capability: tuple[int, int] | None, cuda: tuple[int, int] | None
-) -> str:
+) -> Remedy:
     if error is not None and error.kind == BUILTINS:
-        return (
-            "Fusion is not the cause. Put the folder of libnvrtc-builtins.so of exactly the CUDA version that"
-            " this torch was built with on LD_LIBRARY_PATH, and remove other CUDA versions from it."
+        return Remedy(
+            "Fusion is not the cause.",
+            "Put the folder of libnvrtc-builtins.so of exactly the CUDA version that this torch was"
+            " built with on LD_LIBRARY_PATH, and remove other CUDA versions from it.",
         )
     if error is not None and error.kind == OLD_DRIVER:
-        return "Fusion is not the cause. Install a newer NVIDIA driver, or a torch with an older CUDA."
+        return Remedy(
+            "Fusion is not the cause.", "Install a newer NVIDIA driver, or a torch with an older CUDA."
+        )
     first = first_cuda(capability) if capability is not None else None
     if first is None:
-        return (
-            "Fusion is not the cause. Install a torch whose CUDA knows the GPU: 11.0 for compute capability"
-            " 8.0, 11.1 for 8.6, 11.8 for 8.9 and 9.0, 12.8 for 10.0 and 12.0; fusiondoc env shows both."
+        return Remedy(
+            "Fusion is not the cause.",
+            "Install a torch whose CUDA knows the GPU: 11.0 for compute capability 8.0, 11.1 for 8.6,"
+            " 11.8 for 8.9 and 9.0, 12.8 for 10.0 and 12.0; fusiondoc env shows both.",
         )
     wanted = f"CUDA {first[0]}.{first[1]}"
     if cuda is not None and cuda < first:
-        return f"Fusion is not the cause. Install a torch built with {wanted} or newer."
-    return (
-        f"Fusion is not the cause. {wanted} and newer know this GPU, so look which libnvrtc is loaded"
-        " (LD_LIBRARY_PATH), and for which GPUs this torch was built: torch.cuda.get_arch_list()."
+        return Remedy("Fusion is not the cause.", f"Install a torch built with {wanted} or newer.")
+    return Remedy(
+        "Fusion is not the cause.",
+        f"{wanted} and newer know this GPU, so look which libnvrtc is loaded (LD_LIBRARY_PATH), and"
+        " for which GPUs this torch was built: torch.cuda.get_arch_list().",
     )
 
 

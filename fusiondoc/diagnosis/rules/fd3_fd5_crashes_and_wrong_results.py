@@ -9,15 +9,17 @@ numbers, as ``--verify`` found them when it compared fused passes with eager one
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Iterable, NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import count
 from fusiondoc.model.numbers import whole_numbers
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.model.runs import Verification, furthest_off
 from fusiondoc.parsers.ir.types import TensorType, parse_type
@@ -68,42 +70,48 @@ def error_in_words(fallback: Fallback) -> str:
 
 _OPTIONS = (
     "If PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE was set, look for a word in it that this torch does not"
-    " know: it makes everything fall back (FD003). Else run"
+    " know: it makes everything fall back (FD003)."
 )
+_REMEMBERED = "torch remembers the failure and silently runs the operators unfused from then on."
 
 
-def advice_on(fallback: Fallback, rerun: Rerun | None, everything: bool = False) -> str:
+def remedy_for(fallback: Fallback, rerun: Rerun | None, everything: bool = False) -> Remedy | str:
     """What to do, by what is known of the error. ``everything``: the log shows no group that works."""
-    remembered = " torch remembers the failure and silently runs the operators unfused from then on."
     if "legacy executor" in (fallback.error or ""):
         return "Turn the profiling executor on: --knob profiling_executor=on (FD104)."
     if fallback.error_kind in ("codegen", "kernel", "driver"):
-        return (
+        return Remedy(
             "Take the operator that the error names, or the last of the group, out of fusion (--knob"
             " skip_node_kind=OPERATOR), make odd strides even with .contiguous(), or try a newer torch up to"
-            " 2.1." + remembered
+            " 2.1.",
+            _REMEMBERED,
         )
     if fallback.error_kind == "program":
         return "Fix the program first: the unfused operators fail as well (run it with --fuser none)."
     if fallback.error_kind == "option":
         return "Take the unknown word out of the variable: it makes every group fall back (FD003)."
     if fallback.error_kind is not None:
-        return "See FD306: the installation does not fit the GPU; the fusion itself is not the cause."
-    if rerun is None:
-        return (
-            (_OPTIONS if everything else "Run")
-            + " with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real error; diagnose"
-            " does so by itself." + remembered
+        return Remedy(
+            "See FD306: the installation does not fit the GPU;", "the fusion itself is not the cause."
         )
+    if rerun is None:
+        see = "with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real error;"
+        more = f"diagnose does so by itself. {_REMEMBERED}"
+        return Remedy(_OPTIONS, f"Else run {see} {more}") if everything else Remedy(f"Run {see}", more)
     if rerun.error is not None:
         return "Fix the group that fell back first, then look again: later failures often follow from it."
-    ended = {
-        Ended.SIGNAL: f"The rerun without fallback died of {rerun.signal} instead of raising an error",
-        Ended.TIMED_OUT: "The rerun without fallback did not end in time",
-        Ended.INTERRUPTED: "The rerun without fallback was interrupted",
-    }
-    otherwise = "A rerun without fallback raised no error: the failure comes and goes"
-    return (ended.get(rerun.ended, otherwise) if rerun.ended else otherwise) + ";" + remembered
+    return Remedy(f"{_without_error(rerun)};", _REMEMBERED)
+
+
+def _without_error(rerun: Rerun) -> str:
+    """How a rerun without fallback ended that raised no error."""
+    if rerun.ended is Ended.SIGNAL:
+        return f"The rerun without fallback died of {rerun.signal} instead of raising an error"
+    if rerun.ended is Ended.TIMED_OUT:
+        return "The rerun without fallback did not end in time"
+    if rerun.ended is Ended.INTERRUPTED:
+        return "The rerun without fallback was interrupted"
+    return "A rerun without fallback raised no error: the failure comes and goes"
 
 
 def sizes_failed(report: Report, context: Context) -> Iterable[Finding]:
@@ -145,9 +153,12 @@ def _finding(report: Report, sized: list[SizedReduction], line: Evidence | None,
         f" size of the result of {names} (prim::ReductionSizes), {why}",
         source=min(lines, default=None),
         evidence=[*([line] if line is not None else []), last.line],
-        advice=f"Give the {which} of {names}{where} to the scripted function as an argument, as in {how}, and"
-        f" torch reads the size; or leave the operator out of groups (--knob skip_node_kind={last.op}). The"
-        " fallback does not catch this error: it is not in the group.",
+        remedy=Remedy(
+            f"Give the {which} of {names}{where} to the scripted function as an argument, as in {how},"
+            " and torch reads the size;",
+            f"or leave the operator out of groups (--knob skip_node_kind={last.op}). The fallback does"
+            " not catch this error: it is not in the group.",
+        ),
     )
 
 
@@ -162,7 +173,7 @@ _MOST_DIMENSIONS = 6
 
 _COPIES = ("prim::permute_copy", "prim::transpose_copy")
 
-_Sizes = Tuple[int, ...]
+_Sizes = tuple[int, ...]
 
 
 class _Culprit(NamedTuple):
@@ -185,7 +196,7 @@ def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
                 f"The backward graph that torch made for a differentiable graph gave a gradient of"
                 f" {list(got)} where {list(expected)} was expected",
                 evidence=[logged.line],
-                advice="Run that function with torch.jit.optimized_execution(False): then autograd computes"
+                remedy="Run that function with torch.jit.optimized_execution(False): then autograd computes"
                 " its gradients, and nothing of it is fused.",
             )
             continue
@@ -197,8 +208,11 @@ def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
             f" {list(culprit.taken.strides or ())}, and {culprit.op} reorders it in the order of its memory",
             source=next((node.user_source for node in culprit.group.nodes if node.user_source), None),
             evidence=[logged.line, *culprit.group.evidence[:1]],
-            advice=f"Keep {plain} out of nvFuser's groups: --knob skip_node_kind={culprit.op}"
-            f' (torch._C._jit_set_nvfuser_skip_node_kind("{culprit.op}", True)); or choose another fuser.',
+            remedy=Remedy(
+                f"Keep {plain} out of nvFuser's groups: --knob skip_node_kind={culprit.op}"
+                f' (torch._C._jit_set_nvfuser_skip_node_kind("{culprit.op}", True));',
+                "or choose another fuser.",
+            ),
         )
 
 
@@ -276,7 +290,7 @@ def numbers_differ(report: Report, context: Context) -> Iterable[Finding]:
             + f", {_passes(wrong, rows)}",
             source=next((n.user_source for n in only.nodes if n.user_source), None) if only else None,
             severity="warning" if all(row.by == "statistics" for row in wrong) else None,
-            advice=_advice(before, only, len(groups)),
+            remedy=_remedy(before, only, len(groups)),
         )
 
 
@@ -307,7 +321,7 @@ def _before_fusion(report: Report, wrong: Sequence[Verification], phase: str) ->
     return any(row.iteration in profiling for row in wrong)
 
 
-def _advice(before: bool, only: Group | None, groups: int) -> str:
+def _remedy(before: bool, only: Group | None, groups: int) -> str:
     if before:
         return (
             "A pass that only profiles, without any group, differs already, so it is not the fusion: compare"
@@ -340,7 +354,7 @@ def layout_differs(report: Report, context: Context) -> Iterable[Finding]:
         + "; ".join(f"{row.what} has {row.detail}" for row in shown)
         + (f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
         + f", {_passes(other, rows)}",
-        advice="Code that calls view() or reads strides sees it: use reshape(), or .contiguous() first.",
+        remedy="Code that calls view() or reads strides sees it: use reshape(), or .contiguous() first.",
     )
 
 
@@ -357,7 +371,7 @@ def random_by_statistics(report: Report, context: Context) -> Iterable[Finding]:
         f" on random numbers ({', '.join(ops) or 'of an operator that is not in the graph'}) that the fused"
         " and the eager run draw differently by design: compared by mean, standard deviation and share of"
         " zeros",
-        advice="To compare values, set dropout to 0 or put the model into eval mode.",
+        remedy="To compare values, set dropout to 0 or put the model into eval mode.",
     )
 
 

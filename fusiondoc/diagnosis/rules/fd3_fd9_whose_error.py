@@ -6,7 +6,7 @@ is at fault: FD309 names the group. From a log alone nobody can tell, and the fi
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
@@ -16,11 +16,12 @@ from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     ErrorOfRanks,
-    advice_on_lost,
     errors_of_ranks,
+    remedy_for_lost,
 )
 from fusiondoc.model import count, fuser_title
 from fusiondoc.model.change_plan import Try
+from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Fallback, Finding, Group, Report
 from fusiondoc.model.source import from_package
 from fusiondoc.parsers.lines.error_texts import failing_line, is_of_fuser
@@ -51,7 +52,7 @@ def fuser_at_fault(report: Report, context: Context) -> Iterable[Finding]:
         ". ".join(parts),
         source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
         evidence=group.evidence[:1] if group is not None else (),
-        advice=_ways_around(fault),
+        remedy=_ways_around(fault),
     )
 
 
@@ -100,7 +101,7 @@ def _alone(alone: FailingGroup) -> str:
     return text
 
 
-def _ways_around(fault: FuserFault) -> str:
+def _ways_around(fault: FuserFault) -> Remedy | str:
     """What was run and seen to work, best first; else what did not help."""
     if fault.ways:
         worked = "; ".join(f"{way.change} ({_kept(way)})" for way in fault.ways)
@@ -108,9 +109,9 @@ def _ways_around(fault: FuserFault) -> str:
         return f"Run and seen to work{right}: {worked}."
     tried = [one.change for one in fault.around[1:]]
     if tried:
-        return (
-            f"None of these helped: {', '.join(tried)}. Turn the fuser off around the block:"
-            ' with torch.jit.fuser("none"), or run with --fuser none.'
+        return Remedy(
+            f"None of these helped: {', '.join(tried)}.",
+            'Turn the fuser off around the block: with torch.jit.fuser("none"), or run with --fuser none.',
         )
     return (
         "Take an operator of the group out of groups (nvFuser: --knob skip_node_kind=OPERATOR), choose"
@@ -135,22 +136,23 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD905",
             f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}{_without_fuser(fault)}",
-            advice=" ".join(filter(None, (error.hint, _whose(report, context, failing_line(error.message)))))
-            or None,
+            remedy=_of_program(error.hint, _whose(report, context, failing_line(error.message))),
         )
         return
     if fault is not None and fault.blame is Blame.PROGRAM and context.result.ended is Ended.SIGNAL:
         yield finding(
             "FD905",
             f"The program died of {context.result.signal}{_without_fuser(fault)}",
-            advice="Fix the program first; the end of its log shows how far it got.",
+            remedy=Remedy("Fix the program first;", "the end of its log shows how far it got."),
         )
     if context.ended_early:
         yield finding(
             "FD905",
             f"The process ended with exit status {context.result.exit_status}, and its records do not say"
             " that all passes were done",
-            advice="Look for os._exit or a C function that exits; the end of the log shows how far it got.",
+            remedy=Remedy(
+                "Look for os._exit or a C function that exits;", "the end of the log shows how far it got."
+            ),
         )
     observed = context.observed
     others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
@@ -166,15 +168,22 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
             f"The log holds an error{one.whose}{', which lost another rank' if one.lost else ''}:"
             f" {one.said}{after}",
             evidence=one.lines,
-            advice=_advice_on(one, shown, report, context),
+            remedy=_remedy(one, shown, report, context),
         )
 
 
-def _advice_on(
+def _of_program(hint: str | None, whose: Remedy | None) -> Remedy | None:
+    """What the probe advises on the error, then how to find out whose it is."""
+    if not hint:
+        return whose
+    return Remedy(hint, whose.text if whose is not None else "")
+
+
+def _remedy(
     error: ErrorOfRanks, shown: Sequence[ErrorOfRanks], report: Report, context: Context
-) -> str | None:
+) -> Remedy | None:
     if error.lost:
-        return advice_on_lost(shown, report.ranks)
+        return remedy_for_lost(shown, report.ranks)
     return _whose(report, context, error.first.at) if context.request is None else None
 
 
@@ -187,24 +196,29 @@ def _without_fuser(fault: FuserFault | None) -> str:
     return "; the same run passed without the fuser, and once more with it: the error comes and goes"
 
 
-def _whose(report: Report, context: Context, line: str | None) -> str | None:
+def _whose(report: Report, context: Context, line: str | None) -> Remedy | None:
     """How to find out whose error it is, where something was fused and nothing tells."""
     fault = context.fault
     if fault is not None and fault.blame is Blame.UNSTEADY:
-        return "Run it several times with a fixed seed (--seed), with the fuser and with --fuser none."
+        return Remedy(
+            "Run it several times with a fixed seed (--seed), with the fuser and with --fuser none."
+        )
     if (fault is not None and fault.blame is not None) or not report.groups:
         return None
-    read = [group for group in report.groups if group.id in _read(report, line)[:1]]
-    reads = f"{from_package(line)} reads a result of group {describe(read[0])}. " if line and read else ""
     if context.request is None:
-        return (
-            f"{reads}Whether the program or the fuser is at fault is not in the log; this tells: the same run"
-            ' with the fuser off (fusiondoc diagnose TARGET --fuser none, or with torch.jit.fuser("none")).'
+        unknown = "Whether the program or the fuser is at fault is not in the log;"
+        how = (
+            "this tells: the same run with the fuser off (fusiondoc diagnose TARGET --fuser none, or with"
+            ' torch.jit.fuser("none")).'
         )
-    return (
-        f"{reads}Whether the program or the fuser is at fault is not known, as it was not run again;"
-        " this tells: --fuser none."
-    )
+    else:
+        unknown = "Whether the program or the fuser is at fault is not known, as it was not run again;"
+        how = f"this tells: {Setting(fuser='none').text}."
+    read = [group for group in report.groups if group.id in _read(report, line)[:1]]
+    if line and read:
+        reads = f"{from_package(line)} reads a result of group {describe(read[0])}."
+        return Remedy(reads, f"{unknown} {how}")
+    return Remedy(unknown, how)
 
 
 _FELL = {"compile": "FD301", "run": "FD302"}

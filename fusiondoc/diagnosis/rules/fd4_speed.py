@@ -5,10 +5,10 @@ FD401, FD402, FD404 and FD405: what holds a kernel back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Iterable, Mapping, Sequence
 
-from fusiondoc.diagnosis.rules import ANY_SIZE, Context, finding, helps_any_size
+from fusiondoc.diagnosis.rules import Context, finding, helps_any_size
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
 from fusiondoc.diagnosis.speed_of_light import (
     BANDWIDTH,
@@ -21,6 +21,9 @@ from fusiondoc.diagnosis.speed_of_light import (
     must_move,
     needed_ms,
 )
+from fusiondoc.model.operator_kinds import Kind
+from fusiondoc.model.operators import of
+from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Source
@@ -55,9 +58,11 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
             f"Group {describe(group)} runs as {count} kernels ({names}){costs}{_why(group)}",
             source=_line_of(group),
             evidence=list(islice((line for kernel in mine for line in kernel.evidence[:1]), 3)),
-            advice="nvFuser found no schedule for all of it. Reductions over different dimensions cannot"
-            " share a kernel: a gradient of a broadcast bias or weight is such a one, and a frozen one"
-            " (requires_grad=False) needs none.",
+            remedy=Remedy(
+                "nvFuser found no schedule for all of it.",
+                "Reductions over different dimensions cannot share a kernel: a gradient of a broadcast bias"
+                " or weight is such a one, and a frozen one (requires_grad=False) needs none.",
+            ),
             saves_bytes=extra,
         )
 
@@ -142,10 +147,11 @@ def _row(row: Sequence[Group], report: Report) -> Finding:
         " than to move its data",
         source=_line_of(row[0]),
         evidence=[line for group in row for line in group.evidence[:1]][:3],
-        advice="Join them"
-        + (f": what is not fused there is {', '.join(between[:4])}" if between else "")
-        + ". Matrix products stay between groups; then a larger batch, or CUDA graphs, make the "
-        "launches count less.",
+        remedy=Remedy(
+            f"Join them: what is not fused there is {', '.join(between[:4])}." if between else "Join them.",
+            "Matrix products stay between groups; then a larger batch, or CUDA graphs, make the launches"
+            " count less.",
+        ),
     )
 
 
@@ -158,8 +164,11 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD407",
             f"The model was compiled for each of {len(rows)} shapes of its inputs{cost}",
-            advice=f"Allow groups that take any size: {ANY_SIZE}"
-            " (torch.jit.set_fusion_strategy); or pad the inputs to fewer shapes."
+            remedy=Remedy(
+                f"Allow groups that take any size: {ANY_SIZE.text} (torch.jit.set_fusion_strategy);",
+                "or pad the inputs to fewer shapes.",
+                ANY_SIZE,
+            )
             if helps_any_size(report)
             else "Pad the inputs to fewer shapes.",
         )
@@ -169,7 +178,7 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
                 "FD407",
                 f"Kernel {kernel.id} was compiled {kernel.compiles} times, for launches of other sizes",
                 evidence=kernel.evidence[:3],
-                advice="Run the largest shape first: a kernel that was compiled for a larger block serves"
+                remedy="Run the largest shape first: a kernel that was compiled for a larger block serves"
                 " smaller ones too.",
             )
 
@@ -187,26 +196,27 @@ def _cost(report: Report, steady: Sequence[float]) -> str:
     )
 
 
-_VIEWS = ("aten::transpose", "aten::permute", "aten::t")
 _COPIES = ("aten::contiguous", "aten::clone")
 
 
-def _reorders(report: Report) -> dict[tuple[str, str | None], bool]:
-    """Of copies at a source, whether one has another order, as far as any is known."""
-    found: dict[tuple[str, str | None], bool] = {}
+def _reorders(report: Report) -> dict[int | None, bool]:
+    """Row (``Unfused.index``) of copies -> whether one of them has another order, as far as any is known."""
+    found: dict[int | None, bool] = {}
     for program in report.programs:
         for node in program.nodes:
             if node.op in _COPIES and node.inputs:
                 taken = parse_type(node.inputs[0])
                 if isinstance(taken, TensorType) and taken.sizes and taken.strides is not None:
-                    key = node.op, node.source
-                    found[key] = found.get(key, False) or not in_order(taken)
+                    for row in node.rows:
+                        found[row] = found.get(row, False) or not in_order(taken)
     return found
 
 
 def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
     """FD408: copies next to a group that only change the layout."""
-    turned = {(row.source, row.phase) for row in report.unfused if row.op in _VIEWS and row.source}
+    turned = {
+        (row.source, row.phase) for row in report.unfused if row.op in of(Kind.TRANSPOSES) and row.source
+    }
     reorders = _reorders(report)
     near = _Near(report.groups)
     for row in report.unfused:
@@ -215,7 +225,7 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
             continue  # a line of an autodiff formula: reshape there undoes an expansion
         copies = row.op in _COPIES or (row.op == "aten::reshape" and (row.source, row.phase) in turned)
         # A clone of what is in order does not reorder it.
-        if row.op in _COPIES and not reorders.get((row.op, row.source), row.op != "aten::clone"):
+        if row.op in _COPIES and not reorders.get(row.index, row.op != "aten::clone"):
             continue
         beside = near.group_of(row) if copies else None
         if beside is None:
@@ -227,7 +237,7 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
             f"{row.op} {how}copies its tensor{size} next to group {beside.id}, only to change its layout",
             source=row.user_source,
             evidence=row.evidence[:3],
-            advice="Keep one layout through the block: transpose after it instead of before, use reshape"
+            remedy="Keep one layout through the block: transpose after it instead of before, use reshape"
             " only where the layout fits, and drop contiguous() in front of operators that a fuser takes"
             " (it reads any strides).",
             saves_bytes=row.bytes_moved,
@@ -287,7 +297,7 @@ def slow_kernels(report: Report, context: Context) -> Iterable[Finding]:
             f" {at_best * 1e3:.1f} us",
             source=_source(report, kernel),
             evidence=kernel.evidence[:3],
-            advice=_advice(kernel),
+            remedy=_remedy(kernel),
             # One that moves little costs little, however slow it is.
             severity="note"
             if kernel.bytes_moved < launch_bound_below(peak.gb_per_s)
@@ -302,12 +312,13 @@ def _is_slow(kernel: Kernel, peak: float) -> bool:
     return kernel.ms.median > SLOW * (FLOOR_MS + needed_ms(kernel.bytes_moved, peak))
 
 
-def _advice(kernel: Kernel) -> str:
+def _remedy(kernel: Kernel) -> Remedy | str:
     if kernel.spill_bytes:
         return "It spills registers (FD404): fix that first."
     if kernel.occupancy is not None and kernel.occupancy < LOW_OCCUPANCY:
         return f"{kernel.occupancy:.0%} of the warps fit on a multiprocessor (FD405): make the group smaller."
-    return "Time it against another fuser and against eager code: --fuser nnc --time."
+    timed = Setting(fuser="nnc", flags=("--time",))
+    return Remedy(f"Time it against another fuser and against eager code: {timed.text}.", setting=timed)
 
 
 WHENCE = {
@@ -333,8 +344,11 @@ def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
         f" less than {launch_bound_below(peak) / 1e6:.1f} MB, which takes less time than the launch itself"
         f" (about {FLOOR_MS * 1e3:g} us); they took {took}",
         evidence=[line for kernel in rows for line in kernel.evidence[:1]][:3],
-        advice="Their share of the peak says nothing. Fewer launches help: more operators in a group (see"
-        " what is not fused between them), a larger batch, or CUDA graphs around the whole step.",
+        remedy=Remedy(
+            "Their share of the peak says nothing.",
+            "Fewer launches help: more operators in a group (see what is not fused between them), a"
+            " larger batch, or CUDA graphs around the whole step.",
+        ),
     )
 
 
@@ -349,7 +363,7 @@ def spills(report: Report, context: Context) -> Iterable[Finding]:
                 + (f", with {kernel.registers} registers" if kernel.registers is not None else ""),
                 source=_source(report, kernel),
                 evidence=kernel.evidence[:3],
-                advice="Split the group, so that a thread holds fewer values at once: take an operator out"
+                remedy="Split the group, so that a thread holds fewer values at once: take an operator out"
                 " of it (--knob skip_node_kind=OPERATOR), or normalise over a smaller dimension.",
             )
 
@@ -367,8 +381,11 @@ def low_occupancy(report: Report, context: Context) -> Iterable[Finding]:
             f"Kernel {named(kernel)} lets {kernel.occupancy:.0%} of the warps be resident{_needs(kernel)}",
             source=_source(report, kernel),
             evidence=kernel.evidence[:3],
-            advice="With few warps the memory is not kept busy. Fewer values alive at once need fewer"
-            " registers: split the group, or compute in half precision.",
+            remedy=Remedy(
+                "With few warps the memory is not kept busy.",
+                "Fewer values alive at once need fewer registers: split the group, or compute in half"
+                " precision.",
+            ),
         )
 
 

@@ -1,11 +1,12 @@
-"""FD912: what a report lacks because it is beyond what one holds or what is worked out (docs/scaling.md)."""
+"""FD912: what a report lacks because it is beyond the bounds (docs/evidence/2026-11-23-scaling.md)."""
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import count
+from fusiondoc.model.remedies import nothing
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.kernels.dump_kinds import BUDGET
 from fusiondoc.parsers.rows.group_rows import MOST_INSTANCES, MOST_OPERATORS
@@ -26,15 +27,17 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
             "FD912",
             f"{of_groups}{count(kernels, 'kernel')} are left out: a report lists the first {MOST_ROWS:,}"
             " of each",
-            advice="Nothing: numbers of groups and operators count them. Logs of parts of the run list the"
-            " others.",
+            remedy=nothing(
+                "Nothing: numbers of groups and operators count them.",
+                "Logs of parts of the run list the others.",
+            ),
         )
     if report.kernel_texts_left_out:
         yield finding(
             "FD912",
             f"{report.kernel_texts_left_out:,} sources and dumps of kernels are left out: a report holds the"
             f" first {BUDGET >> 20} MiB of them",
-            advice="Fewer dump options, or logs of parts of the model, show the others.",
+            remedy="Fewer dump options, or logs of parts of the model, show the others.",
         )
     parts = (
         (sum(group.instances_left_out for group in report.groups), "instance", "of groups"),
@@ -47,8 +50,10 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
             "FD912",
             f"{' and '.join(listed)} are left out: a report lists the first {MOST_INSTANCES:,} instances and"
             f" {MOST_OPERATORS:,} operators of a group, and {MOST_EDGES:,} edges of all plans",
-            advice="Nothing: numbers of groups and operators count them. What changes let fuse is worked out"
-            " without these edges.",
+            remedy=nothing(
+                "Nothing: numbers of groups and operators count them.",
+                "What changes let fuse is worked out without these edges.",
+            ),
         )
     yield from _more_than_is_worked_out(report, context.observed.looked_at_in_part)
     if not report.unfused_left_out:
@@ -59,7 +64,9 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
         "FD912",
         f"{placed:,} rows of operators outside groups name their lines; {report.unfused_left_out:,} more rows"
         f" ({together:,} operators) are counted without them, an operator and reason in one row",
-        advice="Nothing: every number of the report counts them. Logs of parts of the model name the others.",
+        remedy=nothing(
+            "Nothing: every number of the report counts them.", "Logs of parts of the model name the others."
+        ),
     )
 
 
@@ -72,8 +79,10 @@ def _more_than_is_worked_out(report: Report, in_part: int) -> Iterable[Finding]:
             "FD912",
             f"{' and '.join(beyond)} {'is' if nodes + plans == 1 else 'are'} not drawn: what changes let fuse"
             " is worked out of the others",
-            advice="Nothing: numbers of groups and operators count them. Logs of parts of the model tell what"
-            " more a change lets fuse.",
+            remedy=nothing(
+                "Nothing: numbers of groups and operators count them.",
+                "Logs of parts of the model tell what more a change lets fuse.",
+            ),
         )
     if in_part:
         yield finding(
@@ -81,5 +90,5 @@ def _more_than_is_worked_out(report: Report, in_part: int) -> Iterable[Finding]:
             f"{count(in_part, 'node')} of plans {'has' if in_part == 1 else 'have'} so many neighbours that"
             " only the first were looked at: an operator may keep more out of groups than is counted, and"
             " reasons that another neighbour could change say so",
-            advice="Nothing: numbers of groups and of operators outside them are whole.",
+            remedy=nothing("Nothing: numbers of groups and of operators outside them are whole."),
         )

@@ -4,8 +4,10 @@ one, and that a rank lost another one is no cause where the cause is there; and 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence
 from fusiondoc.model.runs import RankFacts, Ranks, rank_names
 from fusiondoc.parsers.observed import LoggedError, Observed
@@ -57,14 +59,15 @@ def errors_of_ranks(errors: Sequence[LoggedError], died: bool) -> list[ErrorOfRa
     return made
 
 
-def advice_on_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> str:
+def remedy_for_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> Remedy:
     """Where to look for the rank that the others lost."""
     failed = {rank for one in errors for rank in one.ranks}
     silent = tuple(row.rank for row in ranks.rows if row.rank not in failed) if ranks is not None else ()
     which = rank_names(silent) if silent else "the other ranks"
-    return (
-        f"Find out how {which} ended. The log holds no error from there, as if a signal had ended it (SIGKILL"
-        " where memory runs out); the launcher's own output names the signal."
+    return Remedy(
+        f"Find out how {which} ended.",
+        "The log holds no error from there, as if a signal had ended it (SIGKILL where memory runs"
+        " out); the launcher's own output names the signal.",
     )
 
 

@@ -8,12 +8,12 @@ asked.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from sys import intern
-from typing import Iterator, Mapping, Sequence, Tuple, Union
 
-RawNode = Tuple[Union[str, None], ...]
+RawNode = tuple[str | None, ...]
 """Indentation, outputs, callee, attributes or None, inputs, tail or None, and for a Python function its
 scalars."""
 

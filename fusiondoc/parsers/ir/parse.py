@@ -13,7 +13,7 @@ where ``outs`` may be empty and ``callee`` is ``ns::op``, ``ns::op_0`` for a nod
 from __future__ import annotations
 
 import re
-from typing import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from fusiondoc.parsers.ir import Dump, Node, RawNode, end_of_string
 from fusiondoc.parsers.ir.build import STRUCTURE, Builder

@@ -21,10 +21,12 @@ of ``fixtures/logs/nvfuser-2.1.2-size-before-group.log.xz``): ``Graph::copy() en
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from fusiondoc.model import FUSERS, NNC, dataclass
+from fusiondoc.fusers.nvfuser import SIZED_REDUCTIONS
+from fusiondoc.model import FUSERS, NNC, OLD_NNC_GROUP, dataclass
 from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
@@ -36,8 +38,7 @@ AUTOGRAD = "prim::Autograd"
 """How the nodes of gradient executors begin."""
 
 FUSION_KINDS = {fuser.node: fuser.kind for fuser in FUSERS.values()}
-FUSION_KINDS["tensorexpr::Group"] = NNC.kind
-"""Of NNC before torch 1.7 (torch/csrc/jit/passes/tensorexpr_fuser.cpp of 1.6)."""
+FUSION_KINDS[OLD_NNC_GROUP] = NNC.kind
 
 GUARDS = frozenset(
     (
@@ -182,7 +183,6 @@ class HostNumbers:
 
 
 SIZES = "prim::ReductionSizes"
-_REDUCTIONS = frozenset(f"aten::{name}" for name in ("sum", "mean", "var", "std"))
 _NUMBER = re.compile(r"-?\d{1,9}")
 
 
@@ -208,7 +208,9 @@ def only_sized(body: Graph) -> Iterator[SizedOnly]:
         if node.kind == "prim::Constant" and node.outputs
     }
     for node in body.nodes:
-        if node.kind in _REDUCTIONS and len(node.inputs) > 1 and node.outputs[0].name not in body.outputs:
+        if node.kind not in SIZED_REDUCTIONS or len(node.inputs) < 2:
+            continue
+        if node.outputs[0].name not in body.outputs:
             dims = constant_dims(constants.get(node.inputs[1]))
             if dims:
                 yield SizedOnly(node.kind, node.source, dims)

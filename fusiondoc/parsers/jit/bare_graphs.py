@@ -13,14 +13,16 @@ again, equal but for value names.
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator, Mapping, Optional, Sequence, Tuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_text
-from fusiondoc.parsers.jit.earlier_graphs import Around, Profiled, Regions, profiled_in
+from fusiondoc.parsers.jit.earlier_graphs import Around, Regions
 from fusiondoc.parsers.jit.lost_sources import LostSources
 from fusiondoc.parsers.jit.message_runs import Lines, Print, Run
-from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group, summarise_rest
+from fusiondoc.parsers.jit.plan import PlanGroup, summarise_rest
+from fusiondoc.parsers.jit.plan_reading import PlanPrint, read_group, read_plan
+from fusiondoc.parsers.jit.printed_forms import PrintedForms
 
 _HEAD = re.compile(rb"graph\((?:%[^\s,:)]+(?: : .*)?(?:,|\):)|\):)$")
 """``graph(`` with its first parameters, to the end of the line."""
@@ -229,7 +231,7 @@ def _use(run: Run, use: PlanUse) -> PlanUse:
     return use
 
 
-_Key = Tuple[bytes, PlanLevel, bool, Optional[Around]]
+_Key = tuple[bytes, PlanLevel, bool, Around | None]
 """Digest of a print, who printed it, whether its executor gave up, and what is known of the layers around."""
 
 
@@ -250,9 +252,10 @@ class KnownPlans:
         self._printed_groups: dict[bytes, PlanGroup] = {}
         """The same by their very text."""
         self._sources = LostSources()
-        self._left: tuple[bytes, Profiled] | None = None
-        """What the last pass left, and what was profiled for it: an executor prints it once more, without
+        self._left: tuple[bytes, Print] | None = None
+        """What the last pass left, and the graph that it began with: an executor prints it once more, without
         types."""
+        self._forms = PrintedForms()
 
     def plan(
         self, graph: Print, level: PlanLevel, simple: bool, rest: bool = False
@@ -271,18 +274,14 @@ class KnownPlans:
         bare = graph.nameless, level, simple, around
         use = self._plans.get(bare)
         if use is None:
-            profiled = began = None
+            began = None
             if level is PlanLevel.FUSION_PASS and self.began_with is not None:
-                began = parse_text(self.began_with.text, self.began_with.cut)
-                profiled = profiled_in(began)
-                self._left = (graph.printed(), profiled)
+                began = self.began_with
+                self._left = (graph.printed(), began)
             elif level is PlanLevel.EXECUTOR and self._left is not None and self._left[0] == graph.printed():
-                profiled = self._left[1]
-            dump = parse_text(graph.text, graph.cut)
-            if executor:
-                self._sources.give(dump, began)
-            regions = self._regions if executor else None
-            plan = summarise_rest(dump) if rest else summarise(dump, profiled, regions)
+                began = self._left[1]
+            printed = PlanPrint(graph, began, of_pass, executor, rest)
+            plan = read_plan(printed, self._forms, self._regions, self._sources)
             use = PlanUse(plan, level, simple, headless=rest)
             self._facts.plans.append(use)
             self._plans[bare] = use
@@ -301,7 +300,7 @@ class KnownPlans:
         bare = graph.nameless
         group = self._groups.get(bare)
         if group is None:
-            group = self._groups[bare] = summarise_group(parse_text(graph.text, graph.cut))
+            group = self._groups[bare] = read_group(graph, self._forms)
         if len(self._printed_groups) >= 5_000:
             self._printed_groups.clear()
         self._printed_groups[graph.digest] = group

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import TYPE_CHECKING, FrozenSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.ir.types import is_tensor
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Graph, Node
     from fusiondoc.parsers.jit.message_runs import Print
 
-LiveLayers = Mapping[str, Tuple[str, ...]]
+LiveLayers = Mapping[str, tuple[str, ...]]
 """``op|source`` -> the module path of each such node of the inlined graph, in order; "" is the model itself
 (fusiondoc/probe/models.py)."""
 
@@ -99,6 +100,10 @@ class Regions:
             return self._gradient[1]
         return self._known.get(names)
 
+    def inputs_of(self, graph: Print) -> tuple[str, ...]:
+        """The names of the inputs of a printed graph."""
+        return self._inputs_of(graph)[1]
+
     def around_print(self, graph: Print, of_pass: bool) -> Around | None:
         """The same for a printed graph.
 
@@ -107,6 +112,15 @@ class Regions:
         """
         if not self._known:
             return None
+        inputs, names, gradients = self._inputs_of(graph)
+        if names in self._known:
+            return self._known[names]
+        if gradients:
+            return self._around_gradient(names, inputs, gradients, of_pass)
+        self._gradient = None
+        return None
+
+    def _inputs_of(self, graph: Print) -> tuple[list[tuple[str, str]], tuple[str, ...], int]:
         known = self._inputs.get(graph.digest)
         if known is None:
             inputs = _input_kinds(graph.lines())
@@ -116,13 +130,7 @@ class Regions:
                 self._room = _MOST_INPUTS
             names = tuple(name for name, _ in inputs)
             known = self._inputs[graph.digest] = inputs, names, _gradients(names, graph.text)
-        inputs, names, gradients = known
-        if names in self._known:
-            return self._known[names]
-        if gradients:
-            return self._around_gradient(names, inputs, gradients, of_pass)
-        self._gradient = None
-        return None
+        return known
 
     def _around_gradient(
         self, names: tuple[str, ...], inputs: Sequence[tuple[str, str]], gradients: int, of_pass: bool
@@ -207,7 +215,7 @@ def _by_place(live: LiveLayers) -> LiveLayers:
 
 _CHECKS = ("prim::AutogradAllNonZero", "prim::AutogradAllZero", "aten::__is__", "aten::__isnot__")
 
-Checks = FrozenSet[Tuple[str, Tuple[int, ...]]]
+Checks = frozenset[tuple[str, tuple[int, ...]]]
 """Each check, and which inputs of the graph it asks about."""
 
 

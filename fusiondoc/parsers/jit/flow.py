@@ -7,9 +7,12 @@ and lists are seen through."""
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import TYPE_CHECKING, AbstractSet, Collection, Iterable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from fusiondoc.model.reasons import Condition
 from fusiondoc.parsers.ir.types import holds_tensor
 from fusiondoc.parsers.jit.hubs import SEEN_IN_LIST, Hub, Hubs, most_neighbours
 
@@ -22,6 +25,7 @@ REGION = "region"
 """A prim::DifferentiableGraph."""
 CONTROL = "control"
 OPERATOR = "operator"
+_UNKNOWN = Condition("unknown")
 _ROUNDS = "aten::__round_to_zero_floordiv"
 """How torch counts the rounds of a loop that it unrolls."""
 
@@ -33,27 +37,13 @@ _LONGEST_LIST = 10
 PYTHON = "^"
 """Begins the kinds of calls of Python functions: ``^log_stats``."""
 
-SIDE_EFFECTS = {
-    "prim::Print": "a print",
-    "prim::SetAttr": "an assignment to an attribute of the module",
-    "aten::warn": "a warning",
-    "aten::manual_seed": "a call of torch.manual_seed",
-    "prim::Enter": "the beginning of a with block",
-    "prim::Exit": "the end of a with block",
-    PYTHON: "a call of a Python function",
-}
+SIDE_EFFECTS = frozenset(
+    ["prim::Print", "prim::SetAttr", "aten::warn", "aten::manual_seed", "prim::Enter", "prim::Exit", PYTHON]
+)
 """Nodes past which none is moved (hasSideEffects of torch/csrc/jit/ir/ir.cpp)."""
 
 EDGE = "edge"
 """An input or output of the graph."""
-
-
-TENSOR_VALUE = "a value in a tensor"
-"""What a branch may depend on."""
-
-
-COUNTED_LOOP = "a loop with a number of steps that torch did not unroll"
-"""As of more than 32 nodes: kMaxBodySize of torch/csrc/jit/passes/loop_unrolling.cpp, 1.12 to 2.13."""
 
 
 class Operand(NamedTuple):
@@ -124,8 +114,8 @@ class FlowNode:
         """Its index in the flow."""
         self.before: Places = ()
         self.after: Places = ()
-        self.condition: str | None = None
-        """For control flow: what it depends on, in words."""
+        self.condition: Condition | None = None
+        """Of control flow."""
         self.decides: Places = ()
         """Control flow whose condition reads its result, or a size or type of it."""
         self.sizes: Places = ()
@@ -332,32 +322,31 @@ class Flow:
             self._maker[value.name] = node
             self.define(value.name, value.type)
 
-    def condition_of(self, node: Node) -> str:
-        """What a prim::If or prim::Loop depends on."""
+    def condition_of(self, node: Node) -> Condition:
+        """The condition of a prim::If or prim::Loop."""
         if node.kind == "prim::Loop":
             return self._loop(node)
-        return self._cause(node.inputs[0], 0) if node.inputs else "a condition"
+        return self._cause(node.inputs[0], 0) if node.inputs else _UNKNOWN
 
-    def _loop(self, node: Node) -> str:
+    def _loop(self, node: Node) -> Condition:
         """Which of the two loops that torch makes of one it is: that of the steps it has unrolled, or the
-        rest (unroll in torch/csrc/jit/passes/loop_unrolling.cpp)."""
+        rest (unroll in torch/csrc/jit/passes/loop_unrolling.cpp). A counted loop has more than 32 nodes
+        (kMaxBodySize of that file, 1.12 to 2.13)."""
         trips = self._maker.get(node.inputs[0]) if node.inputs else None
         if trips is not None and trips.kind == _ROUNDS and len(trips.inputs) == 2:
-            return f"a loop unrolled by {self.constant(trips.inputs[1]) or 'some steps'}"
+            return Condition("unrolled_loop", steps=self.constant(trips.inputs[1]))
         if trips is not None and trips.kind == "aten::sub" and len(trips.inputs) == 2:
             done = self._maker.get(trips.inputs[1])
             rounds = (
                 self._maker.get(done.inputs[0]) if done is not None and done.kind == "aten::mul" else None
             )
             if rounds is not None and rounds.kind == _ROUNDS and len(rounds.inputs) == 2:
-                return (
-                    f"the remainder of a loop unrolled by {self.constant(rounds.inputs[1]) or 'some steps'}"
-                )
+                return Condition("remainder_of_loop", steps=self.constant(rounds.inputs[1]))
         blocks = node.blocks
         goes_on = [*node.inputs[1:2], *(blocks[0].outputs[:1] if blocks else ())]
         if len(goes_on) == 2 and all(self.constant(one) in ("1", "True") for one in goes_on):
-            return COUNTED_LOOP
-        return "a loop that is not unrolled"
+            return Condition("counted_loop")
+        return Condition("loop")
 
     def decides(self, control: int, node: Node) -> None:
         """Note which nodes the condition of a prim::If or prim::Loop reads, also through numbers."""
@@ -379,18 +368,19 @@ class Flow:
                 names += [n for n in made.inputs if n not in seen]
         return found
 
-    def _cause(self, name: str, depth: int) -> str:
+    def _cause(self, name: str, depth: int) -> Condition:
         made = self._maker.get(name)
         if made is None:
-            return "an argument such as a flag"
+            return Condition("argument")
         kind = made.kind
         if kind == "prim::GetAttr":
-            what = made.attributes.get("name", "").strip('"')
-            kind = made.outputs[0].type.partition("<")[0] if made.outputs else "bool"
-            of = "" if kind == "bool" else f" of type {kind}"
-            return "the module's flag `training`" if what == "training" else f"the attribute `{what}`{of}"
+            attribute = made.attributes.get("name", "").strip('"')
+            if attribute == "training":
+                return Condition("training")
+            type_ = made.outputs[0].type.partition("<")[0] if made.outputs else "bool"
+            return Condition("attribute", attribute, type_)
         if kind in ("aten::__is__", "aten::__isnot__"):
-            return "a test of an Optional argument for None"
+            return Condition("test_for_none")
         if kind in (
             "aten::Bool",
             "aten::item",
@@ -398,19 +388,19 @@ class Flow:
             "prim::TensorToBool",
             "aten::IntImplicit",
         ):
-            return TENSOR_VALUE
+            return Condition("tensor_value")
         if kind in ("aten::dim", "aten::size", "aten::len", "aten::numel", "prim::layout", "prim::dtype"):
-            return "the shape or type of a tensor"
+            return Condition("shape_or_type")
         if depth < 6:
             causes = [
                 self._cause(n, depth + 1)
                 for n in made.inputs
                 if self._maker.get(n, made).kind != "prim::Constant"
             ]
-            named = [cause for cause in causes if cause != "a condition"]
+            named = [cause for cause in causes if cause != _UNKNOWN]
             if named:
                 return named[0]
-        return "a condition"
+        return _UNKNOWN
 
     def _link(self, name: str, index: int) -> None:
         nodes = self.nodes

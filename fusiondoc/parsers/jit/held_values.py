@@ -7,13 +7,14 @@ not by each node that reads it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Callable, Dict, FrozenSet, Generic, Iterable, Mapping, Sequence, TypeVar
+from typing import Generic, TypeVar
 
 Parts = Mapping[int, Sequence[int]]
 """A list, tuple or result of control flow -> what it holds."""
 
-Layers = Dict[int, FrozenSet[str]]
+Layers = dict[int, frozenset[str]]
 
 Said = TypeVar("Said")
 

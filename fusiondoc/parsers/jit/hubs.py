@@ -7,7 +7,7 @@ for the others.
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence, Tuple
+from collections.abc import Iterable, Sequence
 
 MOST_STEPS = 200_000
 """Neighbours of neighbours that are looked at, all of a plan together; the recordings have 1,200 at most."""
@@ -25,7 +25,7 @@ SEEN_IN_LIST = 100
 """Tensors of a list of which a number is followed back, such as its length."""
 
 
-class Hub(Tuple[int, ...]):
+class Hub(tuple[int, ...]):
     """A list of many tensors: the nodes that make them, each once; and those that take them."""
 
     takers: list[int]

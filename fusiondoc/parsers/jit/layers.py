@@ -10,18 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import (
-    TYPE_CHECKING,
-    AbstractSet,
-    FrozenSet,
-    Iterable,
-    Iterator,
-    Mapping,
-    NamedTuple,
-    Sequence,
-    Tuple,
-)
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor
@@ -399,7 +391,7 @@ def _more_than_one(some: frozenset[str], more: frozenset[str]) -> frozenset[str]
     return some if len(some) > 1 else some | more
 
 
-_Shared = Tuple[FrozenSet[str], FrozenSet[str]]
+_Shared = tuple[frozenset[str], frozenset[str]]
 """The layers that all values have, and those that any has."""
 
 

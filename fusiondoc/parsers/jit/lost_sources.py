@@ -8,7 +8,7 @@ that stood there before; the graph that its pass began with has that node.
 from __future__ import annotations
 
 from collections import deque
-from typing import Mapping, Sequence, Tuple
+from collections.abc import Mapping, Sequence
 
 from fusiondoc.parsers.ir import Dump, Node
 from fusiondoc.parsers.jit.earlier_graphs import PROFILE, PROFILE_OF_VALUE
@@ -16,36 +16,44 @@ from fusiondoc.parsers.jit.earlier_graphs import PROFILE, PROFILE_OF_VALUE
 _MOST_PASSES = 50
 """Passes that are remembered: the executor prints its plan behind those of its fallback functions."""
 
-_Key = Tuple[str, str, Tuple[str, ...]]
+_Key = tuple[str, str, tuple[str, ...]]
 """First output, kind and inputs of a node."""
 
-_NOTHING: Mapping[_Key, str] = {}
+FoundSources = Mapping[_Key, str]
+
+_NOTHING: FoundSources = {}
 
 
 class LostSources:
-    """Those of one stream."""
+    """Those that passes of one stream found."""
 
     def __init__(self) -> None:
-        self._of_passes: deque[tuple[tuple[str, ...], Mapping[_Key, str]]] = deque(maxlen=_MOST_PASSES)
-        """What was found for each pass, with the inputs of its graph."""
+        self._of_passes: deque[tuple[tuple[str, ...], FoundSources]] = deque(maxlen=_MOST_PASSES)
+        """The sources that each pass found, with the inputs of its graph."""
 
-    def give(self, dump: Dump, began: Dump | None) -> None:
-        """Give the operators of a plan their sources.
+    def note(self, inputs: tuple[str, ...], found: FoundSources) -> None:
+        self._of_passes.appendleft((inputs, found))
 
-        Args:
-            began: the graph that the pass began with which left the plan; None where an executor prints it.
-        """
-        lost = [node for node in dump.graph.walk() if node.source is None and _is_lost(node)]
-        if not lost:
-            return
-        inputs = tuple([value.name for value in dump.graph.params])
-        if began is not None:
-            found: Mapping[_Key, str] = _found(lost, began)
-            self._of_passes.appendleft((inputs, found))
-        else:
-            found = next((sources for of, sources in self._of_passes if of == inputs), _NOTHING)
-        for node in lost:
-            node.source = found.get(_key(node))
+    def known(self, inputs: tuple[str, ...]) -> FoundSources:
+        """Those of the last pass over a graph with these inputs."""
+        return next((sources for of, sources in self._of_passes if of == inputs), _NOTHING)
+
+
+def give_sources(dump: Dump, began: Dump | None, known: FoundSources) -> FoundSources | None:
+    """Give the operators of a plan their sources: those that were found in the graph which its pass began
+    with, or None if no operator lost one.
+
+    Args:
+        began: that graph; None where an executor prints the plan.
+        known: where an executor prints it.
+    """
+    lost = [node for node in dump.graph.walk() if node.source is None and _is_lost(node)]
+    if not lost:
+        return None
+    found = _found(lost, began) if began is not None else known
+    for node in lost:
+        node.source = found.get(_key(node))
+    return found
 
 
 def _is_lost(node: Node) -> bool:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any, Callable, Iterator, List, Match, NamedTuple, Sequence, Tuple
+from re import Match
+from typing import Any, NamedTuple
 
 from fusiondoc.parsers.facts import positions
 
@@ -50,7 +52,7 @@ _MOST_HEADS = 4_000
 _MOST_ALIKE = 12
 """Runs that are remembered of one head."""
 
-Where = List[Tuple[int, int]]
+Where = list[tuple[int, int]]
 """(offset in the run, position) where each stretch of consecutive lines starts."""
 
 
@@ -123,9 +125,7 @@ class Lines(NamedTuple):
 class RunEnds:
     """Finds where runs of lines end. ``text`` is always one of whole lines, with the last line end."""
 
-    def __init__(self, remembers: bool = True) -> None:
-        self._remembers = remembers
-        """Whether runs are recognised that stood in the log before."""
+    def __init__(self) -> None:
         self._seen: dict[bytes, list[Seen]] = {}
         """By how they begin. The first run that begins so is not kept: few come again in a log in which
         all are different."""
@@ -153,9 +153,7 @@ class RunEnds:
         start, end = at, self.of_prefix(text, at, prefix)
         own = text[at : end - 1]
         length = text.count(b"\n", at, end)
-        if (
-            not self._remembers or len(own) < _LEAST_SEEN or end == len(text)
-        ):  # it may go on in the next chunk
+        if len(own) < _LEAST_SEEN or end == len(text):  # it may go on in the next chunk
             return Lines(own, length, None, start)
         if alike is None:
             if len(self._seen) >= _MOST_HEADS:
@@ -220,7 +218,11 @@ class Print:
 
     def printed(self) -> bytes:
         """What is printed on all lines, as one text."""
-        return b"\n".join(self.texts())
+        text, prefix = self.text, self.text[: self.cut]
+        others = text.replace(b"\n" + prefix, b"\n")
+        if len(text) - len(others) == text.count(b"\n") * len(prefix):
+            return others[self.cut :]
+        return b"\n".join(self.texts())  # a line is shorter than the prefix
 
     def lines(self) -> Iterator[bytes]:
         """Its lines, one after the other, for who needs only the first ones."""

@@ -13,8 +13,7 @@ kernel_cache.cpp, and of the statements of partition.cpp, in logs of the wheels 
 from __future__ import annotations
 
 import re
-from itertools import islice
-from typing import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.acts_on_facts import (
@@ -103,26 +102,6 @@ class JitMessages:
             "kernel": RunAct(acts.nnc.nest_lines, _payloads),
             "cuda_codegen": RunAct(acts.nnc.cuda_lines, _payloads),
         }
-
-    def prefixes(self, since: int) -> tuple[bytes, ...]:
-        """The different prefixes of messages, behind the first ``since``."""
-        return tuple(islice(self._files, since, None)) if len(self._files) > since else ()
-
-    def note_prefixes(self, those: Iterable[bytes]) -> None:
-        """They stand in the log."""
-        for prefix in those:
-            self._file(prefix)
-
-    def acts(self) -> tuple[list[Callable[..., None]], list[RunAct]]:
-        """All that messages can ask for, always in the same order; and what runs of lines can."""
-        acts = self._acts
-        own: list[Callable[..., None]] = [acts.work_over, acts.cache_may_begin, acts.logged]
-        runs = [self._rejected, self._pointers, self._nnc_says, *self._nnc_prints.values()]
-        return [*own, acts.nvfuser_starts, acts.nnc_starts, *acts.of_header.values()], runs
-
-    def acts_on_reading(self) -> tuple[Callable[..., None], ...]:
-        """Those of them that tell what the lines after it are."""
-        return (self._acts.logged,)
 
     # -- runs -----------------------------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ torch/csrc/jit/passes/tensorexpr_fuser.cpp and torch/csrc/jit/runtime/profiling_
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.jit import (
@@ -32,6 +32,7 @@ from fusiondoc.parsers.jit import (
 from fusiondoc.parsers.jit.earlier_graphs import GradientPlan, Profiled, Regions, gradient_plan
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, PYTHON, REGION, SIDE_EFFECTS, Flow
 from fusiondoc.parsers.jit.layers import Layers, layers_of
+from fusiondoc.parsers.jit.printed_forms import Canonical, canonical_digest
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Graph, Node
@@ -41,7 +42,7 @@ _DEEPEST = 60
 
 _SYMBOL = re.compile(r"SS\((-?\d+)\)")
 
-Op = Tuple[str, "str | None"]
+Op = tuple[str, "str | None"]
 """(kind, source): what identifies an operator across dumps, in which value names change."""
 
 
@@ -140,32 +141,38 @@ class Plan:
         return frozenset(found)
 
 
-def summarise(dump: Dump, profiled: Profiled | None = None, regions: Regions | None = None) -> Plan:
+def summarise(
+    dump: Dump,
+    profiled: Profiled | None = None,
+    regions: Regions | None = None,
+    canonical: Canonical = canonical_digest,
+) -> Plan:
     """What a plan's dump says. Bodies of FallbackGraph and fallback_function count for nothing.
 
     Args:
         profiled: what the graph tells that the same pass began with.
         regions: the differentiable graphs of the plans before it; its own are added.
+        canonical: makes the digests of its groups (``PlanGroup.canonical``).
     """
     plan = Plan(complete=dump.complete, may_be_fallback=_may_be_fallback(dump), gradient=gradient_plan(dump))
     layers = layers_of(dump, regions if regions is not None else Regions())
-    plan.flow = _Walk(dump, plan, layers, plan.groups, plan.loose, profiled).graph(dump.graph)
+    plan.flow = _Walk(dump, plan, layers, canonical, plan.groups, plan.loose, profiled).graph(dump.graph)
     plan.traced = layers.scopes
     plan.of_region = plan.backward or (dump.graph.complete and len(dump.graph.outputs) != 1)
-    _add_ownerless(dump, plan, layers)
+    _add_ownerless(dump, plan, layers, canonical)
     return plan
 
 
-def summarise_rest(dump: Dump) -> Plan:
+def summarise_rest(dump: Dump, canonical: Canonical = canonical_digest) -> Plan:
     """What is left of a plan's dump whose beginning is missing: its groups that are printed whole.
 
     Whose nodes the first lines are cannot be told: they may be in a group or a FallbackGraph."""
-    known = summarise(dump)
+    known = summarise(dump, canonical=canonical)
     groups = [replace(group, place=-1) for group in known.every_group()]
     return Plan(groups, backward=known.backward, of_region=known.of_region, users=known.users, complete=False)
 
 
-def _add_ownerless(dump: Dump, plan: Plan, layers: Layers) -> None:
+def _add_ownerless(dump: Dump, plan: Plan, layers: Layers, canonical: Canonical) -> None:
     """Groups whose section is whole though the line of their node is missing or mangled."""
     if dump.complete:
         return
@@ -174,13 +181,12 @@ def _add_ownerless(dump: Dump, plan: Plan, layers: Layers) -> None:
             continue
         if section.kind in FUSION_KINDS:
             body = section.graph
-            plan.groups.append(
-                _group_of(FUSION_KINDS[section.kind], section.name, body, (), layers, _At(body.line))
-            )
+            kind, at = FUSION_KINDS[section.kind], _At(body.line)
+            plan.groups.append(_group_of(kind, section.name, body, (), layers, at, canonical))
             plan.users = plan.users or any(_from_file(source) for _, source in plan.groups[-1].body)
         elif section.kind == "prim::DifferentiableGraph":
             inner: list[PlanGroup] = []
-            _Walk(dump, plan, layers, inner, [], region=-1).graph(section.graph)
+            _Walk(dump, plan, layers, canonical, inner, [], region=-1).graph(section.graph)
             plan.groups += [replace(group, place=-1) for group in inner]
 
 
@@ -226,9 +232,9 @@ def _body_of(dump: Dump, node: Node) -> Iterable[Node]:
     return body.walk() if body is not None else ()
 
 
-def summarise_group(dump: Dump) -> PlanGroup:
+def summarise_group(dump: Dump, canonical: Canonical = canonical_digest) -> PlanGroup:
     """A dump that is the body of a group itself (kernel_cache's ``GraphCache created for graph``)."""
-    return _group_of("CudaFusionGroup", "", dump.graph, (), Layers({}, frozenset()), _At(0))
+    return _group_of("CudaFusionGroup", "", dump.graph, (), Layers({}, frozenset()), _At(0), canonical)
 
 
 class _Walk:
@@ -239,6 +245,7 @@ class _Walk:
         dump: Dump,
         plan: Plan,
         layers: Layers,
+        canonical: Canonical,
         groups: list[PlanGroup],
         loose: list[LooseNode],
         profiled: Profiled | None = None,
@@ -253,6 +260,7 @@ class _Walk:
         self.dump = dump
         self.plan = plan
         self.layers = layers
+        self.canonical = canonical
         self.groups = groups
         self.loose = loose
         self._profiled = profiled or Profiled()
@@ -312,7 +320,7 @@ class _Walk:
             sized = tuple(one for one in only_sized(body) if one.dims in self._sized) if self._sized else ()
             name = node.ref or node.kind
             at = _At(body.line, bool(block), place, sized)
-            group = _group_of(FUSION_KINDS[node.kind], name, body, values, self.layers, at)
+            group = _group_of(FUSION_KINDS[node.kind], name, body, values, self.layers, at, self.canonical)
             self.groups.append(group)
             self.plan.users = self.plan.users or any(_from_file(source) for _, source in group.body)
 
@@ -329,7 +337,8 @@ class _Walk:
             ops = frozenset((n.kind, n.source) for n in body.walk())
             outermost = place if self.region is None else self.region
             inner = DiffGraph(ops, outermost, self.region is not None)
-            walk = _Walk(self.dump, self.plan, self.layers, inner.groups, inner.loose, None, depth, outermost)
+            lists = inner.groups, inner.loose
+            walk = _Walk(self.dump, self.plan, self.layers, self.canonical, *lists, None, depth, outermost)
             inner.flow = walk.graph(body)
             self.plan.diff_graphs.append(inner)
 
@@ -402,7 +411,13 @@ class _At(NamedTuple):
 
 
 def _group_of(
-    kind: str, name: str, body: Graph, values: tuple[str, ...], layers: Layers, at: _At
+    kind: str,
+    name: str,
+    body: Graph,
+    values: tuple[str, ...],
+    layers: Layers,
+    at: _At,
+    canonical_of: Canonical,
 ) -> PlanGroup:
     ops = []
     nodes = []
@@ -439,7 +454,7 @@ def _group_of(
 
     inputs = tuple(renamed(v.type) for v in params)
     outputs = tuple(renamed(types.get(name, "")) for name in returned)
-    key = blake2b("\0".join(canonical).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    key = canonical_of("\0".join(canonical))
     return PlanGroup(
         kind,
         name,

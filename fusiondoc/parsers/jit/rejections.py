@@ -1,5 +1,5 @@
 """Why a fuser refused a node, as it states it: the seven texts of nvFuser's partition.cpp (torch 1.12 to
-2.1, level UPDATE), and every condition of NNC's tensorexpr_fuser.cpp in plain words.
+2.1, level UPDATE), and every condition of NNC's tensorexpr_fuser.cpp, each with its code and detail.
 
 NNC's macro ``REQ(cond)`` prints ``Failed cond `` and the condition as it is written. The conditions are the
 same in 1.12.1, 1.13.1, 2.0.1, 2.1.2 and 2.13.0, as the strings of the libraries of these releases show
@@ -10,10 +10,12 @@ the group of its consumer. Two of the checks print what they found before the co
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from sys import intern
-from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING
 
+from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.ir import parse_values, split_tail
 from fusiondoc.parsers.ir.parse import LONG, NODE, parse_node
 from fusiondoc.parsers.ir.types import holds_tensor
@@ -28,18 +30,15 @@ REJECTS = b"rejecting node"
 REJECTED = re.compile(rb"rejecting node(?: from fusion)? \((.+?)\): (.*)", re.S)
 
 CODES = {
-    b"node not parsible": ("FD201", "nvFuser has no parsing rule for it"),
-    b"input scalar type not supported": ("FD202", "nvFuser does not support the type of an input"),
-    b"output scalar type not supported": ("FD203", "nvFuser does not support the type of an output"),
-    b"non-cuda device": ("FD204", "it does not run on a CUDA device"),
-    b"non element-wise op not supported on SM < 7X": (
-        "FD205",
-        "nvFuser fuses only element-wise operators on a GPU older than Volta",
-    ),
-    b"bfloat not supported on SM < 8X": ("FD206", "nvFuser needs an Ampere GPU or newer for bfloat16"),
-    b"outputs device not matching fusion": ("FD207", "it runs on another device than the group"),
+    b"node not parsible": ("FD201", Stated("nvfuser_no_rule")),
+    b"input scalar type not supported": ("FD202", Stated("input_type")),
+    b"output scalar type not supported": ("FD203", Stated("output_type")),
+    b"non-cuda device": ("FD204", Stated("not_cuda")),
+    b"non element-wise op not supported on SM < 7X": ("FD205", Stated("before_volta")),
+    b"bfloat not supported on SM < 8X": ("FD206", Stated("before_ampere")),
+    b"outputs device not matching fusion": ("FD207", Stated("device_of_group")),
 }
-"""Text of torch/csrc/jit/codegen/cuda/partition.cpp -> (finding code, plain words)."""
+"""Text of torch/csrc/jit/codegen/cuda/partition.cpp -> (finding code, detail)."""
 
 _COPY = re.compile(r"^prim::(\w+)_copy$")
 
@@ -100,7 +99,7 @@ def _read_node(text: bytes) -> NodeText | None:
 _KEPT = 5_000
 """Distinct lines that are remembered, 600 bytes each: more than the passes of a large model print."""
 
-_UNREAD = Said(NodeText("", None, "", False), "", "")
+_UNREAD = Said(NodeText("", None, "", False), "", Stated("other"))
 
 
 class Rejections:
@@ -151,9 +150,10 @@ class Rejections:
         if found is None:
             return None
         said = found.group(1)
-        code, text = CODES.get(said, ("FD201", said.decode("utf-8", "replace")))
+        known = CODES.get(said)
+        code, detail = known or ("FD201", Stated("other", text=said.decode("utf-8", "replace")))
         node = read_node(found.group(2))
-        return Said(node, code, text) if node is not None else None
+        return Said(node, code, detail) if node is not None else None
 
 
 FAILED = b"Failed cond "
@@ -165,96 +165,64 @@ INTO = b"Current fusion group: "
 WRAPPER = "canHandle(producer) || producer->kind() == prim::TensorExprGroup"
 """It follows the condition of ``canHandle`` that failed."""
 
-NO_DEVICE = "its inputs have no device, or several"
-NO_TYPES = "NNC does not support a type or argument of it"
-NO_LOWERING = "NNC has no lowering for it"
-_FULL = "the group would have more than 128 arguments"
-_OTHER_DEVICE = "its tensors are on another device than the group"
-LIST_ELSEWHERE = "its list of tensors is made outside the graph, or changed"
-LIST_SHARED = "its list of tensors is used a second time"
-DIM = "its `dim` is not a constant"
-CAT_ELSEWHERE = "the list of the aten::cat after it is made outside the graph, or changed"
-CAT_SHARED = "the list of the aten::cat after it is used a second time"
-CAT_DIM = "the `dim` of the aten::cat after it is not a constant"
-_REORDERS = "would change the order of dependent operators"
-_STARTS_NONE = "what comes after it is {}, and NNC starts no group with one"
-
-VIEW_SHARED = "it makes a view that is used outside the group, too"
-PASS_STOPPED = "PYTORCH_JIT_OPT_LIMIT stops the pass before it"
-NO_SHAPE = "torch cannot compute its shape from those of its inputs, which groups of dynamic shapes need"
-TRAINING = "it is in training mode, and NNC takes it in eval mode only"
-
 CONDITIONS = {
     # canHandle
-    "allShapesAreKnown(node)": ("FD212", "the shape of an input or output was not profiled"),
-    "isFusableOnDevice(node)": ("FD213", "NNC may not fuse on its device"),
+    "allShapesAreKnown(node)": ("FD212", Stated("shape_not_profiled")),
+    "isFusableOnDevice(node)": ("FD213", Stated("device_off")),
     "operators_not_to_fuse.find(node->kind()) == operators_not_to_fuse.end()": (
         "FD217",
-        "PYTORCH_TENSOREXPR_DONT_FUSE names it",
+        Stated("named_not_to_fuse"),
     ),
-    "node->input(0)->node()->kind() == prim::ListConstruct": ("FD219", LIST_ELSEWHERE),
-    "node->input(0)->uses().size() == 1": ("FD219", LIST_SHARED),
-    "node->input(1)->node()->kind() == prim::Constant": ("FD219", DIM),
-    "tensorexpr::pickDeviceType(listconstruct->inputs())": (
-        "FD214",
-        "the tensors of its list have no device, or several",
-    ),
-    "tensorexpr::pickDeviceType(node->inputs())": ("FD214", NO_DEVICE),
-    "node->input(5)->node()->kind() == prim::Constant": ("FD219", "its `training` is not a constant"),
-    "!toIValue(node->input(5)).value().toBool()": (
-        "FD219",
-        TRAINING,
-    ),
-    "tensorexpr::isSupported(node)": ("FD211", NO_LOWERING),
-    "typesAreSupported(node)": ("FD215", NO_TYPES),
-    "JIT_OPT_ALLOWED": ("FD219", PASS_STOPPED),
+    "node->input(0)->node()->kind() == prim::ListConstruct": ("FD219", Stated("list_elsewhere")),
+    "node->input(0)->uses().size() == 1": ("FD219", Stated("list_shared")),
+    "node->input(1)->node()->kind() == prim::Constant": ("FD219", Stated("dim_not_constant")),
+    "tensorexpr::pickDeviceType(listconstruct->inputs())": ("FD214", Stated("device_of_list")),
+    "tensorexpr::pickDeviceType(node->inputs())": ("FD214", Stated("no_device")),
+    "node->input(5)->node()->kind() == prim::Constant": ("FD219", Stated("training_not_constant")),
+    "!toIValue(node->input(5)).value().toBool()": ("FD219", Stated("training")),
+    "tensorexpr::isSupported(node)": ("FD211", Stated("no_lowering")),
+    "typesAreSupported(node)": ("FD215", Stated("types")),
+    "JIT_OPT_ALLOWED": ("FD219", Stated("pass_stopped")),
     "node->kind() == prim::ListConstruct || node->kind() == prim::TensorExprGroup"
     " || node->isMemberOf(tensorexpr::getCustomOperatorSet())"
     " || (node->maybeSchema() && shapeComputeGraphForSchema(node->schema()))": (
         "FD219",
-        NO_SHAPE,
+        Stated("no_shape_function"),
     ),
     # canMerge
-    "consumer->owningBlock() == producer->owningBlock()": (
-        "FD228",
-        "what it could fuse with is on the other side of a block of control flow",
-    ),
-    "nInputs <= subgraphArgLimit": ("FD218", _FULL),
-    "consumer_device": ("FD214", "the group has no device, or several"),
-    "producer_device": ("FD214", NO_DEVICE),
-    "*consumer_device == *producer_device": ("FD214", _OTHER_DEVICE),
-    "aliasDb_->couldMoveBeforeTopologically(producer, consumer)": (
-        "FD216",
-        f"moving it to the group {_REORDERS}",
-    ),
-    "use.user == consumer": ("FD219", VIEW_SHARED),
-    "consumer->kind() != prim::ListConstruct": ("FD219", _STARTS_NONE.format("a list")),
-    "consumer->kind() != aten::slice": ("FD219", _STARTS_NONE.format("aten::slice")),
-    "consumer->kind() != aten::unsqueeze": ("FD219", _STARTS_NONE.format("aten::unsqueeze")),
-    "consumer->kind() != prim::ConstantChunk": ("FD219", _STARTS_NONE.format("a chunk")),
-    "producer->kind() != prim::Constant": ("FD219", "NNC starts no group for a constant"),
-    "producer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", LIST_ELSEWHERE),
-    "producer->input(0)->uses().size() == 1": ("FD219", LIST_SHARED),
-    "producer->input(1)->node()->kind() == prim::Constant": ("FD219", DIM),
-    "listconstruct_device": ("FD214", "the tensors of a list have no device, or several"),
-    "*listconstruct_device == *consumer_device": ("FD214", _OTHER_DEVICE),
-    "isFusableOnDevice(input->node())": ("FD213", "NNC may not fuse on the device of a tensor of its list"),
-    "(nInputs + listConstruct->inputs().size()) <= subgraphArgLimit": ("FD218", _FULL),
-    "consumer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", CAT_ELSEWHERE),
-    "consumer->input(0)->uses().size() == 1": ("FD219", CAT_SHARED),
-    "consumer->input(1)->node()->kind() == prim::Constant": ("FD219", CAT_DIM),
-    "isFusableOnDevice(producer)": ("FD213", "NNC may not fuse on its device"),
+    "consumer->owningBlock() == producer->owningBlock()": ("FD228", Stated("other_block")),
+    "nInputs <= subgraphArgLimit": ("FD218", Stated("group_full")),
+    "consumer_device": ("FD214", Stated("group_without_device")),
+    "producer_device": ("FD214", Stated("no_device")),
+    "*consumer_device == *producer_device": ("FD214", Stated("group_on_other_device")),
+    "aliasDb_->couldMoveBeforeTopologically(producer, consumer)": ("FD216", Stated("order")),
+    "use.user == consumer": ("FD219", Stated("view_shared")),
+    "consumer->kind() != prim::ListConstruct": ("FD219", Stated("before_list")),
+    "consumer->kind() != aten::slice": ("FD219", Stated("before_slice")),
+    "consumer->kind() != aten::unsqueeze": ("FD219", Stated("before_unsqueeze")),
+    "consumer->kind() != prim::ConstantChunk": ("FD219", Stated("before_chunk")),
+    "producer->kind() != prim::Constant": ("FD219", Stated("constant")),
+    "producer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", Stated("list_elsewhere")),
+    "producer->input(0)->uses().size() == 1": ("FD219", Stated("list_shared")),
+    "producer->input(1)->node()->kind() == prim::Constant": ("FD219", Stated("dim_not_constant")),
+    "listconstruct_device": ("FD214", Stated("device_of_any_list")),
+    "*listconstruct_device == *consumer_device": ("FD214", Stated("group_on_other_device")),
+    "isFusableOnDevice(input->node())": ("FD213", Stated("device_of_list_off")),
+    "(nInputs + listConstruct->inputs().size()) <= subgraphArgLimit": ("FD218", Stated("group_full")),
+    "consumer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", Stated("cat_elsewhere")),
+    "consumer->input(0)->uses().size() == 1": ("FD219", Stated("cat_shared")),
+    "consumer->input(1)->node()->kind() == prim::Constant": ("FD219", Stated("cat_dim_not_constant")),
+    "isFusableOnDevice(producer)": ("FD213", Stated("device_off")),
 }
-"""C++ condition -> (finding code, plain words). Any other is FD219 with its own text."""
+"""C++ condition -> (finding code, detail). Any other is FD219 with its own text."""
 
 REMARKS = {
-    b"Params of conv2d are not supported": "NNC takes only 3x3 depthwise convolutions of float32 with a bias,"
-    " equal strides, equal padding and no dilation",
-    b"This aten::_convolution node is not a 2D conv": "NNC takes convolutions in two dimensions only",
-    b"Shapes of matmul inputs are not supported": "NNC takes only products of two matrices, both contiguous",
+    b"Params of conv2d are not supported": Stated("conv2d_parameters"),
+    b"This aten::_convolution node is not a 2D conv": Stated("not_conv2d"),
+    b"Shapes of matmul inputs are not supported": Stated("matmul_shapes"),
 }
-"""What stands on the line before ``typesAreSupported(node)``, in plain words: conv2dIsSupported and
-matmulIsSupported of torch/csrc/jit/tensorexpr/kernel.cpp and operators/conv2d.cpp."""
+"""Printed on the line before ``typesAreSupported(node)``: conv2dIsSupported and matmulIsSupported of
+torch/csrc/jit/tensorexpr/kernel.cpp and operators/conv2d.cpp."""
 
 _UNKNOWN = b"?"
 """In place of what nodes are tried to go into, where that stands before the lines that are looked at."""
@@ -262,17 +230,17 @@ _UNKNOWN = b"?"
 _NEVER_STARTS = ("prim::Constant", "prim::Param", "prim::TensorExprGroup")
 
 
-NncState = Tuple[Optional[bytes], Optional[bytes], Optional[str]]
+NncState = tuple[bytes | None, bytes | None, Stated | None]
 """The node that is looked at, what it is tried to go into, the remark before the next condition."""
 
 
 @lru_cache(maxsize=500)
-def _of_condition(condition: bytes) -> tuple[str, str] | None:
-    """Code and plain words of a condition as it is printed; None for WRAPPER."""
+def _of_condition(condition: bytes) -> tuple[str, Stated] | None:
+    """Code and detail of a condition as it is printed; None for WRAPPER."""
     text = condition.decode("utf-8", "replace").strip()
     if text == WRAPPER:
         return None
-    return CONDITIONS.get(text, ("FD219", f"NNC's condition `{text}` does not hold"))
+    return CONDITIONS.get(text) or ("FD219", Stated("other_condition", text=text))
 
 
 class FailedConditions:
@@ -302,7 +270,7 @@ class FailedConditions:
         return ()
 
     def _failed(
-        self, condition: bytes, looked_at: bytes | None, into: bytes | None, remark: str | None
+        self, condition: bytes, looked_at: bytes | None, into: bytes | None, remark: Stated | None
     ) -> Sequence[Said]:
         stated = _of_condition(condition)
         if stated is None or looked_at is None:
@@ -310,13 +278,13 @@ class FailedConditions:
         node = self._read(looked_at)
         if node is None or node.kind in _NEVER_STARTS:
             return ()
-        code, words = stated
-        said = Said(node, code, remark if remark is not None and code == "FD215" else words)
+        code, detail = stated
+        said = Said(node, code, remark if remark is not None and code == "FD215" else detail)
         if code == "FD216" and into is not None:
             # Of an operator that was to begin a group it says the same.
             begins = self._read(into)
             if begins is not None and begins.kind not in _NEVER_STARTS:
-                return said, Said(begins, code, f"moving {node.kind} to it {_REORDERS}")
+                return said, Said(begins, code, Stated("order_of_group", node.kind))
         return (said,)
 
     def known_again(self, payloads: Iterable[tuple[int, bytes]]) -> Block | None:

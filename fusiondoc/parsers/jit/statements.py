@@ -4,9 +4,11 @@ Of very many nodes only which they are, not where each of it was said."""
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import Dict, Iterable, Mapping, NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
+from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.jit.plan import Op
 
 MOST_NODES = 20_000
@@ -42,19 +44,19 @@ class NodeText:
         """By which ``Statements`` has it."""
         return self.kind, self.source if self.source is not None else "%" + self.value
 
-    def alike(self, code: str, text: str) -> Alike:
+    def alike(self, code: str, detail: Stated) -> Alike:
         """What it has in common with the others of which the same is said."""
-        return Alike(self.kind, code, text, self.tensor, self.source is not None)
+        return Alike(self.kind, code, detail, self.tensor, self.source is not None)
 
 
 class Statement:
     """What the log says about one node, under one reason code."""
 
-    __slots__ = ("code", "lines", "nodes", "of_plan", "tensor", "text", "values")
+    __slots__ = ("code", "detail", "lines", "nodes", "of_plan", "tensor", "values")
 
-    def __init__(self, code: str, text: str, tensor: bool) -> None:
+    def __init__(self, code: str, detail: Stated, tensor: bool) -> None:
         self.code = code
-        self.text = text
+        self.detail = detail
         self.tensor = tensor
         self.lines = array("Q")
         self.values: set[str] | None = None
@@ -85,7 +87,7 @@ class Alike(NamedTuple):
 
     op: str
     code: str
-    text: str
+    detail: Stated
     tensor: bool
     sourced: bool
     """The nodes have a source."""
@@ -97,7 +99,7 @@ class Further:
     __slots__ = ("nodes", "said")
 
     def __init__(self, alike: Alike) -> None:
-        self.said = Statement(alike.code, alike.text, alike.tensor)
+        self.said = Statement(alike.code, alike.detail, alike.tensor)
         self.nodes: set[int] = set()
         """Hashes of operator and source."""
 
@@ -110,17 +112,17 @@ class Further:
 class Said:
     """What a line says of a node, and where its last evidence went."""
 
-    __slots__ = ("code", "into", "node", "said", "text")
+    __slots__ = ("code", "detail", "into", "node", "said")
 
-    def __init__(self, node: NodeText, code: str, text: str) -> None:
+    def __init__(self, node: NodeText, code: str, detail: Stated) -> None:
         self.node = node
         self.code = code
-        self.text = text
+        self.detail = detail
         self.into: Statements | None = None
         self.said: Statement | None = None
 
 
-Block = Sequence[Tuple[int, Said]]
+Block = Sequence[tuple[int, Said]]
 """What several lines say, and which line each is."""
 
 
@@ -148,7 +150,7 @@ class PassAgain(NamedTuple):
     """Where that plan stands again."""
 
 
-class Statements(Dict[Op, Dict[str, Statement]]):
+class Statements(dict[Op, dict[str, Statement]]):
     """(op, source) -> reason code -> statement. A node without a source has its first output as "source"
     ("%name")."""
 
@@ -199,7 +201,7 @@ class Statements(Dict[Op, Dict[str, Statement]]):
             return None
         said = self.get(key, {}).get(one.code)
         if said is None:
-            said = self.beyond(one.node.alike(one.code, one.text)).said
+            said = self.beyond(one.node.alike(one.code, one.detail)).said
         return said
 
     def of(self, node: Op) -> Mapping[str, Statement]:
@@ -211,7 +213,7 @@ class Statements(Dict[Op, Dict[str, Statement]]):
         place = hash(node)
         for alike, more in self.further.items():
             if alike.op == node[0] and place in more.nodes:
-                found[alike.code] = Statement(alike.code, alike.text, alike.tensor)
+                found[alike.code] = Statement(alike.code, alike.detail, alike.tensor)
         return found
 
     def beyond(self, alike: Alike) -> Further:
@@ -222,20 +224,20 @@ class Statements(Dict[Op, Dict[str, Statement]]):
         return more
 
 
-def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> Statement:
+def state(into: Statements, node: NodeText, code: str, detail: Stated, pos: int) -> Statement:
     """Note that the log says ``code`` of ``node`` at ``pos``; the statement that now holds it."""
     key = node.key
     codes = into.get(key)
     if codes is None:
         if len(into) >= MOST_NODES:
-            more = into.beyond(node.alike(code, text))
+            more = into.beyond(node.alike(code, detail))
             more.nodes.add(hash(key))
             more.said.lines.append(pos)
             return more.said
         codes = into[key] = {}
     said = codes.get(code)
     if said is None:
-        said = codes[code] = Statement(code, text, node.tensor)
+        said = codes[code] = Statement(code, detail, node.tensor)
     said.lines.append(pos)
     if said.values is None:
         said.values = {node.value}
@@ -251,7 +253,7 @@ def state_all(into: Statements, pos: int, block: Block) -> None:
             one.said.lines.append(pos + offset)
         else:
             one.into = into
-            one.said = state(into, one.node, one.code, one.text, pos + offset)
+            one.said = state(into, one.node, one.code, one.detail, pos + offset)
 
 
 class OfPass:
@@ -298,7 +300,7 @@ def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
             if len(into) >= MOST_NODES:
                 sourced = not (key[1] or "").startswith("%")
                 for said in codes.values():
-                    alike = Alike(key[0], said.code, said.text, said.tensor, sourced)
+                    alike = Alike(key[0], said.code, said.detail, said.tensor, sourced)
                     into.beyond(alike).add((hash(key),), said.lines)
                 continue
             mine = into[key] = {}

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Sequence
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.numbers import whole_numbers

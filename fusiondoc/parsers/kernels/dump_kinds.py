@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import NamedTuple, Pattern
+from re import Pattern
+from typing import NamedTuple
 
 from fusiondoc.model.packed_text import PackedText
 

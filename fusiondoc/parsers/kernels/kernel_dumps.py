@@ -7,7 +7,8 @@ Formats: executor.cpp, executor_utils.cpp and kernel_cache.cpp of nvFuser (torch
 from __future__ import annotations
 
 import re
-from typing import Callable, Mapping, Pattern
+from collections.abc import Callable, Mapping
+from re import Pattern
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.numbers import figure, whole_number, whole_numbers

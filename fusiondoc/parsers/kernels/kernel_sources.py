@@ -4,7 +4,7 @@ is printed. It is looked through once, and its digest is made once.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import NamedTuple
 
 from fusiondoc.parsers.jit.message_runs import FRAME
 from fusiondoc.parsers.kernels.dump_kinds import digest_of
@@ -19,23 +19,20 @@ FRAME_LIMIT = 400_000
 
 _MOST = 4_000
 """Sources that are known again."""
-NOT_KEPT = -1
 
 _END = b"\n%s\n" % FRAME_END
 
-Place = Tuple[bytes, int, int]
+Place = tuple[bytes, int, int]
 """A text, and from where to where a source stands in it."""
 
 
 class Source:
     """A source that was printed from its begin to its end."""
 
-    __slots__ = ("digest", "lines", "number")
+    __slots__ = ("digest", "lines")
 
-    def __init__(self, lines: int, number: int | None = None) -> None:
+    def __init__(self, lines: int) -> None:
         self.lines = lines
-        self.number = number
-        """Among those that another process was told of; NOT_KEPT if it is not known again."""
         self.digest: bytes | None = None
         """Nothing until it is asked for."""
 
@@ -81,10 +78,9 @@ class Sources:
             code, lines = text[start:end], text.count(b"\n", start, end + 1)
             if lines > FRAME_LIMIT or any(mark in code for mark in ENDS_CODE):
                 return None
+            source = Source(lines)
             if len(self._known) < _MOST:
-                source = self._known[key] = Source(lines)
-            else:
-                source = Source(lines, NOT_KEPT)
+                self._known[key] = source
         return Found(first.group(1), source, (text, start, end), end + len(_END))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Sequence, Tuple
 
 from fusiondoc.model.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
@@ -30,7 +30,7 @@ LAUNCH = re.compile(
 BANDWIDTH = re.compile(rb"(kernel\d+|nvfuser_\w+) run in (\S+) ms, achieved: (\S+) GB/s")
 PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d{1,18}) bytes/ (\S+) ms (\S+) GB/s")
 
-Launch = Tuple[Tuple[int, int, int], Tuple[int, int, int], int]
+Launch = tuple[tuple[int, int, int], tuple[int, int, int], int]
 """(block, grid, shared memory in bytes)."""
 
 

@@ -24,6 +24,7 @@ import re
 from sys import intern
 from typing import NamedTuple
 
+from fusiondoc.fusers import onednn
 from fusiondoc.model.numbers import figure, whole_number, whole_numbers
 from fusiondoc.model.packed_text import PackedText
 from fusiondoc.parsers.facts import Facts, PrintedKernel
@@ -195,24 +196,6 @@ _TENSOR = re.compile(rb"(in|out)\d{1,9}_\w+:\d+:\w+:\w+:(\d{1,18}(?:x\d{1,18})*|
 _MOST_PRIMITIVES = 64
 """Primitives of one partition."""
 
-_KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("conv", ("convolution", "deconvolution")),
-    ("linear", ("matmul", "inner_product")),
-    ("matmul", ("matmul", "inner_product")),
-    ("addmm", ("matmul", "inner_product")),
-    ("bmm", ("matmul",)),
-    ("softmax", ("softmax", "softmax_v2")),
-    ("layer_norm", ("layer_normalization", "layer_normalization_v2")),
-    ("batch_norm", ("batch_normalization", "batch_normalization_v2")),
-    ("pool", ("pooling", "pooling_v2")),
-    ("prelu", ("prelu",)),
-    ("cat", ("concat",)),
-    ("mean", ("reduction",)),
-    ("sum", ("reduction", "sum")),
-)
-"""Part of an operator's name -> the primitives that compute it; all others are eltwise or binary ones."""
-_ELEMENTWISE = ("eltwise", "eltwise_v2", "binary", "sum", "shuffle", "resampling")
-
 
 class _Primitive(NamedTuple):
     """A primitive that ran."""
@@ -339,9 +322,9 @@ def _read(text: bytes) -> _Line | None:
 
 def _kinds_of(operators: tuple[str, ...]) -> frozenset[str]:
     """Primitives that may compute these operators, by the names that the program or the graph gives them."""
-    found = set(_ELEMENTWISE)
+    found = set(onednn.ELEMENTWISE_PRIMITIVES)
     for name in operators:
-        for part, kinds in _KINDS:
+        for part, kinds in onednn.PRIMITIVES:
             if part in name.lower():
                 found.update(kinds)
     return frozenset(found)

@@ -13,9 +13,10 @@ import queue
 import stat
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import IO, Callable, Iterator
+from typing import IO
 
 from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, COMPRESSED, LogInput

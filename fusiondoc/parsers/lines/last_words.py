@@ -10,7 +10,7 @@ any other prefix, and each rank has a traceback of its own.
 from __future__ import annotations
 
 import re
-from typing import Callable
+from collections.abc import Callable
 
 from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.facts import ErrorSeen, Facts, Work

@@ -8,13 +8,13 @@ import errno
 import gzip
 import io
 import lzma
-import os
 import sys
 import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, BinaryIO, Callable, Generator, Iterable, Iterator, Sequence, cast
+from typing import IO, BinaryIO, cast
 
-from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.errors import CannotRun, NotFound, UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.numbers import whole_number
 from fusiondoc.whole_files import open_given, open_regular, refuse_endless
@@ -56,7 +56,9 @@ class LogInput:
 def find_logs(arguments: Sequence[str]) -> list[LogInput]:
     """Turn the arguments of a command into logs: a folder gives its log files, ``-`` is stdin.
 
-    Raises UsageError for what does not exist, with the files that are near it.
+    Raises:
+        NotFound: there is no such file or folder; the hint names the files whose names are near.
+        UsageError: it is a device, or a folder without a log.
     """
     found: list[LogInput] = []
     for argument in arguments:
@@ -71,7 +73,7 @@ def find_logs(arguments: Sequence[str]) -> list[LogInput]:
         elif path.exists():
             found.append(LogInput(argument, path, given=True))
         else:
-            raise UsageError(f"No such log: {argument}", _near(path))
+            raise _not_found(argument, path)
     return found
 
 
@@ -106,17 +108,20 @@ def is_log_name(path: Path) -> bool:
     return name in ("log", "stdout", "stderr") or name.endswith(LOG_ENDINGS)
 
 
-def _near(path: Path) -> str:
+def _not_found(argument: str, path: Path) -> NotFound:
     from difflib import get_close_matches
 
+    message = f"No such log: {argument}"
     if path.is_symlink():
-        return f"It is a link to {os.readlink(path)}, which leads nowhere."
+        hint = f"It is a link to {path.readlink()}, which leads nowhere."
+        return NotFound(message, hint, explained=True)
     folder = path.parent if path.parent.is_dir() else Path()
     names = [p.name for p in folder.iterdir()]
     near = get_close_matches(path.name, names, n=3, cutoff=0.5)
     if near:
-        return "Did you mean " + " or ".join(str(folder / name) for name in near) + "?"
-    return "Give the path of a log, a folder of logs, a capture folder, or - for stdin."
+        hint = "Did you mean " + " or ".join(str(folder / name) for name in near) + "?"
+        return NotFound(message, hint, explained=True)
+    return NotFound(message, "Give the path of a log, a folder of logs, a capture folder, or - for stdin.")
 
 
 def _open(log: LogInput) -> IO[bytes]:

@@ -7,7 +7,7 @@ Which it is the launcher tells: a log that begins where it starts its processes 
 from __future__ import annotations
 
 import re
-from typing import Iterable
+from collections.abc import Iterable
 
 from fusiondoc.model.numbers import all_whole
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Callable, Iterable, Iterator, Sequence
 
 from fusiondoc.parsers.lines.last_words import without_rank
 from fusiondoc.parsers.lines.torn_lines import MARK
@@ -46,15 +46,6 @@ SAMPLE = 4000
 """Lines from which an outer prefix is learnt."""
 _LEAST_MARKS = 3
 """Lines of torch that tell whether anything stands before them."""
-
-
-def is_plain(text: bytes) -> bool:
-    """Whether a log that begins with this text is of one process, with nothing before its lines; where too
-    little of torch stands in it, that is not known."""
-    sample = sample_of(text)
-    if sample is None:
-        return False
-    return text_field(sample, MARKER.search) is None and OuterPrefix.learn(sample) is None
 
 
 def sample_of(text: bytes) -> list[bytes] | None:

@@ -10,8 +10,10 @@ A line may be a JSON object with a line of the program in one of its fields: Doc
 
 from __future__ import annotations
 
+import itertools
 import re
-from typing import Callable, Iterable, Iterator, NamedTuple, Optional
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from fusiondoc.model.numbers import whole_number, whole_numbers
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
@@ -50,7 +52,7 @@ _MOST_TAGS = 512
 _LEAST_LINES = 6
 """So many ranks do not write a line each, in order."""
 
-Tag = Optional[bytes]
+Tag = bytes | None
 
 
 def rank_of(prefix: bytes) -> int | None:
@@ -127,7 +129,7 @@ def _line_numbers(prefixes: list[bytes]) -> bool:
     """Whether the numbers in a known form (``12: ``) only count the lines, as ``grep -n`` and editors do."""
     numbers = [rank_of(prefix) for prefix in prefixes]
     counted = [number for number in numbers if number is not None]
-    rising = all(a < b for a, b in zip(counted, counted[1:]))
+    rising = all(a < b for a, b in itertools.pairwise(counted))
     return rising and len(counted) >= _LEAST_LINES
 
 
@@ -191,8 +193,6 @@ class TaggedLog:
         read: told the bytes of each chunk.
         cut: as for ``read_chunks``.
         blocks: the bytes of the log, where they do not come from ``log.path`` (a file that grows).
-        behind: so many chunks of a plain log (:func:`is_plain`) were read before, but for so many bytes
-            at their end.
         machines: those of the logs that were read before, and of this one.
     """
 
@@ -202,12 +202,10 @@ class TaggedLog:
         read: Callable[[int], None] | None = None,
         cut: Callable[[int, bool], None] | None = None,
         blocks: Iterable[bytes] | None = None,
-        behind: tuple[int, int] = (0, 0),
         machines: Machines | None = None,
     ) -> None:
         self._log = log
         self._machines = machines
-        self._behind, self._not_taken = behind
         self._blocks = blocks
         self._read = read
         self._cut = cut
@@ -216,8 +214,6 @@ class TaggedLog:
         """Of the last stretch: it is read with the next one."""
         self.may_leave: int | None = None
         """Lines of the last stretch from here on may be left."""
-        self._chunks = 0
-        """Taken so far."""
 
     @property
     def first(self) -> bytes | None:
@@ -228,30 +224,20 @@ class TaggedLog:
         """These lines at the end of the last stretch come once more, with the next one; see ``may_leave``."""
         self._rest = rest
 
-    def _cut_behind(self, size: int, first: bool) -> None:
-        """A line is cut in the chunk that comes next."""
-        if self._cut is not None and self._chunks >= self._behind:
-            self._cut(size, first)
-
     def stretches(self) -> Iterator[Stretch]:
         """All lines, in order."""
         outer: OuterPrefix | None = None
         field: str | None = None
-        learnt = bool(self._behind)
+        learnt = False
         tagged = False
         chunks: Iterator[bytes]
         if self._blocks is None:
-            chunks = read_chunks(self._log, self._cut_behind)
+            chunks = read_chunks(self._log, self._cut)
         else:
             chunks = whole_lines(self._blocks, self._cut)
-        for index, chunk in enumerate(chunks):
-            self._chunks = index + 1
-            if index < self._behind - 1:
-                continue
+        for chunk in chunks:
             text = clean(chunk)
-            if index == self._behind - 1:
-                text = text[len(text) - self._not_taken :]
-            elif self._read is not None:
+            if self._read is not None:
                 self._read(len(chunk))
             if not text:
                 continue

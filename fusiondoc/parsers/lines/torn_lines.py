@@ -4,7 +4,7 @@ rest of one does, nothing tells."""
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from collections.abc import Iterator
 
 from fusiondoc.parsers.facts import Facts, position, unpack
 

@@ -8,9 +8,10 @@ far as they must be; stdin cannot be read again.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import lt
-from typing import Iterable, Iterator, Sequence, overload
+from typing import overload
 
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Evidence

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
-from typing import FrozenSet, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
@@ -35,12 +35,12 @@ from fusiondoc.parsers.jit.plan import DiffGraph, Op, PlanGroup
 _PENDING = 8
 """Passes whose ``Optimized Graph:`` may still come: processes in one log interleave."""
 
-_Body = Tuple[Op, ...]
+_Body = tuple[Op, ...]
 _Bodies = Mapping[_Body, int]
-_Specialised = Tuple[_Body, Tuple[str, ...]]
+_Specialised = tuple[_Body, tuple[str, ...]]
 """A group for the types of its inputs."""
-_Content = Tuple[FrozenSet[Op], FrozenSet[_Specialised]]
-_Print = Tuple[int, int, PlanUse]
+_Content = tuple[frozenset[Op], frozenset[_Specialised]]
+_Print = tuple[int, int, PlanUse]
 """(position, number of the plan, plan)."""
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from fractions import Fraction
-from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple, Union
+from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.operators import GRADIENTS
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.model.source import Source, SourceMap, user_source
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
@@ -21,8 +24,8 @@ from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import Executor, executors_of
 
-Body = Tuple[Op, ...]
-_Key = Tuple[str, "str | None", Body, Tuple[str, ...], int]
+Body = tuple[Op, ...]
+_Key = tuple[str, "str | None", Body, tuple[str, ...], int]
 """(kind, phase, body, input types, which row it is another specialisation of)."""
 
 
@@ -37,11 +40,7 @@ MOST_OPERATORS = 10_000
 """Operators that a group lists: the largest have some hundred."""
 
 
-_NAMES = (
-    "_batch_norm_impl_index dropout gelu hardswish layer_norm linear log_softmax native_dropout"
-    " native_layer_norm relu silu softmax"
-)
-_FORWARD_FORMULAS = frozenset(f"aten::{name}" for name in _NAMES.split())
+_FORWARD_FORMULAS = frozenset(op for op, gradient in GRADIENTS.items() if gradient.only_forward)
 """Operators that torch's formulas (``<string>``) hold for the forward, and none of its backward ones does:
 torch/csrc/jit/runtime/symbolic_script.cpp, 1.12 to 2.13."""
 
@@ -53,7 +52,7 @@ class PhasedPlan(NamedTuple):
     phase: str | None
 
 
-Share = Union[int, Fraction]
+Share = int | Fraction
 
 
 class Copies(NamedTuple):

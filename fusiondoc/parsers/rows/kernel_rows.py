@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Iterable, Mapping, NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Dump, Fallback, Kernel, Segment
@@ -312,7 +313,7 @@ def _owners(facts: Facts, groups: GroupTable, ties: _Ties) -> list[Sequence[Memb
     return found
 
 
-_Shape = Tuple[Tuple[str, ...], Tuple[Tuple[int, ...], ...]]
+_Shape = tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]
 """(operators, sizes of the outputs)."""
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Iterable, Iterator, NamedTuple, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple
 
-from fusiondoc.model.report import Program, ProgramNode
+from fusiondoc.model.reasons import Condition
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.reasons.words_of_parts import condition_words
+from fusiondoc.model.report import Program, ProgramNode, Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
-from fusiondoc.parsers.jit.flow import OPERATOR, REGION, TENSOR_VALUE, Flow, FlowNode
-from fusiondoc.parsers.jit.plan import Op, PlanGroup
+from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow, FlowNode
+from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import RanPlans
 from fusiondoc.parsers.rows.group_rows import MOST_VALUES, GroupTable, PhasedPlan, beyond_the_most
-from fusiondoc.parsers.rows.unfused_rows import NodeReasons
+from fusiondoc.parsers.rows.unfused_rows import RowOfNode
 
 MOST_NODES = 3_000
 """Nodes of all programs together: a picture of more helps nobody, and memory stays bounded."""
@@ -25,16 +30,27 @@ _FEW = 200
 """Plans that are compared with each other; of more only equal ones are found."""
 
 
+_ON_A_VALUE = Condition("tensor_value")
+
+
 class PlansOfStream(NamedTuple):
-    """What the programs of one stream are made from: its groups, with their plans, and the reason of each
+    """What the programs of one stream are made from: its groups, with their plans, and the row of each
     operator outside them."""
 
     groups: GroupTable
-    reasons: NodeReasons
+    row_of: RowOfNode
+    rows: Sequence[Unfused]
+    first: int
+    """``Unfused.index`` of the first of ``rows``."""
 
     @property
     def facts(self) -> Facts:
         return self.groups.facts
+
+    def row(self, node: FlowNode) -> Unfused | None:
+        """The row of an operator outside groups; None for other nodes."""
+        index = self.row_of.get(node)
+        return None if index is None else self.rows[index - self.first]
 
 
 class Programs(NamedTuple):
@@ -83,10 +99,12 @@ class _ProgramTable:
         if plan.flow is None or not plan.flow.nodes:
             return -1
         loose = tuple((node.op, node.source, node.types, node.place) for node in plan.loose)
-        key = hash((phase, tuple((g.body, g.inputs, g.place) for g in plan.groups), loose))
+        why = tuple(_why(row) for row in map(stream.row, plan.flow.nodes) if row is not None)
+        key = hash((phase, tuple((g.body, g.inputs, g.place) for g in plan.groups), loose, why))
         index = self._seen.get(key)
         if index is not None:
-            self._of_rank(index, facts.rank)
+            if index >= 0 and facts.rank is not None:
+                self._add_rank(index, facts.rank, _rows_of(_flows(plan, elsewhere), stream))
             return index
         left = MOST_NODES - self._nodes
         if left < min(len(plan.flow.nodes), MOST_NODES):
@@ -116,11 +134,16 @@ class _ProgramTable:
         )
         return len(self._programs) - 1
 
-    def _of_rank(self, index: int, rank: int | None) -> None:
-        if index >= 0 and rank is not None:
-            program = self._programs[index]
-            ranks = tuple(sorted({*program.ranks, rank}))
-            self._programs[index] = replace(program, ranks=ranks)
+    def _add_rank(self, index: int, rank: int, rows: Iterable[int | None]) -> None:
+        """A further rank has the plan: it and the rows of its nodes are added."""
+        program = self._programs[index]
+        if rank in program.ranks:
+            return
+        nodes = []
+        for node, row in zip(program.nodes, chain(rows, repeat(None))):
+            nodes.append(node if row is None else replace(node, rows=(*node.rows, row)))
+        ranks = tuple(sorted((*program.ranks, rank)))
+        self._programs[index] = replace(program, ranks=ranks, nodes=tuple(nodes))
 
     def _tie_regions(self, made: Sequence[tuple[PlanUse, int]], ran: Sequence[frozenset[Op]]) -> None:
         """A region names the program that its own executor made of it."""
@@ -169,15 +192,10 @@ class _Drawing:
         self._most_edges = most_edges
         self._owner = owner
         self._use = shown.use
-        self._reasons = stream.reasons
-        plan = shown.use.plan
-        if plan.flow is None:
-            return
+        self._stream = stream
         self._ids = {id(group): row.id for group, row in stream.groups.rows_of(shown)}
-        self._add(plan.flow, plan.groups, None)
-        for inner in plan.diff_graphs:
-            if inner.flow is not None and (inner.groups or not elsewhere.of_executor(inner)):
-                self._add(inner.flow, inner.groups, inner.place if inner.place >= 0 else None)
+        for flow, groups, region in _flows(shown.use.plan, elsewhere):
+            self._add(flow, groups, region)
 
     def _add(self, flow: Flow, groups: Iterable[PlanGroup], region: int | None) -> None:
         start = len(self.nodes)
@@ -187,7 +205,7 @@ class _Drawing:
         for place, node in enumerate(flow.nodes[:shown]):
             tensors = node.kind in (OPERATOR, REGION)
             inside = start + node.block[-1] if node.block else region
-            why = self._reasons.get(node)
+            row = self._stream.row(node)
             first = node.operands[0].by if node.kind == OPERATOR and node.operands else None
             inputs, outputs = (node.inputs, node.outputs) if tensors else ((), ())
             self.values_left_out += beyond_the_most(inputs, outputs)
@@ -200,13 +218,14 @@ class _Drawing:
                     inputs=inputs[:MOST_VALUES],
                     outputs=outputs[:MOST_VALUES],
                     group=ids.get(place),
-                    reason=why.code if why is not None else None,
-                    reason_text=why.text if why is not None else None,
+                    reason=row.reason.code if row is not None else None,
+                    reason_text=row.reason.text if row is not None else None,
                     inside=inside,
-                    condition=node.condition,
+                    condition=condition_words(node.condition) if node.condition is not None else None,
                     program=None,
                     evidence=self._owner.evidence(self._use, node.line),
                     first=start + first if first is not None and first < shown else None,
+                    rows=() if row is None or row.index is None else (row.index,),
                 )
             )
             takers = flow.takers(place, shown)
@@ -218,10 +237,35 @@ class _Drawing:
             self.edges_left_out += len(takers) - len(drawn)
 
 
+def _flows(plan: Plan, elsewhere: RanPlans) -> Iterator[tuple[Flow, Sequence[PlanGroup], int | None]]:
+    """The graphs that are drawn of a plan, each with its groups and the node of the outer graph that holds
+    it: its own graph, and those of differentiable graphs whose executor printed no plan."""
+    if plan.flow is None:
+        return
+    yield plan.flow, plan.groups, None
+    for inner in plan.diff_graphs:
+        if inner.flow is not None and (inner.groups or not elsewhere.of_executor(inner)):
+            yield inner.flow, inner.groups, inner.place if inner.place >= 0 else None
+
+
+def _why(row: Unfused) -> tuple[Reason, bool | None]:
+    """The part of a row's identity that is not its line."""
+    return row.reason, row.ran
+
+
+def _rows_of(
+    flows: Iterable[tuple[Flow, Sequence[PlanGroup], int | None]], stream: PlansOfStream
+) -> Iterator[int | None]:
+    """The index of the row of each node that is drawn."""
+    for flow, _, _ in flows:
+        for node in flow.nodes:
+            yield stream.row_of.get(node)
+
+
 def _decided(flow: Flow, node: FlowNode, most: int) -> Iterator[int]:
     """The branches and loops that a value in its result decides on, not only its size or type."""
     for control in node.decides:
-        if control < most and flow.nodes[control].condition == TENSOR_VALUE:
+        if control < most and flow.nodes[control].condition == _ON_A_VALUE:
             yield control
 
 

@@ -15,8 +15,10 @@ operator and every expression has its place, and in one way only, is it said; el
 from __future__ import annotations
 
 import re
-from typing import Iterable, Mapping, NamedTuple, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from fusiondoc.fusers import nvfuser
 from fusiondoc.model import dataclass
 from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.report import Segment
@@ -209,81 +211,13 @@ _BINARY = re.compile(r"\n[ \t]+(==|!=|<=|>=|\+|-|\*|/|<|>|&|\||\^|%|//)\s")
 _INFIX = re.compile(r"\S \s*(==|!=|<=|>=|\+|-|\*|/|<|>|&|\|)\s")
 _REDUCTION = re.compile(r"op = (\w+)")
 
-_ONE = {
-    "aten::add": "+",
-    "aten::sub": "-",
-    "aten::rsub": "-",
-    "aten::mul": "*",
-    "aten::div": "/",
-    "aten::lt": "<",
-    "aten::le": "<=",
-    "aten::gt": ">",
-    "aten::ge": ">=",
-    "aten::eq": "==",
-    "aten::ne": "!=",
-    "aten::sum": "reduction add",
-    "aten::amax": "reduction max",
-    "aten::amin": "reduction min",
-    "aten::where": "where",
-    "aten::pow": "pow",
-    "aten::neg": "-x",
+_FORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    op: tuple(tuple(form.split(", ")) for form in rule.kernel) for op, rule in nvfuser.TAKES.items()
 }
-"""Operators that become one expression."""
+"""Operator -> the forms in which a kernel shows it, each as the words of its expressions."""
 
-_SEVERAL: dict[str, tuple[tuple[str, ...], ...]] = {
-    "aten::add": (("*", "+"),),
-    "aten::sub": (("*", "-"),),
-    "aten::mean": (("reduction add", "/"), ("reduction add", "*")),
-    "aten::dropout": (("rand", "<", "*", "*"),),
-    "aten::native_dropout": (("rand", "<", "*", "*"),),
-    "aten::native_layer_norm": (
-        ("Welford", "-", "*", "+", "rsqrt", "*", "*", "+"),
-        ("Welford", "-", "*", "+", "rsqrt", "*"),
-    ),
-    "aten::layer_norm": (
-        ("Welford", "-", "*", "+", "rsqrt", "*", "*", "+"),
-        ("Welford", "-", "*", "+", "rsqrt", "*"),
-    ),
-    "aten::softmax": (("reduction max", "-", "exp", "reduction add", "/"),),
-}
-
-_FUNCTIONS = frozenset(
-    [
-        "abs",
-        "acos",
-        "asin",
-        "atan",
-        "ceil",
-        "cos",
-        "cosh",
-        "erf",
-        "erfc",
-        "exp",
-        "expm1",
-        "floor",
-        "frac",
-        "gelu",
-        "lgamma",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "neg",
-        "reciprocal",
-        "relu",
-        "round",
-        "rsqrt",
-        "sigmoid",
-        "silu",
-        "sin",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-        "trunc",
-    ]
-)
-"""Those that have the name of their operator (with an ``f`` for single precision)."""
+_FUNCTIONS = frozenset(op[6:] for op, forms in _FORMS.items() if (op[6:],) in forms)
+"""Functions with the name of their operator."""
 
 _NO_EXPRESSION = frozenset(("prim::ListConstruct", "prim::TupleConstruct", "aten::size", "prim::Constant"))
 
@@ -320,12 +254,7 @@ def _lengths(op: str, names: Sequence[str | None], start: int) -> list[int]:
     """How many expressions from ``start`` on the operator may be."""
     if op in _NO_EXPRESSION:
         return [0]
-    short = op.rpartition("::")[2]
-    forms = list(_SEVERAL.get(op, ()))
-    if op in _ONE:
-        forms.append((_ONE[op],))
-    elif short in _FUNCTIONS:
-        forms.append((short,))
+    forms = _FORMS.get(op, ())
     return [len(form) for form in forms if tuple(names[start : start + len(form)]) == form]
 
 

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from math import ceil
-from typing import AbstractSet, Iterable, Iterator, Sequence, Tuple, TypeVar
+from typing import TypeVar
 
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.packed_text import replace
-from fusiondoc.model.report import Fallback, Group, Kernel, Reason, Report
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Fallback, Group, Kernel, Report
 from fusiondoc.parsers.facts import positions
 from fusiondoc.parsers.jit.statements import Statement
 from fusiondoc.parsers.rows import PackedEvidence
@@ -89,10 +92,12 @@ class Tally:
 class CountedRow:
     """A row of operators outside groups, while it is counted."""
 
-    __slots__ = ("count", "kept", "layers", "lines", "moved", "ran", "reason", "said")
+    __slots__ = ("count", "kept", "layers", "lines", "moved", "number", "ran", "reason", "said")
 
-    def __init__(self, reason: Reason, ran: bool | None = None) -> None:
+    def __init__(self, reason: Reason, number: int, ran: bool | None = None) -> None:
         self.reason = reason
+        self.number = number
+        """From 0 for rows with a source of their own; -1, -2, ... for those that stand for several."""
         self.ran = ran
         self.count = Tally()
         self.moved: Tally | None = None
@@ -129,8 +134,8 @@ class CountedRow:
         self.layers.setdefault(layer, Tally()).add(count, copies)
 
 
-Key = Tuple[str, "str | None", "str | None", str, str, "bool | None"]
-"""What makes a row: operator, source, phase, code and text of the reason, and whether it ran. Not the code
+Key = tuple[str, "str | None", "str | None", Reason, "bool | None"]
+"""What makes a row: operator, source, phase, reason, and whether it ran. Not the code of the reason
 alone: nodes of one line (of torch/nn/functional.py, say) stand in many places of the model, each with
 neighbours of its own."""
 
@@ -146,36 +151,41 @@ class BoundedRows:
         """Hashes of what makes the rows that are no rows of their own."""
         self._more = 0
 
-    def of(self, key: Key, stated: bool) -> CountedRow:
+    def of(self, key: Key) -> CountedRow:
         """The row that an operator is counted in."""
         row = self._rows.get(key)
         if row is not None:
             return row
         if len(self._rows) < self._most:
-            row = self._rows[key] = CountedRow(Reason(key[3], key[4], stated), key[5])
+            row = self._rows[key] = CountedRow(key[3], len(self._rows), key[4])
             return row
         self._beyond.add(hash(key))
-        return self._alike(key, stated)
+        return self._alike(key)
 
-    def _alike(self, key: Key, stated: bool) -> CountedRow:
-        op, _, phase, code, text, ran = key
-        alike = (op, phase, code, stated, ran)
+    def _alike(self, key: Key) -> CountedRow:
+        """The row of all further operators of this name with the same code of a reason."""
+        op, _, phase, reason, ran = key
+        alike = (op, phase, reason.code, reason.stated, ran)
         row = self._together.get(alike)
         if row is None:
-            row = self._together[alike] = CountedRow(Reason(code, text, stated), ran)
-        elif row.reason.text != text and row.reason.text != CODES[code].title:
-            row.reason = Reason(code, CODES[code].title, stated)
+            row = self._together[alike] = CountedRow(reason, -1 - len(self._together), ran)
+        elif row.reason != reason:
+            row.reason = Reason(reason.code, CODES[reason.code].title, reason.stated)
         return row
 
     def more(self, key: Key, rows: int) -> CountedRow:
         """The row of so many further ones, of which no place is known."""
         self._more += rows
-        return self._alike(key, True)
+        return self._alike(key)
 
     @property
     def left_out(self) -> int:
         """How many have no row of their own."""
         return len(self._beyond) + self._more
+
+    def index_of(self, number: int) -> int:
+        """Index in the finished list of the row with this number; rows that stand for several come last."""
+        return number if number >= 0 else len(self._rows) - 1 - number
 
     def taken(self) -> Iterator[tuple[str, str | None, str | None, CountedRow]]:
         """Operator, source, phase and row. Each is let go: there can be very many."""

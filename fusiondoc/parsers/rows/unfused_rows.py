@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence
+from typing import NamedTuple, Protocol
 
-from fusiondoc.model.report import Reason, Unfused
+from fusiondoc.model.reasons import NotKnown, NotOptimised, Unprofiled
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.types import bytes_once
@@ -66,15 +70,15 @@ class WorkOut(Protocol):
         """For nodes with a reason (its code, by place in the flow), what each keeps out of groups."""
 
 
-NodeReasons = Mapping[FlowNode, Reason]
-"""An operator in the flow of its plan -> the reason why it is in no group."""
+RowOfNode = Mapping[FlowNode, int]
+"""An operator in the flow of its plan -> ``Unfused.index`` of its row."""
 
 
 class UnfusedRows(NamedTuple):
-    """The unfused operators of one stream as the report has them, and the reason of each node."""
+    """The unfused operators of one stream as the report has them, and the row of each node."""
 
     rows: list[Unfused]
-    reasons: NodeReasons
+    row_of: RowOfNode
     left_out: int
     """Rows beyond the most, which are counted in those without a source."""
 
@@ -87,6 +91,7 @@ def unfused_of(
     work_out: WorkOut | None,
     names: tuple[list[str], SourceMap],
     most: int,
+    first: int = 0,
 ) -> UnfusedRows:
     """Tensor operators outside the groups of the plans of one stream.
 
@@ -95,16 +100,20 @@ def unfused_of(
         fuser: at work in this stream, if that is known.
         names: of the log files, and the user's lines of operators.
         most: rows with a place in the source.
+        first: index of the first row in the report.
     """
     table = _UnfusedTable(facts, fuser, work_out, copies, BoundedRows(most))
     table.add_plans(plans)
-    return UnfusedRows(table.finished(*names), table.reasons, table.rows.left_out)
+    row_of = table.row_of(first)
+    return UnfusedRows(table.finished(*names, first), row_of, table.rows.left_out)
 
 
-_UNKNOWN = Reason(NO_REASON, "the log does not say why", False)
-_NEVER_RAN = Reason(NEVER_RAN, "it never ran: nothing that its code reads was ever profiled", False)
+_UNKNOWN = Reason.of(NO_REASON, NotKnown("log"))
+_NEVER_RAN = Reason.of(NEVER_RAN, Unprofiled("never_ran"))
+_GIVEN_UP = Reason.of(GAVE_UP, NotOptimised("gave_up"), stated=True)
+_NO_PLAN_YET = Reason.of(NOT_YET, NotOptimised("no_plan_yet"))
 
-_Stated = Dict[Op, Dict[str, List[Statement]]]
+_Stated = dict[Op, dict[str, list[Statement]]]
 
 ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 """Statements about joining one group, not about the operator itself."""
@@ -132,12 +141,13 @@ class _UnfusedTable:
         self._numbers: set[Op] = set()
         """What the plan of a pass shows to compute with numbers of the host: the executor's print of the same
         plan can lack the types that tell it."""
-        self._settled: dict[tuple[str, str | None, str | None], CountedRow] = {}
-        """Nodes of the plans that fusion passes left. The executor's print of the same plan knows fewer
-        types and adds no reason."""
+        self._settled: dict[tuple[str, str | None, str | None], list[CountedRow]] = {}
+        """Rows of the nodes of one line in the first plan that a fusion pass left, in their order. The
+        executor's print of the same plan knows fewer types and adds no reason."""
         self._unseen: dict[Flow, bool] = {}
         """Plans that no fusion pass looked at -> whether gradients were recorded for certain."""
-        self.reasons: dict[FlowNode, Reason] = {}
+        self._number_of: dict[FlowNode, int] = {}
+        """Node -> ``CountedRow.number`` of its row."""
         self._alike: dict[Reason, Reason] = {}
         """One for all equal ones: there are few."""
         self._region_ends: dict[tuple[str, str | None, str], FlowNode | None] = {}
@@ -159,13 +169,9 @@ class _UnfusedTable:
         for use, phase in sorted(uses, key=lambda item: item[0].level):
             for group in use.plan.groups:
                 self._placed.update(group.body)
-            given = None
-            if use.simple:
-                text = "its guard failed and no specialisation was left, so this copy runs unfused"
-                given = Reason(GAVE_UP, text, True)
+            given = _GIVEN_UP if use.simple else None
             self._add_nodes(use, phase, use.plan.loose, use.plan.flow, given)
-            text = "the executor of its differentiable graph made no plan in this log"
-            not_yet = Reason(NOT_YET, text, False) if LEGACY_PLAN not in self._facts.headers else None
+            not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
             for inner in use.plan.diff_graphs:
                 if not elsewhere.of_executor(inner):
                     self._add_nodes(use, phase, inner.loose, inner.flow, not_yet)
@@ -220,7 +226,8 @@ class _UnfusedTable:
         layers: Counter[tuple[CountedRow, str]] = Counter()
         rows: dict[int, CountedRow] = {}
         nodes = [node for node in nodes if not told or (node.op, node.source) not in self._numbers]
-        settled_here: dict[tuple[str, str | None, str | None], CountedRow] = {}
+        settled_here: dict[tuple[str, str | None, str | None], list[CountedRow]] = {}
+        nth_of_line: Counter[tuple[str, str | None]] = Counter()
         # What its own pass says of the nodes of one line it says of each by its name.
         own_pass = flow is use.plan.flow and use.level == PlanLevel.FUSION_PASS and bool(use.stated)
         statements = [self._said(use, phase, node, own_pass) for node in nodes]
@@ -233,10 +240,10 @@ class _UnfusedTable:
         for node, said in zip(nodes, statements):
             self._placed.add((node.op, node.source))
             flow_node = flow.nodes[node.place] if flow is not None else None
-            settled = self._settled.get((node.op, node.source, phase)) if told else None
+            settled = self._settled_as(node, phase, nth_of_line) if told else None
             if settled is not None:
                 if flow_node is not None:
-                    self.reasons[flow_node] = settled.reason
+                    self._number_of[flow_node] = settled.number
                 if not settled.reason.stated:
                     settled.lines.extend(use.places(node.line))
                 continue
@@ -263,16 +270,15 @@ class _UnfusedTable:
                         reason = self._stated(said[0]) if said else reason
                 if reason is not before:
                     before = reason = self._alike.setdefault(reason, reason)
+            row = rows[node.place] = self.rows.of((node.op, node.source, phase, reason, ran))
             if flow_node is not None:
-                self.reasons[flow_node] = reason
-            key = (node.op, node.source, phase, reason.code, reason.text, ran)
-            row = rows[node.place] = self.rows.of(key, reason.stated)
+                self._number_of[flow_node] = row.number
             counts[row] = counts.get(row, 0) + 1
             moved[row] = moved.get(row, 0) + (
                 2 * _bytes_of(flow_node.outputs) if flow_node is not None else 0
             )
             if use.level == PlanLevel.FUSION_PASS:
-                settled_here.setdefault((node.op, node.source, phase), row)
+                settled_here.setdefault((node.op, node.source, phase), []).append(row)
             if node.layer is not None:
                 layers[row, node.layer] += 1
             for statement in said:
@@ -284,11 +290,31 @@ class _UnfusedTable:
         kept = self._kept(flow, rows)
         for row, count in counts.items():
             row.add(count, moved[row], kept.get(row, 0), copies)
-        for place, row in settled_here.items():
-            self._settled.setdefault(place, row)
+        for line, settled_rows in settled_here.items():
+            self._settled.setdefault(line, settled_rows)
+
+    def _settled_as(
+        self, node: LooseNode, phase: str | None, nth_of_line: Counter[tuple[str, str | None]]
+    ) -> CountedRow | None:
+        """The row that a node has by the pass's print of the plan, which an executor prints once more. Nodes
+        of one line are distinguished by their order.
+
+        Args:
+            nth_of_line: how many nodes of each line came before in this plan; counted on here.
+        """
+        known = self._settled.get((node.op, node.source, phase))
+        if known is None:
+            return None
+        nth = nth_of_line[node.op, node.source]
+        nth_of_line[node.op, node.source] += 1
+        return known[nth] if nth < len(known) else known[0]
+
+    def row_of(self, first: int) -> RowOfNode:
+        """The index of each node's row, that of the first row being ``first``."""
+        return {node: first + self.rows.index_of(number) for node, number in self._number_of.items()}
 
     def _stated(self, said: Statement) -> Reason:
-        reason = Reason(said.code, said.text, True)
+        reason = Reason.of(said.code, said.detail, stated=True)
         return self._alike.setdefault(reason, reason)
 
     def _kept(self, flow: Flow | None, rows: Mapping[int, CountedRow]) -> dict[CountedRow, int]:
@@ -334,8 +360,7 @@ class _UnfusedTable:
             if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
             said = best[0]
-            key = (op, place, None, said.code, said.text, None)
-            row = self.rows.of(key, True)
+            row = self.rows.of((op, place, None, self._stated(said), None))
             row.count.rest += said.count
             row.say(said)
 
@@ -355,15 +380,15 @@ class _UnfusedTable:
         if not new:
             return
         known.update(more.nodes)
-        key = (alike.op, None, None, alike.code, alike.text, None)
-        row = self.rows.more(key, new) if alike.sourced else self.rows.of(key, True)
+        key = (alike.op, None, None, self._stated(more.said), None)
+        row = self.rows.more(key, new) if alike.sourced else self.rows.of(key)
         row.count.rest += new
         row.say(more.said)
 
-    def finished(self, files: list[str], sources: SourceMap) -> list[Unfused]:
+    def finished(self, files: list[str], sources: SourceMap, first: int) -> list[Unfused]:
         """The rows as the report has them. The table is empty then: there can be very many."""
         self._settled.clear()
-        made = []
+        made: list[Unfused] = []
         for op, source, phase, row in self.rows.taken():
             layers = row.layers or {}
             made.append(
@@ -381,6 +406,7 @@ class _UnfusedTable:
                     layers=tuple(layers),
                     layer_counts=tuple(tally.total for tally in layers.values()),
                     keeps_out=row.kept.total or None if row.kept is not None else None,
+                    index=first + len(made),
                 )
             )
         return made

@@ -9,13 +9,11 @@ or a comparison has no script, no style sheet and nothing from the network; ever
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 from statistics import median
-from typing import Callable, Iterable, Sequence
 
 from markupsafe import Markup
 
@@ -24,23 +22,12 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
-from fusiondoc.reports import comparison as words
+from fusiondoc.rendering.pages import TEMPLATES, digest, render_page, style_sheet
+from fusiondoc.rendering.printable import visible
+from fusiondoc.rendering.units import bandwidth, percent, whole
 from fusiondoc.reports import program_by_itself
-from fusiondoc.reports.formatting import (
-    Speedup,
-    covered,
-    fuser,
-    machine,
-    near,
-    peak_share,
-    percent,
-    runs_of,
-    speedups,
-    verdict,
-    with_near_paths,
-)
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
-from fusiondoc.reports.html.page_context import Bar, Context, ReasonKind, colours, peak_bar, render_page
+from fusiondoc.reports.html.page_context import Bar, Context, ReasonKind, colours, peak_bar
 from fusiondoc.reports.html.program_parts import aot_view, module_list, program_view, script_view, source_view
 from fusiondoc.reports.html.run_views import (
     expectations_view,
@@ -54,7 +41,6 @@ from fusiondoc.reports.html.run_views import (
     time_line,
     tries_view,
 )
-from fusiondoc.reports.printable import visible
 from fusiondoc.reports.run_words import (
     ONLY_TRYING,
     before_command,
@@ -65,6 +51,19 @@ from fusiondoc.reports.run_words import (
     unlocks,
 )
 from fusiondoc.version import __version__
+from fusiondoc.views import comparison_words as words
+from fusiondoc.views.formatting import (
+    Speedup,
+    covered,
+    fuser,
+    machine,
+    near,
+    peak_share,
+    runs_of,
+    speedups,
+    verdict,
+    with_near_paths,
+)
 
 _MOST = 4
 
@@ -215,19 +214,19 @@ def _light(report: Report, timed: list[Kernel]) -> Light:
     for kernel, rate in list(zip(timed, rates))[:_MOST]:
         share = peak_share(kernel, report)
         if share is None:
-            bar = Bar(rate / fastest, f"{rate:,.0f} GB/s")
+            bar = Bar(rate / fastest, f"{bandwidth(rate)}")
         else:
-            bar = peak_bar(share, f"{rate:,.0f} GB/s, {percent(share)} of peak")
+            bar = peak_bar(share, f"{bandwidth(rate)}, {percent(share)} of peak")
         rows.append((kernel.id, kernel.name, bar))
     if report.peak is not None:
-        note = f"Peak {report.peak.gb_per_s:,.0f} GB/s ({report.peak.source})."
+        note = f"Peak {bandwidth(report.peak.gb_per_s)} ({report.peak.source})."
     elif peak_share(timed[0], report) is not None:
         note = "Against the memory bandwidth of the device, as its driver tells."
     else:
         note = "Peak of the device not known: bars are against the fastest kernel."
     if any((peak_share(k, report) or 0) > 1 for k in timed):
         note += " Over 100 % the data come from a cache."
-    return Light(f"{median(rates):,.0f}", tuple(rows), note)
+    return Light(whole(median(rates)), tuple(rows), note)
 
 
 @dataclass(frozen=True)
@@ -346,14 +345,14 @@ def render(report: Report) -> str:
     head = header(Context(report))
     context = Context(ranks_merged(report))
     made = [Section(name, title, view(context)) for name, title, view in _SECTIONS]
-    style = (_HERE / "page.css").read_text(encoding="utf-8") + colours()
+    style = style_sheet() + colours()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+        f"style-src '{digest(style)}'; script-src '{digest(script)}'"
     )
     return render_page(
-        _HERE / "templates",
+        (_HERE / "templates", TEMPLATES),
         "page.html.jinja",
         version=__version__,
         policy=policy,
@@ -362,10 +361,6 @@ def render(report: Report) -> str:
         header=head,
         sections=[section for section in made if section.view is not None],
     )
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 MOST_ROWS = 15

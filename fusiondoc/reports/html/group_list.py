@@ -3,7 +3,7 @@ then each with its code and what was dumped of it."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
@@ -11,21 +11,7 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import folded, layers_of_kernels, outside
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.model.source import from_package
-from fusiondoc.reports.formatting import (
-    dims,
-    further_values,
-    never_ran,
-    peak_share,
-    percent,
-    phase_of,
-    runs_of,
-    seconds,
-    short_type,
-    size,
-    times,
-    where_from,
-    without_column,
-)
+from fusiondoc.rendering.units import PAGE, bandwidth, interval, percent, seconds, size, whole
 from fusiondoc.reports.html.page_context import (
     MOST_IN_TABLE,
     MOST_KERNELS,
@@ -39,7 +25,19 @@ from fusiondoc.reports.html.page_context import (
     peak_bar,
     shown,
 )
-from fusiondoc.reports.run_words import ranks_where, takes
+from fusiondoc.reports.run_words import ranks_where
+from fusiondoc.views.formatting import (
+    further_values,
+    never_ran,
+    peak_share,
+    phase_of,
+    runs_of,
+    short_type,
+    times,
+    where_from,
+    without_column,
+)
+from fusiondoc.views.step_words import takes
 
 Facts = Sequence["tuple[str, str | None]"]
 """Names and values; without a value they are left out."""
@@ -241,7 +239,7 @@ def unfused_list(context: Context) -> Outside | None:
             layers=folded(row.layers),
             line=_line(row.user_source, row.source, context),
             nodes=f"{row.count:,}" + (" (backward)" if row.phase == "backward" else ""),
-            moves=size(row.bytes_moved),
+            moves=PAGE.known(row.bytes_moved, size),
             takes=takes(row.time) or "–",
             quotes=context.quotes(row.evidence, 1) if nth < MOST_QUOTING else Quotes((), 0),
         )
@@ -327,14 +325,14 @@ def _kernel(kernel: Kernel, layers: str, context: Context) -> KernelRow:
         groups=kernel.groups,
         layers=layers,
         launches=kernel.launches,
-        grid=dims(kernel.grid),
-        block=dims(kernel.block),
+        grid=PAGE.dimensions(kernel.grid),
+        block=PAGE.dimensions(kernel.block),
         time=seconds(kernel.ms.median / 1e3) if kernel.ms else "–",
-        rate=f"{rates.median:,.0f}" if rates else None,
+        rate=whole(rates.median) if rates else None,
         peak=peak_bar(share, f"{percent(share)} of peak") if share is not None else None,
-        share=percent(share),
+        share=PAGE.known(share, percent),
         registers=kernel.registers,
-        shared=size(kernel.smem_bytes),
+        shared=PAGE.known(kernel.smem_bytes, size),
         spills=kernel.spill_bytes,
         facts=_facts(kernel),
         detailed=detailed,
@@ -352,9 +350,9 @@ def _facts(kernel: Kernel) -> Facts:
     took = rate = None
     if times:
         took = seconds(times.median / 1e3)
-        took += f" (from {seconds(times.min / 1e3)} to {seconds(times.max / 1e3)})"
+        took += f" (from {interval(times.min / 1e3, times.max / 1e3, seconds)})"
     if rates:
-        rate = f"{rates.median:,.0f} GB/s (from {rates.min:,.0f} to {rates.max:,.0f})"
+        rate = f"{bandwidth(rates.median)} (from {interval(rates.min, rates.max, whole)})"
     return (
         ("Rank", None if kernel.rank is None else str(kernel.rank)),
         ("Scheduler", kernel.scheduler),

@@ -1,83 +1,24 @@
-"""What pages and their parts share: templates, in which everything is escaped unless it is Markup and an
-unknown name is an error; code with syntax colours (lines of spans with a few classes, for Python, CUDA and
-TorchScript IR); texts that were read once, colours of reasons, bars, the room that is left.
+"""What the parts of a page of a report share: code with syntax colours (lines of spans with a few classes),
+texts that were read once, colours of reasons, bars, the room that is left.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Sequence
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from fusiondoc.model import count, dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
-from fusiondoc.reports import formatting
-from fusiondoc.reports.formatting import near, without_column
-from fusiondoc.reports.printable import visible
-
-_SHARED = Path(__file__).resolve().parent / "templates"
-"""What pages other than the report's use of it: ``macros.html.jinja``."""
-
-
-def render_page(folder: Path, name: str, **values: object) -> str:
-    """The template ``name`` of a folder with these values."""
-    return _environment(folder).get_template(name).render(**values)
-
-
-def escaped(text: str) -> Markup:
-    """Text for an element or a quoted attribute; hidden characters are shown as escapes."""
-    return escape(visible(text))
-
-
-def script_data(data: object) -> Markup:
-    """JSON for an element ``script``: nothing in it can end the element or be taken for markup, and U+2028 is
-    an escape, as all that is not ASCII."""
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
-
-
-@lru_cache(maxsize=None)
-def _environment(folder: Path) -> Environment:
-    made = Environment(
-        loader=FileSystemLoader([str(folder), str(_SHARED)]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_finished,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-    made.filters.update(
-        count=count,
-        percent=formatting.percent,
-        seconds=formatting.seconds,
-        size=formatting.size,
-        number=_number,
-    )
-    return made
-
-
-def _number(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
-
-
-def _finished(value: Any) -> Any:
-    """What a template prints: text without hidden characters, nothing for None."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return visible(value)
-    return "" if value is None else value
-
+from fusiondoc.rendering.pages import escaped
+from fusiondoc.rendering.printable import visible
+from fusiondoc.views import formatting
+from fusiondoc.views.formatting import near, without_column
 
 MOST_COLOURED = 200_000
 """Characters of one page that get colours; spans take several times the room of the code."""

@@ -12,8 +12,9 @@ graphs, their groups and what a partition keeps.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
+from typing import Any
 
 from markupsafe import Markup
 
@@ -21,13 +22,24 @@ from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import Module, module_tree, outside
 from fusiondoc.model.other_frontends import AotFunction
-from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Unfused
+from fusiondoc.model.remedies import Nothing
+from fusiondoc.model.report import (
+    Evidence,
+    Finding,
+    OpNode,
+    Program,
+    ProgramNode,
+    Unfused,
+    rows_by_index,
+)
 from fusiondoc.model.source import Source
+from fusiondoc.rendering.pages import script_data
+from fusiondoc.rendering.printable import visible
+from fusiondoc.rendering.units import PAGE, percent, seconds
 from fusiondoc.reports import run_words
-from fusiondoc.reports.formatting import near, percent, seconds
-from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, ReasonKind, hue, script_data, shown
+from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, ReasonKind, hue, shown
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
-from fusiondoc.reports.printable import visible
+from fusiondoc.views.formatting import near
 
 
 @dataclass(frozen=True)
@@ -72,10 +84,6 @@ MOST_BOXES = 2_000
 """Of all pictures together: more take megabytes, and nobody reads them."""
 
 
-_Key = Tuple[str, Optional[str], Optional[str], str, str]
-"""Of a row of ``unfused``: operator, source, phase, code and text of the reason."""
-
-
 class NodeData:
     """Of all programs of a page. Texts stand once and are named by their number."""
 
@@ -83,14 +91,18 @@ class NodeData:
         self._context = context
         self._texts: dict[str, int] = {}
         self._programs: dict[str, list[list[Any]]] = {}
-        self._rows: dict[_Key, int] = {}
+        self._shown_rows: dict[int | None, int] = {}
+        """Row -> its number among ``_reasons``."""
         self._reasons: list[list[Any]] = []
-        self._unfused: dict[_Key, Unfused] = {
-            (row.op, row.source, row.phase, row.reason.code, row.reason.text): row
-            for row in context.report.unfused
-        }
-        self._advised: dict[tuple[str, str, bool, str], str] = {}
-        """Code, operator, whether it is of a formula of torch's, text of the reason -> the advice."""
+        self._unfused = rows_by_index(context.report)
+        self._advice: dict[int, str] = {}
+        """``Unfused.index`` -> the advice of the finding on that row."""
+        self._advice_alike: dict[tuple[str, ...], str] = {}
+        """Operator, code and perhaps text of the reason -> the advice on the first row with these."""
+        self._folded: dict[tuple[str, bool], str] = {}
+        """Operator, whether it is of torch's formulas -> the advice of the note on what nobody can change."""
+        for finding in context.report.findings:
+            self._add_advice(finding)
 
     def add(self, program: Program) -> None:
         self._programs[visible(program.id)] = [self._node(program, node) for node in program.nodes]
@@ -113,7 +125,7 @@ class NodeData:
             self._text(shown(node.source)),
             self._text(shown(node.user_source)),
             self._text(self._context.code_at(node.user_source)),
-            self._reason(program, node),
+            self._reason(node),
             self._text(node.condition),
             self._text(f"{inside.op} at {shown(inside.user_source or inside.source)}" if inside else None),
             [self._text(text) for text in node.inputs],
@@ -128,35 +140,42 @@ class NodeData:
         text = self._context.excerpt(evidence) if evidence is not None else None
         return text if text is not None and self._context.takes_room("nodes", len(text)) else None
 
-    def _advice(self, node: ProgramNode, text: str) -> str:
-        """What is advised on an operator: by the finding on it, else by its code. One note is for all lines
-        of torch's own formulas, and one for all kernels of libraries."""
+    def _add_advice(self, finding: Finding) -> None:
+        """One note is on all lines of torch's own formulas, and one on all kernels of libraries."""
+        if finding.advice is None:
+            return
+        if finding.code == "FD236":
+            formulas = finding.remedy is not None and finding.remedy.nothing is Nothing.FORMULAS
+            for op in finding.ops:
+                self._folded.setdefault((op, formulas), finding.advice)
+        for index in finding.rows:
+            self._advice.setdefault(index, finding.advice)
+            row = self._unfused.get(index)
+            if row is None:
+                continue  # equal to a row of another rank
+            for alike in ((row.op, row.reason.code, row.reason.text), (row.op, row.reason.code)):
+                self._advice_alike.setdefault(alike, finding.advice)
+
+    def _advice_on(self, node: ProgramNode, text: str) -> str:
+        """What is advised on an operator: by the finding on its row, else on another row with the same
+        reason, else by its code."""
         code, op = node.reason or "", node.op
-        of_torch = (node.source or "").startswith("<string>")
-        key = code, op, of_torch, text
-        if key not in self._advised:  # operators of many lines have one reason
-            self._advised[key] = self._best_advice(code, op, of_torch, text)
-        return self._advised[key]
+        known = self._advice.get(node.row) if node.row is not None else None
+        known = known or self._advice_alike.get((op, code, text))
+        formula = (node.source or "").startswith("<string>")
+        if known is None and not formula:
+            known = self._advice_alike.get((op, code))
+        known = known or self._folded.get((op, formula))
+        general = CODES[code].advice if code in CODES else None
+        return known or general or ""
 
-    def _best_advice(self, code: str, op: str, of_torch: bool, text: str) -> str:
-        about = [f for f in self._context.report.findings if op in f.ops and f.advice]
-        folded = [f for f in about if f.code == "FD236" and ("formulas" in f.message) == of_torch]
-        found = [f for f in about if f.code == code]
-        exact = [f for f in found if text and text in f.message]
-        if of_torch and not exact:
-            found = folded
-        best = next(iter(exact or found or folded), None)
-        if best is not None and best.advice:
-            return best.advice
-        return (CODES[code].advice if code in CODES else None) or ""
-
-    def _reason(self, program: Program, node: ProgramNode) -> int:
+    def _reason(self, node: ProgramNode) -> int:
+        """The number of the reason why it is in no group; -1 without one."""
         if node.reason is None:
             return -1
-        key = (node.op, node.source, program.phase, node.reason, node.reason_text or "")
-        if key in self._rows:
-            return self._rows[key]
-        row = self._unfused.get(key)
+        if node.row in self._shown_rows:
+            return self._shown_rows[node.row]
+        row = self._unfused.get(node.row)
         text = (
             node.reason_text
             if node.reason_text
@@ -166,7 +185,9 @@ class NodeData:
             [visible(self._context.place(one)), visible(self._printed(one) or "")]
             for one in islice(row.evidence if row else (), QUOTED)
         ]
-        self._rows[key] = len(self._reasons)
+        number = len(self._reasons)
+        if node.row is not None:
+            self._shown_rows[node.row] = number
         self._reasons.append(
             [
                 visible(node.reason),
@@ -174,11 +195,11 @@ class NodeData:
                 bool(row and row.reason.stated),
                 quotes,
                 len(row.evidence) + row.evidence_left_out if row else 0,
-                visible(self._advice(node, text)),
+                visible(self._advice_on(node, text)),
                 visible(CODES[node.reason].title if node.reason in CODES else ""),
             ]
         )
-        return self._rows[key]
+        return number
 
 
 MOST_MODULES = 1000
@@ -257,10 +278,10 @@ def _row(at: int, module: Module, depth: int) -> ModuleRow:
         fused=module.fused,
         unfused=module.unfused,
         share=-1 if share is None else share,
-        shown_share=percent(share),
+        shown_share=PAGE.known(share, percent),
         bar=Bar(share or 0.0, f"{module.fused} of {total} fused"),
         ms=-1 if module.ms is None else module.ms,
-        shown_ms="–" if module.ms is None else seconds(module.ms / 1e3),
+        shown_ms=PAGE.known(module.ms, lambda ms: seconds(ms / 1e3)),
         is_open=depth > 0,
         inside=tuple(_row(nth, one, depth - 1) for nth, one in enumerate(module.inside)),
     )
@@ -316,7 +337,7 @@ class _Mark:
     outside: list[Unfused] = field(default_factory=list)
 
 
-_Files = Dict[str, Dict[int, _Mark]]
+_Files = dict[str, dict[int, _Mark]]
 
 
 def source_view(context: Context) -> SourceView | None:

@@ -8,16 +8,17 @@ places by least squares with a gap between neighbours.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Container, Iterable, Mapping, Sequence, Tuple
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import NO_OPERATORS
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
-from fusiondoc.reports.formatting import runs_of
 from fusiondoc.reports.html.page_context import hue, shown
+from fusiondoc.views.formatting import runs_of
 
-Point = Tuple[float, float]
+Point = tuple[float, float]
 
 _CHARACTER = 6.9
 """Width of a character of the pictures' type, 11.5 px monospace."""
@@ -192,7 +193,7 @@ def _spoken(node: ProgramNode, group: Group | None) -> str:
 def _path(points: Sequence[Point]) -> str:
     """A smooth way through the points; each leaves and enters its row straight up or down."""
     parts = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
-    for (x1, y1), (x2, y2) in zip(points, points[1:]):
+    for (x1, y1), (x2, y2) in itertools.pairwise(points):
         if abs(x1 - x2) < 1:
             parts.append(f"V{y2:.0f}")
             continue
@@ -273,7 +274,7 @@ class _Layout:
         self.near: list[list[int]] = [[] for _ in self.widths]
         self.far: list[list[int]] = [[] for _ in self.widths]
         for way in self.ways:
-            for a, b in zip(way, way[1:]):
+            for a, b in itertools.pairwise(way):
                 if self.row_of[a] != self.row_of[b]:
                     up, down = sorted((a, b), key=lambda i: self.row_of[i])
                     self.far[up].append(down)
@@ -428,7 +429,7 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
 def _spread(widths: Sequence[float], wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Centres as near to the wanted ones as the gaps allow, in least squares (pool adjacent violators)."""
     offsets = [0.0]
-    for a, b in zip(widths, widths[1:]):
+    for a, b in itertools.pairwise(widths):
         offsets.append(offsets[-1] + (a + b) / 2 + GAP)
     pools: list[tuple[float, float, int]] = []  # weighted sum, weight, how many
     for x, offset, weight in zip(wanted, offsets, weights):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
-from typing import Sequence
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Part
@@ -24,19 +24,27 @@ from fusiondoc.model.runs import (
     Verification,
     furthest_off,
 )
+from fusiondoc.rendering.units import (
+    PAGE,
+    difference,
+    milliseconds,
+    percent,
+    ratio,
+    seconds,
+    share,
+    size,
+    whole,
+)
 from fusiondoc.reports import run_words
-from fusiondoc.reports.formatting import (
+from fusiondoc.reports.html.group_list import Facts
+from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, Quotes, can_change, shown
+from fusiondoc.views.formatting import (
     DOING,
     NO_DIFFERENCE,
     near,
-    percent,
-    seconds,
-    size,
     verdict_on_tries,
 )
-from fusiondoc.reports.html.group_list import Facts
-from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, Quotes, can_change, shown
-from fusiondoc.reports.run_words import milliseconds, remarks, sentence, share, takes
+from fusiondoc.views.step_words import remarks, sentence, takes
 
 _ALONE = 3
 """So many equal passes in a row have a line each; more are put together."""
@@ -105,7 +113,7 @@ def time_line(context: Context) -> TimeLine | None:
 
 def _passes(span: Sequence[Iteration], longest: float, report: Report) -> Passes:
     first, last, took = span[0], span[-1], _median(span)
-    said = seconds(took) + (" (median)" if len(span) > 1 and took is not None else "")
+    said = PAGE.known(took, seconds) + (" (median)" if len(span) > 1 and took is not None else "")
     made = [
         g.id
         for g in report.groups
@@ -197,15 +205,11 @@ def _compared(rows: Sequence[Verification]) -> Compared:
         what=worst.what,
         same=f"{same}/{len(rows)}",
         right=same == len(rows),
-        off_by=_number(worst.max_abs),
-        of_its_size=_number(worst.max_rel),
-        allowed="equal" if worst.tolerance == 0 else _number(worst.tolerance),
+        off_by=PAGE.known(worst.max_abs, difference),
+        of_its_size=PAGE.known(worst.max_rel, difference),
+        allowed="equal" if worst.tolerance == 0 else PAGE.known(worst.tolerance, difference),
         remarks="; ".join(filter(None, (": ".join(remarks), worst.judgement))),
     )
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}"
 
 
 @dataclass(frozen=True)
@@ -247,7 +251,7 @@ def _speed_of(row: Try) -> str:
     """Against the run as it was asked for, timed in turns."""
     if row.speed is None:
         return "–"
-    return f"{row.speed.value:.2f}×" if row.speed.differs else NO_DIFFERENCE
+    return ratio(row.speed.value) if row.speed.differs else NO_DIFFERENCE
 
 
 def _tried(row: Try, asked: Try) -> Tried:
@@ -264,9 +268,9 @@ def _tried(row: Try, asked: Try) -> Tried:
             against(row.unfused, asked.unfused, False),
             against(row.fallbacks, asked.fallbacks, False),
         ),
-        rate="–" if row.gb_per_s is None else f"{row.gb_per_s:,.0f}",
+        rate=PAGE.known(row.gb_per_s, whole),
         steady=_speed_of(row),
-        wrong="–" if row.wrong is None else str(row.wrong),
+        wrong=PAGE.count(row.wrong),
         problem=row.problem or "",
     )
 

@@ -6,7 +6,8 @@ broken ones with what was found instead.
 from __future__ import annotations
 
 import shlex
-from typing import Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -18,26 +19,7 @@ from fusiondoc.model import count
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import NO_BACKWARD, Expectation, Verification, furthest_off
-from fusiondoc.reports.formatting import (
-    DOING,
-    NO_DIFFERENCE,
-    near,
-    verdict_on_tries,
-    with_near_paths,
-    with_near_places,
-)
-from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.run_words import (
-    ONLY_TRYING,
-    TITLE,
-    before_command,
-    gain,
-    no_plan,
-    place,
-    takes,
-    unlocks,
-)
-from fusiondoc.reports.text import (
+from fusiondoc.rendering.drawing import (
     MOST_ROWS,
     STYLES,
     Detail,
@@ -49,6 +31,18 @@ from fusiondoc.reports.text import (
     names_and_texts,
     prose,
 )
+from fusiondoc.rendering.printable import visible_in
+from fusiondoc.rendering.units import TERMINAL, difference, ratio, seconds, whole
+from fusiondoc.reports.run_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, place, unlocks
+from fusiondoc.views.formatting import (
+    DOING,
+    NO_DIFFERENCE,
+    near,
+    verdict_on_tries,
+    with_near_paths,
+    with_near_places,
+)
+from fusiondoc.views.step_words import takes
 
 
 def fallbacks(report: Report) -> RenderableType | None:
@@ -123,10 +117,13 @@ def log(report: Report) -> RenderableType:
     for line in stats.first_unrecognised[:3]:
         lines.append(Text(f"  {line.file}:{line.line}: {line.text[:90]}", style="dim"))
     timing = report.timing
-    if timing.get("child") is not None:
+    child = timing.get("child")
+    if child is not None:
+        took = f"{seconds(child)} in the model's process"
         overhead = timing.get("overhead")
-        took = f"{timing['child']:.2f} s in the model's process"
-        lines.append(Text(took + (f", {overhead:.2f} s added by fusiondoc" if overhead is not None else "")))
+        if overhead is not None:
+            took += f", {seconds(overhead)} added by fusiondoc"
+        lines.append(Text(took))
     if report.target.capture:
         folder = report.target.capture
         lines += [Text("kept; the report again:"), Unbroken(shlex.join(["fusiondoc", "parse", folder]))]
@@ -350,7 +347,7 @@ def _speed_of_try(row: Try) -> str:
     """Against the run as it was asked for."""
     if row.speed is None:
         return "-"
-    return f"{row.speed.value:.2f}×" if row.speed.differs else NO_DIFFERENCE
+    return ratio(row.speed.value) if row.speed.differs else NO_DIFFERENCE
 
 
 _COLUMNS = (
@@ -368,11 +365,11 @@ _COLUMNS = (
         always=True,
     ),
     _Column("fallbacks", lambda row: str(row.fallbacks)),
-    _Column("GB/s", lambda row: "-" if row.gb_per_s is None else f"{row.gb_per_s:,.0f}"),
+    _Column("GB/s", lambda row: TERMINAL.known(row.gb_per_s, whole)),
     _Column("speed", _speed_of_try),
     _Column(
         "wrong",
-        lambda row: "-" if row.wrong is None else str(row.wrong),
+        lambda row: TERMINAL.count(row.wrong),
         lambda row, asked: "bold red" if row.wrong else "",
     ),
 )
@@ -393,7 +390,9 @@ def numbers(report: Report) -> str | None:
     if not off:
         return text
     worst = furthest_off(off)
-    return text + f"; {worst.what} is off by {_number(worst.max_abs)}, {_number(worst.max_rel)} of its size"
+    off_by = TERMINAL.known(worst.max_abs, difference)
+    of_its_size = TERMINAL.known(worst.max_rel, difference)
+    return f"{text}; {worst.what} is off by {off_by}, {of_its_size} of its size"
 
 
 def _how_many_same(report: Report) -> str:
@@ -441,12 +440,8 @@ def _verified_row(rows: Sequence[Verification], passes: int) -> Sequence[Text]:
     return (
         Text(worst.what),
         Text(f"{same}/{len(rows)}", style="" if same == len(rows) else "bold red"),
-        Text(_number(worst.max_abs)),
-        Text(_number(worst.max_rel)),
-        Text("equal" if worst.tolerance == 0 else _number(worst.tolerance)),
+        Text(TERMINAL.known(worst.max_abs, difference)),
+        Text(TERMINAL.known(worst.max_rel, difference)),
+        Text("equal" if worst.tolerance == 0 else TERMINAL.known(worst.tolerance, difference)),
         Text(": ".join(remarks), style="dim"),
     )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}"

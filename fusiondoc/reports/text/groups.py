@@ -5,7 +5,7 @@ groups of each side and what a partition keeps.
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -17,11 +17,14 @@ from fusiondoc.model import count, is_te
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.other_frontends import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime
-from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Unfused
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import SEVERITIES, Group, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Texts
+from fusiondoc.rendering.drawing import MOST_ROWS, STYLES, more
+from fusiondoc.rendering.units import TERMINAL, milliseconds, size, tenths
 from fusiondoc.reports import run_words
-from fusiondoc.reports.formatting import (
+from fusiondoc.views.formatting import (
     code_at,
     further_values,
     never_ran,
@@ -30,8 +33,7 @@ from fusiondoc.reports.formatting import (
     where_from,
     with_near_places,
 )
-from fusiondoc.reports.run_words import takes
-from fusiondoc.reports.text import MOST_ROWS, STYLES, more, size
+from fusiondoc.views.step_words import takes
 
 
 def groups(report: Report, every: bool = False) -> RenderableType | None:
@@ -174,15 +176,15 @@ def shapes(report: Report) -> RenderableType | None:
             str(row.inputs),
             str(row.passes),
             str(row.compiled),
-            _milliseconds(row.first),
-            _milliseconds(row.steady),
+            _pass_time(row.first),
+            _pass_time(row.steady),
             ", ".join(row.groups) or "none: those of other inputs serve",
         )
     return table
 
 
-def _milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1000:,.1f} ms"
+def _pass_time(seconds: float | None) -> str:
+    return TERMINAL.known(seconds, lambda known: milliseconds(known * 1e3))
 
 
 def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
@@ -364,9 +366,9 @@ def _time(time: TeTime | None) -> tuple[str, str, str, str]:
         return ("-", "-", "-", "-")
     return (
         _launches(time),
-        f"{time.us:.1f}",
-        "-" if time.alone_kernels is None else str(time.alone_kernels),
-        "-" if time.alone_us is None else f"{time.alone_us:.1f}",
+        tenths(time.us),
+        TERMINAL.count(time.alone_kernels),
+        TERMINAL.known(time.alone_us, tenths),
     )
 
 
@@ -392,8 +394,8 @@ def _passes(passes: tuple[TePass, ...]) -> RenderableType | None:
         kernels = count(round(one.kernels or 0), "kernel")
         lines.append(
             Text(
-                f"A whole pass ({mode}): {kernels} and {one.us:.1f} us on the GPU as planned; "
-                f"{round(apart.kernels or 0)} and {apart.us:.1f} us without any fusion"
+                f"A whole pass ({mode}): {kernels} and {tenths(one.us)} us on the GPU as planned; "
+                f"{round(apart.kernels or 0)} and {tenths(apart.us)} us without any fusion"
             )
         )
     return Lines(*lines) if lines else None

@@ -4,7 +4,8 @@ kernels are shown, in which order; and what was dumped of each, by the names tha
 
 from __future__ import annotations
 
-from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -12,16 +13,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.errors import UsageError, did_you_mean, nearest
 from fusiondoc.model import count
 from fusiondoc.model.numbers import in_natural_order
 from fusiondoc.model.operator_places import folded, layers_of_kernels
 from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
-from fusiondoc.reports.formatting import cuda, dims, near
-from fusiondoc.reports.printable import in_github_log, one_line, visible
-from fusiondoc.reports.text import MOST_ROWS, bar, drawn, more, plain
+from fusiondoc.rendering.drawing import MOST_ROWS, bar, drawn, more, plain
+from fusiondoc.rendering.printable import in_github_log, one_line, visible
+from fusiondoc.rendering.units import TERMINAL, bandwidth, megabytes, short_percent, tenths, whole
+from fusiondoc.views.formatting import cuda, near
 
 ENDINGS = {
     "cuda_kernel": ".cu",
@@ -159,10 +161,9 @@ def _check_group(name: str, report: Report) -> None:
 
 def _near(name: str, known: Sequence[str]) -> str:
     """Near ones; of many ids the first and the last."""
-    said = did_you_mean(name, known)
-    if said.startswith("Did") or len(set(known)) <= 12:
-        return said
-    return f"Known: {known[0]} to {known[-1]}."
+    if len(set(known)) <= 12:
+        return did_you_mean(name, known)
+    return nearest(name, known) or f"Known: {known[0]} to {known[-1]}."
 
 
 def _sorted(kernels: list[Kernel], column: str) -> list[Kernel]:
@@ -272,17 +273,17 @@ def _columns(report: Report) -> list[_Column]:
         _Column("layer", lambda k: folded(layers.get(k.id, ()), 1), right=False, wanted=4),
         _Column("computed by", lambda k: k.implementation or "", right=False, wanted=13),
         _Column("part", lambda k: parts.get(k.id, ""), wanted=9),
-        _Column("runs", lambda k: _number(k.launches), wanted=8),
-        _Column("grid", lambda k: dims(k.grid, "x", "-"), wanted=6),
-        _Column("block", lambda k: dims(k.block, "x", "-"), wanted=5),
-        _Column("regs", lambda k: _number(k.registers), wanted=2),
-        _Column("spills", lambda k: _number(k.spill_bytes or None), wanted=7),
-        _Column("warps", lambda k: _percent(k.occupancy), wanted=1),
-        _Column("MB", lambda k: _megabytes(k.bytes_moved), wanted=3),
-        _Column("first", lambda k: "-" if k.first_ms is None else f"{k.first_ms * 1e3:.1f}", wanted=10),
-        _Column("us", lambda k: f"{k.ms.median * 1e3:.1f}" if k.ms else "-"),
-        _Column("GB/s", lambda k: f"{k.gb_per_s.median:,.0f}" if k.gb_per_s else "-"),
-        _Column("peak", lambda k: _percent(k.peak_fraction)),
+        _Column("runs", lambda k: TERMINAL.count(k.launches), wanted=8),
+        _Column("grid", lambda k: TERMINAL.dimensions(k.grid), wanted=6),
+        _Column("block", lambda k: TERMINAL.dimensions(k.block), wanted=5),
+        _Column("regs", lambda k: TERMINAL.count(k.registers), wanted=2),
+        _Column("spills", lambda k: TERMINAL.count(k.spill_bytes or None), wanted=7),
+        _Column("warps", lambda k: TERMINAL.known(k.occupancy, short_percent), wanted=1),
+        _Column("MB", lambda k: TERMINAL.known(k.bytes_moved, megabytes), wanted=3),
+        _Column("first", lambda k: TERMINAL.known(k.first_ms, _microseconds), wanted=10),
+        _Column("us", lambda k: _microseconds(k.ms.median) if k.ms else TERMINAL.unknown),
+        _Column("GB/s", lambda k: whole(k.gb_per_s.median) if k.gb_per_s else TERMINAL.unknown),
+        _Column("peak", lambda k: TERMINAL.known(k.peak_fraction, short_percent)),
         _Column(
             "", lambda k: "" if k.peak_fraction is None else bar(k.peak_fraction), right=False, wanted=11
         ),
@@ -306,18 +307,8 @@ def _groups(kernel: Kernel) -> str:
     return ",".join(kernel.groups[:3]) + ("…" if len(kernel.groups) > 3 else "") or "-"
 
 
-def _number(value: int | None) -> str:
-    return "-" if value is None else str(value)
-
-
-def _megabytes(value: int | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value / 1e6:,.1f}" if value >= 100_000 else f"{value / 1e6:.2g}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
+def _microseconds(ms: float) -> str:
+    return tenths(ms * 1e3)
 
 
 def render(
@@ -396,16 +387,16 @@ def _needs(kernel: Kernel, shown: Collection[str]) -> str:
             words.append(text)
 
     add("runs", kernel.launches, f"{kernel.launches} launches")
-    add("grid", kernel.grid, f"grid {dims(kernel.grid, 'x', '')}")
-    add("block", kernel.block, f"block {dims(kernel.block, 'x', '')}")
+    add("grid", kernel.grid, f"grid {TERMINAL.dimensions(kernel.grid)}")
+    add("block", kernel.block, f"block {TERMINAL.dimensions(kernel.block)}")
     add("regs", kernel.registers, f"{kernel.registers} registers")
     spilt = f"{kernel.spill_bytes:,} bytes spilled" if kernel.spill_bytes else "no spills"
     add("spills", kernel.spill_bytes, spilt)
     if kernel.smem_bytes is not None:
         size = f"{kernel.smem_bytes:,} bytes of" if kernel.smem_bytes else "no"
         words.append(f"{size} shared memory")
-    add("warps", kernel.occupancy, f"{kernel.occupancy or 0:.0%} occupancy")
-    add("first", kernel.first_ms, f"first launch {(kernel.first_ms or 0) * 1000:,.1f} us")
+    add("warps", kernel.occupancy, f"{short_percent(kernel.occupancy or 0)} occupancy")
+    add("first", kernel.first_ms, f"first launch {_microseconds(kernel.first_ms or 0)} us")
     if kernel.compiles is not None and kernel.compiles > 1:
         words.append(f"compiled {kernel.compiles} times")
     add("bound", kernel.bound, f"{kernel.bound}-bound")
@@ -430,7 +421,7 @@ def _head(report: Report, kernels: Sequence[Kernel]) -> str:
     if report.environment.get("gpu"):
         parts.append(report.environment["gpu"])
     if report.peak is not None:
-        parts.append(f"peak {report.peak.gb_per_s:,.0f} GB/s")
+        parts.append(f"peak {bandwidth(report.peak.gb_per_s)}")
     return ", ".join(parts)
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -21,20 +21,7 @@ from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed
-from fusiondoc.reports import program_by_itself, run_words
-from fusiondoc.reports.formatting import (
-    NO_DIFFERENCE,
-    against,
-    covered,
-    fuser,
-    groups_of,
-    verdict_on_tries,
-    with_near_paths,
-    with_near_places,
-)
-from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.run_words import last_word, milliseconds, remarks, sentence, share
-from fusiondoc.reports.text import (
+from fusiondoc.rendering.drawing import (
     MOST_ROWS,
     STYLES,
     Detail,
@@ -45,12 +32,36 @@ from fusiondoc.reports.text import (
     linked,
     more,
     plain,
-    size,
     sparkline,
 )
+from fusiondoc.rendering.printable import visible_in
+from fusiondoc.rendering.units import (
+    TERMINAL,
+    digits,
+    interval,
+    milliseconds,
+    ratio,
+    share,
+    short_percent,
+    size,
+    whole,
+)
+from fusiondoc.reports import program_by_itself, run_words
+from fusiondoc.reports.run_words import last_word
 from fusiondoc.reports.text.findings import fallbacks, findings, log, numbers, plan, tries, verification
 from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
+from fusiondoc.views.formatting import (
+    NO_DIFFERENCE,
+    against,
+    covered,
+    fuser,
+    groups_of,
+    verdict_on_tries,
+    with_near_paths,
+    with_near_places,
+)
+from fusiondoc.views.step_words import remarks, sentence
 
 MOST_REASONS = 3
 
@@ -133,10 +144,7 @@ def _fuser(report: Report, all_of_it: bool) -> str:
         return name
     gone = next((f for f in report.findings if f.code == "FD001" and f.in_header), None)
     if gone is not None and not (all_of_it and state.why):
-        torch = report.environment.get("torch")
-        where = f"torch {torch}" if torch else "this torch"
-        missing = gone.message.startswith("nvFuser is not in")
-        return f"{name}: {f'no nvFuser in {where}' if missing else 'nvFuser cannot work here'} (FD001)"
+        return f"{name}: {gone.brief or gone.message} (FD001)"
     if not state.why or state.requested is None:
         return name
     why = state.why[len("auto: ") :] if state.why.startswith("auto: ") else state.why
@@ -161,7 +169,7 @@ def _verdict(report: Report) -> Text:
     report = each.report if each is not None else report
     unfused = sum(row.count for row in outside(report))
     text = f"{whose}{count(report.fused_operators, 'operator')} in {groups_of(report)}, {unfused:,} not fused"
-    share = covered(report, "{:.0%}".format)
+    share = covered(report, short_percent)
     text += f" ({share})" if share is not None else ""
     fallbacks = sum(f.count for f in report.fallbacks)
     if fallbacks:
@@ -217,19 +225,20 @@ def kernels_in_words(report: Report) -> str:
         names = Counter(k.implementation for k in computed).most_common(3)
         by = ", ".join(f"{name} x{times}" if times > 1 else str(name) for name, times in names)
         ms = sum(k.ms.median for k in computed if k.ms)
-        return f"{count(len(computed), 'partition')} of oneDNN Graph: {by}; {ms:.3g} ms for one run of each"
+        partitions = count(len(computed), "partition")
+        return f"{partitions} of oneDNN Graph: {by}; {milliseconds(ms)} for one run of each"
     if not launched:
         return count(len(report.kernels), "kernel") if report.kernels else ""
     best = max(k.gb_per_s.median for k in launched if k.gb_per_s)
     slow = min(k.gb_per_s.median for k in launched if k.gb_per_s)
     times = sum(k.ms.median for k in launched if k.ms)
-    text = f"{len(report.kernels)}, median {_range(slow, best, '{:,.0f}')} GB/s"
+    text = f"{len(report.kernels)}, median {_range(slow, best, whole)} GB/s"
     shares = [k.peak_fraction for k in launched if k.peak_fraction is not None]
     if shares and report.peak is not None:
-        share = _range(min(shares), max(shares), "{:.0%}")
+        share = _range(min(shares), max(shares), short_percent)
         source = PEAK_FROM.get(report.peak.source, report.peak.source)
-        text += f" ({share} of {report.peak.gb_per_s:,.0f}, {source})"
-    text += f", {times:.3f} ms for one launch of each"
+        text += f" ({share} of {whole(report.peak.gb_per_s)}, {source})"
+    text += f", {milliseconds(times)} for one launch of each"
     launch = sum(kernel.bound == "launch" for kernel in report.kernels)
     return text + (f", {launch} launch-bound" if launch else "")
 
@@ -237,9 +246,8 @@ def kernels_in_words(report: Report) -> str:
 PEAK_FROM = {"given": "as given", "measured": "measured", "driver": "by the driver", "table": "by its name"}
 
 
-def _range(low: float, high: float, form: str) -> str:
-    one, other = form.format(low), form.format(high)
-    return other if one == other else f"{one} to {other}"
+def _range(low: float, high: float, write: Callable[[float], str]) -> str:
+    return write(high) if write(low) == write(high) else interval(low, high, write)
 
 
 def _speed(report: Report) -> list[Text]:
@@ -250,7 +258,8 @@ def _speed(report: Report) -> list[Text]:
             continue
         text = Text(f"{fused.phase}: ")
         text.append_text(verdict(eager, fused))
-        lines.append(text.append(f" ({fused.way} {fused.ms.median:.3g} ms, eager {eager.ms.median:.3g} ms)"))
+        both = f"{fused.way} {milliseconds(fused.ms.median)}, eager {milliseconds(eager.ms.median)}"
+        lines.append(text.append(f" ({both})"))
     if not lines and report.speed_note:
         lines.append(Text(report.speed_note))
     return lines
@@ -333,7 +342,7 @@ def _row(eager: Speed | None, fused: Speed | None, several: bool, memory: bool, 
     ]
     if memory:
         for one in (eager, fused):
-            cells.append(Text("-" if one is None or one.memory_bytes is None else size(one.memory_bytes)))
+            cells.append(Text(TERMINAL.known(one.memory_bytes if one is not None else None, size)))
     return cells
 
 
@@ -344,7 +353,7 @@ def verdict(eager: Speed | None, fused: Speed | None) -> Text:
     times, differs = against(eager, fused)
     if not differs:
         return Text(NO_DIFFERENCE)
-    return Text(f"{times:.2f}× as fast", style="green" if times > 1 else "yellow")
+    return Text(f"{ratio(times)} as fast", style="green" if times > 1 else "yellow")
 
 
 def _time(one: Speed | None, spread: bool) -> str:
@@ -352,12 +361,8 @@ def _time(one: Speed | None, spread: bool) -> str:
     if one is None:
         return "-"
     if not spread:
-        return _ms(one.ms.median)
-    return f"{_ms(one.ms.median)} ({_ms(one.ms.min)} to {_ms(one.ms.max)})"
-
-
-def _ms(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+        return digits(one.ms.median)
+    return f"{digits(one.ms.median)} ({interval(one.ms.min, one.ms.max, digits)})"
 
 
 def _warm_up(report: Report) -> list[str]:
@@ -365,7 +370,7 @@ def _warm_up(report: Report) -> list[str]:
     said = []
     for row in report.speed:
         if row.way != "eager" and row.inputs == 0 and len(row.warmup_ms) > 1:
-            times = ", ".join(_ms(value) for value in row.warmup_ms[:5])
+            times = ", ".join(digits(value) for value in row.warmup_ms[:5])
             said.append(f"warm-up, {row.phase}: {sparkline(row.warmup_ms)}  {times} ms")
     return said
 

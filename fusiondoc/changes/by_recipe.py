@@ -1,0 +1,238 @@
+"""An operator written as the table of recipes says: ``F.hardswish(x)`` becomes ``x * (torch.clamp(x + 3, 0,
+6) / 6)``.
+
+An operand that the recipe reads more than once is computed once: in a line of its own before the statement,
+or, where the statement does not always compute the call, in a function of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.inserted_lines import defined, spelled
+from fusiondoc.changes.out_of_place import module_class
+from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, operand, parse_expression
+from fusiondoc.changes.recipes import Recipe
+from fusiondoc.changes.source_file import ParsedFile, dotted
+from fusiondoc.model import dataclass
+from fusiondoc.model.operators import is_in_place
+
+_MODULES = {"torch": "torch", "F": "torch.nn.functional"}
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """An expression that a rewrite replaces."""
+
+    before: str
+    """The expression as it stands."""
+    after: str
+    """The expression in its place, with the definition of a name that it reads."""
+    edits: tuple[Edit, ...]
+
+
+def by_recipe(file: ParsedFile, line: int, recipe: Recipe) -> Rewritten | None:
+    """The first expression of a line that the recipe's ``before`` matches, written as its ``after``."""
+    names = frozenset(word.partition("=")[0] for word in recipe.inputs.split())
+    pattern = Pattern(recipe.before, names, recipe.after)
+    for node in file.on_line(line):
+        bound = pattern.match(file, node)
+        if bound is not None and isinstance(node, ast.expr) and not isinstance(file.parent(node), ast.Expr):
+            return _rewritten(file, node, recipe, bound, names)
+    return None
+
+
+def called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: str) -> Rewritten | None:
+    """The same of ``self.act(x)``, if a line of the file gives that attribute a module of torch.nn, made
+    without arguments, that calls the operator."""
+    kind = recipe.module.rpartition(".")[2] if recipe.module is not None else None
+    if kind is None or not any(_makes(file, node, attribute, kind) for node in file.nodes):
+        return None
+    pattern = parse_expression(recipe.before)
+    tensor = pattern.args[0] if isinstance(pattern, ast.Call) and len(pattern.args) == 1 else None
+    for node in file.on_line(line):
+        called = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or dotted(called) != f"self.{attribute}" or node.keywords:
+            continue
+        if isinstance(tensor, ast.Name) and len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
+            bound = {tensor.id: operand(file, node.args[0])}
+            return _rewritten(file, node, recipe, bound, frozenset([tensor.id]))
+    return None
+
+
+def _makes(file: ParsedFile, node: ast.AST, attribute: str, kind: str) -> bool:
+    """Whether it is ``self.act = nn.Hardswish()``."""
+    value = node.value if isinstance(node, ast.Assign) else None
+    if not isinstance(node, ast.Assign) or not isinstance(value, ast.Call) or value.args or value.keywords:
+        return False
+    is_set = any(dotted(target) == f"self.{attribute}" for target in node.targets)
+    return is_set and module_class(file, value.func) == kind
+
+
+def _rewritten(
+    file: ParsedFile, node: ast.expr, recipe: Recipe, bound: Bound, names: frozenset[str]
+) -> Rewritten:
+    after, helper, edits = _with_imports(file, recipe)
+    if helper:
+        after, definition = _with_free_name(file, after, helper)
+        edits += defined(file, definition, rank=-6)
+        return _replaced(file, node, filled(after, bound), edits)
+    twice = [name for name in names & set(bound) if _reads(after, name) > 1 and not bound[name].is_plain]
+    if not twice:
+        return _replaced(file, node, filled(after, bound), edits)
+    if len(twice) == 1 and _can_lead(file, node):
+        return _with_line_before(file, node, after, bound, twice[0], edits)
+    return _with_function(file, node, recipe, after, bound, names, edits)
+
+
+def _with_imports(file: ParsedFile, recipe: Recipe) -> tuple[str, str, tuple[Edit, ...]]:
+    """The recipe's ``after`` and its definitions with torch as the file names it, and imports that are
+    missing."""
+    after, helper = recipe.after, recipe.helper.rstrip()
+    edits: tuple[Edit, ...] = ()
+    for word, meaning in _MODULES.items():
+        if re.search(rf"\b{word}\.", after + helper):
+            name, imports = spelled(file, meaning)
+            after, helper = (re.sub(rf"\b{word}\.", f"{name}.", text) for text in (after, helper))
+            edits += imports
+    return after, helper, edits
+
+
+def _with_free_name(file: ParsedFile, after: str, helper: str) -> tuple[str, list[str]]:
+    """The replacement and the lines of the function that it calls, under a name that the file does not
+    use."""
+    own = helper.split("(")[0].split()[-1]
+    free = file.free_name(own, f"fusible_{own}")
+    after, helper = (re.sub(rf"(?<![\w.]){own}(?=\()", free, text) for text in (after, helper))
+    return after, helper.split("\n")
+
+
+def _reads(after: str, name: str) -> int:
+    return sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(parse_expression(after)))
+
+
+def _replaced(
+    file: ParsedFile, node: ast.expr, text: str, edits: Sequence[Edit], more: str = ""
+) -> Rewritten:
+    whole = _stands_alone(file, node) or isinstance(parse_expression(f"({text})"), _ATOMS)
+    edit = file.replaced(node, text if whole else f"({text})")
+    return Rewritten(file.text(node), f"{text}{more}", (*edits, edit))
+
+
+def _stands_alone(file: ParsedFile, node: ast.expr) -> bool:
+    """Whether an operator is valid there without parentheses."""
+    above = file.parent(node)
+    alone = isinstance(above, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.keyword))
+    return alone or file.call_of_argument(node) is not None or file.is_parenthesised(node)
+
+
+# -- an operand that is read more than once ------------------------------------------------------------------
+
+
+def _with_line_before(
+    file: ParsedFile, node: ast.expr, after: str, bound: Bound, name: str, edits: Sequence[Edit]
+) -> Rewritten:
+    """``h = x + y`` in a line before the statement."""
+    statement, text = file.statement_of(node), bound[name].text
+    assert statement is not None
+    fresh = _fresh_name(file, statement, node)
+    value = f"({text})" if re.search(r"[\r\n]", text) else text
+    line = f"{file.lead(statement)}{fresh} = {value}{file.newline}"
+    before = file.inserted(file.start_of_line(statement), line)
+    own = {**bound, name: Operand(fresh, True, True)}
+    return _replaced(file, node, filled(after, own), (*edits, before), more=f", where {fresh} = {text}")
+
+
+_FRESH = ("h", "hidden", "inner")
+
+
+def _fresh_name(file: ParsedFile, statement: ast.stmt, node: ast.expr) -> str:
+    """Another name for each call of the statement: two of them may get such a line, and both lines come."""
+    start = file.span(node)[0]
+    calls = (call for call in ast.walk(statement) if isinstance(call, ast.Call))
+    beside = [call for call in calls if file.span(call)[1] <= start]
+    wanted = _FRESH[len(beside) :] or (f"h{len(beside)}",)
+    return file.free_name(*wanted)
+
+
+_NOT_ALWAYS = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
+"""Expressions that do not compute all that stands in them, or compute it more than once."""
+
+
+def _can_lead(file: ParsedFile, node: ast.expr) -> bool:
+    """Whether a line can go before the statement: that has lines of its own, computes the expression once
+    whatever happens, and changes nothing before it."""
+    statement = file.statement_of(node)
+    if not isinstance(statement, (ast.Return, ast.Assign, ast.AnnAssign)) or file.function_of(node) is None:
+        return False
+    if not file.has_own_lines(statement):
+        return False  # the body of "if x: return f(x)"
+    for above in file.parents(node):
+        if above is statement:
+            break
+        if isinstance(above, _NOT_ALWAYS) or (isinstance(above, ast.Compare) and len(above.ops) > 1):
+            return False
+    start = file.span(node)[0]
+    return not any(_changes(one) and file.span(one)[0] < start for one in ast.walk(statement))
+
+
+def _changes(node: ast.AST) -> bool:
+    """Whether it changes a tensor or binds a name."""
+    called = node.func if isinstance(node, ast.Call) else None
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return isinstance(node, ast.NamedExpr) or is_in_place(name)
+
+
+def _with_function(
+    file: ParsedFile,
+    node: ast.expr,
+    recipe: Recipe,
+    after: str,
+    bound: Bound,
+    names: frozenset[str],
+    edits: Sequence[Edit],
+) -> Rewritten:
+    """``fusible_silu(x + y)``, and the function."""
+    tensors = [name for name in bound if name in names]
+    numbers = {name: found for name, found in bound.items() if name not in names}
+    own = _own_name(file, recipe, numbers)
+    returned = filled(after, numbers)
+    body = [f"def {own}({', '.join(tensors)}):", f"    return {returned}"]
+    call = f"{own}({', '.join(bound[name].text for name in tensors)})"
+    made = (*edits, *defined(file, body, rank=-6), file.replaced(node, call))
+    return Rewritten(file.text(node), f"{call}, which returns {returned}", made)
+
+
+def _own_name(file: ParsedFile, recipe: Recipe, numbers: Bound) -> str:
+    """Of the function for one operator, with its numbers: two lines may call it with different ones."""
+    of = recipe.of.split()[0]
+    given = [found.text for found in numbers.values() if found.text not in DEFAULTS.get(of, ())]
+    more = "".join(f"_{re.sub(r'[^0-9a-zA-Z]', '_', text.replace('-', 'minus_'))}" for text in given)
+    return file.free_name(f"fusible_{of}{more}", f"{of}_in_parts{more}")
+
+
+# -- the replacement -----------------------------------------------------------------------------------------
+
+_WORD = re.compile(r"(?<![\w.])(?:\d+\.\d+|\d+|[A-Za-z_]\w*)(?![\w.])|(?<![\w.])[A-Za-z_]\w*(?=\.)")
+
+
+def filled(after: str, bound: Bound) -> str:
+    """The replacement with the program's operands in the place of its names and numbers; keywords stay."""
+    for number in (number for number in bound if number.startswith("-")):
+        after = after.replace(number, bound[number].text)
+
+    def text(found: re.Match[str]) -> str:
+        word = found.group()
+        if word not in bound or re.match(r"\s*=(?!=)", after[found.end() :]):
+            return word
+        is_argument = re.search(r"[(,]\s*$", after[: found.start()]) and re.match(
+            r"\s*[,)]", after[found.end() :]
+        )
+        own = bound[word]
+        return own.text if own.is_atom or is_argument else f"({own.text})"
+
+    return _WORD.sub(text, after)

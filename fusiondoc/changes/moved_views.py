@@ -1,0 +1,364 @@
+"""Views, permutations and concatenations behind the operators that compute each element of them.
+
+``torch.tanh(x.view(4, -1))`` becomes ``torch.tanh(x).view(4, -1)``; ``torch.tanh(torch.cat([x, y], 1))``
+becomes ``torch.cat([torch.tanh(x), torch.tanh(y)], 1)``; ``h = torch.flip(a, [0])`` comes after the lines
+that compute each element of ``h`` of its own. An operator between two groups then stands at the edge of one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.printed_later import is_print
+from fusiondoc.changes.source_file import ParsedFile, is_compound, names_in, walk
+from fusiondoc.model.operators import OF_EACH_ELEMENT, PERMUTATIONS, SAME_ELEMENTS, plain_name
+
+_VIEWS = frozenset(map(plain_name, [*SAME_ELEMENTS, "aten::contiguous"]))
+MOVED_ELEMENTS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])
+"""Operators whose results are elements of their input, each at another place."""
+
+MOVABLE = frozenset([*_VIEWS, *MOVED_ELEMENTS, "cat", "stack"])
+"""Operators that this can move."""
+
+_JOINED, _OWNERS = ("torch.cat", "torch.stack", "torch.concat"), ("torch", "torch.nn.functional")
+
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+
+
+class _Moved(NamedTuple):
+    """Operators that can be moved, one of the other: the call of the last, the tensor that the first is of,
+    and whether the first is a method of it."""
+
+    call: ast.Call
+    tensor: ast.expr
+    of_method: bool
+
+
+# -- within an expression ------------------------------------------------------------------------------------
+
+
+def moved_in_expression(file: ParsedFile, node: ast.AST) -> tuple[Edit, ...]:
+    """The edits if the node is the outermost expression that computes each element of a moved operator's."""
+    if not isinstance(node, ast.expr) or _inner(file, node) is None:
+        return ()
+    above = _expression_around(file, node)
+    if above is not None and _inner(file, above) is not None:
+        return ()  # an expression around it does too
+    found: ast.expr = node
+    while (inner := _inner(file, found)) is not None:
+        found = inner
+    if isinstance(found, ast.Call) and file.meaning(found.func) in _JOINED:
+        return _around_parts(file, node, found)
+    moved = _movable(file, found)
+    if moved is None:
+        return ()
+    whole = _with(file, node, moved.call, moved.tensor)
+    return (file.replaced(node, _again(file, moved, whole, isinstance(node, _ATOMS))),)
+
+
+def _expression_around(file: ParsedFile, node: ast.expr) -> ast.expr | None:
+    """The expression that takes this one; of a method's tensor the call."""
+    above = file.parent(node)
+    if isinstance(above, ast.Attribute):
+        above = file.parent(above)
+    return above if isinstance(above, ast.expr) else None
+
+
+def _with(file: ParsedFile, node: ast.expr, old: ast.expr, new: ast.expr) -> str:
+    """The expression with another one in the place of one in it."""
+    first, last = file.span(node)
+    start, end = file.span(old)
+    text, tensor = file.source.text, file.text(new)
+    if not isinstance(new, _ATOMS) and file.call_of_argument(old) is None:
+        tensor = f"({tensor})"
+    return f"{text[first:start]}{tensor}{text[end:last]}"
+
+
+def _inner(file: ParsedFile, node: ast.expr) -> ast.expr | None:
+    """The only tensor of an expression that computes each element of its own."""
+    if isinstance(node, ast.Call):
+        return _tensor_of_call(file, node)
+    if isinstance(node, ast.BinOp):
+        return _tensor_beside_number(node)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return None if _is_number(node.operand) else node.operand
+    return None
+
+
+def _tensor_of_call(file: ParsedFile, node: ast.Call) -> ast.expr | None:
+    """``x`` of ``torch.tanh(x)`` and of ``x.tanh()``."""
+    meaning = file.meaning(node.func)
+    given = len(node.args) + len(node.keywords)
+    if meaning is not None:
+        owner, _, name = meaning.rpartition(".")
+        fits = owner in _OWNERS and name in OF_EACH_ELEMENT and given == len(node.args) == 1
+        return node.args[0] if fits and not isinstance(node.args[0], ast.Starred) else None
+    method = node.func
+    if given or not isinstance(method, ast.Attribute):
+        return None
+    return method.value if method.attr in OF_EACH_ELEMENT else None
+
+
+def _tensor_beside_number(node: ast.BinOp) -> ast.expr | None:
+    """``x`` of ``x * 2`` and ``2 * x``."""
+    if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)):
+        return None
+    if _is_number(node.right):
+        return node.left
+    return node.right if _is_number(node.left) else None
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.USub) and _is_number(node.operand)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def _movable(file: ParsedFile, node: ast.expr) -> _Moved | None:
+    """``torch.flip(x.view(4, -1), [0])``: both, which are of ``x``."""
+    moved = _single_movable(file, node)
+    while moved is not None and (inner := _single_movable(file, moved.tensor)) is not None:
+        moved = _Moved(moved.call, inner.tensor, inner.of_method)
+    return moved
+
+
+def _single_movable(file: ParsedFile, node: ast.expr) -> _Moved | None:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr not in _VIEWS | MOVED_ELEMENTS:
+        return None
+    meaning = file.meaning(node.func)
+    if meaning is None:
+        return _Moved(node, node.func.value, True)
+    if meaning.rpartition(".")[0] != "torch" or not node.args or isinstance(node.args[0], ast.Starred):
+        return None
+    return _Moved(node, node.args[0], False)
+
+
+def _again(file: ParsedFile, moved: _Moved, tensor: str, is_atom: bool = True) -> str:
+    """The calls of the operators with another tensor, in the same place of the first."""
+    if moved.of_method and not is_atom:
+        tensor = f"({tensor})"
+    start, end = file.span(moved.call)
+    first, last = file.span(moved.tensor)
+    before, after = file.source.text[start:first], file.source.text[last:end]
+    if before.endswith("(") and file.is_parenthesised(moved.tensor):
+        before, after = before[:-1], after[1:] if after.startswith(")") else after
+    return f"{before}{tensor}{after}"
+
+
+def _around_parts(file: ParsedFile, node: ast.expr, joined: ast.Call) -> tuple[Edit, ...]:
+    """Each part computed by itself: the parts have to be written out in a list."""
+    parts = joined.args[0] if joined.args else None
+    if not isinstance(parts, (ast.List, ast.Tuple)):
+        return ()
+    if any(isinstance(part, ast.Starred) for part in parts.elts):
+        return ()
+    start, end = file.span(joined)
+    made, offset = [], start
+    for part in parts.elts:
+        first, last = file.span(part)
+        made += [file.source.text[offset:first], _with(file, node, joined, part)]
+        offset = last
+    return (file.replaced(node, "".join([*made, file.source.text[offset:end]])),)
+
+
+# -- over lines ----------------------------------------------------------------------------------------------
+
+
+class MovedLines(NamedTuple):
+    """Moved operators of lines of their own."""
+
+    statements: tuple[ast.Assign, ...]
+    edits: tuple[Edit, ...]
+    is_all: bool
+    """Nothing that the next statement computes is left behind them."""
+
+
+def moved_over_lines(file: ParsedFile, line: int) -> Iterator[MovedLines]:
+    """``h = x.view(4, -1)`` on a line, more such lines on ``h``, and lines that compute each element of it of
+    its own: the operators come after them."""
+    for node in file.on_line(line):
+        if not isinstance(node, ast.Assign) or isinstance(file.parent(node), ast.Module):
+            continue
+        block = file.block_of(node)
+        lines = block[block.index(node) :]
+        stack = _stack(file, lines)
+        placed = _placed(file, stack, lines[len(stack) :])
+        if placed is not None:
+            yield MovedLines(tuple(one.node for one in stack), *placed)
+
+
+class _Line(NamedTuple):
+    """A line that gives a moved operator's result a name."""
+
+    node: ast.Assign
+    moved: _Moved
+    target: str
+    computed: str
+    """The line's value without the operator."""
+
+
+def _stack(file: ParsedFile, lines: Sequence[ast.stmt]) -> list[_Line]:
+    """The first line, and those directly after it that move the result of the one before, which nothing else
+    reads."""
+    found: list[_Line] = []
+    for node in lines:
+        if not isinstance(node, ast.Assign) or not file.has_own_lines(node):
+            break
+        target = _name_of(node)
+        moved = _behind_elements(file, node.value, bool(found))
+        if moved is None or target is None:
+            break
+        if found and not _only_moves(file, node, moved, found[-1].target):
+            break
+        computed = _with(file, node.value, moved.call, moved.tensor)
+        found.append(_Line(node, moved, target, computed))
+    return found
+
+
+def _only_moves(file: ParsedFile, node: ast.Assign, moved: _Moved, name: str) -> bool:
+    """Whether a line moves the tensor of that name, and nothing else reads it."""
+    if list(names_in(node.value, name)) != [moved.tensor]:
+        return False
+    return name == _name_of(node) or not file.reads_after(node, name)
+
+
+def _behind_elements(file: ParsedFile, value: ast.expr, bare: bool) -> _Moved | None:
+    """``torch.flip(x, [0])`` in ``torch.flip(x, [0]) * 2``, unless it has to be all."""
+    found: ast.expr | None = value
+    while found is not None:
+        moved = _movable(file, found)
+        if moved is not None:
+            return moved if found is value or not bare else None
+        found = _inner(file, found)
+    return None
+
+
+def _placed(
+    file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]
+) -> tuple[tuple[Edit, ...], bool] | None:
+    """The lines of the stack taken out, and their operators in their new place: around the value that the
+    line after those that compute element by element computes so itself, else in a line of their own."""
+    if not stack:
+        return None
+    target, tensor = stack[-1].target, stack[0].moved.tensor
+    before = list(_that_leave(file, rest, target))
+    rest = rest[len(before) :]
+    lines = _lines_of(file, rest, target)
+    name = (_name_of(lines[-1]) if lines else target) or target
+    if lines and name != target and file.reads_after(lines[-1], target):
+        return None
+    others = list(_that_leave(file, rest[len(lines) :], name))
+    behind = rest[len(lines) + len(others) :]
+    around = _around_name(file, behind[0], name) if behind else None
+    passed = (*before, *lines, *(others if around is not None else ()))
+    read = set().union(*(_read_beside(one.moved) for one in stack))
+    own_name = {tensor.id} if isinstance(tensor, ast.Name) and (before or not lines) else set()
+    if {_name_of(statement) for statement in passed} & (read | own_name):
+        return None
+    edits = [_without(file, one) for one in stack]
+    own = tensor if isinstance(tensor, ast.Name) and stack[0].moved.call is stack[0].node.value else None
+    use = next(_reads(lines[0] if lines else around, target), None)
+    if own is None:
+        edits[0:1] = _given(file, stack[0], target)
+    elif lines and use is not None and own.id != target:
+        edits.append(file.replaced(use, own.id))
+    if around is not None:
+        whole, is_atom = file.text(around), isinstance(around, _ATOMS)
+        if own is not None and use is not None and not lines:
+            whole = _with(file, around, use, own)
+        is_all = isinstance(file.parent(around), ast.stmt)
+        return (*edits, file.replaced(around, _all_again(file, stack, whole, is_atom))), is_all
+    if not lines:
+        return None
+    end = file.after(lines[-1])
+    text = f"{file.lead(stack[0].node)}{name} = {_all_again(file, stack, name, True)}{file.newline}"
+    return (*edits, file.inserted(end, file.ends_line(end) + text)), True
+
+
+def _that_leave(file: ParsedFile, lines: Sequence[ast.stmt], name: str) -> Iterator[ast.stmt]:
+    """The next lines that give something to a name, or print, and leave another name alone."""
+    for statement in lines:
+        if is_compound(statement) or not file.has_own_lines(statement):
+            return
+        prints = isinstance(statement, ast.Expr) and is_print(statement.value)
+        if any(names_in(statement, name)) or (_name_of(statement) is None and not prints):
+            return
+        yield statement
+
+
+def _given(file: ParsedFile, one: _Line, target: str) -> Iterator[Edit]:
+    """The line with the value that its operator moves, under the name of the last one's result."""
+    if target != one.target:
+        yield file.replaced(one.node.targets[0], target)
+    yield file.replaced(one.node.value, one.computed)
+
+
+def _reads(node: ast.AST | None, name: str) -> Iterator[ast.Name]:
+    """Where a name is read in a line or expression."""
+    value = node.value if isinstance(node, ast.Assign) else node
+    return names_in(value, name) if value is not None else iter(())
+
+
+def _read_beside(moved: _Moved) -> set[str]:
+    """Names that the calls read beside the tensor."""
+    inside = set(walk(moved.tensor))
+    return {node.id for node in walk(moved.call) if isinstance(node, ast.Name) and node not in inside}
+
+
+def _all_again(file: ParsedFile, stack: Sequence[_Line], whole: str, is_atom: bool) -> str:
+    for one in stack:
+        whole, is_atom = _again(file, one.moved, whole, is_atom), True
+    return whole
+
+
+def _without(file: ParsedFile, one: _Line) -> Edit:
+    """The line taken out; of one with a comment that stays."""
+    comment = file.comment_behind(one.node)
+    if comment is None:
+        return file.removed(file.start_of_line(one.node), file.after(one.node))
+    return file.removed(file.span(one.node)[0], comment)
+
+
+def _around_name(file: ParsedFile, line: ast.stmt, name: str) -> ast.expr | None:
+    """The largest expression of a line that computes each element of a name, which is read there alone."""
+    if not isinstance(line, (ast.Assign, ast.Return)) or line.value is None or not file.has_own_lines(line):
+        return None
+    if _name_of(line) != name and file.reads_after(line, name):
+        return None
+    uses = list(_reads(line, name))
+    if len(uses) != 1:
+        return None
+    node: ast.expr = uses[0]
+    while (above := _expression_around(file, node)) is not None and _inner(file, above) is node:
+        node = above
+    return node if node is not uses[0] else None
+
+
+def _name_of(node: ast.AST) -> str | None:
+    """``x`` of ``x = ...``."""
+    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _lines_of(file: ParsedFile, lines: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
+    """The next lines that compute each element of the name of its own, one of the other."""
+    found: list[ast.stmt] = []
+    for statement in lines:
+        target = _name_of(statement)
+        if target is None or not isinstance(statement, ast.Assign) or not file.has_own_lines(statement):
+            break
+        inner: ast.expr = statement.value
+        while (deeper := _inner(file, inner)) is not None:
+            inner = deeper
+        if inner is statement.value or not isinstance(inner, ast.Name) or inner.id != name:
+            break
+        if target != name and file.reads_after(statement, name):
+            break
+        found.append(statement)
+        name = target
+    return found

@@ -1,0 +1,255 @@
+"""Operators in place written out of place: ``x += y``, ``x.add_(y)``, ``torch.relu_(x)`` and ``F.relu(x,
+inplace=True)``.
+
+No fuser takes an operator that changes its input, and a differentiable graph ends before it. Only what is
+certain to be seen elsewhere is refused here: state that outlives the call (an attribute, an element, a global
+name), and a name that is read again after ``y = x.add_(1)``, which changes ``x`` too. Other names of the same
+tensor (an argument of the caller, a view) cannot be seen in the text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.inserted_lines import spelled
+from fusiondoc.changes.source_file import LOOPS, ParsedFile, names_in, walk
+from fusiondoc.model.operators import FILLS, FLAGS, VIEWS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
+from fusiondoc.model.signs import NODE_OF_SIGN
+
+_NO_VERSION = frozenset([*map(plain_name, WITHOUT_PLAIN), "apply", "map", "map2", "share_memory"])
+"""Methods in place of a tensor that have no version without the underscore (torch.Tensor, 2.13)."""
+
+_OWNERS = ("torch", "torch.nn.functional")
+
+_ATOMS = (
+    ast.Name,
+    ast.Attribute,
+    ast.Call,
+    ast.Subscript,
+    ast.Constant,
+    ast.JoinedStr,
+    ast.List,
+)
+_PRODUCTS = (ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.MatMult, ast.Pow)
+
+
+def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
+    """The edits that write every call of an operator on a line out of place; none where that is refused.
+
+    Args:
+        op: as printed, such as ``aten::add_``.
+    """
+    found: dict[Edit, None] = {}
+    for node in file.on_line(line):
+        if isinstance(node, ast.AugAssign):
+            found.update(dict.fromkeys(_augmented(file, node, op)))
+        elif isinstance(node, ast.Call):
+            found.update(dict.fromkeys(_call(file, node, plain_name(op))))
+    return tuple(found)
+
+
+# -- x += y --------------------------------------------------------------------------------------------------
+
+
+def _augmented(file: ParsedFile, node: ast.AugAssign, op: str) -> Iterator[Edit]:
+    """``x += y`` -> ``x = x + y``: of names only, an attribute or element is state."""
+    sign = sign_of(op)
+    if sign is None or not isinstance(node.op, NODE_OF_SIGN[sign]):
+        return
+    if not isinstance(node.target, ast.Name) or _outlives(file, node, node.target.id):
+        return
+    start, end = file.span(node.target)[1], file.span(node.value)[0]
+    start = file.source.text.index(f"{sign}=", start, end)
+    yield Edit(file.source.path, start, start + len(sign) + 1, f"= {node.target.id} {sign}")
+    if not _binds_tighter(file, node.value, sign):
+        yield from file.parenthesised(node.value)
+
+
+def _outlives(file: ParsedFile, node: ast.AST, name: str) -> bool:
+    """Whether the name is one of the module or of a function around: others may hold the same tensor."""
+    function = file.function_of(node)
+    if function is None:
+        return True
+    return any(isinstance(one, (ast.Global, ast.Nonlocal)) and name in one.names for one in walk(function))
+
+
+def _binds_tighter(file: ParsedFile, value: ast.expr, sign: str) -> bool:
+    """Whether ``x sign value`` needs no parentheses around the value."""
+    if isinstance(value, _ATOMS) or file.is_parenthesised(value):
+        return True
+    if isinstance(value, ast.Tuple):
+        return file.text(value).startswith("(")
+    if isinstance(value, ast.UnaryOp):
+        return not isinstance(value.op, ast.Not) and sign in ("+", "-", "*", "/")
+    return isinstance(value, ast.BinOp) and isinstance(value.op, _PRODUCTS) and sign in ("+", "-")
+
+
+# -- calls ---------------------------------------------------------------------------------------------------
+
+
+def _call(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
+    """The edits of a call of an operator, by the operator's name without the underscore."""
+    owner, _, last = (file.meaning(node.func) or "").rpartition(".")
+    if owner in _OWNERS:
+        yield from _function(file, node, name, last)
+    elif isinstance(node.func, ast.Attribute) and node.func.attr == f"{name}_":
+        yield from _method(file, node, name)
+
+
+def _function(file: ParsedFile, node: ast.Call, name: str, called: str) -> Iterator[Edit]:
+    """``torch.relu_(x)`` and ``F.relu(x, inplace=True)``."""
+    flag = inplace_flag(node, FLAGS.get(name))
+    assigned = _assigned(file, node, node.args[0]) if node.args else None
+    if assigned is None:
+        return
+    if called == f"{name}_":
+        yield from (*assigned, *_without_underscore(file, node))
+    elif called == name and flag is not None:
+        yield from (*assigned, file.replaced(flag, "False"))
+
+
+def _method(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
+    """``x.add_(y)`` -> ``x = x.add(y)`` where it stands alone, else ``x.add(y)``."""
+    if name in _NO_VERSION:
+        yield from _filled(file, node, name)
+        return
+    assigned = _assigned(file, node, _receiver(node))
+    if assigned is not None:
+        yield from (*assigned, *_without_underscore(file, _last_in_place(file, node)))
+
+
+def _filled(file: ParsedFile, node: ast.Call, name: str) -> Iterator[Edit]:
+    """``x.zero_()`` alone -> ``x = torch.zeros_like(x)``; ``x.fill_(v)`` -> ``x = torch.full_like(x, v)``."""
+    made = FILLS.get(f"aten::{name}_")
+    if made is None or len(node.args) != made.count("value") or not isinstance(node.func, ast.Attribute):
+        return
+    tensor = node.func.value
+    if not isinstance(tensor, ast.Name) or not isinstance(file.parent(node), ast.Expr):
+        return
+    torch, imports = spelled(file, "torch")
+    called = made.partition("(")[0].partition(".")[2]
+    values = "".join(f", {file.text(value)}" for value in node.args)
+    yield from imports
+    yield file.replaced(node, f"{tensor.id} = {torch}.{called}({tensor.id}{values})")
+
+
+def _receiver(node: ast.Call) -> ast.expr:
+    """The tensor of the first call of a chain: ``x`` of ``x.add_(y).mul_(z)``."""
+    assert isinstance(node.func, ast.Attribute)
+    inner = node.func.value
+    return _receiver(inner) if isinstance(inner, ast.Call) and _is_in_place(inner) else inner
+
+
+def _is_in_place(node: ast.Call) -> bool:
+    """Whether it is a call of a method in place."""
+    return isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr)
+
+
+def _last_in_place(file: ParsedFile, node: ast.Call) -> ast.Call:
+    """The last call of a chain of methods in place: ``x.add_(y)`` alone would leave ``mul_`` to the new
+    tensor."""
+    while True:
+        method = file.parent(node)
+        above = file.parent(method) if isinstance(method, ast.Attribute) else None
+        if not isinstance(above, ast.Call) or above.func is not method or not _is_in_place(above):
+            return node
+        node = above
+
+
+def _without_underscore(file: ParsedFile, node: ast.Call) -> Iterator[Edit]:
+    end = file.span(node.func)[1]
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if called.rstrip("_") not in _NO_VERSION:
+        yield file.removed(end - 1, end)
+    inner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    # The rest of a chain: x.add_(y).mul_(z) changes x twice.
+    if isinstance(inner, ast.Call) and _is_in_place(inner):
+        yield from _without_underscore(file, inner)
+
+
+def _assigned(file: ParsedFile, node: ast.Call, changed: ast.expr) -> tuple[Edit, ...] | None:
+    """``x = `` before a call that stands alone: its result was thrown away. No edit where the statement takes
+    the result, and None where that would be seen: the tensor is state, or its name is read again.
+
+    Args:
+        changed: the tensor that the call changes.
+    """
+    while (viewed := _viewed(file, changed)) is not None:
+        changed = viewed
+    if isinstance(changed, (ast.Attribute, ast.Subscript)):
+        return None
+    last = _last_in_place(file, node)
+    if isinstance(file.statement_of(node), ast.Expr):
+        alone = isinstance(file.parent(last), ast.Expr) and isinstance(changed, ast.Name)
+        if not alone or _receiver(last) is not _receiver(node):
+            return None
+        assert isinstance(changed, ast.Name)
+        return (file.inserted(file.span(last)[0], f"{changed.id} = "),)
+    return None if isinstance(changed, ast.Name) and _read_later(file, node, changed.id) else ()
+
+
+def _viewed(file: ParsedFile, node: ast.expr) -> ast.expr | None:
+    """The tensor whose memory ``x.view(4, -1)`` shares."""
+    called = node.func if isinstance(node, ast.Call) else None
+    is_view = isinstance(called, ast.Attribute) and f"aten::{called.attr}" in VIEWS
+    return (
+        called.value if isinstance(called, ast.Attribute) and is_view and not file.meaning(called) else None
+    )
+
+
+def _read_later(file: ParsedFile, node: ast.Call, name: str) -> bool:
+    """Whether the changed name is read again: ``y = x.add_(1)`` changes x too."""
+    statement = file.statement_of(node)
+    function = file.function_of(node)
+    if function is None or statement is None:
+        return True
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+        return False
+    loops = [above for above in file.parents(node) if isinstance(above, LOOPS)]
+    start = min([file.span(statement)[1], *(file.span(loop)[0] for loop in loops)])
+    own = set(walk(statement))
+    uses = (use for use in names_in(function, name) if use not in own)
+    return any(file.span(use)[0] >= start for use in uses)
+
+
+# -- inplace=True --------------------------------------------------------------------------------------------
+
+
+def inplace_flag(node: ast.Call, index: int | None) -> ast.expr | None:
+    """The ``True`` of a call that is its argument ``inplace``.
+
+    Args:
+        index: of ``inplace`` among the positional arguments, from 0.
+    """
+    flags = [given.value for given in node.keywords if given.arg == "inplace"]
+    if index is not None and not flags and index < len(node.args):
+        flags = [node.args[index]]
+    return next((flag for flag in flags if isinstance(flag, ast.Constant) and flag.value is True), None)
+
+
+def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, Edit]]:
+    """``nn.ReLU(inplace=True)`` and ``partial(nn.ReLU, inplace=True)``: the call, the module's class, and its
+    edit."""
+    for node in file.nodes:
+        if not isinstance(node, ast.Call):
+            continue
+        kind, index = module_class(file, node.func), None
+        if kind is not None:
+            index = FLAGS.get(kind)
+        elif file.meaning(node.func) == "functools.partial" and node.args:
+            kind = module_class(file, node.args[0])
+        flag = inplace_flag(node, index) if kind in FLAGS else None
+        if flag is not None and kind is not None:
+            yield node, kind, file.replaced(flag, "False")
+
+
+_MODULES = ("torch.nn.modules.activation", "torch.nn.modules.dropout", "torch.nn.modules", "torch.nn")
+
+
+def module_class(file: ParsedFile, node: ast.expr) -> str | None:
+    """ "ReLU" for an expression that names torch.nn.ReLU."""
+    owner, _, name = (file.meaning(node) or "").rpartition(".")
+    return name if owner in _MODULES else None

@@ -1,0 +1,200 @@
+"""Matching an expression of a program with a pattern: an expression of torch such as ``F.leaky_relu(x,
+0.01)``.
+
+Names of the pattern stand for any expression; a number that the replacement repeats stands for any number,
+another one for itself. A function of torch matches by any of its names, and as a method of its first
+argument. ``inplace`` is left aside.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from fusiondoc.changes.source_file import ParsedFile
+
+DEFAULTS = {
+    "hardtanh": ("-1.0", "1.0"), "elu": ("1.0",), "celu": ("1.0",), "leaky_relu": ("0.01",),
+    "hardshrink": ("0.5",), "softshrink": ("0.5",), "glu": ("-1",), "addcmul": ("1",), "addcdiv": ("1",),
+}  # fmt: skip
+"""Function -> its last arguments, which may be left out (torch/nn/functional.py, torch/_torch_docs.py)."""
+
+_NAMES = {"hardtanh": ("input", "min_val", "max_val")}
+"""Function -> its arguments (torch/nn/functional.py); of others the first is ``input``."""
+
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
+
+
+class Operand(NamedTuple):
+    """The program's text for a name or number of the pattern."""
+
+    text: str
+    is_atom: bool
+    """It needs no parentheses."""
+    is_plain: bool
+    """A name, a chain of names, or a number: it may be computed twice."""
+
+
+Bound = Mapping[str, Operand]
+"""Name or number of the pattern -> the operand in its place."""
+
+_Argument = tuple[str | None, ast.expr]
+"""Keyword (None of a positional argument) and value."""
+
+
+def operand(file: ParsedFile, node: ast.expr) -> Operand:
+    text = file.text(node)
+    is_atom = isinstance(node, _ATOMS) and "\n" not in text and "\r" not in text
+    is_plain = re.fullmatch(r"[A-Za-z_][\w.]*|[\d.]+(?:e-?\d+)?", text) is not None
+    return Operand(text, is_atom, is_plain)
+
+
+def parse_expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+class Pattern:
+    """An expression to be found.
+
+    Args:
+        names: those that stand for any expression.
+        after: the replacement, in which the numbers that stand for any number are repeated.
+    """
+
+    def __init__(self, before: str, names: frozenset[str], after: str) -> None:
+        self.tree = parse_expression(before)
+        self.names = names
+        self._before = before
+        self._after = after
+
+    def match(self, file: ParsedFile, node: ast.AST) -> Bound | None:
+        """The operands, if the pattern is the whole node."""
+        match = _Match(self, file)
+        return match.bound if isinstance(node, ast.expr) and match.fits(self.tree, node) else None
+
+    def literal(self, node: ast.expr) -> str | None:
+        """The text of a literal of the pattern; None for anything else."""
+        text = ast.get_source_segment(self._before, node) or ""
+        return text if literal_value(text) is not None else None
+
+    def is_repeated(self, number: str) -> bool:
+        """Whether the replacement has the number too."""
+        return re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", self._after) is not None
+
+
+def literal_value(text: str) -> object:
+    """The value of a literal; None for anything else."""
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
+    return value
+
+
+class _Match:
+    """A pattern held against an expression of a file."""
+
+    def __init__(self, pattern: Pattern, file: ParsedFile) -> None:
+        self.bound: dict[str, Operand] = {}
+        self._pattern = pattern
+        self._file = file
+
+    def fits(self, pattern: ast.expr, node: ast.expr) -> bool:
+        if isinstance(pattern, ast.Name) and pattern.id in self._pattern.names:
+            return self._bind(pattern.id, operand(self._file, node))
+        literal = self._pattern.literal(pattern)
+        if literal is not None:
+            return self._fits_literal(literal, self._file.text(node))
+        if isinstance(pattern, ast.Call) and isinstance(node, ast.Call):
+            return self._fits_call(pattern, node)
+        if isinstance(pattern, ast.BinOp) and isinstance(node, ast.BinOp):
+            same = type(pattern.op) is type(node.op)
+            return same and self.fits(pattern.left, node.left) and self.fits(pattern.right, node.right)
+        return False
+
+    def _bind(self, name: str, found: Operand) -> bool:
+        return self.bound.setdefault(name, found) == found
+
+    def _fits_literal(self, literal: str, text: str) -> bool:
+        value = literal_value(text)
+        if value is None:
+            return False
+        if self._pattern.is_repeated(literal):
+            is_number = isinstance(value, (int, float)) or value == literal_value(literal)
+            return is_number and self._bind(literal, Operand(text, not text.startswith("-"), True))
+        return value == literal_value(literal)
+
+    def _fits_call(self, pattern: ast.Call, node: ast.Call) -> bool:
+        """A function of torch by any of its names, or the same as a method of its first argument."""
+        wanted = pattern.func
+        if not isinstance(wanted, ast.Attribute):
+            return False
+        expected = _arguments(pattern)
+        is_method = isinstance(wanted.value, ast.Name) and wanted.value.id in self._pattern.names
+        if is_method:
+            expected.insert(0, (None, wanted.value))
+        meaning = self._file.meaning(node.func)
+        if meaning is None and isinstance(node.func, ast.Attribute) and node.func.attr == wanted.attr:
+            _, tensor = expected.pop(0)
+            if _is_self(node.func.value) or not self.fits(tensor, node.func.value):
+                return False
+        elif meaning not in (f"torch.nn.functional.{wanted.attr}", f"torch.{wanted.attr}"):
+            return False
+        given = [argument for argument in _arguments(node) if argument[0] != "inplace"]
+        if meaning is not None:
+            given = _in_order(given, _NAMES.get(wanted.attr, ("input",)))
+        return self._fit_arguments(expected, given, DEFAULTS.get(wanted.attr, ()))
+
+    def _fit_arguments(
+        self, expected: Sequence[_Argument], given: Sequence[_Argument], defaults: Sequence[str]
+    ) -> bool:
+        if len(given) > len(expected) or any(isinstance(value, ast.Starred) for _, value in given):
+            return False
+        named = {keyword: value for keyword, value in given if keyword is not None}
+        if any(keyword == "" for keyword in named):
+            return False
+        positional = [value for keyword, value in given if keyword is None]
+        for index, (keyword, value) in enumerate(expected):
+            if keyword is not None and keyword in named:
+                fits = self.fits(value, named.pop(keyword))
+            elif keyword is None and index < len(positional):
+                fits = self.fits(value, positional[index])
+            elif named and len(expected) == 2:  # its only option, by whatever name
+                fits = self.fits(value, named.popitem()[1])
+            elif len(given) < len(expected) and index >= len(expected) - len(defaults):
+                fits = self._fits_default(value, defaults[index - len(expected)])
+            else:
+                return False
+            if not fits:
+                return False
+        return not named
+
+    def _fits_default(self, value: ast.expr, default: str) -> bool:
+        literal = self._pattern.literal(value)
+        return literal is not None and self._fits_literal(literal, default)
+
+
+def _is_self(node: ast.expr) -> bool:
+    """A method of the user's own module may have any name."""
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _in_order(given: Sequence[_Argument], names: Sequence[str]) -> list[_Argument]:
+    """Arguments by their names as positional ones, as far as all before them are given."""
+    left = list(given)
+    found = [argument for argument in left if argument[0] is None]
+    for name in names[len(found) :]:
+        named = next((argument for argument in left if argument[0] == name), None)
+        if named is None:
+            break
+        found.append((None, named[1]))
+        left.remove(named)
+    return [*found, *(argument for argument in left if argument[0] is not None)]
+
+
+def _arguments(call: ast.Call) -> list[_Argument]:
+    """The arguments of a call; ``**options`` has an empty keyword."""
+    named = [(given.arg or "", given.value) for given in call.keywords]
+    return [*((None, value) for value in call.args), *named]

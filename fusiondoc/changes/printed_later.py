@@ -1,0 +1,250 @@
+"""Statements that do something beside computing, such as a print, moved behind the operators of their block.
+
+Only statements that are sure to do the same there are moved: nothing behind them changes a value that they
+read.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.source_file import FUNCTIONS, Function, ParsedFile, dotted, walk
+from fusiondoc.model import dataclass
+from fusiondoc.model.operators import NAMES_OF_REDUCTIONS, OF_EACH_ELEMENT
+
+PRINTS = frozenset(["print", "warnings.warn"])
+"""Calls that do something beside computing: torch moves no operator past them (``hasSideEffects`` of
+torch/csrc/jit/ir/ir.cpp, 1.12 to 2.13). NNC of torch 2.13 was seen to move operators past assignments to
+attributes and past ``assert``."""
+
+
+def is_print(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and dotted(node.func) in PRINTS
+
+
+@dataclass(frozen=True)
+class PrintedLater:
+    """Statements of a block that can go behind the operators."""
+
+    statements: tuple[ast.stmt, ...]
+    last: ast.stmt
+    """The last statement of the block."""
+    edits: tuple[Edit, ...]
+    pairs: frozenset[int] = frozenset()
+    """The pairs of lines that they stand between, by their index in the argument."""
+
+    def texts(self, file: ParsedFile) -> tuple[str, ...]:
+        """The statements, each on one line."""
+        return tuple(" ".join(file.text(statement).split()) for statement in self.statements)
+
+
+def prints_between(file: ParsedFile, pairs: Sequence[tuple[int, int]]) -> list[PrintedLater]:
+    """Prints between lines that compute, moved behind the last of them; one for each function.
+
+    Args:
+        pairs: the last line of the operators before the print, and the first line of those after it.
+    """
+    found = []
+    for function in _functions(file):
+        block = function.body
+        firsts = {}
+        for number, pair in enumerate(pairs):
+            start = _print_between(block, pair)
+            if start is not None:
+                firsts[number] = start
+        if firsts:
+            prints = [statement for statement in block[min(firsts.values()) + 1 :] if _prints(statement)]
+            made = _behind(file, block, prints)
+            if made is not None:
+                found.append(PrintedLater(made.statements, made.last, made.edits, frozenset(firsts)))
+    return found
+
+
+def _functions(file: ParsedFile) -> Iterator[Function]:
+    return (node for node in file.nodes if isinstance(node, FUNCTIONS))
+
+
+_QUIET = (ast.Assign, ast.AnnAssign, ast.Assert)
+
+
+def _print_between(block: Sequence[ast.stmt], lines: tuple[int, int]) -> int | None:
+    """The index of the first line's statement, if prints stand between the two and nothing that branches."""
+    start, stop = (_statement_at(block, line) for line in lines)
+    if start is None or stop is None or start >= stop:
+        return None
+    between = block[start + 1 : stop]
+    quiet = all(_prints(statement) or isinstance(statement, _QUIET) for statement in between)
+    return start if quiet and any(map(_prints, between)) else None
+
+
+def _statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
+    """The index of the statement, alone on its lines, that a line is of."""
+    found = [i for i, one in enumerate(block) if one.lineno <= line <= (one.end_lineno or one.lineno)]
+    return found[0] if len(found) == 1 else None
+
+
+def prints_among(file: ParsedFile, ran: Sequence[int]) -> Iterator[PrintedLater]:
+    """Prints and assignments to attributes among lines that compute, moved to the end of their block: all of
+    them, else those that can go there alone.
+
+    Args:
+        ran: lines with operators of the run.
+    """
+    for function in _functions(file):
+        own = sorted(line for line in ran if function.lineno < line <= (function.end_lineno or 0))
+        for block in _blocks(function) if own else ():
+            among = [one for one in block if own[0] < one.lineno < own[-1] and (_prints(one) or _keeps(one))]
+            together = _behind(file, block, among)
+            singly = [together] if together else [_behind(file, block, [one]) for one in among]
+            yield from (one for one in singly if one is not None)
+
+
+def _blocks(function: Function) -> Iterator[list[ast.stmt]]:
+    """The body of a function, and the blocks in it that are of no other function."""
+    todo: list[ast.AST] = [function]
+    while todo:
+        node = todo.pop()
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+                yield block
+                todo += [one for one in block if not isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+
+
+def _prints(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and is_print(node.value)
+
+
+def _keeps(node: ast.stmt) -> bool:
+    """``self.last = y``"""
+    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+
+
+_LEAVES = (ast.Continue, ast.Break, ast.Raise)
+
+
+def _behind(file: ParsedFile, block: Sequence[ast.stmt], moving: Sequence[ast.stmt]) -> PrintedLater | None:
+    """The edits that move statements behind the last one of their block that computes."""
+    computing = [i for i, one in enumerate(block) if one not in moving and not _returns_name(one)]
+    moved = [one for one in moving if computing and block.index(one) < computing[-1]]
+    last = block[-1]
+    if not moved or last in moving or isinstance(last, _LEAVES):
+        return None
+    if not all(map(file.has_own_lines, (*moved, last))):
+        return None
+    rest = [one for one in block[block.index(moved[0]) :] if one not in moved]
+    if any(_prints(one) or _may_change(one, moved) for one in rest):
+        return None
+    edits = [file.removed(file.start_of_line(one), file.after(one)) for one in moved]
+    lines = "".join(_whole_lines(file, one) for one in moved)
+    return PrintedLater(tuple(moved), last, (*edits, *_before_end(file, last, lines)))
+
+
+def _whole_lines(file: ParsedFile, statement: ast.stmt) -> str:
+    """The whole lines of a statement, with a line end."""
+    text = file.source.text[file.start_of_line(statement) : file.after(statement)]
+    return text if text.endswith(("\n", "\r")) else text + file.newline
+
+
+def _before_end(file: ParsedFile, last: ast.stmt, lines: str) -> list[Edit]:
+    """Lines put at the end of a block; before its ``return``, with the value returned by a name."""
+    if not isinstance(last, ast.Return):
+        end = file.after(last)
+        return [file.inserted(end, file.ends_line(end) + lines)]
+    start = file.start_of_line(last)
+    if _returns_name(last):
+        return [file.inserted(start, lines)]
+    name = file.free_name("result", "computed")
+    word = file.span(last)[0]
+    end = file.after(last)
+    back = f"{lines}{file.lead(last)}return {name}{file.newline}"
+    named = Edit(file.source.path, word, word + len("return"), f"{name} =")
+    return [named, file.inserted(end, file.ends_line(end) + back)]
+
+
+def _returns_name(node: ast.stmt) -> bool:
+    is_name = isinstance(node, ast.Return) and isinstance(node.value, (ast.Name, ast.Constant))
+    return is_name and node.lineno == node.end_lineno
+
+
+# -- statements that may change a value that is printed ------------------------------------------------------
+
+
+def _may_change(later: ast.stmt, moved: Sequence[ast.stmt]) -> bool:
+    """Whether a statement behind may change a value that is printed, or not come to its end: names bound
+    again, tensors in place (which changes no shape)."""
+    reads = _Reads(moved)
+    if reads.call_something or (isinstance(later, ast.Return) and later.value is None):
+        return True
+    return any(reads.may_be_changed_by(node, node is later) for node in walk(later))
+
+
+class _Reads:
+    """The names and attributes that statements read and set."""
+
+    def __init__(self, moved: Sequence[ast.stmt]) -> None:
+        inside = [node for statement in moved for node in walk(statement)]
+        calls = [node for node in inside if isinstance(node, ast.Call) and not is_print(node)]
+        attributes = [node for node in inside if isinstance(node, ast.Attribute)]
+        self.call_something = not all(map(_only_reads, calls))
+        self.names = {node.id for node in inside if isinstance(node, ast.Name)} - {
+            "print",
+            "warnings",
+            "self",
+        }
+        self.values = any(map(_reads_values, moved))
+        self.attributes = {node.attr for node in attributes}
+        self.kept = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+
+    def may_be_changed_by(self, node: ast.AST, is_statement: bool) -> bool:
+        """Whether a node of a later statement changes one of them, or leaves the block."""
+        if isinstance(node, (ast.Return, *_LEAVES)):
+            return not is_statement
+        is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
+        if isinstance(node, ast.Name):
+            return is_stored and node.id in self.names
+        if isinstance(node, ast.Attribute):
+            return node.attr in self.kept or (is_stored and node.attr in self.attributes)
+        if not self.values:
+            return False
+        if isinstance(node, ast.Call):
+            return _may_work_in_place(node)
+        return isinstance(node, ast.AugAssign) or (is_stored and isinstance(node, ast.Subscript))
+
+
+def _may_work_in_place(call: ast.Call) -> bool:
+    """A method in place, a module or method of the user's own, or a call with ``inplace`` or ``out``."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and func.attr.endswith("_"):
+        return True
+    name = dotted(func) or ""
+    keywords = {given.arg for given in call.keywords}
+    return name.startswith("self.") or name.endswith("_") or bool(keywords & {"inplace", "out"})
+
+
+_OF_NO_VALUES = frozenset(["shape", "dtype", "device", "ndim", "size", "dim", "numel", "__class__"])
+
+_NOT_READ = frozenset(["print", "warnings", "self", "len", "str", "int", "float"])
+
+
+def _reads_values(moved: ast.stmt) -> bool:
+    """Whether it reads more of a name than ``x.shape`` and the like."""
+    nodes = list(walk(moved))
+    plain = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _OF_NO_VALUES}
+    names = (node for node in nodes if isinstance(node, ast.Name) and node not in plain)
+    return any(node.id not in _NOT_READ for node in names)
+
+
+_READS = OF_EACH_ELEMENT.union(
+    NAMES_OF_REDUCTIONS,
+    ["len", "float", "int", "str", "bool", "item", "size", "dim", "numel", "tolist", "detach"],
+)
+
+
+def _only_reads(call: ast.Call) -> bool:
+    """Whether a call among those printed neither changes anything nor takes random numbers."""
+    func = call.func
+    return (func.attr if isinstance(func, ast.Attribute) else dotted(func)) in _READS

@@ -1,0 +1,65 @@
+"""Reductions as a fuser takes them: their dimensions named (``x.mean()`` -> ``x.mean([0, 1])``), and a
+maximum without its indices (``x.max(1)[0]`` -> ``x.amax(1)``).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.source_file import ParsedFile
+
+
+def dimensions_named(file: ParsedFile, line: int, name: str, rank: int) -> Iterator[tuple[ast.Call, Edit]]:
+    """Calls of a reduction over everything, with all dimensions of a tensor of that rank as its argument."""
+    dims = str(list(range(rank)))
+    for node in file.on_line(line):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        meaning = file.meaning(node.func)
+        if node.func.attr != name or meaning not in (None, f"torch.{name}"):
+            continue
+        options = node.args[1:] if meaning is not None else node.args
+        keywords = {given.arg for given in node.keywords}
+        if options or keywords & {"dim", "axis", "correction", "input", None}:
+            continue
+        spread = name in ("std", "var") and "unbiased" not in keywords
+        text = f"{dims}, unbiased=True" if spread else dims
+        yield node, _given_first(file, node, text, is_method=meaning is None)
+
+
+def _given_first(file: ParsedFile, node: ast.Call, text: str, is_method: bool) -> Edit:
+    """An argument put before the options of a call, behind the tensor of a function."""
+    if not is_method:
+        return file.inserted(file.outer_span(node.args[0])[1], f", {text}")
+    if node.keywords:
+        return file.inserted(file.span(node.keywords[0])[0], f"{text}, ")
+    return file.inserted(file.span(node)[1] - 1, text)
+
+
+def without_indices(file: ParsedFile, line: int, name: str) -> Iterator[tuple[ast.expr, tuple[Edit, ...]]]:
+    """``x.max(1)[0]`` and ``torch.max(x, 1).values`` -> ``x.amax(1)``.
+
+    Args:
+        name: "max" or "min".
+    """
+    for node in file.on_line(line):
+        call = node.value if isinstance(node, (ast.Subscript, ast.Attribute)) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        assert isinstance(node, (ast.Subscript, ast.Attribute))
+        end = file.outer_span(call)[1]
+        picks = file.source.text[end : file.span(node)[1]].strip()
+        meaning = file.meaning(call.func)
+        if (
+            call.func.attr != name
+            or meaning not in (None, f"torch.{name}")
+            or picks not in ("[0]", ".values")
+        ):
+            continue
+        if len(call.args) + len(call.keywords) - (meaning is not None) not in (1, 2):
+            continue
+        last = file.span(call.func)[1]
+        renamed = Edit(file.source.path, last - len(name), last, f"a{name}")
+        yield node, (renamed, file.removed(end, file.span(node)[1]))

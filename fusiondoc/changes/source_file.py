@@ -1,0 +1,434 @@
+"""A Python file as ``ast`` and ``tokenize`` read it: its nodes with their characters, and the meaning of its
+names.
+
+``ast`` counts bytes of UTF-8 and leaves out parentheses and comments; ``tokenize`` finds these. An expression
+inside an f-string has the span of the whole string: its own position is wrong before Python 3.12.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import keyword
+import re
+import tokenize
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from fusiondoc.changes.edits import Edit, SourceText
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_STRINGS = tuple(getattr(ast, name) for name in ("JoinedStr", "TemplateStr") if hasattr(ast, name))
+_LAYOUT = frozenset(
+    [tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER]
+)
+
+
+class Unreadable(Exception):
+    """The file is not Python for the interpreter that runs fusiondoc; the text says why."""
+
+
+class Token(NamedTuple):
+    """A token that is neither layout nor a comment."""
+
+    start: int
+    end: int
+    text: str
+
+
+class ParsedFile:
+    """A source file of the user's.
+
+    Raises:
+        Unreadable: it is not Python.
+    """
+
+    def __init__(self, source: SourceText) -> None:
+        self.source = source
+        try:
+            with warnings.catch_warnings():  # of the compiler, on literals such as "\\d"
+                warnings.simplefilter("ignore")
+                self.tree = ast.parse(source.text)
+        except SyntaxError as error:
+            raise Unreadable(f"line {error.lineno}: {error.msg}") from None
+        except ValueError as error:  # a null character
+            raise Unreadable(str(error)) from None
+        except (RecursionError, MemoryError):
+            raise Unreadable("its expressions are nested too deeply") from None
+        self._parents: dict[ast.AST, ast.AST] = {}
+        self._string_of: dict[ast.AST, ast.AST] = {}
+        for node in ast.walk(self.tree):
+            string = node if isinstance(node, _STRINGS) else self._string_of.get(node)
+            for child in ast.iter_child_nodes(node):
+                self._parents[child] = node
+                if string is not None:
+                    self._string_of[child] = string
+
+    # -- characters and lines --------------------------------------------------------------------------------
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(found.end() for found in _LINE_END.finditer(self.source.text))]
+
+    def offset_of_line(self, line: int) -> int:
+        """The offset at which a line begins, counted from 1; the length of the text behind the last one."""
+        starts = self._line_starts
+        return starts[line - 1] if line <= len(starts) else len(self.source.text)
+
+    def line_at(self, offset: int) -> int:
+        """The line of a character, from 1."""
+        return bisect.bisect_right(self._line_starts, offset)
+
+    def text_of_line(self, line: int) -> str:
+        """A line without its line end."""
+        return self.source.text[self.offset_of_line(line) : self.offset_of_line(line + 1)].rstrip("\r\n")
+
+    def _offset(self, line: int, byte: int) -> int:
+        start = self._line_starts[line - 1]
+        text = self.source.text[start : start + byte]
+        if text.isascii():
+            return start + byte
+        return start + len(text.encode("utf-8", "surrogatepass")[:byte].decode("utf-8", "replace"))
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Its characters, without parentheses around it; a tuple's own belong to it."""
+        node = self._string_of.get(node, node)
+        assert isinstance(node, (ast.expr, ast.stmt, ast.arg, ast.keyword, ast.alias))
+        start = self._offset(node.lineno, node.col_offset)
+        if node.end_lineno is None or node.end_col_offset is None:
+            return start, start
+        return start, self._offset(node.end_lineno, node.end_col_offset)
+
+    def outer_span(self, node: ast.expr) -> tuple[int, int]:
+        """Its characters with all parentheses around it, but not those of a call."""
+        start, end = self.span(node)
+        first = bisect.bisect_left(self._tokens, (start,))
+        last = bisect.bisect_left(self._tokens, (end,)) - 1
+        while self._in_parentheses(first - 1, last + 1):
+            first, last = first - 1, last + 1
+            start, end = self._tokens[first].start, self._tokens[last].end
+        return start, end
+
+    def _in_parentheses(self, first: int, last: int) -> bool:
+        """Whether two tokens are parentheses that only group: those of a call follow an operand."""
+        tokens = self._tokens
+        if first < 0 or last >= len(tokens) or (tokens[first].text, tokens[last].text) != ("(", ")"):
+            return False
+        before = tokens[first - 1].text if first else ""
+        is_operand = before.isidentifier() and not keyword.iskeyword(before)
+        return not is_operand and before[-1:] not in (")", "]", "}", '"', "'")
+
+    @cached_property
+    def _tokens(self) -> list[Token]:
+        """Empty where ``tokenize`` refuses what ``ast`` reads: then no parentheses are found."""
+        try:
+            every = list(self._all_tokens())
+        except (tokenize.TokenError, SyntaxError):
+            return []
+        return [
+            Token(self._token_offset(token.start), self._token_offset(token.end), token.string)
+            for token in every
+            if token.type not in _LAYOUT
+        ]
+
+    def _all_tokens(self) -> Iterator[tokenize.TokenInfo]:
+        lines = iter(line + "\n" for line in _LINE_END.split(self.source.text))
+        return tokenize.generate_tokens(lambda: next(lines, ""))
+
+    def _token_offset(self, position: tuple[int, int]) -> int:
+        line, column = position
+        return self.offset_of_line(line) + column
+
+    def line(self, node: ast.AST) -> int:
+        """The line it begins on, from 1."""
+        return self.line_at(self.span(node)[0])
+
+    def column(self, node: ast.AST) -> int:
+        """The characters before it on its line."""
+        return self.span(node)[0] - self.start_of_line(node)
+
+    def last_line(self, node: ast.AST) -> int:
+        return self.line_at(max(self.span(node)[1] - 1, 0))
+
+    def text(self, node: ast.AST) -> str:
+        start, end = self.span(node)
+        return self.source.text[start:end]
+
+    def whole(self, node: ast.expr) -> str:
+        """Its text with the parentheses around it."""
+        start, end = self.outer_span(node)
+        return self.source.text[start:end]
+
+    def is_parenthesised(self, node: ast.expr) -> bool:
+        return self.outer_span(node) != self.span(node)
+
+    def where(self, node: ast.AST) -> str:
+        """``file:line``"""
+        return f"{self.source.path}:{self.line(node)}"
+
+    def start_of_line(self, node: ast.AST) -> int:
+        return self._line_starts[self.line(node) - 1]
+
+    def after(self, statement: ast.AST) -> int:
+        """The start of the line after a statement."""
+        return self.offset_of_line(self.last_line(statement) + 1)
+
+    def lead(self, node: ast.AST) -> str:
+        """The indentation of its line."""
+        line = self.source.text[self.start_of_line(node) : self.span(node)[0]]
+        return line[: len(line) - len(line.lstrip())]
+
+    def has_own_lines(self, statement: ast.stmt) -> bool:
+        """Whether no other statement stands on its lines."""
+        start, end = self.span(statement)
+        before = self.source.text[self.start_of_line(statement) : start]
+        behind = self.source.text[end : self.after(statement)].strip()
+        return not before.strip() and (not behind or behind.startswith("#"))
+
+    def comment_behind(self, statement: ast.stmt) -> int | None:
+        """Where the comment behind a statement begins, on its last line; None without one."""
+        end = self.span(statement)[1]
+        behind = self.source.text[end : self.after(statement)]
+        return end + behind.index("#") if behind.strip().startswith("#") else None
+
+    @property
+    def newline(self) -> str:
+        """The line end of the file's first line."""
+        found = _LINE_END.search(self.source.text)
+        return found.group() if found is not None else "\n"
+
+    @cached_property
+    def indent(self) -> str:
+        """What the file's first indented block is indented with; four spaces without one."""
+        for node in walk(self.tree):
+            if is_compound(node):
+                first = next(
+                    child for child in walk(node) if isinstance(child, ast.stmt) and child is not node
+                )
+                lead = self.lead(first)
+                if lead and self.has_own_lines(first):
+                    return lead
+        return "    "
+
+    def ends_line(self, offset: int) -> str:
+        """The line end that has to come before what is put at the end of a file without one."""
+        text = self.source.text
+        return self.newline if offset and offset == len(text) and text[-1] not in "\r\n" else ""
+
+    # -- edits -----------------------------------------------------------------------------------------------
+
+    def replaced(self, node: ast.AST, text: str) -> Edit:
+        start, end = self.span(node)
+        return Edit(self.source.path, start, end, text)
+
+    def inserted(self, offset: int, text: str, rank: int = 0) -> Edit:
+        return Edit(self.source.path, offset, offset, text, rank)
+
+    def removed(self, start: int, end: int) -> Edit:
+        return Edit(self.source.path, start, end, "")
+
+    def parenthesised(self, node: ast.expr) -> tuple[Edit, Edit]:
+        """Parentheses put around an expression."""
+        start, end = self.span(node)
+        return self.inserted(start, "("), self.inserted(end, ")")
+
+    # -- the tree --------------------------------------------------------------------------------------------
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        return self._parents.get(node)
+
+    def parents(self, node: ast.AST) -> Iterator[ast.AST]:
+        """From the nearest one outward."""
+        above = self.parent(node)
+        while above is not None:
+            yield above
+            above = self.parent(above)
+
+    def call_of_argument(self, node: ast.AST) -> ast.Call | None:
+        """The call that an expression is an argument of."""
+        above = self.parent(node)
+        if isinstance(above, ast.keyword):
+            above = self.parent(above)
+        return above if isinstance(above, ast.Call) and above.func is not node else None
+
+    def function_of(self, node: ast.AST) -> Function | None:
+        return next((above for above in self.parents(node) if isinstance(above, FUNCTIONS)), None)
+
+    def class_of(self, node: ast.AST) -> ast.ClassDef | None:
+        return next((above for above in self.parents(node) if isinstance(above, ast.ClassDef)), None)
+
+    def statement_of(self, node: ast.AST) -> ast.stmt | None:
+        """The simple statement that it is part of; None in the header of a compound statement."""
+        found = next((one for one in (node, *self.parents(node)) if isinstance(one, ast.stmt)), None)
+        return None if found is None or is_compound(found) else found
+
+    def block_of(self, statement: ast.AST) -> list[ast.stmt]:
+        """The statements of the block that a statement is in."""
+        above = self.parent(statement)
+        for name in _BLOCKS:
+            block = getattr(above, name, None)
+            if isinstance(block, list) and statement in block:
+                return block
+        return []
+
+    @cached_property
+    def signatures(self) -> Sequence[tuple[int, int]]:
+        """The characters of each argument of a function and of each annotated result."""
+        parts: list[ast.AST | None] = []
+        for function in self.nodes:
+            if isinstance(function, FUNCTIONS):
+                given = function.args
+                parts += [function.returns, *arguments_of(function), given.vararg, given.kwarg]
+                parts += [*given.defaults, *given.kw_defaults]
+        return [self.span(part) for part in parts if part is not None]
+
+    @cached_property
+    def nodes(self) -> Sequence[ast.AST]:
+        """All nodes, outer ones first."""
+        return list(walk(self.tree))
+
+    def on_line(self, line: int) -> Sequence[ast.AST]:
+        """The nodes of the simple statements and headers that have this line, outer ones first, from left to
+        right. What stands in an f-string is left out: it has no characters of its own."""
+        return self._by_line.get(line, [])
+
+    @cached_property
+    def _by_line(self) -> dict[int, list[ast.AST]]:
+        found: dict[int, list[ast.AST]] = {}
+        for node in self.nodes:
+            if not isinstance(node, (ast.expr, ast.stmt)) or is_compound(node) or node in self._string_of:
+                continue
+            around = self.statement_of(node) or node
+            for line in range(self.line(around), self.last_line(around) + 1):
+                found.setdefault(line, []).append(node)
+        for nodes in found.values():
+            nodes.sort(key=self._from_outside)
+        return found
+
+    def _from_outside(self, node: ast.AST) -> tuple[int, int]:
+        start, end = self.span(node)
+        return start, -end
+
+    # -- names -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """Names that imports bind anywhere in the file -> what they stand for: F -> torch.nn.functional."""
+        found: dict[str, str] = {}
+        for node in self.nodes:
+            found.update(bound_by_import(node))
+        return found
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Every name that stands in the file."""
+        names = [token.text for token in self._tokens if token.text.isidentifier()]
+        return frozenset([*names, *(node.id for node in self.nodes if isinstance(node, ast.Name))])
+
+    def meaning(self, node: ast.AST) -> str | None:
+        """What a name or attribute of an imported module stands for: ``F.relu`` is
+        ``torch.nn.functional.relu``."""
+        name = dotted(node)
+        if name is None:
+            return None
+        first, dot, rest = name.partition(".")
+        known = self.imported.get(first)
+        return f"{known}{dot}{rest}" if known is not None else None
+
+    def free_name(self, *wanted: str) -> str:
+        """The first name that the file does not use."""
+        numbered = (f"{wanted[0]}_{number}" for number in range(2, 1000))
+        return next(name for name in (*wanted, *numbered) if name not in self.identifiers)
+
+    def reads_after(self, statement: ast.AST, name: str) -> bool:
+        """Whether a name stands behind a statement of its function, or in a loop around it."""
+        function, end = self.function_of(statement), self.span(statement)[1]
+        if function is None or any(isinstance(above, LOOPS) for above in self.parents(statement)):
+            return True
+        return any(self.span(use)[0] >= end for use in names_in(function, name))
+
+
+_MOST_TEXT = 300_000
+"""Characters of a file that a report parses: its tree takes some six hundred times as much memory."""
+
+
+@lru_cache(maxsize=8)
+def parsed_text(text: str, name: str) -> ParsedFile | None:
+    """The text of a file, for a report; None where it is not Python, or very long."""
+    if len(text) > _MOST_TEXT:
+        return None
+    try:
+        return ParsedFile(SourceText(Path(name), text, "utf-8", False))
+    except Unreadable:
+        return None
+
+
+def is_compound(node: ast.AST) -> bool:
+    """Whether it is a statement with a block of its own."""
+    if not isinstance(node, ast.stmt):
+        return False
+    return isinstance(getattr(node, "body", None), list) or isinstance(getattr(node, "cases", None), list)
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and all below it, outer ones first."""
+    left = [node]
+    while left:
+        current = left.pop()
+        yield current
+        left.extend(reversed(list(ast.iter_child_nodes(current))))
+
+
+def names_in(node: ast.AST, name: str) -> Iterator[ast.Name]:
+    """Where a name stands in an expression or statement."""
+    return (one for one in walk(node) if isinstance(one, ast.Name) and one.id == name)
+
+
+def dotted(node: ast.AST | None) -> str | None:
+    """``torch.nn.functional`` of such a chain of names; None for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        before = dotted(node.value)
+        return f"{before}.{node.attr}" if before is not None else None
+    return None
+
+
+def arguments_of(function: Function) -> list[ast.arg]:
+    """The named arguments of a function, in order."""
+    given = function.args
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs]
+
+
+def default_of(function: Function, argument: ast.arg) -> ast.expr | None:
+    """The default of an argument."""
+    given = function.args
+    if argument in given.kwonlyargs:
+        return given.kw_defaults[given.kwonlyargs.index(argument)]
+    places = [*given.posonlyargs, *given.args]
+    behind = places.index(argument) - len(places) + len(given.defaults)
+    return given.defaults[behind] if behind >= 0 else None
+
+
+def bound_by_import(node: ast.AST) -> dict[str, str]:
+    """Names that an import statement binds -> what they stand for; of another statement none."""
+    if isinstance(node, ast.Import):
+        short = {
+            alias.name.split(".")[0]: alias.name.split(".")[0] for alias in node.names if not alias.asname
+        }
+        return {**short, **{alias.asname: alias.name for alias in node.names if alias.asname}}
+    if not isinstance(node, ast.ImportFrom):
+        return {}
+    base = "." * node.level + (node.module or "")
+    dot = "" if base.endswith(".") or not base else "."
+    return {
+        alias.asname or alias.name: f"{base}{dot}{alias.name}" for alias in node.names if alias.name != "*"
+    }

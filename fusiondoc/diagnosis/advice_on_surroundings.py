@@ -1,0 +1,135 @@
+"""What to change about an operator that has nothing to fuse with, or cannot reach it: what stands between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fusiondoc import fusers
+from fusiondoc.changes.recipes import OVERLOADS, recipe_answering
+from fusiondoc.diagnosis.recipes_of_rows import any_recipe, general_remedy, reductions
+from fusiondoc.diagnosis.rules import RunFacts
+from fusiondoc.fusers import nnc
+from fusiondoc.model import operators
+from fusiondoc.model.reasons import (
+    Alone,
+    Barrier,
+    BehindViews,
+    DecidesBetween,
+    Detour,
+    EndedInPlace,
+    RegionEnd,
+    SideEffect,
+    WriteBetween,
+)
+from fusiondoc.model.remedies import Remedy, nothing
+from fusiondoc.model.report import Unfused
+
+
+def barrier_of(row: Unfused) -> str:
+    """The operator that stands in the way; empty where none does."""
+    detail = row.reason.detail
+    if isinstance(detail, BehindViews):
+        return detail.views[0].op
+    if isinstance(detail, DecidesBetween):
+        return detail.control.op
+    if isinstance(detail, (Barrier, WriteBetween, EndedInPlace)):
+        return detail.operator.op
+    if isinstance(detail, Detour) and detail.operator is not None:
+        return detail.operator.op
+    return ""
+
+
+def on_separated(row: Unfused, run: RunFacts) -> str | Remedy:
+    """FD227: the advice on what stands between."""
+    moved = _reordered(row)
+    if moved is not None:
+        return moved
+    detail, barrier = row.reason.detail, barrier_of(row)
+    if isinstance(detail, Detour):
+        return _waits(row)
+    if run.fuser == "nnc" and barrier in nnc.REDUCTIONS:
+        return reductions(run)
+    refused = isinstance(detail, Barrier) and detail.why == "refused"
+    if barrier in OVERLOADS and run.fuser == "nnc" and refused:
+        return OVERLOADS[barrier]
+    recipe = None
+    if run.fuser is not None:
+        recipe = recipe_answering(None, barrier, run.fuser, run.torch, run.gradients)
+    if recipe is not None:
+        more = "; ".join(text for text in (recipe.needs, recipe.caution) if text)
+        return f"Change {barrier}: {recipe.words}{f' ({more})' if more else ''}."
+    plain = barrier[:-1]
+    if barrier.endswith("_") and run.fuser is not None and fusers.taken_by(plain, run.fuser, run.torch):
+        return f"Change {barrier}, which works in place, to {plain}."
+    if barrier.startswith("aten::") and barrier not in operators.PLACES_ELEMENTS:
+        return nothing(
+            f"Nothing, as long as {barrier} cannot be written with operators that fuse: no recipe is known."
+        )
+    return general_remedy("FD227")
+
+
+def _reordered(row: Unfused) -> str | None:
+    """How to move the number, cast or side effect that stands between two operators."""
+    detail = row.reason.detail
+    if isinstance(detail, Detour) and (detail.property or detail.by) in _OF_PROPERTIES:
+        return _OF_PROPERTIES[detail.property or detail.by]
+    if isinstance(detail, SideEffect) and detail.operator.op in ("prim::Enter", "prim::Exit"):
+        return "Put these operators together into the with block, or before or after it."
+    if isinstance(detail, SideEffect) or barrier_of(row) == "aten::wait":
+        return "Do that before or after these operators."
+    return None
+
+
+_OF_PROPERTIES: Mapping[str, str] = {
+    "number": "Compute the number before: of the model's input (x.size(0)), or of another tensor that the"
+    " group does not compute.",
+    "dtype": "Cast with type_as, y.type_as(x) for y.to(x.dtype), or name the dtype: y.to(torch.float16).",
+    **dict.fromkeys(("device", "layout"), "Take it of another tensor, such as an input of the model."),
+}
+"""What of a tensor a detour goes through -> what to do."""
+
+
+def _waits(row: Unfused) -> Remedy:
+    return nothing(
+        f"Nothing, as long as {barrier_of(row)} is in no group: one runs before it, the other after it."
+    )
+
+
+def on_order(row: Unfused, run: RunFacts) -> str | Remedy:
+    """FD216: what depends on it stands between."""
+    waits = _waits(row) if isinstance(row.reason.detail, Detour) else None
+    return _reordered(row) or waits or general_remedy("FD216")
+
+
+def on_alone(row: Unfused, run: RunFacts) -> str | Remedy:
+    """FD225."""
+    detail = row.reason.detail
+    if isinstance(detail, EndedInPlace):
+        sign = operators.sign_of(barrier_of(row))
+        how = (
+            f"x = x {sign} y instead of x {sign}= y" if sign else f"{barrier_of(row)} without its underscore"
+        )
+        return f"Write {how} after it."
+    if isinstance(detail, Alone) and detail.container == "into_object":
+        return "Compute with its result under a name of its own, and put it into the object last."
+    if run.fuser == "nvfuser" and run.live:
+        return nothing(
+            "Nothing, if it is alone for good;", "--knob single_node=on makes it a group of its own."
+        )
+    return nothing("Nothing, if it is alone for good.")
+
+
+CHANGEABLE = ("in_place", "no_formula", "overload")
+"""What of the end of a differentiable graph another operator in its place would change."""
+
+
+def instead_of_in_place(end: RegionEnd, run: RunFacts) -> str | None:
+    """How an operator in place that ends a differentiable graph is written otherwise."""
+    op, plain = end.operator.op, end.operator.op[:-1]
+    if end.gap.why != "in_place" or plain not in operators.WITH_FORMULA:
+        return None
+    taken = run.fuser is None or fusers.taken_by(plain, run.fuser, run.torch)
+    recipe = None if taken else any_recipe(plain, run)
+    if recipe is not None:
+        return f"change {op}, which works in place: {recipe.words}"
+    return f"change {op}, which works in place, to {plain}"

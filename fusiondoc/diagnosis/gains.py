@@ -1,0 +1,138 @@
+"""What each change gains on the plans of a run (``unlocked.py``), and which changes gain most: milliseconds
+where a profile has the bandwidth, bytes where the types are known, operators else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from fusiondoc.diagnosis.change_candidates import Candidate
+from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
+from fusiondoc.model import dataclass
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.report import Report
+
+MOST = 3
+"""Changes in a plan."""
+MOST_TRIED = 12
+"""Candidates whose gain is worked out; those with most operators."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What changes let fuse."""
+
+    operators: int
+    bytes: int | None
+    """That need not be written and read again; None where no type tells."""
+    joined: int = 0
+    """Groups of the run that become part of others."""
+
+    @classmethod
+    def of(cls, groups: Sequence[WouldBeGroup]) -> Gain:
+        """What these groups gain."""
+        sizes = [one.bytes_saved for one in groups if one.bytes_saved is not None]
+        joined = sum(one.joined - 1 for one in groups if one.joined > 1)
+        return cls(sum(len(one.ops) for one in groups), sum(sizes) if sizes else None, joined)
+
+    def less(self, other: Gain) -> Gain:
+        """What is gained beyond another gain."""
+        known = None if self.bytes is None else self.bytes - (other.bytes or 0)
+        joined = self.joined - other.joined
+        return Gain(self.operators - other.operators, known or None, joined)
+
+
+@dataclass(frozen=True)
+class Rated:
+    """A change with what is lost without it."""
+
+    candidate: Candidate
+    gain: Gain
+    groups: Sequence[WouldBeGroup]
+    """The groups that it has part in."""
+
+    def milliseconds(self, report: Report) -> float | None:
+        """Of a step: moving the bytes at the measured bandwidth, without it by the profile of the rows; None
+        without a profile."""
+        if report.steps is None:
+            return None
+        if report.steps.gb_per_s and self.gain.bytes is not None:
+            return round(self.gain.bytes / (report.steps.gb_per_s * 1e6), 6)
+        times = [report.unfused[row].time for row in self.candidate.rows]
+        saved = [time.could_save_ms for time in times if time is not None and time.could_save_ms is not None]
+        return round(sum(saved), 6) if saved else None
+
+
+def best(found: Sequence[Candidate], plans: Plans, report: Report) -> list[Rated]:
+    """The changes that gain most. Changes of the program are done together, and what only several of them
+    make counts for each; a change of the run, and one of how the program is built, stands for itself."""
+    together = [one for one in found if not _stands_alone(one)]
+    for most in (MOST_TRIED, MOST):
+        together = [one.candidate for one in _rated(together, plans, report)[:most]]
+    rated = _rated(together, plans, report)
+    for one in found:
+        if _stands_alone(one):
+            rated += _rated([one], plans, report)
+    rated.sort(key=lambda one: _order(one, report))
+    return rated[:MOST]
+
+
+_REBUILT = (ChangeKind.MOVE_VIEW, ChangeKind.BRANCH, ChangeKind.CONSTANT, ChangeKind.SPLIT, ChangeKind.MOVE)
+"""More than a line changes, and the user has to see whether it can."""
+
+
+def _stands_alone(one: Candidate) -> bool:
+    return not one.kind.in_source or not one.sure or one.kind in _REBUILT
+
+
+def _order(rated: Rated, report: Report) -> tuple[bool, bool, float, float, float]:
+    """What is sure comes first; then milliseconds where profiled, bytes, and operators, of which what depends
+    on a condition counts half. Inference is not what every run is for."""
+    one, gain = rated.candidate, rated.gain
+    weight = 0.5 if one.conditional else 1.0
+    ms = (rated.milliseconds(report) or 0.0) * weight
+    moved = (gain.bytes or 0) * weight
+    operators = (gain.operators + gain.joined) * weight
+    return (not one.sure, one.kind is ChangeKind.NO_GRAD, -ms, -moved, -operators)
+
+
+def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[Rated]:
+    """These changes done together, with what each gains, best first; without those that gain nothing."""
+    every = frozenset(row for one in found for row in one.rows if one.sure)
+    whole = plans.with_changes(every)
+    rated = []
+    for one in found:
+        gains = _beside_the_plans(one, report) or _on_the_plans(one, every, whole, plans)
+        gains = gains or _by_what_is_kept_out(one, report)
+        if gains is not None:
+            rated.append(gains)
+    rated.sort(key=lambda one: _order(one, report))
+    return rated
+
+
+def _beside_the_plans(one: Candidate, report: Report) -> Rated | None:
+    """What a change gains that joins groups of the run, or takes operators out of the program."""
+    if one.joins:
+        return Rated(one, Gain.of(one.joins), list(one.joins))
+    if one.removes:
+        rows = [report.unfused[row] for row in one.rows]
+        moved = sum(row.bytes_moved or 0 for row in rows)
+        return Rated(one, Gain(sum(row.count for row in rows), moved or None), [])
+    return None
+
+
+def _on_the_plans(
+    one: Candidate, every: AbstractSet[int], whole: Sequence[WouldBeGroup], plans: Plans
+) -> Rated | None:
+    """What all changes gain less what they gain without this one; None where no group changes."""
+    mine = set(one.rows)
+    groups = [group for group in whole if not mine.isdisjoint(group.changed)]
+    if not groups:
+        return None
+    return Rated(one, Gain.of(whole).less(Gain.of(plans.with_changes(every - mine))), groups)
+
+
+def _by_what_is_kept_out(one: Candidate, report: Report) -> Rated | None:
+    """What its operators keep out of groups, or what folds into convolutions."""
+    kept = one.folded or sum(report.unfused[row].keeps_out or 0 for row in one.rows)
+    return Rated(one, Gain(kept, None), []) if kept else None

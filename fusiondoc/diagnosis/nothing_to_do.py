@@ -1,0 +1,166 @@
+"""Why a plan has no change: all is fused, no change is known, or the log does not tell; with the numbers, and
+what takes the time then."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from fusiondoc.captures.ending import Ended
+from fusiondoc.diagnosis.commands import run_again
+from fusiondoc.diagnosis.planned_changes import can_be_fixed
+from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.rules.fd1_fd2_not_fused import listed
+from fusiondoc.diagnosis.step_time import IDLE
+from fusiondoc.model import count, dataclass, takers
+from fusiondoc.model.equal_ranks import EachRank, each_rank
+from fusiondoc.model.remedies import Nothing
+from fusiondoc.model.report import Report, rows_by_index
+from fusiondoc.model.runs import GROUPS, Steps
+
+
+class Verdict(Enum):
+    """What a plan without a change comes to; the value is its title."""
+
+    NOTHING = "Nothing to do"
+    NOT_ABOUT_FUSION = "Nothing to do about fusion"
+    """Something else is: it is in the note."""
+    NOT_FOUND = "No change is known that helps"
+    TRIED = "What was tried helps (see Tried)"
+    NOT_KNOWN = "What to do is not known"
+
+
+@dataclass(frozen=True)
+class NothingToDo:
+    """The verdict, and why, with the numbers. ``command``: tries what only trying tells."""
+
+    verdict: Verdict
+    note: str
+    command: str | None = None
+
+
+_MADE_NO_GROUP = "The run was interrupted before a group was made: run it again, to its end"
+_NO_PLAN = "The log shows no plan of an executor, so it does not tell what to change"
+
+
+def nothing_to_do(report: Report, context: Context) -> NothingToDo:
+    """That nothing is to be changed, and why."""
+    if context.result.ended is Ended.INTERRUPTED and not report.groups:
+        return NothingToDo(Verdict.NOT_KNOWN, _MADE_NO_GROUP)
+    if not report.groups and not report.unfused:
+        return NothingToDo(Verdict.NOT_KNOWN, _NO_PLAN)
+    each = each_rank(report)
+    rows = each.report if each is not None else report
+    time = _time_outside(report)
+    in_place = _count_outside(rows, "FD230")
+    written_otherwise = rows.coverage.fraction == 1.0 and in_place > 0
+    parts = [_fused(rows, each), time.spent, time.helps]
+    if _may_have_died(report):
+        parts.append("how the process ended is not in the log (FD303)")
+    if written_otherwise:
+        parts.append(f"{count(in_place, 'operator')} in place could be, written otherwise (FD230)")
+    note = "; ".join(filter(None, parts))
+    if written_otherwise or not _nothing_is_left(rows):
+        return _not_found(report, note, context)
+    elsewhere = bool(time.helps) or _none_is_taken(rows) or _may_have_died(report)
+    return NothingToDo(Verdict.NOT_ABOUT_FUSION if elsewhere else Verdict.NOTHING, note)
+
+
+def _may_have_died(report: Report) -> bool:
+    """Whether the log ends where a group runs, and does not show how the process ended."""
+    return any(one.code == "FD303" and one.severity == "note" for one in report.findings)
+
+
+def _nothing_is_left(report: Report) -> bool:
+    """Whether all that the fuser can take is fused, or it can take none, or nothing ran."""
+    if report.coverage.fraction == 1.0 or _none_is_taken(report):
+        return True
+    return not report.groups and not _count_outside(report)
+
+
+def _none_is_taken(report: Report) -> bool:
+    return report.coverage.ops_total == 0 and not report.groups and _count_outside(report) > 0
+
+
+def _count_outside(report: Report, code: str | None = None) -> int:
+    """Operators outside groups that ran; those with this reason, where one is given."""
+    rows = [row for row in report.unfused if row.ran is not False]
+    return sum(row.count for row in rows if code is None or row.reason.code == code)
+
+
+def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
+    tried = any(one.helps(report.tries[one.against]) for one in report.tries[1:])
+    mine = any(row.user_source is not None for row in report.unfused if row.ran is not False)
+    command = None
+    if mine and context.request is not None and can_be_fixed(context):
+        command = run_again(context.request, command="fix")
+    return NothingToDo(Verdict.TRIED if tried else Verdict.NOT_FOUND, note, command)
+
+
+def _fused(report: Report, each: EachRank | None) -> str:
+    """How much is fused, of what the fuser can take."""
+    cover = report.coverage
+    fuser = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
+    on_each = f"On {each.whose}: " if each is not None else ""
+    if report.groups and cover.fraction == 1.0:
+        whose = f"{each.whose} has " if each is not None else ""
+        groups = count(sum(group.count for group in report.groups if group.specialisation == 1), "group")
+        return f"All that {fuser} can take is fused: {whose}{cover.ops_fused:,} operators in {groups}"
+    if report.groups and cover.fraction is not None and cover.ops_total is not None:
+        return (
+            f"{on_each}{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take are"
+            " fused; nothing is known that would surely bring in the other"
+            f" {cover.ops_total - cover.ops_fused:,}"
+        )
+    if report.groups:
+        return f"{on_each}{report.fused_operators:,} operators are fused; no other is known that could be"
+    outside = _count_outside(report)
+    if cover.ops_total == 0:
+        none = f"{fuser} takes none of the {count(outside, 'operator')}"
+        return f"{none}, and no known change makes it take one"
+    return f"Nothing is fused, and no known change brings any of the {outside:,} operators into a group"
+
+
+@dataclass(frozen=True)
+class _TimeOutside:
+    """What takes the time beside the groups, and what helps against that; "" where nothing tells."""
+
+    spent: str = ""
+    helps: str = ""
+
+
+def _time_outside(report: Report) -> _TimeOutside:
+    if report.steps is not None:
+        return _of_step(report.steps)
+    small = any(one.code == "FD402" for one in report.findings)
+    helps = "its kernels are too small to be slow: a larger batch or CUDA graphs help more than fusion"
+    return _TimeOutside(_libraries(report), helps if small else "")
+
+
+_LEAST_SHARE = 0.1
+"""Of a step, below which a kind of work is not named."""
+
+
+def _of_step(steps: Steps) -> _TimeOutside:
+    others = [part for part in steps.parts if part.what != GROUPS and part.share >= _LEAST_SHARE]
+    if steps.disturbed or not others:  # its shares are those of a step that nobody else runs
+        return _TimeOutside()
+    named = ", ".join(f"{part.what} ({part.share:.0%})" for part in others[:2])
+    waits = others[0].what == IDLE and others[0].share >= 0.5
+    helps = "the device waits for the host: a larger batch or CUDA graphs help"
+    return _TimeOutside(f"the rest of the step is {named}", helps if waits else "")
+
+
+def _libraries(report: Report) -> str:
+    """The operators that kernels of libraries compute, and those between them."""
+    rows = rows_by_index(report)
+    named = {
+        one.remedy.nothing: listed([rows[index] for index in one.rows if index in rows])
+        for one in report.findings
+        if one.code == "FD236" and one.remedy is not None
+    }
+    if Nothing.LIBRARY not in named:
+        return ""
+    text = f"what is left are kernels of libraries ({named[Nothing.LIBRARY]})"
+    if Nothing.BETWEEN_LIBRARIES in named:
+        text += f" and what stands alone between them ({named[Nothing.BETWEEN_LIBRARIES]})"
+    return text

@@ -1,0 +1,169 @@
+"""A change as the plan shows it: what to write, what it lets fuse, and the command that proves it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from fusiondoc.diagnosis.change_candidates import Candidate
+from fusiondoc.diagnosis.commands import can_run_again, command_of, run_again, to_keep
+from fusiondoc.diagnosis.gains import Rated
+from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.unlocked import WouldBeGroup
+from fusiondoc.model import count
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.operator_places import folded
+from fusiondoc.model.remedies import AS_REQUESTED, Setting
+from fusiondoc.model.report import Report
+
+
+def planned(rated: Rated, with_others: Sequence[int], report: Report, context: Context) -> PlannedChange:
+    """The change in words.
+
+    Args:
+        with_others: the numbers in the plan of changes that make the same groups.
+    """
+    one = rated.candidate
+    rows = [report.unfused[row] for row in one.rows]
+    before, after = _lines(one)
+    return PlannedChange(
+        change=_in_their_names(one),
+        kind=one.kind,
+        where=one.where,
+        before=before,
+        after=after,
+        unlocks=_unlocks(rated, with_others, report),
+        gain_ms=rated.milliseconds(report),
+        gain_bytes=rated.gain.bytes,
+        command=_command_of(one, report, context),
+        operators=rated.gain.operators,
+        ops=tuple(dict.fromkeys(row.op for row in rows)),
+        codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
+        note=one.note,
+        python=one.python or (None if one.in_python else to_keep(one.setting)),
+        edits=one.edits if context.request is None or context.own else (),  # a program applies them
+    )
+
+
+_SHOWS_ALL_LINES = (ChangeKind.SPLIT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
+
+
+def _lines(one: Candidate) -> tuple[str | None, str | None]:
+    """The first line as it stands, and changed; without a file how the operator is called, and is to be."""
+    if not one.edits or one.kind in _SHOWS_ALL_LINES:
+        return one.before, one.after
+    first = one.edits[0]
+    return first.before.strip(), "\n".join(line.strip() for line in first.after.split("\n"))
+
+
+def _in_their_names(one: Candidate) -> str:
+    """``Write out = out + x instead of out += x``: with the names of the line, if it is one short line."""
+    if one.kind is not ChangeKind.OUT_OF_PLACE or len(one.edits) != 1:
+        return one.change
+    edit = one.edits[0]
+    before, after = (re.sub(r"\s*#[^\"']*$", "", text.strip()) for text in (edit.before, edit.after))
+    short = len(before) <= _SHORT and "\n" not in after
+    return f"Write {after} instead of {before}" if short else one.change
+
+
+_SHORT = 24
+"""Characters of a line that is named in a title."""
+
+
+def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
+    """What it lets fuse, and with which other changes."""
+    one, gain = rated.candidate, rated.gain
+    if one.removes:
+        text = f"takes {count(gain.operators, 'operator')} out of the program"
+    elif rated.groups:
+        text = _of_groups(rated.groups) + _in_layers(rated, report)
+    else:
+        names = list(dict.fromkeys(report.unfused[row].op for row in one.rows))
+        what = " and ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} others"
+        keep = "keeps" if len(names) == 1 else "keep"
+        text = f"{count(gain.operators, 'operator')} that {what} {keep} out of groups"
+    if with_others:
+        text += f" (together with {' and '.join(map(str, with_others))})"
+    return text
+
+
+def _of_groups(groups: Sequence[WouldBeGroup]) -> str:
+    """``8 groups of batch_norm+add+relu``; the two kinds that are most."""
+    counted = Counter(_signature(group) for group in groups)
+    most = counted.most_common(2)
+    parts = [_of_equal_groups(ops, joined, number) for (ops, joined), number in most]
+    parts.sort(key=lambda part: not part[0].isdigit())  # "unlocks" stands before the first
+    rest = len(groups) - sum(number for _, number in most)
+    return ", ".join(parts) + (f" and {rest} more" if rest else "")
+
+
+def _of_equal_groups(ops: str, joined: int, number: int) -> str:
+    """So many groups of these operators, each of which takes in ``joined`` groups of the run."""
+    if not ops:
+        times = f"{number} times " if number > 1 else ""
+        return f"{times}{joined} groups of this run become one"
+    if not joined:
+        return f"{count(number, 'group')} of {ops}"
+    mine = f"{count(joined * number, 'group')} of this run"
+    return f"joins {mine} with {ops} into {number}" if joined > 1 else f"adds {ops} to {mine}"
+
+
+_MOST_OPS = 4
+
+
+def _signature(group: WouldBeGroup) -> tuple[str, int]:
+    names = [op.rpartition("::")[2].rstrip("_") for op in group.ops]
+    shown = "+".join(names[:_MOST_OPS]) + ("+…" if len(names) > _MOST_OPS else "")
+    return shown, group.joined
+
+
+def _in_layers(rated: Rated, report: Report) -> str:
+    """`` in layer[1-4]``: the layers of what is changed, else of what it is grouped with."""
+    layers = [layer for row in rated.candidate.rows for layer in report.unfused[row].layers]
+    if not layers:
+        others = {row for group in rated.groups for row in group.rows}
+        layers = [layer for row in sorted(others) for layer in report.unfused[row].layers]
+    return f" in {folded(layers, 2)}" if layers else ""
+
+
+_TRIED_BY_FIX = (
+    ChangeKind.OUT_OF_PLACE,
+    ChangeKind.NOT_INPLACE,
+    ChangeKind.RECIPE,
+    ChangeKind.DIMENSIONS,
+    ChangeKind.NUMBER,
+    ChangeKind.SPLIT,
+)
+
+
+def _command_of(one: Candidate, report: Report, context: Context) -> str:
+    """``fusiondoc fix`` tries what it knows; another change of the program is made first, and verified."""
+    request = context.request
+    if request is None or not can_run_again(context):
+        return command_of(report, context, one.setting)
+    if can_be_fixed(context):
+        if one.kind is ChangeKind.FREEZE:
+            return run_again(request, Setting(flags=("--inference",)), "fix")
+        if _is_tried_by_fix(one):
+            return run_again(request, command="fix")
+    if not one.kind.in_source:
+        return run_again(request, one.setting)
+    if request.options.script:  # what a program of its own computes is not known: its steps are timed
+        return run_again(request, Setting(flags=("--time",)))
+    return run_again(request, AS_REQUESTED if context.te.plans else Setting(flags=("--verify",)))
+
+
+def _is_tried_by_fix(one: Candidate) -> bool:
+    if one.kind is ChangeKind.MOVE:
+        return one.sure
+    return one.kind is ChangeKind.MOVE_VIEW or (one.kind in _TRIED_BY_FIX and bool(one.edits))
+
+
+def can_be_fixed(context: Context) -> bool:
+    """Whether ``fusiondoc fix`` takes the target: a module or function in a file, no program, and nothing
+    that goes through Transformer Engine."""
+    request = context.request
+    if request is None or not can_run_again(context) or request.options.script or context.te.plans:
+        return False
+    return request.target.kind in ("file", "module")

@@ -1,0 +1,202 @@
+"""The changes of a run that findings suggest and ``diagnose --try`` runs, and what each did, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
+from fusiondoc.fusers import nnc, taken_by
+from fusiondoc.model import count, dataclass, field
+from fusiondoc.model.change_plan import Try
+from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.operators import CONTROL_FLOW, is_in_place
+from fusiondoc.model.reasons.lacking_constants import lacks_constant
+from fusiondoc.model.report import Finding, Report, Unfused
+from fusiondoc.model.source import Options
+
+MOST_TRIES = 8
+
+
+@dataclass(frozen=True)
+class Change:
+    """``name`` as the report shows it; the rest is what differs from the run as it was requested."""
+
+    name: str
+    codes: tuple[str, ...]
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    fuser: str | None = None
+    double_runs: bool = False
+    trace: bool = False
+    eval: bool = False
+    freeze: bool = False
+    in_place_off: bool = False
+
+
+FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
+
+_REDUCED = {"nnc_reductions": nnc.REDUCTIONS}
+"""Knob -> the operators that it is about; any for others."""
+
+_FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::feature_dropout"])
+"""What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
+
+_NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), "legacy": ("nnc",)}
+"""The fuser to try instead of another, best first."""
+
+
+def suggested(report: Report, options: Options, kind: str, training: bool | None = None) -> list[Change]:
+    """The changes that the findings of a report suggest and this torch can make, the worst finding's first.
+
+    Args:
+        options: of the run (``RunRequest.options()``); what was requested already is no change.
+        kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
+        training: whether the target is a module in training mode; None where it is none, or nothing tells.
+    """
+    rows = [row for row in report.unfused if row.ran is not False]
+    found = list(dict.fromkeys([*(f.code for f in report.findings), *(row.reason.code for row in rows)]))
+    wanted: dict[str, list[str]] = {}
+    for code in found:
+        for name in CODES[code].tries:
+            wanted.setdefault(name, []).append(code)
+    for row in rows:
+        # Whatever the log states on it: traced, a condition on shapes or flags is gone.
+        if row.op in CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
+            wanted[TRACE].append(row.reason.code)
+    made = (_change(name, tuple(codes), report, options, kind) for name, codes in wanted.items())
+    changes = [*_of_the_module(rows, options, training), *(change for change in made if change is not None)]
+    return changes[:MOST_TRIES]
+
+
+def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | None) -> Iterator[Change]:
+    """Out of place, and frozen, where an operator shows that this can matter."""
+    if training is None or options.script:
+        return
+    codes = tuple(dict.fromkeys(row.reason.code for row in rows if _of_module_in_place(row)))
+    if codes and not options.in_place_off:
+        yield Change(IN_PLACE_OFF, codes, in_place_off=True)
+    codes = tuple(dict.fromkeys(row.reason.code for row in rows if _is_folded(row)))
+    if codes and not (training and not options.eval) and not options.backward and not options.freeze:
+        yield Change(FREEZE, codes, freeze=True)
+
+
+def _of_module_in_place(row: Unfused) -> bool:
+    counts = row.reason.code == "FD226"
+    return (
+        is_in_place(row.op)
+        and not counts
+        and row.source is not None
+        and "torch/nn/functional" in row.source.replace("\\", "/")
+    )
+
+
+def _is_folded(row: Unfused) -> bool:
+    return row.op in _FOLDED or lacks_constant(row.reason.detail)
+
+
+def eval_mode() -> Change:
+    """Requested with ``--try-eval``: it changes what the model computes, so no finding does it alone."""
+    return Change(EVAL, (), eval=True)
+
+
+def _change(name: str, codes: tuple[str, ...], report: Report, options: Options, kind: str) -> Change | None:
+    """The change of that name (``Code.tries``); None where this run has it, or it can do nothing."""
+    script = bool(options.script)
+    if name == MORE_RUNS:
+        return None if script else Change(f"--runs {2 * (options.runs or 1)}", codes, double_runs=True)
+    if name == TRACE:
+        already = script or options.trace or kind == "archive"
+        return None if already else Change(TRACE, codes, trace=True)
+    if name == OTHER_FUSER:
+        fuser = other_fuser(report, options, codes)
+        return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
+    return _of_knob(name, codes, report, options)
+
+
+def _of_knob(name: str, codes: tuple[str, ...], report: Report, options: Options) -> Change | None:
+    knob, _, value = name.partition("=")
+    if not _works(knob, report) or options.knobs.get(knob) == value:
+        return None
+    about = _REDUCED.get(knob)
+    ops = {row.op for row in report.unfused if row.ran is not False and row.reason.code in codes}
+    if about is not None and ops and not ops & about:
+        return None
+    return Change(name, codes, knobs={knob: value})
+
+
+def _works(name: str, report: Report) -> bool:
+    """Whether the knob does something on this torch and for the fuser at work."""
+    knob = catalogue.knob(name)
+    torch = report.environment.get("torch")
+    if knob is None or torch is None or not exists_in(knob.live, parse_version(torch)):
+        return False
+    return knob.fuser in ("executor", report.fuser.effective)
+
+
+def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
+    """A fuser to try instead of this one: it can run here and, where the codes are of operators alone,
+    it takes one of them; None without one."""
+    effective = report.fuser.effective or options.fuser
+    torch = report.environment.get("torch")
+    ops = {row.op for row in report.unfused if row.reason.code in codes}
+    alone = bool(ops) and all(code in _WITHOUT_RULE for code in codes)
+    for fuser in _NEXT.get(str(effective), ("nnc",)):
+        if _can_run(fuser, report, options) and (not alone or any(taken_by(op, fuser, torch) for op in ops)):
+            return fuser
+    return None
+
+
+_WITHOUT_RULE = ("FD201", "FD211", "FD233")
+"""The fuser has no rule for the operator: another one that has none either is no change."""
+
+
+def _can_run(fuser: str, report: Report, options: Options) -> bool:
+    """What the environment tells without a trial: nvFuser needs torch 1.12 to 2.1, CUDA and a GPU; oneDNN
+    Graph works on the CPU, in frozen modules, so without a backward pass."""
+    environment = report.environment
+    version = parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
+    if fuser == "nvfuser":
+        return (1, 12) <= version <= (2, 1) and bool(environment.get("cuda")) and bool(environment.get("gpu"))
+    if fuser == "onednn":
+        on_gpu = any("cuda" in text for group in report.groups for text in group.inputs)
+        return version >= (1, 12) and not options.backward and not on_gpu
+    return True
+
+
+def with_tries(findings: Iterable[Finding], tries: tuple[Try, ...]) -> list[Finding]:
+    """The findings, their advice followed by "Tried --trace: 3 groups become 1." """
+    if len(tries) < 2:
+        return list(findings)
+    return [_with_effects(finding, tries) for finding in findings]
+
+
+def _with_effects(finding: Finding, tries: tuple[Try, ...]) -> Finding:
+    suggested_by_it = [one for one in tries[1:] if finding.code in one.codes]
+    if not suggested_by_it:
+        return finding
+    effects = "; ".join(f"{one.change}: {effect(tries[one.against], one)}" for one in suggested_by_it)
+    advice = f"{finding.advice} " if finding.advice else ""
+    return replace(finding, advice=f"{advice}Tried {effects}.")
+
+
+def effect(base: Try, one: Try) -> str:
+    """What a change did to the run ``base``, in a few words: "3 groups become 1, 4 more operators fused"."""
+    if one.problem is not None:
+        return f"fails ({one.problem})"
+    parts = []
+    if one.groups != base.groups:
+        parts.append(f"{count(base.groups, 'group')} become{'s' * (base.groups == 1)} {one.groups}")
+    if one.ops_fused != base.ops_fused:
+        more = one.ops_fused - base.ops_fused
+        parts.append(f"{count(abs(more), 'operator')} {'more' if more > 0 else 'fewer'} fused")
+    if one.unfused != base.unfused:
+        parts.append(f"{one.unfused} instead of {base.unfused} not fused")
+    if one.fallbacks != base.fallbacks:
+        parts.append(f"{count(one.fallbacks, 'fallback')} instead of {base.fallbacks}")
+    if base.wrong and one.wrong is not None:
+        parts.append("the numbers agree with eager" if not one.wrong else "the numbers still differ")
+    parts = parts or ["the same groups"]
+    if one.speed is not None:
+        faster = f"{one.speed.value:.2f} times as fast"
+        parts.append(faster if one.speed.differs else "no difference in speed")
+    return ", ".join(parts)

@@ -1,0 +1,134 @@
+"""NNC, the tensor-expression fuser: the operators that it takes, and under which conditions.
+
+Sources: the sets in torch/csrc/jit/passes/tensorexpr_fuser.cpp (``isSupported``, ``typesAreSupported``) and
+torch/csrc/jit/runtime/symbolic_shape_registry_util.cpp, the same from 1.12 to 2.13, compared with what the
+pass fuses when run on one graph an operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
+
+To add an operator, add its row to ``TAKES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Takes(NamedTuple):
+    """The conditions of NNC for an operator, beyond those for every operator."""
+
+    knob: str | None = None
+    """Only with this knob on."""
+    device: str | None = None
+    """Only on it: "cpu" or "cuda"."""
+    dtypes: str | None = None
+    """Only of tensors of these: "floating" or "integer"."""
+    pairs: bool = False
+    """Only the overload of two tensors: none that reduces."""
+
+
+_ANY = Takes()
+_REDUCTION = Takes(knob="nnc_reductions")
+_ON_CPU, _ON_GPU = Takes(device="cpu"), Takes(device="cuda")
+_FLOATING, _INTEGER = Takes(dtypes="floating"), Takes(dtypes="integer")
+_PAIR = Takes(pairs=True)
+
+TAKES: Mapping[str, Takes] = {
+    "aten::abs": _ANY,
+    "aten::acos": _ANY,
+    "aten::add": _ANY,
+    "aten::addcmul": _ANY,
+    "aten::__and__": _ANY,
+    "aten::asin": _ANY,
+    "aten::atan": _ANY,
+    "aten::atan2": _ANY,
+    "aten::_autocast_to_full_precision": _ANY,
+    "aten::_autocast_to_reduced_precision": _ANY,
+    "aten::batch_norm": _ANY,
+    "aten::_cast_Float": _ANY,
+    "aten::cat": _ANY,
+    "aten::ceil": _ANY,
+    "aten::clamp": _ANY,
+    "aten::conv2d": _ON_CPU,
+    "aten::_convolution": _ON_CPU,
+    "aten::cos": _ANY,
+    "aten::cosh": _ANY,
+    "aten::div": _ANY,
+    "aten::elu": _ANY,
+    "aten::eq": _ANY,
+    "aten::erf": _ON_GPU,
+    "aten::erfc": _ON_GPU,
+    "aten::exp": _ANY,
+    "aten::expm1": _ANY,
+    "aten::floor": _ANY,
+    "aten::fmod": _FLOATING,
+    "aten::frac": _ANY,
+    "aten::ge": _ANY,
+    "aten::gelu": _ANY,
+    "aten::gt": _ANY,
+    "aten::hardshrink": _ANY,
+    "aten::hardsigmoid": _ANY,
+    "aten::hardswish": _ANY,
+    "aten::hardtanh": _ANY,
+    "aten::isnan": _ANY,
+    "aten::le": _ANY,
+    "aten::leaky_relu": _ANY,
+    "aten::lerp": _ANY,
+    "aten::lgamma": _ANY,
+    "aten::log": _ANY,
+    "aten::log10": _ANY,
+    "aten::log1p": _ANY,
+    "aten::log2": _ANY,
+    "aten::log_softmax": _REDUCTION,
+    "aten::__lshift__": _INTEGER,
+    "aten::lt": _ANY,
+    "aten::matmul": _ON_CPU,
+    "aten::max": _PAIR,
+    "aten::min": _PAIR,
+    "aten::mish": _ANY,
+    "aten::mul": _ANY,
+    "aten::ne": _ANY,
+    "aten::neg": _ANY,
+    "aten::__or__": _ANY,
+    "aten::pow": _FLOATING,
+    "aten::reciprocal": _ANY,
+    "aten::relu": _ANY,
+    "aten::relu6": _ANY,
+    "aten::remainder": _FLOATING,
+    "aten::round": _ANY,
+    "aten::__rshift__": _INTEGER,
+    "aten::rsqrt": _ANY,
+    "aten::sigmoid": _ANY,
+    "aten::silu": _ANY,
+    "aten::sin": _ANY,
+    "aten::sinh": _ANY,
+    "aten::softmax": _REDUCTION,
+    "aten::softplus": _ANY,
+    "aten::sqrt": _ANY,
+    "aten::sub": _ANY,
+    "aten::sum": _REDUCTION,
+    "aten::tan": _ANY,
+    "aten::tanh": _ANY,
+    "aten::threshold": _ANY,
+    "aten::to": _ANY,
+    "aten::trunc": _ANY,
+    "aten::type_as": _ANY,
+    "aten::unsqueeze": _ANY,
+    "aten::where": _ANY,
+    "aten::__xor__": _ANY,
+    "prim::ConstantChunk": _ANY,
+    "prim::ListConstruct": _ANY,
+}
+"""Operator as printed -> the conditions."""
+
+REDUCTIONS = frozenset(op for op, takes in TAKES.items() if takes.knob == "nnc_reductions")
+"""Operators that NNC takes only with the knob nnc_reductions."""
+
+ON_CPU_ONLY = frozenset(op for op, takes in TAKES.items() if takes.device == "cpu")
+ON_GPU_ONLY = frozenset(op for op, takes in TAKES.items() if takes.device == "cuda")
+FLOATING_ONLY = frozenset(op for op, takes in TAKES.items() if takes.dtypes == "floating")
+INTEGER_ONLY = frozenset(op for op, takes in TAKES.items() if takes.dtypes == "integer")
+PAIRS_ONLY = frozenset(op for op, takes in TAKES.items() if takes.pairs)
+"""Operators of which NNC takes no overload of a dimension or of all elements."""
+
+SELDOM = REDUCTIONS | ON_CPU_ONLY
+"""Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to them."""

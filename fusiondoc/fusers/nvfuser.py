@@ -1,0 +1,303 @@
+"""nvFuser: the operators that it takes, since which torch, and the conditions for their arguments.
+
+Sources: the parse rules of torch/csrc/jit/codegen/cuda/parser.cpp (third_party/nvfuser/csrc/parser.cpp in 2.0
+and 2.1), compared with the schemas in the libraries of the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1 and
+2.1.2; of arguments, ``registerJitOperator`` there and what ``isNodeParsible`` of the libraries of 1.12.1,
+1.13.1 and 2.1.2 answers for some 270 nodes (``fixtures/nvfuser-rules.txt``). aten::linear has a rule for
+being profiled only and is left out.
+
+To add an operator, add its row to ``TAKES``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from fusiondoc.model.reasons import GivenOverload
+
+Version = tuple[int, int]
+
+OLDEST: Version = (1, 12)
+"""The oldest torch whose nvFuser is looked after here."""
+
+LAST: Version = (2, 1)
+"""The last torch whose TorchScript holds nvFuser."""
+
+
+class Overload(NamedTuple):
+    """The overload of an operator that has a rule."""
+
+    takes: str
+    """Regular expression for the kinds of its arguments, a letter each: those of ``kinds_of`` in
+    diagnosis/nvfuser_rules.py."""
+    refused: Callable[[str], GivenOverload]
+    """Kinds of the arguments of a refused overload -> which overload that is."""
+
+
+class Rule(NamedTuple):
+    """The parse rule of an operator. Arguments are given by index."""
+
+    since: Version
+    overload: Overload | None = None
+    """None: all overloads that TorchScript prints have a rule."""
+    constant: Mapping[int, str] = {}
+    """Arguments that must be constants, and that nvFuser does not profile, with their names."""
+    profiled: Mapping[int, str] = {}
+    """Arguments that must be constants, and that nvFuser profiles (``insertProfileIValue``)."""
+    none: Mapping[int, str] = {}
+    """Arguments that must be None."""
+    floating: int | None = None
+    """The argument `dtype` that must be a floating-point type, where it is given."""
+    no_half: int | None = None
+    """The argument `dtype` that must not be a half type, where it is given."""
+    reduces: int | None = None
+    """The argument that it reduces: it must have dimensions and elements."""
+    sized: bool = False
+    """Where only the size of its result is read, nvFuser computes that with ``prim::ReductionSizes``
+    (graph_fuser.cpp, buildShapeExpressions)."""
+    kernel: tuple[str, ...] = ()
+    """The forms in which a printed kernel shows it: its expressions in order, with commas between."""
+    switched_off: bool = False
+    """There is a rule, and no pass makes such nodes: a remark in graph_fuser.cpp says that aten::view is
+    disabled, and no log of 1.13 to 2.1 has such a node."""
+
+
+def _always(given: GivenOverload) -> Callable[[str], GivenOverload]:
+    return lambda kinds: given
+
+
+def _refused_reduction(kinds: str) -> GivenOverload:
+    return "all_dimensions" if len(kinds) == 2 else "without_dim"
+
+
+def _refused_variance(kinds: str) -> GivenOverload:
+    return "all_dimensions" if len(kinds) == 2 else "correction"
+
+
+def _refused_extreme(kinds: str) -> GivenOverload:
+    return "all_elements" if len(kinds) == 1 else "with_indices"
+
+
+def _refused_cast(kinds: str) -> GivenOverload:
+    if kinds[1:2] == "D":
+        return "device"
+    if kinds[1:2] == "T":
+        return "dtype_of_tensor"
+    if len(kinds) == 8:
+        return "layout_or_device"
+    return "other_arguments"
+
+
+_NUMBER = "[ifSb]"
+_TWO_TENSORS = Overload("TT", _always("number"))
+_REDUCTION = Overload("T[lN][b?].", _refused_reduction)
+_VARIANCE = Overload("T[lN]bb", _refused_variance)
+_EXTREME = Overload("TT", _refused_extreme)
+_DIV = Overload(f"T(T|{_NUMBER})", _always("rounding_mode"))
+_ROUND = Overload("T", _always("decimals"))
+_WHERE = Overload("TTT", _always("chosen_number"))
+_CLAMP = Overload(f"T({_NUMBER}|N)({_NUMBER}|N)", _always("tensor_limits"))
+_TO = Overload("T[iN]bb.", _refused_cast)
+
+_NORM = ("Welford, -, *, +, rsqrt, *, *, +", "Welford, -, *, +, rsqrt, *")
+_DROPOUT = ("rand, <, *, *",)
+
+_V11, _V12, _V13, _V20 = (1, 11), (1, 12), (1, 13), (2, 0)
+
+_RULES: Mapping[str, Rule] = {
+    "__and__": Rule(_V11, overload=_TWO_TENSORS),
+    "__lshift__": Rule(_V11, overload=_TWO_TENSORS),
+    "__or__": Rule(_V11, overload=_TWO_TENSORS),
+    "__rshift__": Rule(_V11, overload=_TWO_TENSORS),
+    "__xor__": Rule(_V11, overload=_TWO_TENSORS),
+    "_autocast_to_full_precision": Rule(_V11),
+    "_autocast_to_reduced_precision": Rule(_V11),
+    "_batch_norm_impl_index": Rule(_V11, profiled={5: "training"}, reduces=0),
+    "_batch_norm_impl_index_backward": Rule(_V11, profiled={8: "train", 10: "output_mask"}, reduces=1),
+    "_grad_sum_to_size": Rule(_V11, profiled={1: "size"}, reduces=0),
+    "_log_softmax_backward_data": Rule(_V12, constant={2: "dim", 3: "input_dtype"}, reduces=0),
+    "_softmax": Rule(_V11, constant={1: "dim", 2: "half_to_float"}, reduces=0),
+    "_softmax_backward_data": Rule(_V11, constant={2: "dim", 3: "input_dtype"}, reduces=0),
+    "_to_copy": Rule(
+        _V13, profiled={1: "dtype"}, none={2: "layout", 3: "device", 4: "pin_memory", 6: "memory_format"}
+    ),
+    "abs": Rule(_V11, kernel=("abs",)),
+    "acos": Rule(_V11, kernel=("acos",)),
+    "add": Rule(_V11, kernel=("*, +", "+")),
+    "addcmul": Rule(_V11),
+    "amax": Rule(_V11, profiled={1: "dim", 2: "keepdim"}, reduces=0, kernel=("reduction max",)),
+    "amin": Rule(_V12, profiled={1: "dim", 2: "keepdim"}, reduces=0, kernel=("reduction min",)),
+    "asin": Rule(_V11, kernel=("asin",)),
+    "atan": Rule(_V11, kernel=("atan",)),
+    "atan2": Rule(_V11),
+    "atanh": Rule(_V11),
+    "batch_norm": Rule(_V11, profiled={5: "training"}, reduces=0),
+    "bitwise_and": Rule(_V12, overload=_TWO_TENSORS),
+    "bitwise_left_shift": Rule(_V12, overload=_TWO_TENSORS),
+    "bitwise_not": Rule(_V11),
+    "bitwise_or": Rule(_V12, overload=_TWO_TENSORS),
+    "bitwise_right_shift": Rule(_V12, overload=_TWO_TENSORS),
+    "bitwise_xor": Rule(_V12, overload=_TWO_TENSORS),
+    "ceil": Rule(_V11, kernel=("ceil",)),
+    "clamp": Rule(_V11, overload=_CLAMP),
+    "cos": Rule(_V11, kernel=("cos",)),
+    "cosh": Rule(_V11, kernel=("cosh",)),
+    "div": Rule(_V11, overload=_DIV, kernel=("/",)),
+    "dropout": Rule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
+    "eq": Rule(_V11, kernel=("==",)),
+    "erf": Rule(_V11, kernel=("erf",)),
+    "erfc": Rule(_V11, kernel=("erfc",)),
+    "exp": Rule(_V11, kernel=("exp",)),
+    "expm1": Rule(_V11, kernel=("expm1",)),
+    "floor": Rule(_V11, kernel=("floor",)),
+    "fmod": Rule(_V11, overload=_TWO_TENSORS),
+    "frac": Rule(_V11, kernel=("frac",)),
+    "ge": Rule(_V11, kernel=(">=",)),
+    "gelu": Rule(_V11, profiled={1: "approximate"}, kernel=("gelu",)),
+    "gelu_backward": Rule(_V11, profiled={2: "approximate"}),
+    "gt": Rule(_V11, kernel=(">",)),
+    "instance_norm": Rule(_V11, reduces=0),
+    "isfinite": Rule(_V12),
+    "isinf": Rule(_V12),
+    "isnan": Rule(_V12),
+    "isneginf": Rule(_V12),
+    "isposinf": Rule(_V12),
+    "isreal": Rule(_V12),
+    "layer_norm": Rule(_V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM),
+    "le": Rule(_V11, kernel=("<=",)),
+    "leaky_relu": Rule(_V13),
+    "lerp": Rule(_V11),
+    "lgamma": Rule(_V11, kernel=("lgamma",)),
+    "log": Rule(_V11, kernel=("log",)),
+    "log10": Rule(_V11, kernel=("log10",)),
+    "log1p": Rule(_V11, kernel=("log1p",)),
+    "log2": Rule(_V11, kernel=("log2",)),
+    "log_softmax": Rule(_V12, constant={1: "dim"}, profiled={2: "dtype"}, no_half=2, reduces=0),
+    "lt": Rule(_V11, kernel=("<",)),
+    "max": Rule(_V11, overload=_EXTREME),
+    "mean": Rule(
+        _V11,
+        overload=_REDUCTION,
+        constant={1: "dim", 2: "keepdim"},
+        floating=3,
+        reduces=0,
+        sized=True,
+        kernel=("reduction add, /", "reduction add, *"),
+    ),
+    "min": Rule(_V11, overload=_EXTREME),
+    "mul": Rule(_V11, kernel=("*",)),
+    "native_batch_norm": Rule(_V11, profiled={5: "training"}, reduces=0),
+    "native_batch_norm_backward": Rule(_V12, profiled={7: "train", 9: "output_mask"}, reduces=1),
+    "native_dropout": Rule(_V11, profiled={2: "train"}, kernel=_DROPOUT),
+    "native_dropout_backward": Rule(_V11),
+    "native_layer_norm": Rule(_V11, profiled={1: "normalized_shape"}, reduces=0, kernel=_NORM),
+    "native_layer_norm_backward": Rule(_V11, profiled={2: "normalized_shape", 7: "output_mask"}, reduces=0),
+    "ne": Rule(_V11, kernel=("!=",)),
+    "neg": Rule(_V11, kernel=("-x",)),
+    "pow": Rule(_V11, kernel=("pow",)),
+    "rand_like": Rule(_V11, none={1: "dtype", 2: "layout", 5: "memory_format"}),
+    "reciprocal": Rule(_V11, kernel=("reciprocal",)),
+    "relu": Rule(_V11, kernel=("relu",)),
+    "remainder": Rule(_V11, overload=_TWO_TENSORS),
+    "round": Rule(_V11, overload=_ROUND, kernel=("round",)),
+    "rsqrt": Rule(_V11, kernel=("rsqrt",)),
+    "rsub": Rule(_V12, kernel=("-",)),
+    "sigmoid": Rule(_V11, kernel=("sigmoid",)),
+    "silu": Rule(_V11, kernel=("silu",)),
+    "sin": Rule(_V11, kernel=("sin",)),
+    "sinh": Rule(_V11, kernel=("sinh",)),
+    "softmax": Rule(
+        _V11,
+        constant={1: "dim"},
+        profiled={2: "dtype"},
+        no_half=2,
+        reduces=0,
+        kernel=("reduction max, -, exp, reduction add, /",),
+    ),
+    "softplus": Rule(_V11),
+    "sqrt": Rule(_V11, kernel=("sqrt",)),
+    "std": Rule(_V12, overload=_VARIANCE, reduces=0, sized=True),
+    "sub": Rule(_V11, kernel=("*, -", "-")),
+    "sum": Rule(
+        _V11,
+        overload=_REDUCTION,
+        profiled={1: "dim", 2: "keepdim"},
+        floating=3,
+        reduces=0,
+        sized=True,
+        kernel=("reduction add",),
+    ),
+    "sum_to_size": Rule(_V11, profiled={1: "size"}, reduces=0),
+    "tan": Rule(_V11, kernel=("tan",)),
+    "tanh": Rule(_V11, kernel=("tanh",)),
+    "tanh_backward": Rule(_V12),
+    "threshold": Rule(_V11),
+    "threshold_backward": Rule(_V11),
+    "to": Rule(_V11, overload=_TO, profiled={1: "dtype"}, none={4: "memory_format"}),
+    "trunc": Rule(_V11, kernel=("trunc",)),
+    "type_as": Rule(_V11),
+    "var": Rule(_V12, overload=_VARIANCE, reduces=0, sized=True),
+    "where": Rule(_V11, overload=_WHERE, kernel=("where",)),
+    "prim::add_optional": Rule(_V11),
+    "prim::expand_as_copy": Rule(_V13),
+    "prim::expand_copy": Rule(_V13, constant={1: "size"}),
+    "prim::flatten_copy": Rule(_V12, switched_off=True),
+    "prim::permute_copy": Rule(_V20, profiled={1: "dims"}),
+    "prim::reshape_copy": Rule(_V12, switched_off=True),
+    "prim::squeeze_copy": Rule(_V12, switched_off=True),
+    "prim::t_copy": Rule(_V20),
+    "prim::transpose_copy": Rule(_V20, profiled={1: "dim0", 2: "dim1"}),
+    "prim::unsqueeze_copy": Rule(_V12, switched_off=True),
+    "prim::view_copy": Rule(_V12, switched_off=True),
+}
+
+TAKES: Mapping[str, Rule] = {name if "::" in name else f"aten::{name}": rule for name, rule in _RULES.items()}
+"""Operator as printed -> its rule."""
+
+COPY_OF: Mapping[str, str] = {
+    name: re.sub(r"prim::(\w+)_copy", r"aten::\1", name)
+    for name in TAKES
+    if name.endswith("_copy") and name.startswith("prim::")
+}
+"""nvFuser's stand-ins for views, and the views. Its pass makes them (``replaceAliasOpsWithCopy`` of
+graph_fuser.cpp) and gives those back that no group wants; they refuse to run outside its groups
+(torch/csrc/jit/codegen/cuda/interface.cpp, 1.12 to 2.1)."""
+
+VIEWS = frozenset(COPY_OF.values())
+"""Views that have such a stand-in."""
+
+FUSED_VIEWS_SINCE: Mapping[str, Version] = {
+    view: TAKES[copy].since for copy, view in COPY_OF.items() if not TAKES[copy].switched_off
+}
+"""Views that nvFuser takes into a group, and the first torch whose nvFuser does so. In 1.12 it does so with
+none (https://github.com/csarofeen/pytorch/issues/1700)."""
+
+WITH_DIMENSIONS_ONLY = frozenset(op for op, rule in TAKES.items() if rule.overload in (_REDUCTION, _VARIANCE))
+"""Reductions of which the overload over all dimensions has no rule."""
+
+BY_CONSTANT_DIMENSION = frozenset(
+    op for op, rule in TAKES.items() if rule.constant.get(1) == "dim" and not op.startswith("aten::_")
+)
+"""Operators of programs whose `dim` has to be a constant, and that nvFuser does not profile."""
+
+SIZED_REDUCTIONS = frozenset(op for op, rule in TAKES.items() if rule.sized)
+"""Reductions whose size nvFuser computes alone where nothing else of the result is read."""
+
+
+def rule_of(op: str) -> Rule | None:
+    """The rule of an operator, or that of the stand-in of a view."""
+    return TAKES.get(op) or TAKES.get(f"prim::{op.removeprefix('aten::')}_copy")
+
+
+def taken_in(version: Version) -> frozenset[str]:
+    """The operators that nvFuser of a torch version has a rule for; after 2.1, those of 2.1."""
+    return frozenset(op for op, rule in TAKES.items() if rule.since <= version)
+
+
+def views_taken_in(version: Version | None) -> frozenset[str]:
+    """The views that nvFuser of a torch version takes; for None, that of the newest."""
+    if version is None:
+        return frozenset(FUSED_VIEWS_SINCE)
+    return frozenset(op for op, since in FUSED_VIEWS_SINCE.items() if since <= version)

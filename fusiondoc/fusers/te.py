@@ -1,0 +1,224 @@
+"""Transformer Engine: the fused operators of its operation fuser, by version, and their conditions.
+
+Read from ``transformer_engine/pytorch/ops/fused/*.py`` and ``ops/fuser.py`` of 1.13, 2.7, 2.10, 2.13, 2.15
+and 2.20. To add a fused operator, add its rule to ``RULES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fusiondoc.model import dataclass
+from fusiondoc.model.operation_fuser import OperatorFacts, Plan
+
+LATEST = (2, 20)
+"""The newest version whose rules are in this table."""
+
+_NEVER = (99, 0)
+
+LINEAR, BIAS, ADD, SCALE, MAKE = "BasicLinear", "Bias", "AddExtraInput", "ConstantScale", "MakeExtraOutput"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A basic operator with what is known of it."""
+
+    index: int
+    kinds: frozenset[str]
+    kind: str
+    facts: OperatorFacts
+
+    def is_a(self, kinds: Sequence[str]) -> bool:
+        return not kinds or bool(self.kinds.intersection(kinds))
+
+
+Check = Callable[[Sequence[Operand], Plan], bool]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must hold of the operators that match. ``name`` is that of ``TE_CONDITIONS``, which has the
+    words for one that does not hold."""
+
+    code: str
+    name: str
+    holds: Check
+    since: tuple[int, int] = (0, 0)
+    until: tuple[int, int] = _NEVER
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place in a pattern: the classes that fit (any, if empty)."""
+
+    kinds: tuple[str, ...]
+    optional: bool = False
+    beside: bool = False
+    """It must be there, and stays an operator of its own."""
+    modes: tuple[str | None, ...] = ()
+    """It is filled only behind a linear operator of these tensor-parallel modes; any, if empty."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A fused operator: what it is made of, from which version on, and its conditions."""
+
+    fused: str
+    phase: str
+    slots: tuple[Slot, ...]
+    conditions: tuple[Condition, ...]
+    since: tuple[int, int]
+    until: tuple[int, int] = _NEVER
+
+    def known_to(self, version: tuple[int, int]) -> bool:
+        return self.since <= version < self.until
+
+
+def _last(kind: str) -> Callable[[Sequence[Operand]], OperatorFacts]:
+    def facts(window: Sequence[Operand]) -> OperatorFacts:
+        return next((one.facts for one in window if kind in one.kinds), OperatorFacts())
+
+    return facts
+
+
+_linear, _add, _make = _last(LINEAR), _last(ADD), _last(MAKE)
+
+
+def _not(mode: str) -> Condition:
+    return Condition("FD243", f"{mode}_parallel", lambda window, _: _linear(window).tensor_parallel != mode)
+
+
+_ADD_IN_PLACE = Condition(
+    "FD242",
+    "sum_not_in_place",
+    lambda window, _: _add(window).in_place is not False,
+)
+_HALF = Condition(
+    "FD241",
+    "not_half",
+    lambda window, _: _linear(window).dtype in ("float16", "bfloat16"),
+)
+_MAKE_IN_PLACE = Condition(
+    "FD242",
+    "output_not_in_place",
+    lambda window, _: _make(window).in_place is not False,
+)
+_MAKE_NOT_IN_PLACE = Condition(
+    "FD242",
+    "output_in_place",
+    lambda window, _: _make(window).in_place is False,
+)
+_RECIPE = Condition("FD244", "no_recipe", lambda window, plan: plan.recipe is not None)
+_RECIPE_26 = Condition(
+    "FD244",
+    "other_recipe",
+    lambda window, plan: (
+        plan.recipe is not None and plan.recipe.kind in ("DelayedScaling", "MXFP8BlockScaling")
+    ),
+    until=(2, 7),
+)
+_NO_OVERRIDE = Condition(
+    "FD244",
+    "backward_override",
+    lambda window, plan: plan.recipe is None or plan.recipe.backward_override is None,
+)
+_QUANTIZED = Condition(
+    "FD244",
+    "not_quantized",
+    lambda window, _: window[0].facts.grad_quantizer is not False,
+)
+
+
+def _userbuffers(window: Sequence[Operand], plan: Plan) -> bool:
+    """The combinations that userbuffers_*_linear.py takes."""
+    linear = _linear(window)
+    scatter = next((one.facts for one in window if "ReduceScatter" in one.kinds), None)
+    if scatter is not None:
+        return linear.tensor_parallel is None and scatter.process_group_size != 1
+    return linear.tensor_parallel is not None and linear.tensor_parallel_size != 1
+
+
+_UB_OPTIONS = Condition("FD247", "no_userbuffers", lambda window, _: _linear(window).userbuffers)
+_DISTRIBUTED = Condition(
+    "FD247",
+    "one_process",
+    lambda window, plan: plan.world_size is not None and plan.world_size > 1,
+)
+_UB_FITS = Condition("FD247", "no_tensor_parallelism", _userbuffers)
+_UB = (
+    Slot((LINEAR,)),
+    Slot((BIAS,), optional=True, modes=("column", None)),
+    Slot(("ReduceScatter",), optional=True, modes=(None,)),
+)
+
+_GROUPED = (
+    Slot(("GroupedLinear",)),
+    Slot(("ScaledSwiGLU", "ScaledClampedQGeGLU", "ScaledSReLU", "ScaledSiTUGLU", "ScaledTanhSReLU")),
+    Slot(("GroupedLinear",)),
+)
+_NEVER_HERE = Condition(
+    "FD248",
+    "grouped_mlp",
+    lambda window, _: False,
+)
+
+RULES = (
+    Rule(
+        "UserbuffersForwardLinear",
+        "forward",
+        _UB,
+        (_UB_OPTIONS, _DISTRIBUTED, _NO_OVERRIDE, _UB_FITS),
+        (1, 13),
+    ),
+    Rule(
+        "ForwardLinearBiasAdd",
+        "forward",
+        (Slot((LINEAR,)), Slot((BIAS,), optional=True), Slot((ADD, "AddInPlace"))),
+        (_not("row"), _ADD_IN_PLACE),
+        (1, 10),
+    ),
+    Rule(
+        "ForwardLinearBiasActivation",
+        "forward",
+        (Slot((LINEAR,)), Slot((BIAS,))),
+        (_not("row"), _HALF),
+        (1, 10),
+    ),
+    Rule(
+        "ForwardLinearScaleAdd",
+        "forward",
+        (Slot((LINEAR,)), Slot((SCALE,)), Slot((ADD,))),
+        (_not("row"), _ADD_IN_PLACE),
+        (2, 7),
+    ),
+    Rule("UserbuffersBackwardLinear", "backward", _UB, (_UB_OPTIONS, _DISTRIBUTED, _UB_FITS), (1, 13)),
+    Rule(
+        "BackwardLinearAdd",
+        "backward",
+        (Slot((MAKE,)), Slot((LINEAR,))),
+        (_MAKE_IN_PLACE, _not("column")),
+        (1, 10),
+    ),
+    Rule("BackwardLinearScale", "backward", (Slot((LINEAR,)), Slot((SCALE,))), (_not("column"),), (2, 7)),
+    Rule(
+        "BackwardBiasActivation",
+        "backward",
+        (Slot((), beside=True), Slot((BIAS,)), Slot(("GELU", "ReLU"))),
+        (_RECIPE, _RECIPE_26, _QUANTIZED),
+        (2, 6),
+        (2, 7),
+    ),
+    Rule(
+        "BackwardActivationBias",
+        "backward",
+        (Slot((), beside=True), Slot((BIAS,)), Slot(("GELU", "ReLU"))),
+        (_RECIPE, _NO_OVERRIDE, _QUANTIZED),
+        (2, 7),
+    ),
+    Rule(
+        "BackwardAddRMSNorm", "backward", (Slot((MAKE,)), Slot(("RMSNorm",))), (_MAKE_NOT_IN_PLACE,), (2, 8)
+    ),
+    Rule("GroupedMLP_CuTeGEMM", "forward", _GROUPED, (_NEVER_HERE,), (2, 14)),
+    Rule("GroupedMLP_CuTeGEMM", "backward", _GROUPED, (_NEVER_HERE,), (2, 14)),
+)
+"""In the order in which the fuser tries them."""

@@ -1,0 +1,209 @@
+"""The graph of a plan: its nodes, and which of them take what others make.
+
+A node is a fusion group, a differentiable graph (region), a branch or loop (control) or an operator; an edge
+is a tensor that goes from one node to another. Guards, profile nodes, tuples and lists are no nodes.
+Everything is by node index: the position of a node in its plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from fusiondoc.model.reasons import Side
+from fusiondoc.model.report import Program, ProgramNode
+from fusiondoc.parsers.ir.types import bytes_once
+from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, Flow, FlowNode
+
+
+class _Node(Protocol):
+    """What a graph has to know of its nodes; those of a log and those of a report have it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+
+AnyNode = TypeVar("AnyNode", bound=_Node)
+
+
+class Reached(NamedTuple):
+    """What is found on one side of some nodes, nearest first."""
+
+    ends: tuple[tuple[int, tuple[int, ...]], ...]
+    """Nodes that the search does not go through, each with the nodes on the way to it."""
+    passed: tuple[int, ...]
+    """Nodes that it went through."""
+    whole: bool
+    """The search did not stop at its bound."""
+
+
+class Graph(Generic[AnyNode]):
+    """A plan.
+
+    Args:
+        nodes: in the order of the plan.
+        before: for each node the nodes whose results it takes; ``after``: those that take its result.
+        inside: for each node the innermost branch, loop or region that it stands in; None for none.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[AnyNode],
+        before: Sequence[Collection[int]],
+        after: Sequence[Collection[int]],
+        inside: Sequence[int | None],
+    ) -> None:
+        self.nodes = nodes
+        self.before = before
+        self.after = after
+        self.inside = inside
+
+    def side(self, side: Side) -> Sequence[Collection[int]]:
+        return self.before if side == "before" else self.after
+
+    def reach(self, starts: Iterable[int], side: Side, through: Callable[[int], bool], most: int) -> Reached:
+        """What stands next to some nodes on one side, where other nodes count as transparent.
+
+        Args:
+            through: whether the search goes on behind a node.
+            most: nodes that it goes through at most.
+        """
+        beside = self.side(side)
+        todo: list[tuple[int, tuple[int, ...]]] = [(start, ()) for start in starts]
+        seen: set[int] = set()
+        ends: list[tuple[int, tuple[int, ...]]] = []
+        passed: list[int] = []
+        whole = True
+        for node, way in todo:  # which grows
+            for other in sorted(beside[node]):
+                if other in seen:
+                    continue
+                seen.add(other)
+                if not through(other):
+                    ends.append((other, way))
+                elif len(passed) < most:
+                    passed.append(other)
+                    todo.append((other, (*way, other)))
+                else:
+                    whole = False
+        return Reached(tuple(ends), tuple(passed), whole)
+
+    def leading_to(self, ends: Iterable[int], side: Side, among: Container[int]) -> set[int]:
+        """Those of some nodes from which a way on one side leads to the ends through these nodes alone."""
+        back = self.before if side == "after" else self.after
+        todo = list(ends)
+        found: set[int] = set()
+        while todo:
+            for node in back[todo.pop()]:
+                if node in among and node not in found:
+                    found.add(node)
+                    todo.append(node)
+        return found
+
+    def detour(self, first: int, last: int) -> int | None:
+        """The node with which another way than the edge between them leads from one node to a later node of
+        the same block; None without one."""
+        leading = self.leading_to([last], "after", range(first + 1, last))
+        for start in self.after[first]:
+            if start in leading:
+                return start
+        return None
+
+    def run_order(self) -> list[int]:
+        """The nodes in the order in which their results are there: a branch, loop or region makes its results
+        after what stands in it."""
+        order: list[int] = []
+        open_blocks: list[int] = []
+        for index, node in enumerate(self.nodes):
+            while open_blocks and self.inside[index] != open_blocks[-1]:
+                order.append(open_blocks.pop())
+            if node.kind in (GROUP, OPERATOR):
+                order.append(index)
+            else:
+                open_blocks.append(index)
+        return order + open_blocks[::-1]
+
+    def tensor_between(self, maker: int, taker: int) -> str:
+        """The type of the tensor that goes from one node to another; "Tensor" where it is not known."""
+        made, taken = self.nodes[maker].outputs, self.nodes[taker].inputs
+        for one in made:
+            if one in taken:
+                return one
+        for one in (*made, *taken[:1]):
+            if one.endswith(")"):
+                return one
+        return "Tensor"
+
+    def traffic(self, members: Sequence[int]) -> int | None:
+        """Bytes that one kernel of these nodes would move: each tensor that it takes is read once, each that
+        something else takes (or nothing, as a result of the plan) is written once. An input of the plan that
+        several of them take counts for each, as it is on no edge. None where the size of one is not known."""
+        inside = set(members)
+        types: list[str] = []
+        read: set[int] = set()
+        for node in members:
+            types += self._read_from_outside(node, inside, read)
+            takers = self.after[node]
+            if not takers or not inside.issuperset(takers):
+                types += self.nodes[node].outputs
+        total = 0
+        for one in types:
+            size = bytes_once(one) if one != "Tensor?" else 0
+            if size is None:
+                return None
+            total += size
+        return total
+
+    def _read_from_outside(self, node: int, inside: AbstractSet[int], read: set[int]) -> list[str]:
+        """Types of the tensors that a node takes and that its kernel has to read. ``read``: the nodes outside
+        whose results the kernel reads already; those of this node are added."""
+        types = list(self.nodes[node].inputs)
+        for maker in self.before[node]:
+            shared = [one for one in self.nodes[maker].outputs if one in types]
+            if shared and (maker in inside or maker in read):
+                types.remove(shared[0])
+            if shared:
+                read.add(maker)
+        return types
+
+    def kept_in_registers(self, members: Sequence[int], views: AbstractSet[int]) -> int | None:
+        """Bytes that one kernel of these nodes does not move: a tensor between two of them is not read by
+        each that takes it, nor written where nothing else takes it. Sizes that are not known count nothing;
+        None where no size is known.
+
+        Args:
+            views: nodes that move no data: they read nothing.
+        """
+        inside = set(members)
+        sizes: list[int] = []
+        for maker in inside:
+            takers = self.after[maker]
+            readers = [node for node in takers if node in inside and node not in views]
+            size = bytes_once(self.tensor_between(maker, readers[0])) if readers else None
+            if size is None:
+                continue
+            written = not inside.issuperset(takers)
+            sizes.append(size * (len(readers) + (not written)))
+        return sum(sizes) if sizes else None
+
+
+def graph_of(program: Program) -> Graph[ProgramNode]:
+    """The graph of a plan in a report."""
+    before: list[list[int]] = [[] for _ in program.nodes]
+    after: list[list[int]] = [[] for _ in program.nodes]
+    for maker, taker in program.edges:
+        before[taker].append(maker)
+        after[maker].append(taker)
+    return Graph(program.nodes, before, after, [node.inside for node in program.nodes])
+
+
+def graph_of_flow(flow: Flow) -> Graph[FlowNode]:
+    """The graph of a plan in a log, with the neighbours that the rules for reasons look at."""
+    nodes = flow.nodes
+    inside = [node.block[-1] if node.block else None for node in nodes]
+    return Graph(nodes, [node.before for node in nodes], [node.after for node in nodes], inside)

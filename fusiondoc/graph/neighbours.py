@@ -1,0 +1,125 @@
+"""What stands between two groups of a plan, and which group feeds which.
+
+By the graphs in ``Report.programs``, so wherever the operators were written: on one line, in another
+function, in another file. Of plans beyond the bound on programs nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from fusiondoc.graph import Graph, graph_of
+from fusiondoc.model.reasons import Side
+from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused, rows_by_index
+
+_MOST_PASSED = 60
+"""Nodes outside groups that are looked at from one group: groups farther away are not neighbours."""
+
+
+class _Plan:
+    """A program, and where its groups and differentiable graphs are."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.graph: Graph[ProgramNode] = graph_of(program)
+        self.groups: dict[str, list[int]] = defaultdict(list)
+        self.regions: dict[str, list[int]] = defaultdict(list)
+        """Program that a differentiable graph's own executor made -> the nodes of that graph here."""
+        for index, node in enumerate(program.nodes):
+            if node.group is not None:
+                self.groups[node.group].append(index)
+            if node.program is not None:
+                self.regions[node.program].append(index)
+
+
+class GroupNeighbours:
+    """Which groups of a report are separated only by operators outside groups, and by which."""
+
+    def __init__(self, report: Report) -> None:
+        self._plans = [_Plan(program) for program in report.programs]
+        self._known: dict[tuple[str, Side], dict[str, tuple[Unfused, ...]]] = {}
+        self._rows = rows_by_index(report)
+
+    def after(self, group: str) -> Mapping[str, tuple[Unfused, ...]]:
+        """The groups that take what the group makes, through operators outside groups: each with these."""
+        return self._next(group, "after")
+
+    def before(self, group: str) -> Mapping[str, tuple[Unfused, ...]]:
+        """The groups that make what the group takes, with the operators between."""
+        return self._next(group, "before")
+
+    def between(self, first: str, second: str) -> tuple[Unfused, ...]:
+        """The operators outside groups between two groups, in either order. Between the backward groups of
+        two differentiable graphs is what stands between these graphs."""
+        found = self.after(first).get(second) or self.before(first).get(second)
+        return found or self._between_gradients(first, second)
+
+    def _next(self, group: str, side: Side) -> dict[str, tuple[Unfused, ...]]:
+        known = self._known.get((group, side))
+        if known is not None:
+            return known
+        found: dict[str, dict[int, Unfused]] = {}
+        for plan in self._plans:
+            if group in plan.groups:
+                self._search(plan, plan.groups[group], side, found)
+                for outer in self._plans:
+                    if plan.program.id in outer.regions:
+                        self._search(outer, outer.regions[plan.program.id], side, found)
+        self._known[group, side] = {name: tuple(rows.values()) for name, rows in found.items()}
+        return self._known[group, side]
+
+    def _search(
+        self, plan: _Plan, starts: Iterable[int], side: Side, found: dict[str, dict[int, Unfused]]
+    ) -> None:
+        """From some nodes through nodes outside groups to the next groups: the rows on the way to each."""
+        nodes = plan.program.nodes
+        reached = plan.graph.reach(starts, side, lambda one: not self._groups_of(nodes[one]), _MOST_PASSED)
+        ends: dict[str, list[int]] = defaultdict(list)
+        for end, _ in reached.ends:
+            for name in self._groups_of(nodes[end]):
+                ends[name].append(end)
+        among = frozenset(reached.passed)
+        for name, indexes in ends.items():
+            on_the_way = plan.graph.leading_to(indexes, side, among)
+            for node in reached.passed:
+                row = self._rows.get(nodes[node].row)
+                if row is not None and node in on_the_way:
+                    found.setdefault(name, {})[id(row)] = row
+
+    def _groups_of(self, node: ProgramNode) -> list[str]:
+        """The groups that a node is, or that are in the plan of the differentiable graph that it is."""
+        if node.group is not None:
+            return [node.group]
+        if node.program is None:
+            return []
+        return [name for plan in self._plans if plan.program.id == node.program for name in plan.groups]
+
+    def _between_gradients(self, first: str, second: str) -> tuple[Unfused, ...]:
+        of_first = {plan.program.id for plan in self._plans if first in plan.groups}
+        of_second = {plan.program.id for plan in self._plans if second in plan.groups}
+        phases = {plan.program.phase for plan in self._plans if plan.program.id in of_first | of_second}
+        if phases != {"backward"} or of_first & of_second:
+            return ()
+        rows: dict[int, Unfused] = {}
+        for plan in self._plans:
+            starts = [node for nodes in plan.regions.values() for node in nodes]
+            if len(starts) < 2:
+                continue
+            found: dict[str, dict[int, Unfused]] = {}
+            for start in starts:
+                self._search(plan, [start], "after", found)
+            for between in found.values():
+                rows.update(between)
+        return tuple(rows.values())
+
+
+def feeding(first: Group, programs: Iterable[Program]) -> frozenset[str]:
+    """The groups whose outputs this one reads, where a plan shows it."""
+    return frozenset(
+        maker
+        for program in programs
+        for before, after in program.edges
+        for maker in (program.nodes[before].group,)
+        if maker is not None and program.nodes[after].group == first.id
+    )

@@ -1,0 +1,102 @@
+"""What of a plan waits for operators that change its tensors in place: nothing that reads such a tensor is
+moved past them (``AliasDb::moveBeforeTopologicallyValid``, which every fusion pass asks)."""
+
+from __future__ import annotations
+
+from bisect import bisect, bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fusiondoc.graph import Graph
+from fusiondoc.model.operators import VIEWS, is_in_place
+from fusiondoc.model.report import ProgramNode
+
+
+def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
+    """Whether what a node changes in place may be read under another name: it is a view, a view was made of
+    it, or it is read again behind the node (``skip = h`` before ``h += y``)."""
+    named_anew = bool(graph.after[writer])  # else it is h.relu_() alone
+    for maker in graph.before[writer]:
+        readers = graph.after[maker]
+        if any(graph.nodes[one].reason == "FD226" for one in (maker, *readers)):
+            return True
+        if named_anew and max(readers) > writer:
+            return True
+    return False
+
+
+class Order(NamedTuple):
+    """What operators in place add to the edges of a plan: node -> nodes before it."""
+
+    takes: dict[int, list[int]]
+    """Those whose result it takes once they are written out of place: it reads what they changed."""
+    waits: dict[int, list[int]]
+    """Those that have to run before it: one of the two changes a tensor that the other reads."""
+
+
+def order_of(graph: Graph[ProgramNode], free: Sequence[bool]) -> Order:
+    """What follows from the memory that nodes share.
+
+    Args:
+        free: which nodes could be in a group: an operator in place among them is written out of place.
+    """
+    memory = _Memory(graph)
+    order = Order({}, {})
+    writers: dict[int, list[int]] = {}
+    made_by = memory.made_by()
+    for place in memory.writers:
+        if place in made_by:
+            writers.setdefault(made_by[place], []).append(place)
+    for made, those in writers.items():
+        readers = memory.readers(made)
+        # Through a view it changes what others read whole: out of place it would not.
+        stays = [one for one in those if not free[one] or readers.get(one, True)]
+        those_that_stay = frozenset(stays)
+        for reader, viewed in readers.items():
+            later = bisect(stays, reader)
+            if later < len(stays):
+                order.waits.setdefault(stays[later], []).append(reader)
+            earlier = bisect_left(those, reader) - 1
+            if earlier < 0:
+                continue
+            writer = those[earlier]
+            if writer in those_that_stay:
+                order.waits.setdefault(reader, []).append(writer)
+            elif not viewed:
+                order.takes.setdefault(reader, []).append(writer)
+    return order
+
+
+class _Memory:
+    """Which nodes of a plan share memory with what they take: views, and operators in place."""
+
+    def __init__(self, graph: Graph[ProgramNode]) -> None:
+        self._graph = graph
+        operators = [i for i, one in enumerate(graph.nodes) if one.kind == "operator"]
+        self.writers = [i for i in operators if is_in_place(graph.nodes[i].op)]
+        """In order."""
+        self._views = {i for i in operators if graph.nodes[i].op in VIEWS}
+        self._shares = self._views.union(self.writers)
+
+    def made_by(self) -> dict[int, int]:
+        """Node that changes or views a tensor -> the node that made its memory, where that is in the plan."""
+        made: dict[int, int] = {}
+        for place in sorted(self._shares):
+            first = self._graph.nodes[place].first
+            if first is not None and first < place:
+                made[place] = made.get(first, first)
+        return made
+
+    def readers(self, made: int) -> dict[int, bool]:
+        """Every node that takes a tensor in this memory, and whether it takes only a view of it."""
+        found: dict[int, bool] = {}
+        todo = [(made, made in self._views)]
+        while todo:
+            place, viewed = todo.pop()
+            for one in self._graph.after[place]:
+                if one in found and (viewed or not found[one]):
+                    continue
+                found[one] = viewed
+                if one in self._shares:
+                    todo.append((one, viewed or one in self._views))
+        return found

@@ -1,0 +1,80 @@
+"""What Transformer Engine's operation fuser was given and what it planned, as the probe recorded it
+(probe/te_plans.py).
+"""
+
+from __future__ import annotations
+
+from fusiondoc.model import dataclass
+
+
+@dataclass(frozen=True)
+class BasicOperator:
+    """A basic operator of a pipeline: its class, the basic classes among its bases, and where it was made."""
+
+    kind: str
+    path: str | None = None
+    source: str | None = None
+    bases: tuple[str, ...] = ()
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class OperatorFacts:
+    """What the fuser's rules look at in a basic operator, at the time of a plan."""
+
+    in_place: bool | None = None
+    dtype: str | None = None
+    """Of its weight."""
+    tensor_parallel: str | None = None
+    """"row", "column" or None."""
+    tensor_parallel_size: int | None = None
+    process_group_size: int | None = None
+    userbuffers: bool = False
+    grad_quantizer: bool | None = None
+    """It takes the gradient of its output quantized."""
+
+
+@dataclass(frozen=True)
+class PlannedOperator:
+    """An operator of a plan: a fused one, or a basic one as it was."""
+
+    kind: str
+    operators: tuple[int, ...] = ()
+    fused: bool = False
+    own: bool = False
+    """Of the program's own."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    kind: str
+    backward_override: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fuser had planned after a call. ``backward`` is in the order of the forward pass."""
+
+    plan: int
+    fuser: int
+    grad: bool = False
+    recipe: Recipe | None = None
+    first_backward: int = 0
+    """The first operator that a backward pass reaches."""
+    device: str | None = None
+    operators: tuple[OperatorFacts, ...] = ()
+    forward: tuple[PlannedOperator, ...] = ()
+    backward: tuple[PlannedOperator, ...] = ()
+    world_size: int | None = None
+    """Processes of torch.distributed; None where it is not in use."""
+    training: bool = False
+    """Some operator was in training mode."""
+    now: tuple[str | None, ...] | None = None
+    """Types of the weights in this call, where they are not those of ``operators``, which are as they were
+    when the plan was made."""
+    asked: bool = True
+    """Some rule was asked: 2.6 and older ask none for an operator that is called by itself."""
+    own_asked: tuple[str, ...] = ()
+    """Fusions of the program's own that were asked when it was made (2.13 and later)."""
+    taken_out: tuple[str, ...] = ()
+    """Fusions of the package's that the program had taken out by then."""

@@ -1,0 +1,108 @@
+"""The columns of the table of operators (its rows: ``operator_table.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Flag
+from typing import NamedTuple
+
+from fusiondoc.model.reasons.parts import FormulaOverload
+
+
+class Kind(Flag):
+    """The effect of an operator on its tensors; several flags where its overloads differ, or where the effect
+    depends on its arguments."""
+
+    NONE = 0
+    ELEMENTWISE = 1
+    """Each element of the result is computed from the elements at the same index, after broadcasting."""
+    REDUCES = 2
+    """Elements of the result are computed from many elements."""
+    NORMALISES = 4
+    """As many elements as before, each computed from many."""
+    VIEW = 8
+    """The result shares the memory of the input: nothing is moved."""
+    RESHAPES = 16
+    """All elements in the same order, in other sizes."""
+    TRANSPOSES = 32
+    """All elements, with the dimensions in another order."""
+    PERMUTES = 64
+    """All elements, each at another index along a dimension."""
+    SELECTS = 128
+    """Some of the elements, or some of them more than once."""
+    JOINS = 256
+    """All elements of several tensors."""
+    COPIES = 512
+    """The elements as they are, in new memory."""
+    CASTS = 1024
+    """The elements in another dtype."""
+    HANDS_ON = 2048
+    """Returns the input itself where there is nothing to do."""
+    LIBRARY = 4096
+    """Has kernels of its own (cuBLAS, cuDNN, ATen, random numbers): no program is better without it, and
+    fusers take it, if at all, only with some arguments."""
+    MATMUL = 8192
+    """Is a matrix product, or attention."""
+    RANDOM = 16384
+    """Draws random numbers: two runs differ by design."""
+    MAKES = 32768
+    """Makes a tensor of given values: nothing before it can be fused with it."""
+    ASSIGNS = 65536
+    """TorchScript makes it of ``x[...] = y``."""
+    CONTROL = 131072
+    """Branch or loop: work of the interpreter, for which no kernel runs."""
+
+
+NONE = Kind.NONE
+ELEMENTWISE, REDUCES, NORMALISES = Kind.ELEMENTWISE, Kind.REDUCES, Kind.NORMALISES
+VIEW, RESHAPES, TRANSPOSES, PERMUTES = Kind.VIEW, Kind.RESHAPES, Kind.TRANSPOSES, Kind.PERMUTES
+SELECTS, JOINS, COPIES, CASTS, HANDS_ON = Kind.SELECTS, Kind.JOINS, Kind.COPIES, Kind.CASTS, Kind.HANDS_ON
+LIBRARY, MATMUL, RANDOM, MAKES = Kind.LIBRARY, Kind.MATMUL, Kind.RANDOM, Kind.MAKES
+ASSIGNS, CONTROL = Kind.ASSIGNS, Kind.CONTROL
+
+
+class Gradient(NamedTuple):
+    """How TorchScript's autodiff sees an operator that it knows."""
+
+    arguments: str = ".*"
+    """Regular expression for the arguments of the overload that has a formula, a letter for each kind: those
+    of ``kinds_of`` in diagnosis/nvfuser_rules.py."""
+    without: FormulaOverload | None = None
+    """The overload without a formula; None: all overloads have it."""
+    only_forward: bool = False
+    """Its formula holds the operator in the forward part, and no formula holds it in a backward part."""
+    kept_out: bool = False
+    """It is a view whose gradient as an output of a differentiable graph would be wrong."""
+
+
+FORMULA, IN_SCRIPT, KEPT_OUT = Gradient(), Gradient(only_forward=True), Gradient(kept_out=True)
+
+
+class Operator(NamedTuple):
+    """A row of the table."""
+
+    short: str
+    """The name as printed, without ``aten::``."""
+    kind: Kind
+    tensors: int | None = None
+    """The most tensors that an overload takes, optional ones too and ``out`` aside; None where it takes a
+    list of them, or where the operator has no schema."""
+    sign: str | None = None
+    """Its sign in Python and TorchScript: "+" of ``x + y``."""
+    gradient: Gradient | None = None
+    """None: autodiff has no formula."""
+    in_place: bool = False
+    """There is a partner that does the same to its first argument: ``add_`` of ``add``."""
+    flag: int | None = None
+    """Index of ``inplace`` among the arguments of the functions of torch.nn.functional that call it."""
+    functions: tuple[str, ...] = ()
+    """Those functions, where they are not named as the operator."""
+    modules: Mapping[str, int | None] = {}
+    """Modules of torch.nn that call it, and the index of ``inplace`` in their constructor if it has one."""
+    instead: str | None = None
+    """For an operator that exists only in place: an expression that makes such a tensor."""
+
+    @property
+    def name(self) -> str:
+        """As printed: ``aten::add``."""
+        return self.short if "::" in self.short else f"aten::{self.short}"

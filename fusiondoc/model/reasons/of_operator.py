@@ -1,0 +1,245 @@
+"""Reasons of the operator itself: its kind, arguments, types and device, and whether its code ran."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fusiondoc.model import dataclass, field
+from fusiondoc.model.reasons.parts import Condition, OperatorAt
+
+
+@dataclass(frozen=True)
+class NoRule:
+    """A fuser has no rule for an operator."""
+
+    kind: Literal["no_rule"] = field(default="no_rule", init=False)
+    op: str
+    fuser: str | None
+    """None: no fuser has."""
+
+
+@dataclass(frozen=True)
+class NewerRule:
+    """nvFuser has a rule for the operator only since a later version of torch."""
+
+    kind: Literal["newer_rule"] = field(default="newer_rule", init=False)
+    since: str
+    """The first version of torch with the rule."""
+    torch_known: bool
+    """The version that ran is known, and it is older."""
+
+
+@dataclass(frozen=True)
+class PythonCall:
+    """A call of a Python function, into which no fuser sees."""
+
+    kind: Literal["python_call"] = field(default="python_call", init=False)
+
+
+GivenOverload = Literal[
+    "all_dimensions",
+    "all_elements",
+    "with_indices",
+    "without_dim",
+    "correction",
+    "rounding_mode",
+    "decimals",
+    "number",
+    "number_first",
+    "chosen_number",
+    "tensor_limits",
+    "device",
+    "dtype_of_tensor",
+    "layout_or_device",
+    "other_arguments",
+    "not_two_tensors",
+    "other_types",
+]
+"""``all_elements``: of ``max`` and ``min``; ``number``: where a tensor is needed; ``number_first``: before
+the tensor; ``chosen_number``: of ``where``; ``tensor_limits``: of ``clamp``; ``device`` to
+``other_arguments``: of ``to``; ``other_types``: of the types in ``Overload.types``."""
+
+
+@dataclass(frozen=True)
+class Overload:
+    """A fuser has a rule for the operator, for another overload."""
+
+    kind: Literal["overload"] = field(default="overload", init=False)
+    op: str
+    fuser: str
+    given: GivenOverload
+    types: str | None = None
+    """The types of its arguments, as far as they tell the overload."""
+
+
+@dataclass(frozen=True)
+class ReductionsOff:
+    """NNC takes the reduction with the knob ``nnc_reductions`` alone."""
+
+    kind: Literal["reductions_off"] = field(default="reductions_off", init=False)
+
+
+@dataclass(frozen=True)
+class NotConstant:
+    """Arguments that have to be constants are none."""
+
+    kind: Literal["not_constant"] = field(default="not_constant", init=False)
+    arguments: tuple[str, ...]
+    """Their names in the schema; empty where only the operator is known."""
+    maker: str | None
+    """Kind of the node that makes the first; empty for an argument of the graph, None where not known."""
+    runs: Literal["not_profiled", "differ"] | None = None
+    """Of an argument that nvFuser profiles: the code did not run in the profiled passes, or the values
+    differed."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument has a value that the fuser's rule does not take."""
+
+    kind: Literal["argument"] = field(default="argument", init=False)
+    problem: Literal[
+        "given",
+        "not_floating",
+        "half",
+        "half_to_float",
+        "no_elements",
+        "no_dimensions",
+        "unknown_number",
+        "not_shown",
+    ]
+    """``given``: it has to be None; ``unknown_number``: a number whose type TorchScript does not know;
+    ``not_shown``: the log does not show which argument it is."""
+    argument: str | None = None
+    """Its name in the schema."""
+    dtype: str | None = None
+    """The scalar type of the tensor that it does not fit."""
+
+
+@dataclass(frozen=True)
+class WrongType:
+    """The fuser does not take the operator, or any, with a scalar type."""
+
+    kind: Literal["wrong_type"] = field(default="wrong_type", init=False)
+    fuser: str
+    dtype: str
+    takes: Literal["none", "not_on_cpu", "some_on_cpu", "floating", "integer"]
+    """Which of it the fuser takes: no tensors of this type; none on the CPU; of few operators on the CPU;
+    floating-point or integer tensors alone."""
+
+
+@dataclass(frozen=True)
+class WrongDevice:
+    """The tensors are on several devices, or on one that the fuser does not take the operator on."""
+
+    kind: Literal["wrong_device"] = field(default="wrong_device", init=False)
+    problem: Literal["several", "cpu", "numbers_on_cpu", "gpu_only", "cpu_only"]
+    fuser: str | None
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """A tensor has more dimensions than nvFuser takes."""
+
+    kind: Literal["dimensions"] = field(default="dimensions", init=False)
+    dimensions: int
+    most: int
+
+
+@dataclass(frozen=True)
+class ControlFlow:
+    """A branch or loop, which cuts the graph in two."""
+
+    kind: Literal["control_flow"] = field(default="control_flow", init=False)
+    condition: Condition
+    in_formula: bool
+    """It is in one of torch's own gradient formulas."""
+
+
+@dataclass(frozen=True)
+class WithBlock:
+    """The beginning or end of a with block."""
+
+    kind: Literal["with_block"] = field(default="with_block", init=False)
+
+
+@dataclass(frozen=True)
+class AbsentGradients:
+    """The gradient executor adds it for gradients that may be absent."""
+
+    kind: Literal["absent_gradients"] = field(default="absent_gradients", init=False)
+
+
+@dataclass(frozen=True)
+class NothingToGain:
+    """A kernel could save nothing of it."""
+
+    kind: Literal["nothing_to_gain"] = field(default="nothing_to_gain", init=False)
+    does: Literal["counts_batches", "makes", "views", "hands_on", "is_contiguous", "copies", "may_copy"]
+    fuser: str | None = None
+    """Of one that copies, or may: the fuser of this run, where it is known."""
+    after: OperatorAt | None = None
+    """Of one that may copy: the operator before it that changes the order in memory."""
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """It changes its input in place."""
+
+    kind: Literal["in_place"] = field(default="in_place", init=False)
+    plain: str
+    """The same operator out of place."""
+    plain_fusible: bool | None
+    """The fuser has a rule for that; None: nothing is known of it."""
+    fuser: str | None
+
+
+@dataclass(frozen=True)
+class WritesOut:
+    """It writes its result into the tensor given as ``out``."""
+
+    kind: Literal["writes_out"] = field(default="writes_out", init=False)
+
+
+@dataclass(frozen=True)
+class FullGroup:
+    """The group next to it has too many inputs and outputs to take it."""
+
+    kind: Literal["full_group"] = field(default="full_group", init=False)
+    arguments: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Unprofiled:
+    """No types were profiled for its inputs."""
+
+    kind: Literal["unprofiled"] = field(default="unprofiled", init=False)
+    why: Literal["never_ran", "not_in_first_passes"]
+
+
+@dataclass(frozen=True)
+class NotOptimised:
+    """No fusion pass of a fuser looked at the plan that it stands in."""
+
+    kind: Literal["not_optimised"] = field(default="not_optimised", init=False)
+    why: Literal["no_plan_yet", "gave_up", "fuser_off"]
+    """The executor of its differentiable graph made no plan; its guard failed and no specialisation was left;
+    no fuser was on."""
+    off_by: str | None = None
+    """How the fuser was switched off, as a clause."""
+
+
+@dataclass(frozen=True)
+class NotKnown:
+    """Nothing tells why."""
+
+    kind: Literal["not_known"] = field(default="not_known", init=False)
+    because: Literal["log", "onednn", "te_version", "te_operator"]
+    """The log does not say it; oneDNN Graph logs no reason; the version of Transformer Engine, or the
+    operator in its plan, is not known."""
+
+
+Refusal = NoRule | NewerRule | Overload | NotConstant | Argument
+"""Why the fuser refuses one operator."""

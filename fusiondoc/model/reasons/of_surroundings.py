@@ -1,0 +1,136 @@
+"""Reasons that lie around an operator: what it could be fused with is not there, or out of reach."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fusiondoc.model import dataclass, field
+from fusiondoc.model.reasons.of_operator import NewerRule, Refusal
+from fusiondoc.model.reasons.parts import Condition, Container, OperatorAt
+
+
+@dataclass(frozen=True)
+class NewerNeighbour:
+    """All that it could be fused with has a rule only in later versions."""
+
+    kind: Literal["newer_neighbour"] = field(default="newer_neighbour", init=False)
+    op: str
+    rule: NewerRule
+
+
+WhyBarrier = Literal["in_place", "control_flow", "region", "refused", "view", "some_cases", "no_rule"]
+"""``region``: it has an executor of its own; ``refused``: the fuser does not take it here; ``some_cases``:
+the fuser takes it in some cases."""
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """An operator that is not fused stands between it and what it could be fused with."""
+
+    kind: Literal["barrier"] = field(default="barrier", init=False)
+    operator: OperatorAt
+    why: WhyBarrier
+    fuser: str | None
+    partner: str
+    """The nearest operator, or fusion group, that it could be fused with."""
+    alone: bool
+    """Only the barrier stands between the two."""
+    condition: Condition | None = None
+    refusal: Refusal | None = None
+    in_part: bool = False
+    """Of very many nodes around it only the first were looked at."""
+
+
+@dataclass(frozen=True)
+class BehindViews:
+    """Views that the fuser takes stand between it and what it could be fused with."""
+
+    kind: Literal["behind_views"] = field(default="behind_views", init=False)
+    views: tuple[OperatorAt, ...]
+    """At most two."""
+    partner: str
+    rule: NewerRule | None
+    in_part: bool = False
+
+
+@dataclass(frozen=True)
+class OtherBlock:
+    """What it could be fused with is on the other side of a block of control flow."""
+
+    kind: Literal["other_block"] = field(default="other_block", init=False)
+    partner: str | None
+    control: OperatorAt | None
+    in_part: bool = False
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Nothing next to it can be fused with it."""
+
+    kind: Literal["alone"] = field(default="alone", init=False)
+    before: tuple[str, ...] = ()
+    """Operators that feed it."""
+    after: tuple[str, ...] = ()
+    """Operators that take its result."""
+    container: Container | None = None
+    in_part: bool = False
+
+
+@dataclass(frozen=True)
+class EndedInPlace:
+    """An operator in place behind its differentiable graph takes its result, so that it is alone there."""
+
+    kind: Literal["ended_in_place"] = field(default="ended_in_place", init=False)
+    operator: OperatorAt
+    in_part: bool = False
+
+
+@dataclass(frozen=True)
+class DecidesBetween:
+    """Control flow reads its result before the operator that it would be fused with."""
+
+    kind: Literal["decides_between"] = field(default="decides_between", init=False)
+    control: OperatorAt
+    condition: Condition | None
+    partner: str
+
+
+@dataclass(frozen=True)
+class Detour:
+    """A second way leads from one operator to the other through something that is not fused: fused, the two
+    would wait for each other."""
+
+    kind: Literal["detour"] = field(default="detour", init=False)
+    by: Literal["property", "number", "takes", "on_the_way"]
+    """The dtype, device or layout of its result is read; a number is computed of its result or size; an
+    operator takes the result of the first and leads to the last, or stands further on such a way."""
+    first: str | None
+    """The operator or fusion group that the ways begin at; None: the one that the reason is about."""
+    last: str | None
+    operator: OperatorAt | None = None
+    """That stands on the way."""
+    of_size: bool = False
+    """The operator takes a number of the size of the result, not the result."""
+    property: str | None = None
+    """``dtype``, ``device`` or ``layout``."""
+    taker: str | None = None
+    """The operator in the group that takes the property."""
+
+
+@dataclass(frozen=True)
+class SideEffect:
+    """A node past which torch moves nothing stands between it and its partner (hasSideEffects of
+    torch/csrc/jit/ir/ir.cpp)."""
+
+    kind: Literal["side_effect"] = field(default="side_effect", init=False)
+    operator: OperatorAt
+    partner: str
+
+
+@dataclass(frozen=True)
+class WriteBetween:
+    """An operator between it and its partner changes a tensor in place, or waits for another task."""
+
+    kind: Literal["write_between"] = field(default="write_between", init=False)
+    operator: OperatorAt
+    partner: str

@@ -1,0 +1,20 @@
+"""A reason as the log states it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fusiondoc.model import dataclass, field
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A condition of a fuser that does not hold, as the log states it."""
+
+    kind: Literal["stated"] = field(default="stated", init=False)
+    condition: str
+    """Its name in ``reason_words.STATED``; ``other`` for one that is not known."""
+    op: str | None = None
+    """Of ``order_of_group``: the operator that is to be moved."""
+    text: str | None = None
+    """Of ``other``: the condition as it is printed."""

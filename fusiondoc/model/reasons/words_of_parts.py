@@ -1,0 +1,81 @@
+"""Parts of the sentences of reasons: operators, conditions, formulas that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fusiondoc.model import FUSERS, OLD_NNC_GROUP, fuser_title
+from fusiondoc.model.reasons import Condition, FormulaGap, OperatorAt
+from fusiondoc.model.source import from_package
+
+
+def at(operator: OperatorAt) -> str:
+    """``aten::add (model.py:3:8)``; without a source position the operator alone."""
+    return f"{operator.op} ({from_package(operator.source)})" if operator.source else operator.op
+
+
+_GROUPS = frozenset([*(fuser.node for fuser in FUSERS.values()), OLD_NNC_GROUP])
+
+
+def partner(op: str) -> str:
+    return "a fusion group" if op in _GROUPS else op
+
+
+def partner_or_this(op: str | None) -> str:
+    return "this operator" if op is None else partner(op)
+
+
+def title_of(fuser: str | None) -> str:
+    return fuser_title(fuser) if fuser is not None else "no fuser"
+
+
+_CONDITIONS: Mapping[str, str] = {
+    "argument": "an argument such as a flag",
+    "training": "the module's flag `training`",
+    "test_for_none": "a test of an Optional argument for None",
+    "tensor_value": "a value in a tensor",
+    "shape_or_type": "the shape or type of a tensor",
+    "counted_loop": "a loop with a number of steps that torch did not unroll",
+    "loop": "a loop that is not unrolled",
+    "unknown": "a condition",
+}
+
+
+def condition_words(condition: Condition) -> str:
+    """``the module's flag `training```, ``a loop unrolled by 8``: what a branch or loop depends on."""
+    if condition.on == "attribute":
+        kind = f" of type {condition.type}" if condition.type not in (None, "bool") else ""
+        return f"the attribute `{condition.attribute}`{kind}"
+    if condition.on == "unrolled_loop":
+        return f"a loop unrolled by {condition.steps or 'some steps'}"
+    if condition.on == "remainder_of_loop":
+        return f"the remainder of a loop unrolled by {condition.steps or 'some steps'}"
+    return _CONDITIONS[condition.on]
+
+
+_OVERLOADS_WITHOUT_FORMULA: Mapping[str | None, str] = {
+    "two_tensors": "of two tensors",
+    "number": "with a number",
+    "arguments": "with these arguments",
+}
+
+
+def gap_words(gap: FormulaGap) -> str:
+    if gap.why == "overload":
+        return f"has no gradient formula {_OVERLOADS_WITHOUT_FORMULA[gap.overload]}"
+    return {
+        "control_flow": "is control flow",
+        "in_place": "changes its input in place",
+        "view": "is a view, which torch keeps out of them",
+        "no_formula": "has no gradient formula",
+    }[gap.why]
+
+
+CONTAINERS: Mapping[str, str] = {
+    "out_of_container": "its inputs come out of a dict or list, through which torch does not see",
+    "into_object": "its result is kept in an attribute of an object, through which torch does not see",
+}
+
+
+def in_part(text: str, in_part: bool) -> str:
+    return f"{text} (of very many nodes around it only the first were looked at)" if in_part else text

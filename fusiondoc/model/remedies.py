@@ -1,0 +1,98 @@
+"""What to do about a finding, as data: the sentences of reports are made of it, and the plan takes its steps,
+settings and commands from it. And the settings of a run, which remedies, the plan and ``--try`` share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from fusiondoc.model import dataclass, field
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a run differs from the run as it was requested: options of ``fusiondoc diagnose``."""
+
+    fuser: str | None = None
+    runs: int | None = None
+    """Passes of the model."""
+    recipe: str | None = None
+    """Of Transformer Engine: ``--recipe``."""
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    """Name of a knob, as ``fusiondoc knobs`` lists it -> value."""
+    flags: tuple[str, ...] = ()
+    """Options without a value, as the command line names them: ``--freeze``."""
+
+    @classmethod
+    def of_option(cls, option: str) -> Setting:
+        """The setting that one option makes, ``--fuser NAME`` or ``--knob NAME=VALUE``: ``text`` the other
+        way round."""
+        name, _, value = option.partition(" ")
+        if name == "--fuser":
+            return cls(fuser=value)
+        knob, _, value = value.partition("=")
+        return cls(knobs={knob: value})
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The words of the command line."""
+        words: list[str] = []
+        for name, value in (("--fuser", self.fuser), ("--runs", self.runs), ("--recipe", self.recipe)):
+            if value is not None:
+                words += [name, str(value)]
+        for name, value in self.knobs.items():
+            words += ["--knob", f"{name}={value}"]
+        return (*words, *self.flags)
+
+    @property
+    def text(self) -> str:
+        """The options as a sentence names them: ``--knob single_node=on``."""
+        return " ".join(self.options)
+
+
+AS_REQUESTED = Setting()
+"""Nothing differs."""
+
+ANY_SIZE = Setting(knobs={"fusion_strategy": "DYNAMIC:10"})
+"""Groups that take tensors of any size."""
+
+NNC_REDUCTIONS = Setting(knobs={"nnc_reductions": "on"})
+"""NNC takes sums and softmax."""
+
+
+class Nothing(Enum):
+    """Why nothing is to be changed for a finding; the value says it behind the names of operators."""
+
+    FORMULAS = "torch's own gradient formulas"
+    LIBRARY = "kernels of a library, which are no part of groups"
+    BETWEEN_LIBRARIES = "between kernels of a library, with nothing else to fuse with"
+    OTHER = "another reason, which the advice gives"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to do about a finding. ``Finding.advice`` is its text."""
+
+    step: str
+    """The first thing to do, which the plan shows: a sentence or its first clause, with its mark."""
+    more: str = field(default="", metadata={"json": False})
+    """The sentences after it: ``Finding.advice`` has them."""
+    setting: Setting | None = None
+    """The setting of a run that does it; ``step`` or ``more`` names its options."""
+    nothing: Nothing | None = None
+    """Nothing of the program or the run is to be changed, and why; None where ``step`` is to be done."""
+
+    @classmethod
+    def of(cls, words: Remedy | str) -> Remedy:
+        """A text is a step without anything behind it."""
+        return cls(words) if isinstance(words, str) else words
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return f"{self.step} {self.more}" if self.more else self.step
+
+
+def nothing(step: str, more: str = "") -> Remedy:
+    """That nothing is to be changed, and why."""
+    return Remedy(step, more, nothing=Nothing.OTHER)

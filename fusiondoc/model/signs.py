@@ -1,0 +1,28 @@
+"""The signs of Python's operators, and the classes of ``ast`` that stand for them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+NODE_OF_SIGN: Mapping[str, type[ast.operator | ast.cmpop]] = {
+    "+": ast.Add,
+    "-": ast.Sub,
+    "*": ast.Mult,
+    "/": ast.Div,
+    "//": ast.FloorDiv,
+    "%": ast.Mod,
+    "**": ast.Pow,
+    "@": ast.MatMult,
+    "&": ast.BitAnd,
+    "|": ast.BitOr,
+    "^": ast.BitXor,
+    "<<": ast.LShift,
+    ">>": ast.RShift,
+    "==": ast.Eq,
+    "!=": ast.NotEq,
+    "<": ast.Lt,
+    "<=": ast.LtE,
+    ">": ast.Gt,
+    ">=": ast.GtE,
+}

@@ -1,0 +1,275 @@
+"""Graphs that differ in the names of values, source positions and sizes of tensors alone are read once.
+
+A program that meets other shapes, or that runs the same layers from other lines, prints the same graphs with
+other numbers. What such a graph says is the same but for these texts. So it is read once with a mark in each
+of them (``%x.1`` is read as ``%x.1.0zq00007zq``), and kept as a pattern: a pickle that has texts by number.
+Each further graph of that form is the pattern with its own texts. To fill a pattern takes a twentieth of the
+time of reading a graph. The pickles are made here of our own objects and never leave the process.
+
+Nothing that is read of a graph may depend on these numbers but by equality: two texts are the same text of
+the pattern exactly if they are equal. Names keep their letters, types their scalar type, rank,
+``requires_grad`` and device, and constants and scopes are no such texts: a graph with other ones has another
+form.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from array import array
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
+
+Read = TypeVar("Read")
+
+_TOKEN = re.compile(rb"(%[\w.]+|# [^\n]*|\((?<=\w\()\d[^()\n]*\))")
+"""A name, a source position, the part of a type with sizes that stands in brackets."""
+_NUMBER = re.compile(rb"(?<![A-Za-z=\d])\d{1,18}(?![\d)])")
+"""A number that may differ: no part of a scalar type (``Float8_e5m2``), no ``requires_grad=1``, no device."""
+_SIZE = re.compile(rb"\(\d+")
+
+_MARK = re.compile(r"zq(\d{5})zq|\(971(\d{5})71")
+"""A mark, and the number of its text in the pattern."""
+_MARKS = (b"zq", b"(971")
+"""A graph that holds one of them is read by itself."""
+
+_MOST_TEXT = 1 << 20
+"""Bytes of a graph that is kept as a pattern: to cut it up takes ten times as many."""
+_MOST_TOKENS = 90_000
+"""Different texts of a pattern: they are numbered with five digits."""
+_MOST_SEEN = 50_000
+"""Forms that are remembered and have no pattern yet."""
+_MOST_KEPT = 24 << 20
+"""Bytes of all patterns."""
+
+
+class CanonicalText(bytes):
+    """The digest of a text that is taken from each graph's own text where a pattern is filled."""
+
+    text: str
+
+    def __reduce__(self) -> tuple[Callable[[str], bytes], tuple[str]]:
+        return canonical_digest, (self.text,)
+
+
+def canonical_digest(text: str) -> bytes:
+    """The digest of a canonical graph: see ``PlanGroup.canonical``."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def canonical_kept(text: str) -> bytes:
+    """The same, with the text beside it, for a graph that becomes a pattern."""
+    made = CanonicalText(canonical_digest(text))
+    made.text = text
+    return made
+
+
+Canonical = Callable[[str], bytes]
+Reader = Callable[[Sequence[bytes], Canonical], Read]
+"""Reads printed graphs; takes the digests of canonical graphs by its second argument."""
+
+
+class _Cut(NamedTuple):
+    """A text, cut into what is the same in all of its form and what is not."""
+
+    rest: list[bytes]
+    tokens: list[bytes]
+    """Those between, in order."""
+    different: list[bytes]
+    """Each token once, in the order of its first occurrence."""
+    form: bytes
+    """The digest of what all texts of this form have in common."""
+
+
+def _cut(text: bytes, about: object) -> _Cut:
+    parts = _TOKEN.split(text)
+    rest, tokens = parts[::2], parts[1::2]
+    numbers = dict(zip(dict.fromkeys(tokens), count()))
+    order = array("I", map(numbers.__getitem__, tokens))
+    different = list(numbers)
+    kinds = _NUMBER.sub(b"0", b"\n".join(different))
+    digest = blake2b(b"\0".join((*rest, kinds)), digest_size=20)
+    digest.update(order.tobytes())
+    digest.update(repr(about).encode("utf-8", "surrogatepass"))
+    return _Cut(rest, tokens, different, digest.digest())
+
+
+def _marked(token: bytes, number: int) -> bytes:
+    """The token with a mark, of the same kind to all that reads it."""
+    if token.startswith(b"%"):
+        return b"%s.0zq%05dzq" % (token, number)
+    if token.startswith(b"# "):
+        return b"%szq%05dzq" % (token.rstrip(), number)
+    return _SIZE.sub(b"(971%05d71" % number, token, count=1)
+
+
+def _text_of(token: bytes) -> str:
+    """A token as it stands in what is read: a name without its sign, a source position without the mark
+    before it."""
+    text = token.decode("ascii")
+    if text.startswith("%"):
+        return text[1:]
+    return text[2:].rstrip() if text.startswith("# ") else text
+
+
+class _NoPattern(Exception):
+    """What was read holds a mark where its token cannot be told."""
+
+
+class _Writer(pickle.Pickler):
+    """Pickles what was read of a marked text: each string, and each tuple of constants, as its index in the
+    table that fills the pattern. Texts of the graph come first there, composed texts behind them, and
+    constants are counted from its end."""
+
+    def __init__(self, out: io.BytesIO, marked: Sequence[str]) -> None:
+        super().__init__(out, pickle.HIGHEST_PROTOCOL)
+        self._marked = marked
+        self._tokens = {text: number for number, text in enumerate(marked)}
+        self.constants: list[object] = []
+        self.composed: list[list[str | int]] = []
+        """Texts that hold tokens: their parts, a token as its number."""
+        self._slots: dict[object, int] = {}
+        """By the text, or by type and representation of a tuple: 1 and True are equal."""
+
+    def persistent_id(self, value: object) -> int | None:
+        if isinstance(value, str):
+            slot = self._slots.get(value)
+            if slot is None:
+                slot = self._slots[value] = self._slot_of_text(value)
+            return slot
+        if isinstance(value, tuple) and _is_constant(value):
+            key = type(value), repr(value)
+            if key not in self._slots:
+                self._slots[key] = self._slot_of_constant(value)
+            return self._slots[key]
+        return None
+
+    def _slot_of_text(self, text: str) -> int:
+        if text in self._tokens:
+            return self._tokens[text]
+        if _MARK.search(text) is None:
+            return self._slot_of_constant(text)
+        self.composed.append(self._parts(text))
+        return len(self._marked) + len(self.composed) - 1
+
+    def _slot_of_constant(self, value: object) -> int:
+        self.constants.append(value)
+        return -len(self.constants)
+
+    def _parts(self, text: str) -> list[str | int]:
+        parts: list[str | int] = []
+        at = 0
+        for found in _MARK.finditer(text):
+            number = int(found.group(1) or found.group(2))
+            token = self._marked[number]
+            start = found.start() - token.index(found.group())
+            if start < at or not text.startswith(token, start):
+                raise _NoPattern
+            parts += [text[at:start], number]
+            at = start + len(token)
+        parts.append(text[at:])
+        return parts
+
+
+def _is_constant(value: object) -> bool:
+    """Whether it is the same object of all graphs of a form: it cannot be changed, and holds no token."""
+    if isinstance(value, str):
+        return _MARK.search(value) is None
+    if isinstance(value, tuple):
+        return (type(value) is tuple or hasattr(value, "_fields")) and all(map(_is_constant, value))
+    return value is None or isinstance(value, (int, float))
+
+
+class _Pattern(NamedTuple):
+    """What all graphs of a form say."""
+
+    data: bytes
+    composed: list[list[str | int]]
+    constants: list[object]
+    """The last one first."""
+
+    def filled(self, texts: list[str]) -> Any:
+        """What the graph with these texts says."""
+        composed = [
+            "".join([part if isinstance(part, str) else texts[part] for part in parts])
+            for parts in self.composed
+        ]
+        table: list[Any] = [*texts, *composed, *self.constants]
+        reader = pickle.Unpickler(io.BytesIO(self.data))
+        reader.persistent_load = table.__getitem__  # type: ignore[method-assign]
+        return reader.load()
+
+
+class PrintedForms:
+    """What printed graphs say, by their form."""
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+        """Forms that one graph had: few come again in a short log."""
+        self._patterns: dict[bytes, _Pattern | None] = {}
+        """None of a form that cannot be kept."""
+        self._kept = 0
+
+    def read(self, texts: Sequence[bytes], about: object, reader: Reader[Read]) -> Read:
+        """What ``reader`` reads of the texts.
+
+        Args:
+            about: all else that it depends on.
+        """
+        whole = b"\0".join(texts)
+        if not _can_be_cut(whole, len(texts)):
+            return reader(texts, canonical_digest)
+        cut = _cut(whole, about)
+        own = list(map(_text_of, cut.different))
+        if len(set(own)) < len(own):
+            return reader(texts, canonical_digest)
+        if cut.form not in self._patterns:
+            if cut.form not in self._seen:
+                if len(self._seen) >= _MOST_SEEN:
+                    self._seen.clear()
+                self._seen.add(cut.form)
+                return reader(texts, canonical_digest)
+            self._keep(cut, reader)
+        pattern = self._patterns[cut.form]
+        if pattern is None:
+            return reader(texts, canonical_digest)
+        filled: Read = pattern.filled(own)
+        return filled
+
+    def _keep(self, cut: _Cut, reader: Reader[Any]) -> None:
+        """Make the pattern of a form."""
+        pattern = _pattern(cut, reader)
+        if self._kept > _MOST_KEPT:
+            self._patterns.clear()
+            self._kept = 0
+        self._patterns[cut.form] = pattern
+        self._kept += len(pattern.data) if pattern is not None else 0
+
+
+def _can_be_cut(text: bytes, texts: int) -> bool:
+    return (
+        len(text) <= _MOST_TEXT
+        and text.isascii()
+        and b"\r" not in text
+        and text.count(b"\0") == texts - 1
+        and not any(mark in text for mark in _MARKS)
+    )
+
+
+def _pattern(cut: _Cut, reader: Reader[Any]) -> _Pattern | None:
+    if len(cut.different) > _MOST_TOKENS:
+        return None
+    marked = {token: _marked(token, number) for number, token in enumerate(cut.different)}
+    parts = cut.rest[:1]
+    for token, rest in zip(cut.tokens, cut.rest[1:]):
+        parts += (marked[token], rest)
+    out = io.BytesIO()
+    writer = _Writer(out, list(map(_text_of, marked.values())))
+    try:
+        writer.dump(reader(b"".join(parts).split(b"\0"), canonical_kept))
+    except _NoPattern:
+        return None
+    return _Pattern(out.getvalue(), writer.composed, writer.constants[::-1])

@@ -1,0 +1,350 @@
+"""Documents as sections of blocks with typed cells: all that a renderer knows of a report or a survey.
+
+A cell has a value and its unit is its type, so each renderer writes a unit in one way. A value of None is not
+known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
+
+from fusiondoc.model import dataclass
+
+
+class Tone(Enum):
+    """How a cell stands out. The values are the classes of the pages' style."""
+
+    PLAIN = ""
+    STRONG = "strong"
+    DIM = "muted"
+    GOOD = "faster"
+    BAD = "broken"
+    DOUBTFUL = "slower"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Words; ``tone`` says how they stand out."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number of things."""
+
+    number: int | None
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Millis:
+    """A duration; ``low`` and ``high`` are its interval. The head of its column has the unit."""
+
+    ms: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A longer duration, written with its unit."""
+
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """An amount of memory."""
+
+    number: int | None
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of a whole: 0 to 1."""
+
+    share: float | None
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Steps a second, or bytes a second: a whole number whose unit the head of its column has."""
+
+    rate: float | None
+
+
+@dataclass(frozen=True)
+class Factor:
+    """How many times as fast, or as much; ``low`` and ``high`` are its interval."""
+
+    factor: float | None
+    low: float | None = None
+    high: float | None = None
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two results are apart: a matter of its order of magnitude."""
+
+    difference: float | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """What became of something: ``new``, ``slower``. ``sign`` stands for it in a list on a terminal."""
+
+    word: str
+    tone: Tone = Tone.PLAIN
+    sign: str = ""
+
+
+Cell = Text | Count | Millis | Seconds | Bytes | Share | Rate | Factor | Difference | Status
+UNKNOWN = Count(None, Tone.DIM)
+"""Stands in a table where nothing was measured."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Args:
+        number: its cells are figures, which stand at the right.
+        wanted: 0 is always shown; where a format has a width, the column with the least is left out first.
+    """
+
+    head: str
+    number: bool = False
+    wanted: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table.
+
+    Args:
+        above: a line of its own before the row, for all rows up to the next one.
+        narrow: the same row as a title and a sentence, for a format with few columns.
+    """
+
+    cells: tuple[Cell, ...]
+    above: str | None = None
+    narrow: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under heads. ``left_out`` rows are not shown."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    title: str = ""
+    note: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """Sentences, each for itself."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Item:
+    """An entry of a list: what became of it, what it is, where, and what more there is to know."""
+
+    marks: tuple[Status, ...]
+    text: str
+    position: str = ""
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list. ``left_out`` entries are not shown."""
+
+    rows: tuple[Item, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Diff:
+    """A unified diff."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar with its interval, in per cent of the longest; ``hue`` is a class of the pages' colours."""
+
+    label: str
+    value: str
+    detail: str
+    width: float
+    low: float
+    high: float
+    hue: str
+    tone: Tone = Tone.PLAIN
+
+    @property
+    def spoken(self) -> str:
+        """The bar for a screen reader."""
+        return " ".join(filter(None, (self.label, self.value, self.detail)))
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars of one scale: a picture, of which a table has the figures."""
+
+    title: str
+    note: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Values of several variants over the same names: a picture, of which a table has the figures.
+
+    Args:
+        values: of each variant, one a name; None where it has none.
+        hues: the colour of each variant.
+    """
+
+    title: str
+    unit: str
+    names: tuple[str, ...]
+    values: tuple[tuple[str, tuple[float | None, ...]], ...]
+    hues: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Curves beside one another."""
+
+    rows: tuple[Curves, ...]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A whole and its parts: (what, share, the part in words)."""
+
+    label: str
+    value: str
+    parts: tuple[tuple[str, float, str], ...]
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Stacked bars: a picture. ``kinds`` gives each part its colour."""
+
+    kinds: tuple[str, ...]
+    rows: tuple[Stack, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The picture of a program.
+
+    Args:
+        side: A or B, of a comparison.
+        drawing: its boxes and ways as the template ``picture.html.jinja`` draws them; None without a plan.
+        cut: nodes that are left out.
+        further: plans that are not shown.
+    """
+
+    side: str
+    title: str
+    drawing: object | None = None
+    cut: int = 0
+    further: int = 0
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures beside one another."""
+
+    rows: tuple[Picture, ...]
+
+
+Block = Table | Facts | Remarks | Items | Diff | Bars | Plots | Stacks | Pictures
+PICTURES = (Bars, Plots, Stacks, Pictures)
+"""Only pages show them: tables have their figures."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a document.
+
+    Args:
+        key: its anchor on a page.
+        page_only: other formats leave it out.
+        off_terminal: the first lines on a terminal have it.
+    """
+
+    key: str
+    title: str
+    note: str = ""
+    blocks: tuple[Block, ...] = ()
+    page_only: bool = False
+    off_terminal: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """All that is shown of something.
+
+    Args:
+        command: the command of fusiondoc that makes it.
+        name: what it is about.
+        verdict: all of it in one sentence.
+        lead: on what it ran, or what was read.
+        facts: the same in names and values.
+        warning: to be known before all of it.
+    """
+
+    command: str
+    name: str
+    verdict: str
+    lead: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    warning: str = ""
+
+
+def shown(sections: Sequence[Section]) -> tuple[Section, ...]:
+    """The sections that hold anything."""
+    return tuple(section for section in sections if any(map(_holds, section.blocks)))
+
+
+def without_pictures(sections: Sequence[Section]) -> tuple[Section, ...]:
+    """The sections of a format that is text alone."""
+    kept = []
+    for section in sections:
+        if not section.page_only:
+            blocks = tuple(block for block in section.blocks if not isinstance(block, PICTURES))
+            kept.append(replace(section, blocks=blocks))
+    return shown(kept)
+
+
+def _holds(block: Block) -> bool:
+    if isinstance(block, Diff):
+        return bool(block.text)
+    if isinstance(block, Remarks):
+        return bool(block.lines)
+    if isinstance(block, Bars):
+        return bool(block.bars)
+    return bool(block.rows)

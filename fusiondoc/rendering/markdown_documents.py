@@ -1,0 +1,139 @@
+"""Documents as GitHub-flavoured Markdown, for a comment on a pull request: every word is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from fusiondoc.rendering.blocks import (
+    Block,
+    Cell,
+    Diff,
+    Document,
+    Facts,
+    Item,
+    Items,
+    Remarks,
+    Section,
+    Table,
+    without_pictures,
+)
+from fusiondoc.rendering.cells import interval_of, written
+from fusiondoc.rendering.printable import markdown, markdown_code, visible
+from fusiondoc.rendering.units import PAGE
+
+LIMIT = 65_536
+"""Characters of a comment on GitHub."""
+_LONGEST = 400
+"""Characters of a name or message before they are escaped; those of a real log are shorter."""
+
+
+def render(document: Document) -> str:
+    """The document; rows that have no room in a comment are left out, and a line says so."""
+    sections = without_pictures(document.sections)
+    room = LIMIT // (2 + len(sections))
+    lines = [f"### fusiondoc: {escaped(document.verdict)}", "", f"**{escaped(document.name)}**", ""]
+    if document.warning:
+        lines += [f"**{escaped(document.warning)}.**", ""]
+    if document.lead:
+        lines += [escaped(document.lead), ""]
+    for section in sections:
+        lines += _section(section, room)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def escaped(text: str) -> str:
+    """The text as text, and not without end."""
+    return markdown(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _section(section: Section, room: int) -> Iterator[str]:
+    yield from (f"**{escaped(section.title)}**", "")
+    if section.note:
+        yield from (escaped(section.note), "")
+    for block in section.blocks:
+        yield from _block(block, room)
+        yield ""
+
+
+def _block(block: Block, room: int) -> Iterator[str]:
+    if isinstance(block, Table):
+        yield from _table(block, room)
+    elif isinstance(block, Facts):
+        yield from _list([f"- {escaped(name)}: {escaped(value)}" for name, value in block.rows], room)
+    elif isinstance(block, Remarks):
+        yield from _list([f"- {escaped(line)}" for line in block.lines], room)
+    elif isinstance(block, Items):
+        yield from _list([line for item in block.rows for line in _item(item)], room, block.left_out)
+    elif isinstance(block, Diff):
+        yield from _diff(block.text)
+
+
+def _table(table: Table, room: int) -> Iterator[str]:
+    above = any(row.above is not None for row in table.rows)
+    heads = [column.head for column in table.columns]
+    marks = ["--:" if column.number else "---" for column in table.columns]
+    if table.title:
+        yield from (f"{escaped(table.title)}" + (f" ({escaped(table.note)})" if table.note else ""), "")
+    yield _line(["", *heads] if above else heads)
+    yield "|" + "|".join(["---", *marks] if above else marks) + "|"
+    rows = []
+    of = ""
+    for row in table.rows:
+        of = row.above if row.above is not None else of
+        cells = [escaped(_text(cell)) for cell in row.cells]
+        rows.append(_line([escaped(of), *cells] if above else cells))
+    fitted = _fitting(rows, room)
+    yield from fitted
+    left = len(rows) - len(fitted) + table.left_out
+    if left:
+        yield from ("", f"{left:,} more rows: `--format json` has all")
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _text(cell: Cell) -> str:
+    limits = interval_of(cell)
+    text = written(cell, PAGE)
+    return f"{text} ({limits})" if limits else text
+
+
+def _item(item: Item) -> Iterator[str]:
+    marks = " and ".join(mark.word for mark in item.marks)
+    head = f"**{escaped(marks)}** " if marks else ""
+    where = f" at {markdown_code(_cut(item.position))}" if item.position else ""
+    yield f"- {head}{escaped(item.text)}{where}"
+    yield from (f"  - {escaped(text)}" for text in item.details)
+
+
+def _list(rows: Sequence[str], room: int, left_out: int = 0) -> Iterator[str]:
+    fitted = _fitting(rows, room)
+    yield from fitted
+    left = len(rows) - len(fitted) + left_out
+    if left:
+        yield f"- ... {left:,} more lines: `--format json` has all"
+
+
+def _fitting(rows: Sequence[str], room: int) -> list[str]:
+    """The first rows that fit into so many characters."""
+    fitted: list[str] = []
+    for row in rows:
+        room -= len(row) + 3
+        if room < 0:
+            break
+        fitted.append(row)
+    return fitted
+
+
+def _diff(text: str) -> Iterator[str]:
+    """A fence that no line of the diff ends."""
+    text = visible(text)
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, 1 + longest)
+    yield from (f"{fence}diff", text.rstrip("\n"), fence)

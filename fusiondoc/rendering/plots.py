@@ -1,0 +1,174 @@
+"""Curves and stacked bars as points and sizes, which a template draws as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from fusiondoc.model import dataclass
+from fusiondoc.rendering.blocks import Curves, Stack
+from fusiondoc.rendering.units import digits
+
+DASHES = ("", "7 4", "2 3", "9 3 2 3", "14 4", "4 2", "1 2", "11 5", "6 6")
+"""A line is told by its dashes too."""
+
+WIDTH, HEIGHT = 640, 300
+"""Of a plot of lines, in its units."""
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 116, 14, 44
+_CHARACTER = 6.7
+_LINE = 14
+"""Least height between two names at the ends of lines."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """``row`` 1 is a line lower, so that labels do not touch."""
+
+    at: float
+    label: str
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A measured point, and its values in words."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A variant over names; where it was not measured the line is broken."""
+
+    name: str
+    hue: str
+    dash: str
+    pieces: tuple[str, ...]
+    """Points of each unbroken piece."""
+    marks: tuple[Mark, ...]
+    name_y: float
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Lines over the same names; the values are on a logarithmic scale."""
+
+    title: str
+    unit: str
+    x: tuple[Tick, ...]
+    y: tuple[Tick, ...]
+    lines: tuple[Line, ...]
+    left: int = _LEFT
+    right: int = WIDTH - _RIGHT
+    top: int = _TOP
+    bottom: int = HEIGHT - _BOTTOM
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a stacked bar, from ``start`` over ``width``, in per cent of the whole."""
+
+    what: str
+    start: float
+    width: float
+    hue: str
+    text: str
+
+
+def plotted(curves: Curves) -> Plot | None:
+    """The plot; None without two names that have a value."""
+    known = [one for _, row in curves.values for one in row if one is not None and one > 0]
+    measured = {n for _, row in curves.values for n, one in enumerate(row) if one is not None}
+    if len(measured) < 2 or not known:
+        return None
+    ticks = decades(min(known), max(known))
+    low, high = math.log(ticks[0]), math.log(ticks[-1])
+
+    def y(value: float) -> float:
+        share = (math.log(value) - low) / (high - low)
+        return round(HEIGHT - _BOTTOM - share * (HEIGHT - _BOTTOM - _TOP), 1)
+
+    step = (WIDTH - _LEFT - _RIGHT) / (len(curves.names) - 1)
+    x = [round(_LEFT + number * step, 1) for number in range(len(curves.names))]
+    drawn = []
+    for number, ((name, row), hue) in enumerate(zip(curves.values, curves.hues)):
+        points: list[Mark | None] = []
+        for n, one in enumerate(row):
+            text = f"{name}, {curves.names[n]}: {digits(one or 0)} {curves.unit}"
+            points.append(Mark(x[n], y(one), text) if one else None)
+        marks = tuple(point for point in points if point is not None)
+        if marks:
+            dash = DASHES[number % len(DASHES)]
+            drawn.append(Line(name, hue, dash, tuple(_pieces(points)), marks, marks[-1].y))
+    return Plot(
+        curves.title,
+        curves.unit,
+        tuple(
+            Tick(at, name, number % 2 if step < _CHARACTER * (len(name) + 1) else 0)
+            for number, (at, name) in enumerate(zip(x, curves.names))
+        ),
+        tuple(Tick(y(one), digits(one)) for one in ticks),
+        tuple(_apart(drawn)),
+    )
+
+
+def _pieces(points: Iterable[Mark | None]) -> list[str]:
+    found: list[list[str]] = [[]]
+    for point in points:
+        if point is None:
+            found.append([])
+        else:
+            found[-1].append(f"{point.x},{point.y}")
+    return [" ".join(piece) for piece in found if piece]
+
+
+def _apart(drawn: Sequence[Line]) -> list[Line]:
+    """The names at the ends of lines, moved until none covers another."""
+    heights: dict[str, float] = {}
+    ordered = sorted(drawn, key=lambda line: line.name_y)
+    last = -math.inf
+    for line in ordered:
+        last = max(line.name_y, last + _LINE)
+        heights[line.name] = last
+    least = float(HEIGHT - _BOTTOM)
+    for line in reversed(ordered):
+        heights[line.name] = min(heights[line.name], least)
+        least = heights[line.name] - _LINE
+    return [
+        Line(line.name, line.hue, line.dash, line.pieces, line.marks, round(heights[line.name], 1))
+        for line in drawn
+    ]
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Steps of 1, 2, 5, 10 that hold both; at least two."""
+    exponent = math.floor(math.log10(low))
+    found: list[float] = []
+    while not found or found[-1] < high:
+        for step in (1, 2, 5):
+            found.append(step * 10.0**exponent)
+        exponent += 1
+    inside = [one for n, one in enumerate(found) if n + 1 == len(found) or found[n + 1] > low]
+    ends = next((n for n, one in enumerate(inside) if one >= high), len(inside) - 1)
+    kept = inside[: max(ends, 1) + 1]
+    return kept if len(kept) > 1 else [kept[0], kept[0] * 2]
+
+
+def hue_of(what: str, order: Sequence[str]) -> str:
+    """The colour of a kind in stacked bars: those beyond the eighth share the last, grey one."""
+    return f"r{min(order.index(what), 7)}" if what in order else "r7"
+
+
+def pieces(stack: Stack, kinds: Sequence[str]) -> list[Piece]:
+    """The parts of a stacked bar; together they never exceed the whole."""
+    made = []
+    start = 0.0
+    for what, share, text in stack.parts:
+        width = max(0.0, min(share, 1.0 - start)) * 100
+        made.append(Piece(what, round(start * 100, 2), round(width, 2), hue_of(what, kinds), text))
+        start += width / 100
+    return made

@@ -1,0 +1,152 @@
+"""How every document writes figures: milliseconds, seconds, bytes, shares, bandwidths, ratios, dimensions.
+
+All of them have three significant digits and no exponent. ``Notation`` has what formats write differently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+from fusiondoc.model import dataclass
+
+T = TypeVar("T")
+
+LEAST_SHARE = 0.005
+"""A smaller share rounds to 0 %."""
+
+_SMALL_FACTOR = 0.05
+
+_MICROSECONDS_BELOW = 0.01
+"""Milliseconds; a shorter time is written in microseconds."""
+
+
+@dataclass(frozen=True)
+class Notation:
+    """The signs of a format.
+
+    Args:
+        unknown: stands for a value that is not known.
+        by: joins dimensions.
+    """
+
+    unknown: str
+    by: str
+
+    def known(self, value: T | None, write: Callable[[T], str]) -> str:
+        """The value as ``write`` has it, or the sign for an unknown one."""
+        return self.unknown if value is None else write(value)
+
+    def count(self, number: int | None) -> str:
+        """``1,024``."""
+        return self.known(number, whole)
+
+    def dimensions(self, extents: tuple[int, int, int] | None) -> str:
+        """``128×4``: launch dimensions without the ones at the end."""
+        if extents is None:
+            return self.unknown
+        used = list(extents)
+        while len(used) > 1 and used[-1] == 1:
+            used.pop()
+        return self.by.join(map(str, used))
+
+
+TERMINAL = Notation(unknown="-", by="x")
+PAGE = Notation(unknown="–", by="×")
+"""Markdown and HTML."""
+
+
+def digits(value: float) -> str:
+    """Three significant digits without an exponent: ``1,125``, ``33.1``, ``0.276``."""
+    if abs(value) >= 100 or not math.isfinite(value):
+        return f"{value:,.0f}"
+    if not value:
+        return "0"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def whole(value: float) -> str:
+    """``1,024``."""
+    return f"{value:,.0f}"
+
+
+def tenths(value: float) -> str:
+    """``85.0``: for a column of figures of one size, whose points stand below one another."""
+    return f"{value:,.1f}"
+
+
+def milliseconds(ms: float) -> str:
+    """``33.1 ms``, ``1,125 ms``, ``4.2 us``."""
+    if ms < _MICROSECONDS_BELOW:
+        return f"{digits(ms * 1e3)} us"
+    return f"{digits(ms)} ms"
+
+
+def seconds(value: float) -> str:
+    """A time with a unit that suits it: ``4.2 µs``, ``33.1 ms``, ``12.5 s``."""
+    if value < 1e-3:
+        return f"{digits(value * 1e6)} µs"
+    if value < 1:
+        return f"{digits(value * 1e3)} ms"
+    return f"{digits(value)} s"
+
+
+def size(number: int) -> str:
+    """Bytes with a unit of powers of 1000: ``512 B``, ``1.04 MB``."""
+    if number < 1000:
+        return f"{number} B"
+    value = number / 1000
+    for unit in ("KB", "MB"):
+        if value < 999.5:
+            return f"{digits(value)} {unit}"
+        value /= 1000
+    return f"{digits(value)} GB"
+
+
+def megabytes(number: int) -> str:
+    """The figure of a column that is headed MB."""
+    value = number / 1e6
+    return tenths(value) if value >= 0.1 else digits(value)
+
+
+def percent(value: float) -> str:
+    """``79 %``: of pages and sentences."""
+    return f"{100 * value:.0f} %"
+
+
+def short_percent(value: float) -> str:
+    """``79%``: of lines and tables that have little room."""
+    return f"{value:.0%}"
+
+
+def share(value: float) -> str:
+    """``79 %``; more than nothing is never 0."""
+    return "< 1 %" if 0 < value < LEAST_SHARE else percent(value)
+
+
+def bandwidth(gb_per_s: float) -> str:
+    """``1,935 GB/s``."""
+    return f"{whole(gb_per_s)} GB/s"
+
+
+def factor(value: float) -> str:
+    """``1.64``; a small one has the digits that tell it from nothing."""
+    return f"{value:.2f}" if abs(value) >= _SMALL_FACTOR else digits(value)
+
+
+def ratio(value: float) -> str:
+    """``1.64×``."""
+    return f"{factor(value)}×"
+
+
+def interval(low: float, high: float, write: Callable[[float], str] = factor) -> str:
+    """``1.60 to 1.68``."""
+    return f"{write(low)} to {write(high)}"
+
+
+def difference(value: float) -> str:
+    """``1.2e-07``: how far apart two results are, a matter of its order of magnitude."""
+    return f"{value:.2g}"

@@ -1,0 +1,109 @@
+"""A bench, a suite or two benches compared in each format: on the terminal, as a page, as JSON (schemas
+``fusiondoc.bench/1`` and ``fusiondoc.suite/1``), as Markdown for a pull request and as CSV for plots.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from fusiondoc.comparison.bench_changes import BenchComparison
+from fusiondoc.model.bench import Bench, BenchShape, Part, Suite
+from fusiondoc.rendering import markdown_documents, pages, terminal_documents
+from fusiondoc.rendering.blocks import Document
+from fusiondoc.rendering.printable import csv_table, in_json
+from fusiondoc.reports.json_format import plain
+from fusiondoc.views.bench_sections import bench_document
+from fusiondoc.views.suite_sections import suite_document
+from fusiondoc.views.two_benches import two_benches_document
+
+Timed = Bench | Suite | BenchComparison
+
+FORMATS_OF_TWO = ("text", "json", "markdown")
+
+
+def as_text(
+    timed: Timed, *, width: int = 80, colour: bool = False, blocks: bool = True, full: bool = False
+) -> str:
+    """The document as text of at most ``width`` columns; the arguments are those of the report's. ``full``:
+    with where the time of each variant goes."""
+    return terminal_documents.render(_document(timed, full), width=width, colour=colour, blocks=blocks)
+
+
+def as_page(timed: Timed) -> str:
+    """The document as one self-contained page."""
+    return pages.render(_document(timed))
+
+
+def as_markdown(timed: Timed) -> str:
+    """The document as Markdown."""
+    return markdown_documents.render(_document(timed))
+
+
+def as_json(timed: Timed) -> str:
+    """Keys in the order of the schema; what is not known is null."""
+    data = plain(timed)
+    assert isinstance(data, dict)
+    first = {"schema": data.pop("schema")}
+    return in_json(json.dumps({**first, **data}, indent=2, ensure_ascii=False)) + "\n"
+
+
+def _document(timed: Timed, full: bool = True) -> Document:
+    if isinstance(timed, Bench):
+        return bench_document(timed, full)
+    return suite_document(timed) if isinstance(timed, Suite) else two_benches_document(timed)
+
+
+COLUMNS = (
+    *("interpreter", "variant", "phase", "ms_median", "ms_low", "ms_high", "steps_per_s", "ratio"),
+    *("ratio_low", "ratio_high", "device_ms", "busy", "rounds", "steps", "warmup_s", "compile_s"),
+    *(
+        "recompiles",
+        "peak_bytes",
+        "groups_forward",
+        "groups_backward",
+        "fallbacks",
+        "max_difference",
+        "reason",
+    ),
+    *("inputs", "sizes", "first_ms", "recompiles_of_shape", "guard_failures", "peak_bytes_of_shape"),
+    *("processes", "parts_ms"),
+)
+
+
+def as_csv(timed: Bench | Suite) -> str:
+    """A row for each variant, phase and shape, and one without times for a variant that could not run; of a
+    suite behind the case that it is of."""
+    if isinstance(timed, Bench):
+        return csv_table(COLUMNS, _csv_rows(timed))
+    rows: list[list[object]] = []
+    for case in timed.cases:
+        empty = [case.reason if name == "reason" else None for name in COLUMNS]
+        found = _csv_rows(case.bench) if case.bench is not None else [empty]
+        rows += ([timed.suite, case.block, case.sizes, *row] for row in found)
+    return csv_table(["suite", "block", "sizes", *COLUMNS], rows)
+
+
+def _csv_rows(bench: Bench) -> Iterator[list[object]]:
+    """Of ``COLUMNS``."""
+    for one in bench.variants:
+        of_variant = [one.warmup_s, one.compile_s, one.recompiles, one.peak_bytes]
+        of_variant += [one.groups.forward, one.groups.backward] if one.groups is not None else [None, None]
+        of_variant += [one.fallbacks, one.max_difference]
+        for found in one.phases or (None,):
+            timed: list[object] = [None] * 12
+            of_shape: list[object] = [None] * 8
+            if found is not None:
+                ratio = [found.ratio.value, found.ratio.low, found.ratio.high] if found.ratio else [None] * 3
+                timed = [found.phase, found.ms.median, found.ms.low, found.ms.high, found.steps_per_s, *ratio]
+                timed += [found.device_ms, found.busy, found.rounds, found.steps]
+                known = bench.shapes[found.shape : found.shape + 1]
+                shape = known[0] if known else BenchShape(bench.inputs)
+                of_shape = [", ".join(shape.inputs), shape.sizes, found.first_ms, found.recompiles]
+                of_shape += [found.guard_failures, found.peak_bytes, found.processes, _parts(found.parts)]
+            yield [one.interpreter, one.name, *timed, *of_variant, one.reason, *of_shape]
+
+
+def _parts(parts: Sequence[Part] | None) -> str | None:
+    """Milliseconds by kind of work, as a JSON object: benches have different kinds, so none is a column."""
+    return None if parts is None else json.dumps({part.what: part.ms for part in parts}, ensure_ascii=False)

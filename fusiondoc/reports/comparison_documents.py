@@ -1,0 +1,112 @@
+"""A comparison on a terminal, as Markdown for a pull request and as a page, with a picture of either side in
+which the groups that changed are marked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from fusiondoc.comparison import Comparison, Side
+from fusiondoc.rendering import markdown_documents, pages, terminal_documents
+from fusiondoc.rendering.blocks import Picture
+from fusiondoc.rendering.drawing import Detail, drawn, plain
+from fusiondoc.rendering.printable import visible_in
+from fusiondoc.reports.html.page_context import colours
+from fusiondoc.reports.html.program_picture import main_program, picture, within
+from fusiondoc.views import comparison_words as words
+from fusiondoc.views.comparison_sections import MOST_IN_A_COMMENT, MOST_ON_A_TERMINAL, comparison_document
+from fusiondoc.views.formatting import near, near_paths_of
+
+MOST_BOXES = 400
+"""Of the picture of one side."""
+
+
+def as_text(
+    comparison: Comparison,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    blocks: bool = True,
+    detail: Detail = Detail.USUAL,
+) -> str:
+    """The comparison as text of at most ``width`` columns, with ANSI colours if ``colour``.
+
+    Args:
+        blocks: the terminal can show arrows; else they are plain ASCII.
+        detail: how much of it: the changes in one line, the first lines, or all.
+    """
+    near_paths = near_paths_of(*(comparison.reports or ()))
+    comparison = near_paths.inside(replace(comparison, reports=None))
+    if detail is Detail.VERDICT:
+        lines: list[RenderableType] = []
+        if comparison.unrelated is not None:
+            lines.append(Text(comparison.unrelated))
+        text = drawn(Lines(*lines, Text(words.changed(visible_in(comparison)))), width, colour)
+        return text if blocks else plain(text)
+    document = comparison_document(comparison, MOST_ON_A_TERMINAL)
+    if detail is Detail.SUMMARY:
+        document = replace(document, sections=())
+    return terminal_documents.render(document, width=width, colour=colour, blocks=blocks)
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """The comparison as GitHub-flavoured Markdown."""
+    return markdown_documents.render(comparison_document(words.for_readers(comparison), MOST_IN_A_COMMENT))
+
+
+def as_page(comparison: Comparison) -> str:
+    """The comparison as a page of HTML: no script, no network."""
+    comparison = words.for_readers(comparison)
+    sides = (("A", comparison.a), ("B", comparison.b))
+    pictures = [_picture(comparison, name, side) for name, side in sides]
+    if not any(one.drawing for one in pictures):
+        pictures = []
+    return pages.render(comparison_document(comparison, pictures=pictures), colours())
+
+
+def _picture(comparison: Comparison, name: str, side: Side) -> Picture:
+    """The plan of a side with most of the changes; that with most groups, where nothing changed."""
+    report = comparison.reports[name == "B"] if comparison.reports is not None else None
+    if report is None or not report.programs:
+        return Picture(name, near(side.name))
+    changed = _changed(comparison, name)
+    most = max(report.programs, key=lambda one: len(changed.get(one.id, ())))
+    chosen = most if changed.get(most.id) else None
+    first = chosen.id if chosen is not None else main_program(report)
+    shown = next(one for one in within(report.programs, first, MOST_BOXES) if one.id == first)
+    known = {group.id: group for group in report.groups}
+    made = replace(picture(shown, known, changed.get(shown.id, ())), id=f"{name}-{shown.id}")
+    further = len(report.programs) + report.programs_left_out - 1
+    return Picture(name, made.title, made, made.cut, further)
+
+
+def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:
+    """Of each program of a side the nodes whose groups changed. Of a group of which some instances changed
+    only these, where their layers tell: layers that the other side has no such group in."""
+    assert comparison.reports is not None
+    mine, others = comparison.reports[name == "B"], comparison.reports[name != "B"]
+    often: dict[str, int] = {}
+    for change in comparison.groups:
+        for ref in change.b if name == "B" else change.a:
+            often[ref.id] = often.get(ref.id, 0) + change.count
+    nodes: dict[str, list[tuple[str, int]]] = {}
+    for program in mine.programs:
+        for place, node in enumerate(program.nodes):
+            if node.group in often:
+                nodes.setdefault(node.group or "", []).append((program.id, place))
+    layers: dict[tuple[tuple[str, ...], str | None], set[str | None]] = {}
+    for group in others.groups:
+        layers.setdefault((group.ops, group.phase), set()).update(one.layer for one in group.instances)
+    found: dict[str, set[int]] = {}
+    for group in mine.groups:
+        places = nodes.get(group.id, [])
+        alike = layers.get((group.ops, group.phase), ())
+        new = [place for place, one in zip(places, group.instances) if one.layer not in alike]
+        told = len(places) == len(group.instances) and len(new) == often.get(group.id)
+        for program_id, place in new if told else places:
+            found.setdefault(program_id, set()).add(place)
+    return {program_id: frozenset(places) for program_id, places in found.items()}

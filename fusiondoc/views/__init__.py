@@ -1,0 +1,1 @@
+"""What documents show: reports, benches, surveys as sections of blocks, the same for every format."""

@@ -1,0 +1,210 @@
+"""The sentences of a bench: verdicts, and what is worth knowing beside its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fusiondoc.comparison.bench_changes import ratio_of_medians
+from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio
+from fusiondoc.rendering.units import TERMINAL, interval, milliseconds, ratio, short_percent, size
+from fusiondoc.views.step_words import shares
+
+HOST_BOUND = 0.5
+"""A GPU that is busy for less of the time waits for the host."""
+
+
+def called(bench: Bench, variant: BenchVariant) -> str:
+    """Its name, with its torch where there are several interpreters."""
+    if len(interpreters(bench)) < 2:
+        return variant.name
+    return f"{variant.name} ({variant.interpreter.partition(', ')[2] or variant.interpreter})"
+
+
+def verdict(found: Ratio | None) -> str:
+    """``1.64x (1.60 to 1.68)``, or that no difference could be shown."""
+    if found is None:
+        return TERMINAL.unknown
+    if not found.differs:
+        return "no difference"
+    return f"{ratio(found.value)} ({interval(found.low, found.high)})"
+
+
+def groups(variant: BenchVariant) -> str:
+    """Groups of the forward plan, and of the backward plan where there is one: ``2 + 1``."""
+    found = variant.groups
+    if found is None or (found.forward is None and found.backward is None):
+        return "-"
+    forward = "?" if found.forward is None else str(found.forward)
+    if all(one.phase != TRAINING for one in variant.phases):
+        return forward
+    return f"{forward} + {'?' if found.backward is None else found.backward}"
+
+
+def phase_of(variant: BenchVariant, phase: str, shape: int = 0) -> BenchPhase | None:
+    """That phase with that shape, if it was timed."""
+    for one in variant.phases:
+        if one.phase == phase and one.shape == shape:
+            return one
+    return None
+
+
+def shapes_of(bench: Bench) -> list[tuple[int, str]]:
+    """Number and name of each shape that some variant was timed with."""
+    timed = {one.shape for variant in bench.variants for one in variant.phases}
+    return [
+        (number, bench.shapes[number].label if number < len(bench.shapes) else ", ".join(bench.inputs))
+        for number in sorted(timed)
+    ]
+
+
+def changing(bench: Bench) -> bool:
+    """Whether steps met more than one set of sizes."""
+    return len(shapes_of(bench)) > 1 or any(one.sizes > 1 for one in bench.shapes)
+
+
+def phases(bench: Bench) -> list[str]:
+    """Those that some variant has, in order."""
+    return list(dict.fromkeys(one.phase for variant in bench.variants for one in variant.phases))
+
+
+def interpreters(bench: Bench) -> list[str]:
+    return list(dict.fromkeys(variant.interpreter for variant in bench.variants))
+
+
+def times(bench: Bench) -> list[tuple[str, str]]:
+    """(variant, phase and shape; where the time of its step goes), where that is known."""
+    several = len(interpreters(bench)) > 1
+    found = []
+    for phase in phases(bench):
+        for shape, label in shapes_of(bench):
+            for one in bench.variants:
+                timed = phase_of(one, phase, shape)
+                if timed is not None and timed.parts:
+                    names = [one.name, phase, label if changing(bench) else ""]
+                    names.append(one.interpreter if several else "")
+                    whole = milliseconds(sum(part.ms for part in timed.parts))
+                    about = ", ".join(name for name in names if name)
+                    found.append((about, f"{whole} a step: {shares(timed.parts)}"))
+    return found
+
+
+def of_processes(timed: Iterable[BenchPhase]) -> list[str]:
+    """In how many processes each was timed, and what the intervals know of that."""
+    counts = sorted({one.processes for one in timed})
+    if not counts:
+        return []
+    if counts == [1]:
+        return [
+            "one process of each variant: the intervals do not show how processes of one program differ"
+            " (--processes 2)"
+        ]
+    least, most = counts[0], counts[-1]
+    if least == most:
+        return [f"{most} processes of each variant: the intervals hold what they differ"]
+    text = f"{least} to {most} processes of each variant: the intervals hold what they differ"
+    return [f"{text}; of one process they cannot" if least == 1 else text]
+
+
+def remarks(bench: Bench) -> list[str]:
+    """What the numbers mean: in how many processes, who waits for whom, what has no group."""
+    said = of_processes(found for one in bench.variants for found in one.phases)
+    for phase in phases(bench):
+        for shape, label in shapes_of(bench):
+            waiting = [
+                f"{called(bench, one)} {short_percent(found.busy)}"
+                for one in bench.variants
+                for found in one.phases
+                if (found.phase, found.shape) == (phase, shape)
+                and found.busy is not None
+                and found.busy < HOST_BOUND
+            ]
+            if waiting:
+                about = f"{phase}, {label}" if changing(bench) else phase
+                said.append(
+                    f"{about}: bound by the host, the GPU is busy for {', '.join(waiting)} of the time: there"
+                    " the ratio says how fast operators are started, not how fast kernels are"
+                )
+    said += _moves(bench)
+    said += _hints(bench)
+    notes: dict[str, list[str]] = {}
+    for variant in bench.variants:
+        for note in variant.note.split("; ") if variant.note is not None and variant.available else ():
+            notes.setdefault(note, []).append(called(bench, variant))
+    said += [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in notes.items()]
+    for variant in bench.variants:
+        found, name = variant.groups, called(bench, variant)
+        fuses = variant.available and variant.name not in (EAGER, "none", "inductor")
+        if fuses and found is not None and found.forward == 0 and not found.backward:
+            said.append(f"{name}: no fusion group, so its speed says nothing about fusion")
+        if variant.fallbacks:
+            said.append(f"{name}: {variant.fallbacks} groups fell back to unfused operators")
+        if variant.recompiles:
+            times = "once" if variant.recompiles == 1 else f"{variant.recompiles} times"
+            since = "for other sizes" if changing(bench) else "after the warm-up"
+            said.append(f"{name}: compiled {times} more {since}")
+    if bench.interrupted:
+        said.append("interrupted: only the rounds that were done count")
+    return list(dict.fromkeys(said))
+
+
+def _moves(bench: Bench) -> list[str]:
+    """What moving from the first interpreter to another brings: the fastest variant of each, in the last
+    phase with each shape."""
+    said = []
+    names = interpreters(bench)
+    for phase in phases(bench)[-1:]:
+        for shape, label in shapes_of(bench):
+            fastest = [_fastest(bench, name, phase, shape) for name in names]
+            for one, other in zip(fastest[:1] * len(names), fastest[1:]):
+                if one is None or other is None:
+                    continue
+                found = ratio_of_medians(one[1].ms, other[1].ms)
+                times = f"{verdict(found)} as fast" if found.differs else "no difference in speed"
+                about = f"{phase}, {label}" if changing(bench) else phase
+                both = f"from {_facts(bench, *one)} to {_facts(bench, *other)}"
+                said.append(f"{about}: {both}, the fastest of each: {times}")
+    return said
+
+
+def _fastest(
+    bench: Bench, interpreter: str, phase: str, shape: int
+) -> tuple[BenchVariant, BenchPhase] | None:
+    timed = [
+        (one, found)
+        for one in bench.variants
+        for found in [phase_of(one, phase, shape)]
+        if one.interpreter == interpreter and found is not None
+    ]
+    return min(timed, key=lambda pair: pair[1].ms.median, default=None)
+
+
+def _facts(bench: Bench, variant: BenchVariant, timed: BenchPhase) -> str:
+    """``nvfuser (torch 2.1.2), 0.389 ms, 512 MB, groups 1 + 1``."""
+    facts = [called(bench, variant), f"{milliseconds(timed.ms.median)}"]
+    memory = timed.peak_bytes if timed.peak_bytes is not None else variant.peak_bytes
+    facts += [size(memory)] if memory is not None else []
+    facts += [f"groups {groups(variant)}"] if groups(variant) != "-" else []
+    return ", ".join(facts)
+
+
+def _hints(bench: Bench) -> list[str]:
+    """What would help more than fusion, of the first variant (eager, if it ran) in the last phase that has
+    such a thing, in each interpreter."""
+    found: dict[str, str] = {}
+    for phase in phases(bench):
+        for one in reversed(bench.variants):
+            for timed in one.phases:
+                if timed.phase == phase and timed.hint is not None:
+                    found[one.interpreter] = f"{one.name}, {phase}: {timed.hint}"
+    several = len(interpreters(bench)) > 1
+    return [f"{name}: {text}" if several else text for name, text in found.items()]
+
+
+def missing(bench: Bench) -> list[tuple[str, str]]:
+    """(variant, why it or one of its phases could not run)."""
+    several = len(interpreters(bench)) > 1
+    return [
+        (f"{one.name}, {one.interpreter}" if several else one.name, one.reason)
+        for one in bench.variants
+        if one.reason is not None
+    ]

@@ -1,0 +1,324 @@
+"""A comparison in words, which its text, Markdown and page share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from fusiondoc.comparison import (
+    Comparison,
+    FallbackChange,
+    FindingChange,
+    GroupChange,
+    GroupRef,
+    KernelChange,
+    Side,
+    SpeedChange,
+    UnfusedChange,
+)
+from fusiondoc.model import count, fuser_title
+from fusiondoc.model.operator_places import folded
+from fusiondoc.model.report import OpNode
+from fusiondoc.rendering.units import TERMINAL, bandwidth, interval, milliseconds, short_percent, whole
+from fusiondoc.views.formatting import near, near_paths_of, short_type, where_from, with_near_paths
+
+KINDS = {
+    "operators": "with other operators",
+    "types": "with other types",
+    "code": "with other code",
+    "registers": "with other registers",
+    "spills": "with other spills",
+    "shared memory": "with other shared memory",
+    "scheduler": "with another scheduler",
+    "launch": "launched otherwise",
+    "launches": "launched more or less often",
+    "bandwidth": "with another bandwidth",
+    "bytes": "counted otherwise",
+}
+"""What a kind of change is called in a sentence, where its name alone is none."""
+
+ARROW = "→"
+
+
+def for_readers(comparison: Comparison) -> Comparison:
+    """The comparison without the folders of the machine in its paths, see ``near_paths_of``."""
+    reports = comparison.reports
+    made = near_paths_of(*(reports or ())).inside(comparison)
+    if reports is None:
+        return made
+    return replace(made, reports=(with_near_paths(reports[0]), with_near_paths(reports[1])))
+
+
+def side(one: Side) -> str:
+    """A side in figures."""
+    facts = []
+    if one.torch:
+        facts.append(f"torch {one.torch}")
+    if one.fuser:
+        facts.append(fuser_title(one.fuser))
+    facts.append(count(one.groups, "group"))
+    facts.append(coverage(one))
+    if one.fallbacks:
+        facts.append(count(one.fallbacks, "fallback"))
+    return ", ".join(facts)
+
+
+def coverage(one: Side) -> str:
+    """How much of it is fused."""
+    share = one.coverage
+    if not share.told:
+        return f"{share.ops_fused} operators fused, share unknown ({share.unknown})"
+    if share.fraction is None:
+        return "no operators"
+    return f"{share.ops_fused} of {share.ops_total} operators fused ({short_percent(share.fraction)})"
+
+
+def changed(comparison: Comparison) -> str:
+    """The changes in one sentence."""
+    parts = []
+    kinds: Counter[str] = Counter()
+    for change in comparison.groups:
+        kinds[" and ".join(KINDS.get(k, k) for k in change.kinds)] += change.count
+    if kinds:
+        named = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+        parts.append(f"{count(sum(kinds.values()), 'group')} ({named})")
+    for what, words in (("came", "newly not fused"), ("gone", "no longer unfused")):
+        number = sum(row.count for row in comparison.unfused if row.change == what)
+        if number:
+            parts.append(f"{count(number, 'operator')} {words}")
+    reasons = sum(1 for row in comparison.unfused if row.change == "reason")
+    if reasons:
+        parts.append(count(reasons, "other reason"))
+    if comparison.fallbacks:
+        parts.append(count(len(comparison.fallbacks), "fallback"))
+    if comparison.kernels:
+        kinds = Counter(kind for change in comparison.kernels for kind in change.kinds)
+        named = ", ".join(f"{n} {KINDS.get(kind, kind)}" for kind, n in kinds.items())
+        parts.append(f"{count(len(comparison.kernels), 'kernel')} ({named})")
+    if comparison.speed:
+        parts.append("speed of the model")
+    for what in ("came", "gone"):
+        number = sum(1 for row in comparison.findings if row.change == what)
+        if number:
+            parts.append(
+                count(number, "new finding") if what == "came" else f"{count(number, 'finding')} gone"
+            )
+    if comparison.coverage_changed:
+        parts.append("coverage")
+    return "; ".join(parts) or "nothing"
+
+
+def group_head(change: GroupChange) -> str:
+    """``G1 and G2 of A are now G1 of B in 9 of 12 places (encoder.layer.[0-8]); forward``."""
+    facts = [became(change) + where_in_plans(change)]
+    ref = (change.a or change.b)[0]
+    facts.append(ref.phase or "phase unknown")
+    if not change.a and ref.specialisation > 1:
+        facts.append(f"specialisation {ref.specialisation}")
+    kinds = {r.kind for r in change.a}, {r.kind for r in change.b}
+    if all(kinds) and kinds[0] != kinds[1]:
+        facts.append(f"{' and '.join(sorted(kinds[0]))} before, {' and '.join(sorted(kinds[1]))} now")
+    if not parted(change):
+        facts.append(operators(change.a or change.b))
+    return "; ".join(facts)
+
+
+def became(change: GroupChange) -> str:
+    """Which groups of A are which of B: numbers are those of the side's own report, so the side is said."""
+    a, b = (_named([ref.id for ref in refs]) for refs in (change.a, change.b))
+    if not change.b:
+        return f"{a} of A is gone"
+    if not change.a:
+        return f"{b} of B is new"
+    return f"{a} of A {'is' if len(change.a) == 1 else 'are'} now {b} of B"
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ids[0] if len(ids) == 1 else f"{', '.join(ids[:-1])} and {ids[-1]}" if ids else ""
+
+
+def where_in_plans(change: GroupChange) -> str:
+    """How many of a group's places changed, and in which modules; empty for a group that stands once, in no
+    module that the log tells."""
+    layers = f" ({folded(change.layers)})" if change.layers else ""
+    of = max(ref.instances for ref in change.a or change.b)
+    if of == change.count == 1:
+        return layers
+    if change.count == of:
+        return f" in all {of:,} places{layers}"
+    if change.count > of:
+        return f" in {change.count:,} places{layers}"
+    return f" in {change.count:,} of {of:,} places{layers}"
+
+
+def parted(change: GroupChange) -> bool:
+    """Whether its groups hold other operators than before, so that each is shown with its own."""
+    return bool(set(change.kinds) & {"split", "merged", "operators"})
+
+
+def sides_of(change: GroupChange) -> list[str]:
+    """``A G1: 2 operators: add, mul``, one for each group, where they hold other operators than before."""
+    if not parted(change):
+        return []
+    return [
+        f"{side} {ref.id}: {operators([ref])}"
+        for side, refs in (("A", change.a), ("B", change.b))
+        for ref in refs
+    ]
+
+
+def operators(refs: Sequence[GroupRef]) -> str:
+    """``5 operators: add, mul, tanh ...``."""
+    names = [node.op.split("::")[-1] for ref in refs for node in ref.nodes]
+    shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    return f"{count(len(names), 'operator')}: {shown}"
+
+
+MOST_NAMES = 6
+
+
+def place(refs: Sequence[GroupRef]) -> str:
+    """The first line of the program that the groups come from, else of a formula."""
+    sources = [node.user_source or node.source for ref in refs for node in ref.nodes]
+    for source in sources:
+        if source and not source.startswith("<"):
+            return near(source)
+    return next((source for source in sources if source), "")
+
+
+def nodes(of: Iterable[OpNode]) -> list[str]:
+    """Equal operators of one line once, with how many they are."""
+    counts = Counter((node.op, where_from(node.user_source, node.source)) for node in of)
+    return [
+        op + (f" x{n}" if n > 1 else "") + (f"  {source}" if source else "")
+        for (op, source), n in counts.items()
+    ]
+
+
+def types(change: GroupChange) -> list[str]:
+    """The input and output types that only one side has: ``in  - Float(8)``."""
+    found = []
+    for what in ("inputs", "outputs"):
+        of_a, of_b = (
+            Counter(short_type(text) for ref in refs for text in getattr(ref, what))
+            for refs in (change.a, change.b)
+        )
+        for sign, left in (("-", of_a - of_b), ("+", of_b - of_a)):
+            for text, n in left.items():
+                found.append(f"{sign} {what[:-1]} {text}" + (f" x{n}" if n > 1 else ""))
+    return found
+
+
+def speed(change: SpeedChange) -> str:
+    """``0.03 ms → 0.061 ms, 2.03 times (A 0.029 ms to 0.035 ms, B 0.06 ms to 0.071 ms)``."""
+    times = f", {change.ratio:.2f} times" if change.ratio is not None else ""
+    medians = f"{milliseconds(change.a.median)} {ARROW} {milliseconds(change.b.median)}"
+    of_a = interval(change.a.min, change.a.max, milliseconds)
+    of_b = interval(change.b.min, change.b.max, milliseconds)
+    return f"{medians}{times} (A {of_a}, B {of_b})"
+
+
+def unfused(change: UnfusedChange) -> str:
+    """An operator outside the groups, with its line and reason."""
+    words = change.op + (f" x{change.count}" if change.count > 1 else "")
+    source = where_from(change.user_source, change.source)
+    if source:
+        words += f"  {source}"
+    if change.phase == "backward":
+        words += " (backward)"
+    if change.change == "reason" and change.reason_a and change.reason_b:
+        return f"{words}  {change.reason_a.code} {ARROW} {change.reason_b.code} {change.reason_b.text}"
+    reason = change.reason_b or change.reason_a
+    return words if reason is None else f"{words}  {reason.code} {reason.text}"
+
+
+def once_each(rows: Sequence[UnfusedChange]) -> list[UnfusedChange]:
+    """Those that read alike as one: operators of one line that differ by their column."""
+    alike: dict[tuple[str, str], UnfusedChange] = {}
+    for row in rows:
+        key = (row.change, unfused(replace(row, count=1)))
+        known = alike.get(key)
+        alike[key] = row if known is None else replace(known, count=known.count + row.count)
+    return list(alike.values())
+
+
+def fallback(change: FallbackChange) -> str:
+    """A fallback with its group and counts."""
+    names = (("A", change.group_a), ("B", change.group_b))
+    group = ", ".join(f"{name} of {side}" for side, name in names if name) or "group unknown"
+    numbers = f" {ARROW} ".join(str(n) for n in (change.count_a, change.count_b) if n is not None)
+    doing = {"compile": "compiling", "run": "running"}.get(change.stage, change.stage)
+    return f"{group} while {doing}, times: {numbers}" + (f": {change.error}" if change.error else "")
+
+
+def findings(comparison: Comparison) -> tuple[list[FindingChange], str | None]:
+    """The findings to show, and a sentence on those about single operators, which have a part of their own
+    ("Not fused")."""
+    single = [row for row in comparison.findings if row.finding.code.startswith("FD2")]
+    if not comparison.unfused or not single:
+        return list(comparison.findings), None
+    rest = [row for row in comparison.findings if not row.finding.code.startswith("FD2")]
+    parts = []
+    for change in ("came", "gone"):
+        codes = sorted({row.finding.code for row in single if row.change == change})
+        number = sum(1 for row in single if row.change == change)
+        if number:
+            parts.append(f"{count(number, 'finding')} on operators above {change} ({', '.join(codes)})")
+    return rest, f"{'; '.join(parts)}: fusiondoc explain {single[0].finding.code}"
+
+
+def kernel_head(change: KernelChange) -> str:
+    """``K2 of A, K3 of B (G1)``."""
+    sides = (("A", change.a), ("B", change.b))
+    ids = ", ".join(f"{ref.id} of {side}" for side, ref in sides if ref is not None)
+    last = change.b or change.a
+    groups = last.groups if last is not None else ()
+    return ids + (f" ({', '.join(groups[:3])}{', ...' if len(groups) > 3 else ''})" if groups else "")
+
+
+def kernel_facts(change: KernelChange) -> list[str]:
+    """What changed, each in a few words; empty for a kernel of one side."""
+    a, b = change.a, change.b
+    if a is None or b is None:
+        return []
+    facts = []
+    for kind in change.kinds:
+        if kind == "code":
+            facts.append(f"code: {change.lines_gone} lines gone, {change.lines_added} added")
+        elif kind == "registers":
+            facts.append(f"registers {a.registers} {ARROW} {b.registers}")
+        elif kind == "spills":
+            facts.append(f"spills {a.spill_bytes} {ARROW} {b.spill_bytes} bytes")
+        elif kind == "shared memory":
+            facts.append(f"shared memory {a.smem_bytes} {ARROW} {b.smem_bytes} bytes")
+        elif kind == "scheduler":
+            facts.append(f"scheduler {a.scheduler} {ARROW} {b.scheduler}")
+        elif kind == "launch":
+            grids = f"{TERMINAL.dimensions(a.grid)} {ARROW} {TERMINAL.dimensions(b.grid)}"
+            blocks = f"{TERMINAL.dimensions(a.block)} {ARROW} {TERMINAL.dimensions(b.block)}"
+            facts.append(f"grid {grids}, block {blocks}")
+        elif kind == "launches":
+            facts.append(f"launches {a.launches} {ARROW} {b.launches}")
+        elif kind in ("slower", "faster") and change.speed is not None:
+            facts.append(f"{kind}: {speed(change.speed)}{_rate(change)}")
+        elif kind == "bandwidth" and a.gb_per_s and b.gb_per_s:
+            facts.append(f"bandwidth {change.bandwidth}{_rate(change)}")
+    return facts
+
+
+def _rate(change: KernelChange) -> str:
+    a, b = change.a, change.b
+    if "bytes" in change.kinds or not (a and b and a.gb_per_s and b.gb_per_s):
+        return ""
+    return f", {whole(a.gb_per_s.median)} {ARROW} {bandwidth(b.gb_per_s.median)}"
+
+
+def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
+    """The kernels to show, and a sentence on those of which only the counted bytes differ."""
+    shown = [change for change in comparison.kernels if change.kinds != ("bytes",)]
+    counted = sum(1 for change in comparison.kernels if "bytes" in change.kinds)
+    if not counted:
+        return shown, None
+    kernels = count(counted, "kernel")
+    return shown, f"nvFuser counted other bytes for {kernels}: their GB/s cannot be compared, times can"

@@ -1,0 +1,184 @@
+"""The result of ``fix`` in sentences: the gain of each change, why another did not help, the verdict."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterator
+
+from fusiondoc.model import count
+from fusiondoc.model.bench import Ratio
+from fusiondoc.model.change_plan import MOST_TOGETHER, Fixes, Outcome, TriedFix, Version
+from fusiondoc.rendering.units import difference, interval
+
+_MOST_PLACES = 4
+
+
+def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
+    """All that is to be said beside the diff.
+
+    Args:
+        shown: the folder to which paths are made relative, as text with a separator at its end.
+    """
+    yield f"unchanged: {counts(fixes.unchanged)}"
+    for one in fixes.kept:
+        yield f"+ {one.change}: {gain(one.before, one.after, one.speed)}"
+        yield from _places(one, shown)
+        yield from (f"    {line}" for note in one.notes for line in note.split("\n"))
+    others = [one for one in fixes.tried if one.outcome is not Outcome.KEPT]
+    if others:
+        yield "tried, and left out:"
+    for one in others:
+        yield f"- {one.change}: {why_not(one)}"
+        yield from _places(one, shown)
+    if fixes.described:
+        yield "not changed here:"
+    yield from (f"  {text}" for text in fixes.described)
+    yield from how_compared(fixes)
+    if fixes.together_tries:
+        runs = f"{count(fixes.together_tries, 'run')}, at most {MOST_TOGETHER}"
+        yield f"what did not help alone was tried line by line and together: {runs}"
+    if fixes.untried:
+        more = f"{fixes.untried} more change{'s were' if fixes.untried > 1 else ' was'}"
+        yield f"{more} not tried: --tries N raises the limit"
+    yield from _next(fixes)
+    yield verdict(fixes)
+
+
+def within(line: str, width: int) -> list[str]:
+    """A line as a terminal of so many columns shows it without words broken; a command stays on one line."""
+    text = line.lstrip()
+    if len(line) <= width or text.startswith("fusiondoc "):
+        return [line]
+    lead = line[: len(line) - len(text)]
+    behind = lead + ("" if lead else "  ")
+    whole = textwrap.TextWrapper(width, lead, behind, break_long_words=False, break_on_hyphens=False)
+    return whole.wrap(text)
+
+
+def verdict(fixes: Fixes) -> str:
+    """The last line."""
+    stopped = "interrupted; " if fixes.interrupted else ""
+    number = len(fixes.kept)
+    if number:
+        what = "1 change" if number == 1 else f"{number} changes together"
+        setting = f" (with {', '.join(fixes.settings)})" if fixes.settings else ""
+        return f"{stopped}{what}{setting}: {gain(fixes.unchanged, fixes.together, fixes.speed)}"
+    if fixes.interrupted and not fixes.tried:
+        nothing = "interrupted before a change was tried"
+    elif not fixes.tried:
+        nothing = "nothing was found to try"
+    else:
+        many = f"none of {len(fixes.tried)} changes" if len(fixes.tried) > 1 else "the only change"
+        nothing = f"{stopped}{many} {'helped' if len(fixes.tried) > 1 else 'did not help'}"
+    return f"{nothing}: {counts(fixes.unchanged)}"
+
+
+def _next(fixes: Fixes) -> Iterator[str]:
+    """What to do where nothing was found."""
+    if fixes.kept or fixes.interrupted:
+        return
+    if fixes.unchanged.launches <= 1 and fixes.unchanged.groups:
+        yield "next: nothing; one group has everything"
+    else:
+        yield "next: the report says of each operator why it is in no group"
+        yield f"    {fixes.diagnose or f'fusiondoc diagnose {shlex.quote(fixes.target)}'}"
+
+
+def counts(version: Version) -> str:
+    """ "3 groups with 12 operators fused, 20 groups and single operators in a forward pass" """
+    groups = count(version.groups, "group")
+    operators = count(version.ops_fused, "operator")
+    return f"{groups} with {operators} fused, {_launches(version.launches)}"
+
+
+def _launches(number: int) -> str:
+    what = "group or single operator" if number == 1 else "groups and single operators"
+    return f"{number} {what} in a forward pass"
+
+
+def gain(before: Version, after: Version, speed: Ratio | None) -> str:
+    """ "2 -> 9 groups, 4 -> 30 operators fused, 60 -> 41 groups and single operators, 1.20 times as fast" """
+    parts = [
+        f"{before.groups:,} -> {count(after.groups, 'group')}",
+        f"{before.ops_fused:,} -> {count(after.ops_fused, 'operator')} fused",
+        f"{before.launches} -> {_launches(after.launches)}",
+    ]
+    if speed is not None:
+        parts.append(in_speed(speed))
+    return ", ".join(parts)
+
+
+def in_speed(speed: Ratio) -> str:
+    """ "1.20 times as fast as unchanged (1.12 to 1.30)" """
+    if not speed.differs:
+        return "no difference in speed"
+    return f"{speed.value:.2f} times as fast as unchanged ({interval(speed.low, speed.high)})"
+
+
+def why_not(one: TriedFix) -> str:
+    """Why a change was left out."""
+    if one.outcome is Outcome.FAILED:
+        return f"fails: {one.after.problem}"
+    if one.outcome is Outcome.WRONG:
+        more = f" and {len(one.after.wrong) - 1} more" if len(one.after.wrong) > 1 else ""
+        return f"computes something else: {one.after.wrong[0]}{more}"
+    if one.outcome is Outcome.SLOWER and one.speed is not None:
+        return f"slower: {one.speed.value:.2f} times as fast ({interval(one.speed.low, one.speed.high)})"
+    if counts(one.after) == counts(one.before):
+        return "fuses as much as without it"
+    if one.after.launches < one.before.launches:
+        return f"runs fewer operators, and fuses no more of them: {counts(one.after)}"
+    return f"no fewer groups and single operators: {counts(one.after)}"
+
+
+def how_compared(fixes: Fixes) -> Iterator[str]:
+    """How it was found out that the program is still the same, and whether speed was judged."""
+    if not fixes.tried:
+        return
+    text = "compared: outputs, gradients and arguments after the call, unfused, from one seed; and fused with"
+    text += " eager"
+    if fixes.kept:
+        text += "; no difference beyond rounding in what is kept"
+    if fixes.together.random:
+        ops = ", ".join(fixes.together.random)
+        drawn = "draws" if len(fixes.together.random) == 1 else "draw"
+        text += f" ({ops} {drawn} random numbers: {_unfused_sides(fixes)}, fused and eager are compared by"
+        text += " statistics)"
+    yield text
+    allowed = max((one.after.allowed or 0.0 for one in fixes.kept), default=0.0)
+    if allowed:
+        yield (
+            f"roundings alone move results of this program: fused ones may be off by {difference(allowed)} of"
+            " their size, ten times what one rounding of every input and parameter does to the unchanged"
+            " program"
+        )
+    if any(one.after.interpreted for one in fixes.tried):
+        yield "speed is not judged: NNC ran through its own evaluator here (this torch has no LLVM)"
+    elif fixes.kept and all(one.speed is None for one in fixes.kept):
+        why = (
+            "interrupted before it was timed"
+            if fixes.interrupted
+            else "it was not timed, or cannot be timed here"
+        )
+        yield f"speed is not judged: {why}"
+
+
+def _unfused_sides(fixes: Fixes) -> str:
+    """What the program and its changed versions draw."""
+    how = {one.after.drew_otherwise for one in fixes.tried} - {None}
+    if "statistics" in how:
+        return "of both unfused sides what differs is compared by statistics"
+    return f"both unfused sides {'are made to ' if how else ''}draw the same ones"
+
+
+def near_folder(where: str, shown: str) -> str:
+    """A path without the folder ``shown``, if it begins with it."""
+    return where[len(shown) :] if shown and where.startswith(shown) else where
+
+
+def _places(one: TriedFix, shown: str) -> Iterator[str]:
+    places = [near_folder(where, shown) for where in one.where]
+    if places:
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        yield f"    {', '.join(places[:_MOST_PLACES])}{more}"

@@ -1,0 +1,447 @@
+"""How every report writes figures, places and source code.
+
+Numbers, sizes and the verdict in words. How places are named, the user's lines, where their files are at
+hand, and which parts of a text in CUDA, PTX or Python are keywords, strings, numbers, comments and names.
+
+A text of a log may be made to be slow to read, so each pattern takes a part of it in one go and never looks
+for an end twice: time grows with the length of the text. Lexers of pygments 2.19 do not: that of CUDA takes
+15 s for 20 KB of ``//``, or of blank lines with a space.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from fusiondoc.masking import texts_changed
+from fusiondoc.model import TE, count, fuser_title, is_te, takers
+from fusiondoc.model.change_plan import Try
+from fusiondoc.model.equal_ranks import each_rank
+from fusiondoc.model.operator_places import outside
+from fusiondoc.model.report import Evidence, Group, Kernel, Report
+from fusiondoc.model.runs import Speed
+from fusiondoc.model.source import Source, Texts, from_package, without_packages
+from fusiondoc.rendering.units import ratio, seconds
+
+NO_DIFFERENCE = "no difference"
+"""What is said of a ratio whose 95 % interval holds 1."""
+
+DOING = {"compile": "compiling", "run": "running"}
+"""What a group did when it fell back, by the stage of the fallback."""
+
+
+def verdict_on_tries(tries: Sequence[Try]) -> str:
+    """What ``--try`` came to: the change that helps most, or that none does."""
+    helped = [one for one in tries[1:] if one.helps(tries[one.against])]
+    if not helped:
+        number = len(tries) - 1
+        return (
+            f"Nothing helped: no change of {number} fuses more or is faster"
+            if number
+            else "Nothing was tried"
+        )
+    best = max(helped, key=lambda one: _gain(one, tries[one.against]))
+    base = tries[best.against]
+    parts = [
+        f"{base.groups} → {best.groups} groups",
+        f"{base.ops_fused} → {best.ops_fused} operators fused",
+        f"{base.unfused} → {best.unfused} not fused",
+    ]
+    if best.speed is not None:
+        parts.append(f"{best.speed.value:.2f} times as fast" if best.speed.differs else NO_DIFFERENCE)
+    others = [one.change for one in helped if one is not best]
+    return f"Best: {best.change}: {', '.join(parts)}" + (
+        f"; {', '.join(others)} helped too" if others else ""
+    )
+
+
+def _gain(one: Try, base: Try) -> tuple[float, int, int]:
+    speed = one.speed.value if one.speed is not None and one.speed.differs else 1.0
+    return speed, one.ops_fused - base.ops_fused, base.unfused - one.unfused
+
+
+def never_ran(report: Report) -> str | None:
+    """``264 operators that never ran: aten::linear x12, aten::cat x6 and 8 more``; None without any."""
+    counts: dict[str, int] = {}
+    for row in report.unfused:
+        if row.ran is False:
+            counts[row.op] = counts.get(row.op, 0) + row.count
+    if not counts:
+        return None
+    order = sorted(counts, key=lambda op: (-counts[op], op))
+    named = [op + (f" x{counts[op]}" if counts[op] > 1 else "") for op in order[:_MOST_NAMED]]
+    rest = f" and {len(order) - _MOST_NAMED} more" if len(order) > _MOST_NAMED else ""
+    total = count(sum(counts.values()), "operator")
+    return f"{total} that never ran (a branch that was not taken): {', '.join(named)}{rest}"
+
+
+_MOST_NAMED = 3
+
+
+def covered(report: Report, show: Callable[[float], str]) -> str | None:
+    """``54% of what nvFuser can fuse, 40% of what any fuser can``, or why that cannot be told; None where
+    there is nothing to fuse."""
+    cover = report.coverage
+    if cover.fraction is None:
+        return None if cover.told else f"share unknown: {cover.unknown}"
+    own = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
+    text = f"{show(cover.fraction)} of what {own} can fuse"
+    if cover.any_fuser.fraction not in (None, cover.fraction):
+        text += f", {show(cover.any_fuser.fraction or 0.0)} of what any fuser can"
+    return text
+
+
+def further_values(group: Group) -> str | None:
+    """How many of its inputs and outputs a report does not list; None for none."""
+    left = group.values_left_out
+    return f"{left:,} further inputs and outputs" if left else None
+
+
+def times(group: Group) -> str:
+    """How many nodes a group stands for; nothing for one."""
+    return f" ×{group.count:,}" if group.count > 1 else ""
+
+
+def groups_of(report: Report) -> str:
+    """``2 groups``; ``2 groups (and 4 in further specialisations)`` where the same was compiled again;
+    ``5 groups (3 of TorchScript, 2 of Transformer Engine)`` where both were at work."""
+    more = sum(group.count for group in report.groups if group.specialisation > 1)
+    again = f" (and {more:,} in further specialisations)" if more else ""
+    first = report.fusion_groups - more
+    te = sum(one.count for one in report.groups if is_te(one.kind) and one.specialisation == 1)
+    of_both = f" ({first - te:,} of TorchScript, {te:,} of Transformer Engine)" if 0 < te < first else ""
+    return count(first, "group") + of_both + again
+
+
+def verdict(report: Report) -> str:
+    """One sentence: did it fuse?"""
+    each = each_rank(report)
+    if each is not None:
+        said = verdict(each.report)
+        return f"{each.whose[:1].upper()}{each.whose[1:]}: {said}"
+    unfused = sum(row.count for row in outside(report))
+    if report.te is not None and not report.groups and not report.unfused:
+        return "Nothing fused: no operator of te.ops was called"
+    if not report.groups and not report.unfused:
+        return "The log shows no plan of an executor"
+    if not report.groups:
+        return f"Nothing fused: {count(unfused, 'tensor operator')} outside every group"
+    text = f"{count(report.fused_operators, 'operator')} fused into {groups_of(report)}"
+    if unfused or report.coverage.unknown is None:
+        text += f", {unfused:,} not fused" if unfused else ", none left outside"
+    fallbacks = sum(one.count for one in report.fallbacks)
+    return text + (f", {count(fallbacks, 'fallback')}" if fallbacks else "")
+
+
+def fuser(report: Report, none: str = "no fuser") -> str:
+    """Which fuser worked, and which one was asked for. ``none``: how to say that none did."""
+    state = report.fuser
+    if state.effective == TE:
+        return state.why or fuser_title(TE)
+    if report.te is not None:
+        return f"{fuser(replace(report, te=None), none)} and {report.te.in_words}"
+    if state.effective is None and state.requested is None:
+        return "unknown: the log shows no group"
+    name = none if state.effective == "none" else fuser_title(state.effective or "unknown")
+    if state.requested is not None and state.requested != state.effective:
+        name += f" (asked: {state.requested})"
+    elif state.requested is None and state.why:
+        name += f", {state.why}"
+    return name
+
+
+def machine(report: Report) -> list[str]:
+    """Torch and device, as far as they are known."""
+    env = report.environment
+    parts = [f"torch {env['torch']}" if env.get("torch") else "", env.get("gpu") or env.get("device") or ""]
+    return [part for part in parts if part]
+
+
+def runs_of(ops: Iterable[str]) -> list[str]:
+    """``add``, ``mul ×2``: operators without their namespace, equal neighbours together."""
+    runs: list[tuple[str, int]] = []
+    for op in ops:
+        name = op[len("aten::") :] if op.startswith("aten::") else op
+        if runs and runs[-1][0] == name:
+            runs[-1] = (name, runs[-1][1] + 1)
+        else:
+            runs.append((name, 1))
+    return [name if times == 1 else f"{name} ×{times}" for name, times in runs]
+
+
+def phase_of(group: Group) -> str:
+    return group.phase or "phase unknown"
+
+
+def peak_share(kernel: Kernel, report: Report) -> float | None:
+    """The share of the peak bandwidth that a kernel's median reaches."""
+    if kernel.peak_fraction is not None:
+        return kernel.peak_fraction
+    if kernel.gb_per_s is None or report.peak is None or report.peak.gb_per_s <= 0:
+        return None
+    return kernel.gb_per_s.median / report.peak.gb_per_s
+
+
+class Speedup(NamedTuple):
+    """How many times as fast as eager, and the two times in words."""
+
+    times: float
+    differs: bool
+    text: str
+
+    @property
+    def verdict(self) -> str:
+        """``1.50× the speed of eager``, or that no difference could be shown."""
+        return f"{ratio(self.times)} the speed of eager" if self.differs else "No difference from eager"
+
+
+def against(eager: Speed, other: Speed) -> tuple[float, bool]:
+    """How many times as fast as eager, and whether that is a difference. Captures of before rounds were kept
+    have no interval: there all times of one must be below all of the other."""
+    if other.ratio is not None:
+        return other.ratio.value, other.ratio.differs
+    apart = eager.ms.min > other.ms.max or other.ms.min > eager.ms.max
+    return eager.ms.median / other.ms.median, apart
+
+
+def speedups(report: Report) -> list[Speedup]:
+    """Each way against eager, for each phase and set of inputs that both were timed with."""
+    eager_rows = {(one.phase, one.inputs): one for one in report.speed if one.way == "eager"}
+    several = len({one.inputs for one in report.speed}) > 1
+    found = []
+    for one in report.speed:
+        eager = eager_rows.get((one.phase, one.inputs))
+        if one.way == "eager" or eager is None or one.ms.median <= 0:
+            continue
+        name = one.phase + (f", inputs {one.inputs}" if several else "")
+        text = f"{name}: {seconds(one.ms.median / 1e3)}, eager {seconds(eager.ms.median / 1e3)}"
+        times, differs = against(eager, one)
+        found.append(Speedup(times, differs, text))
+    return found
+
+
+def short_type(text: str) -> str:
+    """``Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)`` -> ``Float(2, 3) cuda:0``.
+
+    Dense strides and requires_grad=0 say nothing new.
+    """
+    from fusiondoc.parsers.ir.types import TensorType, parse_type
+
+    tensor = parse_type(text)
+    if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+        return text
+    dense, step = [], 1
+    for extent in reversed(tensor.sizes):
+        dense.append(step)
+        step *= max(1, extent or 1)
+    short = f"{tensor.dtype}({', '.join(map(str, tensor.sizes))}"
+    if tensor.strides is not None and list(tensor.strides) != dense[::-1]:
+        short += f", strides={list(tensor.strides)}"
+    return short + ")" + (f" {tensor.device}" if tensor.device else "")
+
+
+T = TypeVar("T")
+
+
+def near(source: str) -> str:
+    """A source as it is read best: a package's file from the package's name on (``torch/functional.py:1``),
+    one below the current folder without that folder."""
+    short = without_packages(source)
+    if short != source:
+        return short
+    here = str(Path.cwd()) + os.sep
+    if source.startswith(here):
+        return source[len(here) :]
+    return from_package(source)
+
+
+_NAMED = re.compile(r"(?<=\()([^()\s]+\.py:\d+)(?::\d+)?(?=\))")
+
+
+def with_near_places(text: str) -> str:
+    """A reason in words with the places that it names as they are read best, without columns."""
+    return _NAMED.sub(lambda found: near(found[1]), text)
+
+
+_PACKAGES = re.compile(
+    r"(?<![\w./\\-])(?:(?:[A-Za-z]:)?[/\\][^\s:'\"()<>,;=|]{0,300}?[/\\])?"
+    r"(?:site|dist)-packages[/\\](?=\w)"
+)
+
+
+class NearPaths:
+    """Texts with the paths in them as others read them best: files below some folders from there on, files
+    of installed packages from the package's name on.
+
+    Args:
+        folders: a path that begins with one of them is without it.
+        packages: whether the second is done.
+    """
+
+    def __init__(self, folders: Iterable[str], packages: bool = True) -> None:
+        ends = (one.rstrip("/\\") for one in folders)
+        self._folders = tuple(dict.fromkeys(one + os.sep for one in ends if len(Path(one).parts) > 1))
+        each = "|".join(map(re.escape, self._folders))
+        self._below = re.compile(rf"(?<![\w./\\-])(?:{each})(?=[^\s/\\])")
+        self._packages = packages
+        self._made: dict[str, str] = {}
+        self._files: dict[str, str] = {}
+
+    def __call__(self, text: str) -> str:
+        made = self._made.get(text)
+        if made is None:
+            made = _PACKAGES.sub("", text) if self._packages and "-packages" in text else text
+            if any(one in made for one in self._folders):
+                made = self._below.sub("", made)
+            if made != text:
+                before, after = Source.parse(text), Source.parse(made)
+                both = before is not None and after is not None
+                self._files[after.file if after and both else made] = before.file if before and both else text
+            self._made[text] = made
+        return made
+
+    def before(self, file: str) -> str:
+        """The file that a text named, by what stands there now."""
+        return self._files.get(file, file)
+
+    def inside(self, value: T) -> T:
+        """A report, a comparison or a part of one with every text so."""
+        return texts_changed(value, self, lambda key, item: (key, self.inside(item)))
+
+
+class _NearTexts:
+    """The texts of a report whose paths are so."""
+
+    def __init__(self, texts: Texts, near_paths: NearPaths) -> None:
+        self._texts, self._near_paths = texts, near_paths
+
+    def source(self, file: str) -> str | None:
+        return self._texts.source(self._near_paths.before(file))
+
+    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
+        wanted, begin = list(lines), list(graphs)
+        before = {one: replace(one, file=self._near_paths.before(one.file)) for one in (*wanted, *begin)}
+        found = self._texts.log([before[one] for one in wanted], [before[one] for one in begin])
+        return {one: self._near_paths(found[was]) for one, was in before.items() if was in found}
+
+
+def near_paths_of(*reports: Report) -> NearPaths:
+    """For what is read about these reports: no text names the current folder, the folders that the programs
+    were run in, or that of installed packages."""
+    here = str(Path.cwd())
+    return NearPaths([here, os.path.realpath(here), *(run_folder(one) for one in reports)])
+
+
+def run_folder(report: Report) -> str:
+    """The folder that the program was run in; "" where nothing tells."""
+    return report.target.folder or ""
+
+
+def with_near_paths(report: Report) -> Report:
+    """A report for others to read, see ``near_paths_of``. What is typed again is left as it is, but for the
+    current folder.
+
+    JSON is made without: it holds what the log says, so that the files of its machine are found again.
+    """
+    near_paths, typed = near_paths_of(report), NearPaths([str(Path.cwd())], packages=False)
+    made = near_paths.inside(report)
+    plan = tuple(replace(one, command=typed(was.command)) for one, was in zip(made.plan, report.plan))
+    capture = typed(report.target.capture) if report.target.capture is not None else None
+    target = replace(made.target, folder=None, capture=capture)
+    texts = _NearTexts(report.texts, near_paths) if report.texts is not None else None
+    return replace(made, plan=plan, target=target, texts=texts)
+
+
+def where_from(user_source: str | None, source: str | None) -> str:
+    """Where an operator comes from: the user's line, and that of the package which it leads to.
+
+    ``model.py:12 (torch/nn/functional.py:2987)``; "" where nothing is known.
+    """
+    if not user_source or not source:
+        return near(user_source or source or "")
+    inside = without_column(source)
+    if inside == user_source or from_package(source) == source:
+        return near(user_source)
+    return f"{near(user_source)} ({near(inside)})"
+
+
+def code_at(source: str | None, texts: Texts | None) -> str | None:
+    """The text of ``file:line``, if that file is at hand: kept by the capture, or of the project here."""
+    place = Source.parse(source)
+    if place is None or texts is None:
+        return None
+    lines = (texts.source(place.file) or "").split("\n")
+    return lines[place.line - 1].strip() or None if 0 < place.line <= len(lines) else None
+
+
+def without_column(source: str) -> str:
+    """``file:line`` of a source that has a column; another text as it is."""
+    place = Source.parse(source)
+    return place.at_line if place is not None else source
+
+
+_NUMBER = r"(?P<m>\b\d(?:[eE][+-]\d|[\w.])*)"
+_WORD = r"(?P<w>[^\W\d]\w*)"
+
+_C = re.compile(
+    r"(?P<c>//[^\n]*|/\*(?:[^*]+|\*(?!/))*(?:\*/)?|^[ \t]*\#[^\n]*)"
+    r"|(?P<s>\"(?:[^\"\\\n]+|\\.)*\"?|'(?:[^'\\\n]+|\\.)*'?)"
+    rf"|{_NUMBER}|{_WORD}",
+    re.MULTILINE,
+)
+_PYTHON = re.compile(
+    r"(?P<c>\#[^\n]*)"
+    r"|(?P<s>\b[rRbBuUfF]{0,2}"
+    r"(?:\"\"\"(?:[^\"\\]+|\\.|\"(?!\"\"))*(?:\"\"\")?|'''(?:[^'\\]+|\\.|'(?!''))*(?:''')?"
+    r"|\"(?:[^\"\\\n]+|\\.)*\"?|'(?:[^'\\\n]+|\\.)*'?))"
+    rf"|(?P<f>^[ \t]*@[\w.]+|(?<=\bdef )\w+|(?<=\bclass )\w+)|{_NUMBER}|{_WORD}",
+    re.MULTILINE | re.DOTALL,
+)
+
+_C_KEYWORDS = """
+alignas asm break case class const constexpr continue default delete do else enum extern false for
+goto if inline namespace new nullptr operator private public return sizeof static static_assert
+static_cast struct switch template this throw true try typedef typename union using volatile while
+__restrict__ __global__ __device__ __shared__ __launch_bounds__ __forceinline__ __syncthreads
+"""
+_C_TYPES = """
+auto bool char double dim3 float half int int8_t int16_t int32_t int64_t long nvfuser_index_t short
+signed size_t uint8_t uint16_t uint32_t uint64_t unsigned void __half __nv_bfloat16 Tensor threadIdx
+blockIdx blockDim gridDim
+"""
+_C_WORDS = {**dict.fromkeys(_C_KEYWORDS.split(), "k"), **dict.fromkeys(_C_TYPES.split(), "t")}
+_PYTHON_WORDS = dict.fromkeys((name for name in dir(builtins) if name.islower() and name[0] != "_"), "t")
+_PYTHON_WORDS.update(dict.fromkeys(keyword.kwlist, "k"))
+
+
+def cuda(text: str) -> Iterator[tuple[str, str]]:
+    """The text of a kernel in parts that together are the text, each with its class: "k" keyword, "t" type,
+    "s" string, "m" number, "c" comment or directive, "" anything else."""
+    return _parts(text, _C, _C_WORDS)
+
+
+def python(text: str) -> Iterator[tuple[str, str]]:
+    """The same of a Python source; "t" is a builtin, "f" a decorator or the name of what is defined."""
+    return _parts(text, _PYTHON, _PYTHON_WORDS)
+
+
+def _parts(text: str, pattern: re.Pattern[str], words: dict[str, str]) -> Iterator[tuple[str, str]]:
+    done = 0
+    for found in pattern.finditer(text):
+        kind = found.lastgroup or ""
+        if kind == "w":
+            kind = words.get(found.group(), "")
+            if not kind:
+                continue
+        if found.start() > done:
+            yield "", text[done : found.start()]
+        yield kind, found.group()
+        done = found.end()
+    if done < len(text):
+        yield "", text[done:]

@@ -1,0 +1,49 @@
+"""Where the time of a step goes, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusiondoc.model.bench import Part
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Steps, Time
+from fusiondoc.rendering.units import LEAST_SHARE, milliseconds, share
+
+
+def sentence(steps: Steps) -> str:
+    """``33.1 ms a step: matmul 79 %, groups 8 %, device idle 4 %``."""
+    return f"{milliseconds(steps.ms)} a step: {shares(steps.parts)}"
+
+
+def shares(parts: Sequence[Part]) -> str:
+    """``matmul 79 %, groups 8 %, device idle 4 %``."""
+    return ", ".join(f"{one.what} {share(one.share)}" for one in parts if one.share >= LEAST_SHARE)
+
+
+def could_save(steps: Steps) -> str | None:
+    """What fusing the rest would save at most."""
+    if steps.could_save_ms is None:
+        return None
+    part = steps.could_save_ms / steps.ms if steps.ms else 0.0
+    return (
+        f"fusing every operator that could fuse would save at most {milliseconds(steps.could_save_ms)}"
+        f" a step ({share(part)})"
+    )
+
+
+def remarks(report: Report) -> list[str]:
+    """What else is to be said of the steps of a report."""
+    steps = report.steps
+    said = []
+    if steps is not None:
+        said += [text for text in (could_save(steps), steps.hint) if text is not None]
+        if steps.unmatched_ms and steps.unmatched_ms >= LEAST_SHARE * steps.ms:
+            said.append(f"of these {milliseconds(steps.unmatched_ms)} could be tied to no row of this report")
+    if report.steps_note is not None:
+        said.append(report.steps_note)
+    return said
+
+
+def takes(time: Time | None) -> str | None:
+    """``1.2 ms (4 %)``: of a row."""
+    return None if time is None else f"{milliseconds(time.ms)} ({share(time.share)})"

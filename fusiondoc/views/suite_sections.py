@@ -1,0 +1,466 @@
+"""A suite as sections: a table for each measure (cases down, variants across), pictures of them, and what was
+published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fusiondoc.model import count, dataclass
+from fusiondoc.model.bench import (
+    EACH_CALL,
+    EAGER,
+    MEMORY,
+    Bench,
+    BenchPhase,
+    BenchVariant,
+    Beside,
+    Published,
+    Suite,
+    SuiteCase,
+    memory_ratio,
+    phase_of,
+)
+from fusiondoc.rendering.blocks import (
+    UNKNOWN,
+    Bar,
+    Bars,
+    Bytes,
+    Cell,
+    Column,
+    Count,
+    Curves,
+    Document,
+    Factor,
+    Facts,
+    Millis,
+    Plots,
+    Remarks,
+    Row,
+    Section,
+    Share,
+    Table,
+    Text,
+    Tone,
+)
+from fusiondoc.rendering.units import interval, milliseconds, ratio
+from fusiondoc.views import bench_words as words
+from fusiondoc.views.bench_sections import (
+    curves,
+    device_of,
+    environment,
+    hue,
+    length,
+    megabytes_of,
+    ran_on,
+    tone_of,
+)
+
+SAME = "≈1"
+"""The cell of a speed whose 95 % interval holds 1."""
+
+_MOST_MEMORY = 1.005
+"""More than this share of eager's memory is more."""
+
+Measure = Callable[[Bench, BenchVariant], "Cell | None"]
+"""The cell of a variant; None where nothing was measured."""
+
+
+def suite_document(suite: Suite) -> Document:
+    """All cases of the suite."""
+    sections = (
+        Section("speed", "Speed", "Speed of eager; the line is the 95 % interval.", tuple(_ratios(suite))),
+        Section("shapes", "Over shapes", blocks=(Plots(tuple(_over_sizes(suite))),)),
+        *grids(suite),
+        Section("meaning", "What it means", blocks=(Remarks(tuple(remarks(suite))),)),
+        *_published(suite),
+        Section("missing", "Could not run", blocks=(Facts(tuple(missing(suite))),)),
+        *[environment(case.bench) for case in suite.cases if case.bench is not None][:1],
+    )
+    sizes = f"{'small' if suite.small else 'full'} sizes"
+    ran = [case for case in suite.cases if case.bench is not None]
+    lead = f"{count(len(ran), 'case')}, {sizes}; {ran_on(suite.interpreters(), device(suite))}"
+    facts = [("Suite", f"{suite.suite}, {sizes}")]
+    for interpreter in suite.interpreters():
+        facts.append(("Python", f"{interpreter.replace('Python ', '', 1)}, {device(suite)}"))
+    return Document("bench", f"suite {suite.suite}", verdict(suite), lead, tuple(facts), sections)
+
+
+def device(suite: Suite) -> str:
+    """The GPU's name, or that there is none."""
+    benches = [case.bench for case in suite.cases if case.bench is not None]
+    return next((device_of(bench) for bench in benches if bench.environment.get("gpu")), "CPU")
+
+
+def verdict(suite: Suite) -> str:
+    """The fastest variant of any case."""
+    best: tuple[float, str] | None = None
+    for case, variant in suite.variants():
+        for timed in variant.phases:
+            if variant.name != EAGER and timed.ratio is not None and timed.ratio.differs:
+                where = f"{variant.name}, {case.name}, {timed.phase}"
+                best = max(best or (0.0, ""), (timed.ratio.value, where))
+    if best is None or best[0] <= 1:
+        return "No variant is faster than eager in any case"
+    return f"The most: {ratio(best[0])} the speed of eager ({best[1]})"
+
+
+def grids(suite: Suite) -> Iterator[Section]:
+    """Speeds of each phase, then GPU time, memory, busy share, groups and compilations where known."""
+    for phase in _phases(suite):
+        note = f"speed of eager; {SAME}: no difference, the 95 % interval holds 1"
+        yield _grid(suite, phase, note, _speed(phase), Column("eager ms", number=True), _eager_ms(phase))
+    for phase in _phases(suite):
+        note = "of a step, from a profiled run: how much less than eager's"
+        eager = Column("eager ms", number=True)
+        yield _grid(suite, f"GPU time, {phase}", note, _device_time(phase), eager, _eager_device_ms(phase))
+    yield _grid(suite, "Peak memory", "of eager's", _memory, Column("eager", number=True), _eager_memory)
+    for phase in _phases(suite):
+        note, busy = "share of a step's time", _busy(phase)
+        yield _grid(suite, f"GPU busy, {phase}", note, busy, Column("eager", number=True), busy)
+    yield _grid(suite, "Fusion groups", "forward, and + backward", _groups)
+    yield _grid(suite, "Compiled again", "times after the warm-up", _recompiles)
+
+
+def _phases(suite: Suite) -> list[str]:
+    return list(dict.fromkeys(phase.phase for _, variant in suite.variants() for phase in variant.phases))
+
+
+def _grid(
+    suite: Suite,
+    title: str,
+    note: str,
+    measure: Measure,
+    eager_column: Column | None = None,
+    eager_measure: Measure | None = None,
+) -> Section:
+    """A measure of every variant in every case. Variants and cases in which nothing is known are left out."""
+    names = _measured_variants(suite, measure)
+    several = len(suite.interpreters()) > 1
+    rows = []
+    for case in suite.cases:
+        for interpreter, variants in _by_interpreter(case):
+            assert case.bench is not None
+            found = [measure(case.bench, variants[name]) if name in variants else None for name in names]
+            eager = None
+            if eager_measure is not None and EAGER in variants:
+                eager = eager_measure(case.bench, variants[EAGER])
+            if not any(found) and eager is None:
+                continue
+            cells: list[Cell] = [Text(case.sizes)]
+            if several:
+                cells.append(Text(_torch(suite, interpreter), Tone.DIM))
+            if eager_column is not None:
+                cells.append(eager or UNKNOWN)
+            rows.append(Row((*cells, *(cell or UNKNOWN for cell in found)), case.block))
+    columns = [Column("case")]
+    if several:
+        columns.append(Column("torch"))
+    if eager_column is not None:
+        columns.append(eager_column)
+    columns += [Column(name, number=True) for name in names]
+    key = title.lower().replace(", ", "-").replace(" ", "-")
+    return Section(key, title, note, (Table(tuple(columns), tuple(rows) if names else ()),))
+
+
+def _measured_variants(suite: Suite, measure: Measure) -> list[str]:
+    names: dict[str, None] = {}
+    for case, variant in suite.variants():
+        if variant.name != EAGER and case.bench is not None and measure(case.bench, variant) is not None:
+            names[variant.name] = None
+    order = dict.fromkeys(variant.name for _, variant in suite.variants())
+    return [name for name in order if name in names]
+
+
+def _by_interpreter(case: SuiteCase) -> Iterator[tuple[str, dict[str, BenchVariant]]]:
+    found: dict[str, dict[str, BenchVariant]] = {}
+    for variant in case.bench.variants if case.bench is not None else ():
+        found.setdefault(variant.interpreter, {})[variant.name] = variant
+    yield from found.items()
+
+
+def _of_phase(phase: str, cell: Callable[[BenchPhase], Cell | None]) -> Measure:
+    """A measure of the timed phase of a variant."""
+
+    def measure(_: Bench, variant: BenchVariant) -> Cell | None:
+        timed = phase_of(variant, phase)
+        return cell(timed) if timed is not None else None
+
+    return measure
+
+
+def _eager_ms(phase: str) -> Measure:
+    return _of_phase(phase, lambda timed: Millis(timed.ms.median))
+
+
+def _eager_device_ms(phase: str) -> Measure:
+    return _of_phase(phase, lambda timed: Millis(timed.device_ms) if timed.device_ms is not None else None)
+
+
+def _speed(phase: str) -> Measure:
+    def cell(timed: BenchPhase) -> Cell | None:
+        speed = timed.ratio
+        if speed is None:
+            return None
+        if not speed.differs:
+            return Text(SAME)
+        return Factor(speed.value, speed.low, speed.high, tone_of(speed))
+
+    return _of_phase(phase, cell)
+
+
+def _device_time(phase: str) -> Measure:
+    def measure(bench: Bench, variant: BenchVariant) -> Cell | None:
+        eager = bench.eager(variant.interpreter)
+        timed = phase_of(variant, phase)
+        against = phase_of(eager, phase) if eager is not None else None
+        if timed is None or against is None or not timed.device_ms or not against.device_ms:
+            return None
+        return Factor(against.device_ms / timed.device_ms)
+
+    return measure
+
+
+def _eager_memory(_: Bench, eager: BenchVariant) -> Cell | None:
+    return Bytes(eager.peak_bytes) if eager.peak_bytes is not None else None
+
+
+def _memory(bench: Bench, variant: BenchVariant) -> Cell | None:
+    found = memory_ratio(bench, variant)
+    if found is None:
+        return None
+    return Factor(found, tone=Tone.DOUBTFUL if found > _MOST_MEMORY else Tone.PLAIN)
+
+
+def _busy(phase: str) -> Measure:
+    def cell(timed: BenchPhase) -> Cell | None:
+        if timed.busy is None:
+            return None
+        return Share(timed.busy, Tone.DOUBTFUL if timed.busy < words.HOST_BOUND else Tone.PLAIN)
+
+    return _of_phase(phase, cell)
+
+
+def _groups(_: Bench, variant: BenchVariant) -> Cell | None:
+    text = words.groups(variant)
+    return None if text == "-" or not variant.available else Text(text)
+
+
+def _recompiles(_: Bench, variant: BenchVariant) -> Cell | None:
+    return Count(variant.recompiles, Tone.DOUBTFUL) if variant.recompiles else None
+
+
+def _torch(suite: Suite, interpreter: str) -> str:
+    return interpreter_short(suite, interpreter).replace("torch ", "", 1)
+
+
+def interpreter_short(suite: Suite, interpreter: str) -> str:
+    """``torch 2.1.2`` where no other interpreter has it."""
+    short = {one: one.rpartition(", ")[2] for one in suite.interpreters()}
+    return short[interpreter] if list(short.values()).count(short[interpreter]) == 1 else interpreter
+
+
+def _ratios(suite: Suite) -> Iterator[Bars]:
+    """Bars for each case, phase and interpreter where a block has one or two cases; curves show more."""
+    counts: dict[str, int] = {}
+    for case in suite.cases:
+        counts[case.block] = counts.get(case.block, 0) + 1
+    several = len(suite.interpreters()) > 1
+    for case in suite.cases:
+        bench = case.bench
+        if bench is None or counts[case.block] > 2:
+            continue
+        for phase in words.phases(bench):
+            for interpreter in words.interpreters(bench):
+                bars = _ratio_bars(bench, phase, interpreter)
+                where = f", {interpreter_short(suite, interpreter)}" if several else ""
+                if bars:
+                    yield Bars(case.name, f"{phase}{where}", bars)
+
+
+def _ratio_bars(bench: Bench, phase: str, interpreter: str) -> tuple[Bar, ...]:
+    found = []
+    for variant in bench.variants:
+        timed = words.phase_of(variant, phase)
+        if timed is not None and timed.ratio is not None and variant.interpreter == interpreter:
+            found.append((variant, timed, timed.ratio))
+    longest = max((speed.high for _, _, speed in found), default=0.0)
+    bars = []
+    for variant, timed, speed in found:
+        bars.append(
+            Bar(
+                variant.name,
+                milliseconds(timed.ms.median),
+                "" if variant.name == EAGER else words.verdict(speed),
+                length(speed.value, longest),
+                length(speed.low, longest),
+                length(speed.high, longest),
+                hue(variant.name),
+                tone_of(speed),
+            )
+        )
+    return tuple(bars)
+
+
+def _over_sizes(suite: Suite) -> Iterator[Curves]:
+    """Time and memory over the sizes of a block, for each dtype, phase and interpreter."""
+    families: dict[tuple[str, str], list[tuple[str, Bench]]] = {}
+    for case in suite.cases:
+        if case.bench is not None:
+            shape, _, dtype = case.sizes.partition(" ")
+            families.setdefault((case.block, dtype), []).append((shape, case.bench))
+    several = len(suite.interpreters()) > 1
+    for (block, dtype), members in families.items():
+        if len(members) < 3:
+            continue
+        phases = list(dict.fromkeys(phase for _, bench in members for phase in words.phases(bench)))
+        for interpreter in suite.interpreters():
+            where = f", {interpreter_short(suite, interpreter)}" if several else ""
+            for phase in phases:
+                title = f"{block} {dtype}".strip() + f", {phase}{where}"
+                yield from _family(members, interpreter, phase, title)
+
+
+def _family(members: list[tuple[str, Bench]], interpreter: str, phase: str, title: str) -> Iterator[Curves]:
+    timed = [_by_variant(bench, interpreter, phase) for _, bench in members]
+    names = list(dict.fromkeys(name for row in timed for name in row))
+    times: dict[str, list[float | None]] = {}
+    memory: dict[str, list[float | None]] = {}
+    for name in names:
+        times[name] = [row[name].ms.median if name in row else None for row in timed]
+        memory[name] = [megabytes_of(row.get(name)) for row in timed]
+    labels = [shape for shape, _ in members]
+    for made in (
+        curves(f"Time: {title}", "ms", labels, times),
+        curves(f"Memory: {title}", "MB", labels, memory),
+    ):
+        if made is not None:
+            yield made
+
+
+def _by_variant(bench: Bench, interpreter: str, phase: str) -> dict[str, BenchPhase]:
+    found = {}
+    for variant in bench.variants:
+        timed = words.phase_of(variant, phase)
+        if variant.interpreter == interpreter and timed is not None:
+            found[variant.name] = timed
+    return found
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published figure, and what was measured here: (interpreter, value and interval)."""
+
+    name: str
+    published: float
+    here: tuple[tuple[str, str], ...]
+    measured_on: str
+
+
+def figures(suite: Suite) -> list[Figure]:
+    """Every published figure of a case that ran here."""
+    found: dict[Published, list[Beside]] = {}
+    for one in suite.beside():
+        found.setdefault(one.published, []).append(one)
+    made = []
+    for published, measured in found.items():
+        case = "the most" if "*" in published.case else published.case
+        name = f"{case}, {published.variant}, {published.phase}"
+        name += ", memory" if published.measure == MEMORY else ""
+        here = tuple((interpreter_short(suite, one.interpreter), _here(one)) for one in measured)
+        made.append(Figure(name, published.value, here, published.what))
+    return made
+
+
+def _here(one: Beside) -> str:
+    text = ratio(one.value)
+    if one.low is not None and one.high is not None:
+        text += f" ({interval(one.low, one.high)})"
+    return f"{text} with {one.case}" if "*" in one.published.case else text
+
+
+def _published(suite: Suite) -> Iterator[Section]:
+    several = len(suite.interpreters()) > 1
+    rows = []
+    found = figures(suite)
+    notes = list(dict.fromkeys(figure.measured_on for figure in found))
+    for figure in found:
+        here = "; ".join(f"{where}: {value}" if several else value for where, value in figure.here)
+        note = f"[{notes.index(figure.measured_on) + 1}]"
+        rows.append(Row((Text(figure.name), Factor(figure.published), Text(note, Tone.DIM), Text(here))))
+    columns = (Column("figure"), Column("published", number=True), Column(""), Column("here"))
+    measured_on = Facts(tuple((f"[{number}]", note) for number, note in enumerate(notes, 1)))
+    table = Table(columns, tuple(rows))
+    yield Section("published", "Published, and here", "of eager's", (table, measured_on))
+    if found:
+        yield Section("why", "Why they differ", blocks=(Remarks(tuple(suite.why_different)),))
+
+
+def remarks(suite: Suite) -> list[str]:
+    """The meaning of the numbers."""
+    lines = words.of_processes(phase for _, variant in suite.variants() for phase in variant.phases)
+    if suite.small:
+        lines.append(
+            "sizes are small, for a CPU; the authors' are for a GPU, and so are their figures (--full)"
+        )
+    lines += [line for line in (_host_bound(suite), _without_groups(suite)) if line is not None]
+    each = [one for _, one in suite.variants() if one.name == EACH_CALL and one.recompiles]
+    if each:
+        most = max(one.recompiles or 0 for one in each)
+        never = all(one.groups is not None and one.groups.forward == 0 for one in each)
+        lines.append(
+            f"{EACH_CALL}: wrapping in every call compiles in every call (up to {most:,} times in the rounds"
+            f" of a case){', so no graph lives long enough to be fused' if never else ''}"
+        )
+    if suite.interrupted:
+        lines.append("interrupted: only the cases and rounds that were done are here")
+    return lines
+
+
+def _host_bound(suite: Suite) -> str | None:
+    known = []
+    for _, variant in suite.variants():
+        for timed in variant.phases:
+            if timed.busy is not None and timed.phase == _phases(suite)[-1]:
+                known.append((variant.name, timed.busy))
+    waiting = [name for name, busy in known if busy < words.HOST_BOUND]
+    if not waiting:
+        return None
+    return (
+        f"bound by the host: in {len(waiting)} of {len(known)} measurements of {_phases(suite)[-1]} the GPU"
+        f" is busy for less than half of a step ({', '.join(dict.fromkeys(waiting))}); there a ratio says how"
+        " fast operators are started, not how fast kernels are"
+    )
+
+
+def _without_groups(suite: Suite) -> str | None:
+    without = []
+    for _, variant in suite.variants():
+        found = variant.groups
+        if not variant.available or variant.name in (EAGER, "none", "inductor", EACH_CALL) or found is None:
+            continue
+        if found.forward == 0 and not found.backward:
+            without.append(variant.name)
+    if not without:
+        return None
+    names = [f"{name} in {without.count(name)}" for name in dict.fromkeys(without)]
+    return f"no fusion group: {', '.join(names)} of the cases; there the speed says nothing about fusion"
+
+
+def missing(suite: Suite) -> list[tuple[str, str]]:
+    """(variant, reason) of what could not run: one row for each reason, with its cases."""
+    found: dict[tuple[str, str], list[str]] = {}
+    several = len(suite.interpreters()) > 1
+    for case, variant in suite.variants():
+        if variant.reason is not None:
+            short = interpreter_short(suite, variant.interpreter)
+            name = f"{variant.name}, {short}" if several else variant.name
+            found.setdefault((name, variant.reason), []).append(case.name)
+    for case in suite.cases:
+        if case.bench is None and case.reason is not None:
+            found.setdefault(("every variant", case.reason), []).append(case.name)
+    ran = sum(case.bench is not None for case in suite.cases)
+    rows = []
+    for (name, reason), cases in found.items():
+        rows.append((name, reason if len(cases) == ran else f"{reason} ({', '.join(cases)})"))
+    return rows

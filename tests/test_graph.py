@@ -1,0 +1,107 @@
+"""The graph of a plan: what would fuse by it, against what NNC fuses; ways, against all paths."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from running import python_apart
+
+from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph.would_fuse import Limits, would_fuse
+from fusiondoc.model.report import ProgramNode, Report
+from fusiondoc.workflows.load import report_from
+
+LIVE = Path(__file__).parent / "live" / "fused_or_not.py"
+Runs = dict[str, tuple[Report, Report, list[list[str]]]]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Program -> its report without a fuser, that under NNC, and the groups that torch finds under NNC."""
+    pytest.importorskip("torch")
+    levels = "profiling_graph_executor_impl:tensorexpr_fuser"
+    done = python_apart(LIVE, env={**os.environ, "PYTORCH_JIT_LOG_LEVEL": levels})
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    parts = [part.partition("\n")[2] for part in done.stderr.split("== ")[1:]]
+    folder = tmp_path_factory.mktemp("plans")
+    reports = []
+    for number, part in enumerate(parts):
+        log = folder / f"{number}.log"
+        log.write_text(part)
+        reports.append(report_from([str(log)]))
+    return {
+        name: (without, fused, groups)
+        for (name, groups), without, fused in zip(found.items(), reports[::2], reports[1::2], strict=True)
+    }
+
+
+def groups_of(report: Report) -> tuple[Graph[ProgramNode], list[list[int]]]:
+    """The groups of two operators and more that all but cumsum would be, in the only plan of a run."""
+    (program,) = report.programs
+    graph = graph_of(program)
+    assert all(node.kind == "operator" for node in program.nodes)
+    free = [node.op != "aten::cumsum" for node in program.nodes]
+    found = would_fuse(graph, free, Limits(graph.inside))
+    return graph, [members for members in found if len(members) > 1]
+
+
+@pytest.mark.parametrize("name", ["chain", "split", "around"])
+def test_what_would_fuse_is_what_nnc_fuses(runs: Runs, name: str) -> None:
+    without, _, of_torch = runs[name]
+    graph, groups = groups_of(without)
+    ops = sorted(sorted(graph.nodes[node].op for node in members) for members in groups)
+    assert ops == sorted(map(sorted, of_torch))
+
+
+def test_traffic_is_what_the_groups_take_and_make(runs: Runs) -> None:
+    """A plan without a fuser has no types: here they are those of the group that NNC makes."""
+    without, fused, _ = runs["split"]
+    typed = fused.groups[0].outputs[0]
+    (program,) = without.programs
+    nodes = tuple(
+        replace(node, inputs=(typed,) * len(node.inputs), outputs=(typed,)) for node in program.nodes
+    )
+    graph, groups = groups_of(replace(without, programs=(replace(program, nodes=nodes),)))
+    moved = [graph.traffic(members) for members in groups]
+    assert moved == [(group.bytes_in or 0) + (group.bytes_out or 0) for group in fused.groups]
+    assert moved == [3 * 4 * 8 * 4] * 2  # two tensors read, one written
+
+
+def random_graph(seed: int) -> Graph[ProgramNode]:
+    rng = random.Random(seed)
+    count = rng.randint(3, 9)
+    before: list[list[int]] = [[] for _ in range(count)]
+    after: list[list[int]] = [[] for _ in range(count)]
+    for taker in range(1, count):
+        for maker in rng.sample(range(taker), rng.randint(1, min(3, taker))):
+            before[taker].append(maker)
+            after[maker].append(taker)
+    node = ProgramNode("operator", "aten::add", None, None, (), (), None, None, None, None, None)
+    return Graph([node] * count, before, after, [None] * count)
+
+
+def all_paths(graph: Graph[ProgramNode], first: int, last: int) -> list[list[int]]:
+    if first == last:
+        return [[last]]
+    return [[first, *rest] for step in graph.after[first] for rest in all_paths(graph, step, last)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_detours_and_reach_against_all_paths(seed: int) -> None:
+    graph = random_graph(seed)
+    through = {node for node in range(len(graph.nodes)) if random.Random(seed + node).random() < 0.5}
+    for first in range(len(graph.nodes)):
+        reached = {end for end, _ in graph.reach([first], "after", through.__contains__, 100).ends}
+        for last in range(first + 1, len(graph.nodes)):
+            paths = all_paths(graph, first, last)
+            longer = {path[1] for path in paths if len(path) > 2}
+            detour = graph.detour(first, last)
+            assert detour in longer if longer else detour is None
+            seen_through = any(through.issuperset(path[1:-1]) for path in paths)
+            assert (last in reached) == (seen_through and last not in through)
