@@ -121,7 +121,7 @@ TAKEN = (
     Taken(
         "time of colours",
         _LINES + "test_colours_of_code_take_time_in_proportion",
-        "reports/formatting.py",
+        "views/formatting.py",
         "(?P<f>^[ \\t]*@",
         "(?P<f>^\\s*@",
     ),
@@ -276,14 +276,14 @@ TAKEN = (
     Taken(
         "commands of captures of others",
         "test_commands_to_copy.py::test_a_capture_of_another_does_not_choose_what_runs",
-        "diagnosis/changes_for_findings.py",
+        "diagnosis/commands.py",
         "request is None or not context.own or",
         "request is None or",
     ),
     Taken(
         "edits of captures of others",
         "test_commands_to_copy.py::test_copies_of_a_capture_of_another_make_no_edits",
-        "diagnosis/next_steps.py",
+        "diagnosis/planned_changes.py",
         "edits=one.edits if context.request is None or context.own else (),",
         "edits=one.edits,",
     ),
@@ -297,9 +297,9 @@ TAKEN = (
     Taken(
         "commands of logs",
         "test_commands_to_copy.py::test_a_log_puts_no_command_into_a_plan",
-        "diagnosis/changes_for_findings.py",
-        'return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, new])',
-        'return " ".join(["fusiondoc", "compare", old, new])',
+        "diagnosis/commands.py",
+        'shlex.join(["fusiondoc", "compare", f"./{name}" if name.startswith("-") else name, NEW_LOG])',
+        '" ".join(["fusiondoc", "compare", name, NEW_LOG])',
     ),
     Taken(
         "commands on a page",

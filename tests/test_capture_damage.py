@@ -19,8 +19,8 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.trust import request_again
 from fusiondoc.cli.captures import _details, _summary
 from fusiondoc.errors import FusiondocError
-from fusiondoc.rendering.drawing import screen
 from fusiondoc.reports import json_format
+from fusiondoc.reports.text import screen
 from fusiondoc.whole_files import open_regular, read_within
 from fusiondoc.workflows.load import report_of
 

@@ -97,21 +97,21 @@ def test_copies_of_a_capture_of_another_make_no_edits(
                 "Before Compilation: ",
                 "graph(%x : Float(8, strides=[1], requires_grad=0, device=cuda:0)):",
                 "  %1 : int = prim::Constant[value=1]()",
-                "  %a : Tensor = aten::mul(%x, %x) # mine.py:1:4",
-                "  %y : Tensor = aten::add_(%a, %x, %1) # mine.py:2:4",
-                "  %z : Tensor = aten::mul(%y, %y) # mine.py:3:4",
+                "  %a : Tensor = aten::mul(%x, %x) # mine.py:2:4",
+                "  %y : Tensor = aten::add_(%a, %x, %1) # mine.py:3:4",
+                "  %z : Tensor = aten::mul(%y, %y) # mine.py:4:4",
                 "  return (%z)",
             )
         )
     )
     (folder / "sources").mkdir()
     (folder / "sources" / "index.json").write_text('{"mine.py": "0.py"}')
-    (folder / "sources" / "0.py").write_text("a = x * x\na += evil(x)\nz = a * a\n")
+    (folder / "sources" / "0.py").write_text("def f(x):\n    a = x * x\n    a += evil(x)\n    return a * a\n")
     edits = [one for change in report_of(Capture(folder)).plan for one in change.edits]
     assert not edits
     sign(folder, REQUEST)
     edits = [one for change in report_of(Capture(folder)).plan for one in change.edits]
-    assert [one.after for one in edits] == ["a = a + evil(x)"]
+    assert [one.after for one in edits] == ["    a = a + evil(x)"]
 
 
 def test_a_page_offers_no_other_command_or_variable(tmp_path: Path) -> None:

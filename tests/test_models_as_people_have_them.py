@@ -335,7 +335,7 @@ def test_a_masked_fill_with_a_number_is_shown_only_where_that_fuses(
     (tmp_path / "masked.py").write_text(textwrap.dedent(MASKED))
     report = _report(fusiondoc, "masked.py", *(["--backward"] if backward else []))
     (change,) = [one for one in report["plan"] if "masked_fill" in one["change"]]
-    after = 's = torch.where((mask == 0), float("-inf"), s)'
+    after = 's = torch.where(mask == 0, float("-inf"), s)'
     assert change["after"] == ("torch.where(mask, value, x)" if backward else after)
     assert (change["note"] or "").startswith("value is a tensor") is backward
     casts = [one["note"] for one in report["plan"] if "Write to()" in one["change"]]

@@ -50,6 +50,8 @@ OF_NUMBERS = {
         "int(name != op)",
         "int(row.ran is False)",
     },
+    # Of the caller in Python, who gets the error.
+    "captures/python_options.py": {"_number(option, value, float, 'a number of seconds')"},
     # yaml_text.number gives a finite number below 1e15; the others are indices.
     "expectations/read_file.py": {"int(path[-1])", "int(value)"},
     "expectations/yaml_text.py": {"float(value)", "int(index)", "int(node.end_mark.index)"},
@@ -65,6 +67,8 @@ OF_NUMBERS = {
         "int(event['dur'])",
         "int(event['ts'])",
     },
+    # _MARK takes a bounded count of digits.
+    "parsers/jit/printed_forms.py": {"int(found.group(1) or found.group(2))"},
     "parsers/rows/kernel_rows.py": {"float(median(use.first_ms))", "float(median(values))"},
     "rendering/plots.py": {"float(HEIGHT - _BOTTOM)"},
     "reports/html/page_context.py": {"int(code[2:])"},

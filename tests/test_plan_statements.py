@@ -197,12 +197,13 @@ class Files:
 def printed_between(middle: str | None = None, fuser: str = "nnc", file: str = "m.py") -> Report:
     """Two groups, of the lines before and after a print; something may be between them too."""
     made = Made()
-    made.node("group"), made.node("group")
-    made.nodes[1] = replace(made.nodes[1], group="G2")
-    edges = [(0, 1)]
-    if middle is not None:
-        made.node(middle, "FD201")
-        edges += [(0, 2), (2, 1)]
+    first = made.node("group")
+    between = made.node(middle, "FD201") if middle is not None else None
+    second = made.node("group")
+    made.nodes[second] = replace(made.nodes[second], group="G2")
+    edges = [(first, second)]
+    if between is not None:
+        edges += [(first, between), (between, second)]
     report = made.report(*edges, texts=Files())
     group = report.groups[0]
     each = [

@@ -17,8 +17,9 @@ from fusiondoc import alignment
 from fusiondoc.cli.output import joined, write_parts
 from fusiondoc.comparison import group_match
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.diagnosis import reasons, surroundings
+from fusiondoc.diagnosis import surroundings
 from fusiondoc.diagnosis.reasons import Reasons
+from fusiondoc.graph import Graph
 from fusiondoc.model.report import Evidence, Fallback, Group, Report
 from fusiondoc.parsers.jit import hubs, statements
 from fusiondoc.parsers.kernels import dump_kinds
@@ -69,8 +70,7 @@ def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "MOST_EDGES", 1_000)
     for limit, most in (("MOST_STEPS", 1_000), ("STEPS_OF_NODE", 16), ("FEWEST", 8), ("MOST_IN_LISTS", 500)):
         monkeypatch.setattr(hubs, limit, most)
-    for module in (surroundings, reasons):
-        monkeypatch.setattr(module, "MOST_VIEWS", 8)
+    monkeypatch.setattr(Graph, "most_passed", 8)
     monkeypatch.setattr(surroundings, "MOST_BEHIND", 20)
     monkeypatch.setattr(alignment, "_MOST_CELLS", 400)
     monkeypatch.setattr(alignment, "_FEW_CELLS", 100)
@@ -140,7 +140,7 @@ def test_views_beyond_the_most_are_told(tmp_path: Path, monkeypatch: pytest.Monk
     bounds_of_a_small_log(monkeypatch)
     told = []
     for size in (5, 20):
-        text = "".join(views(size)).replace("aten::permute", "aten::relu", 1)
+        text = "".join(views(size)).replace("aten::permute(%v0, %v0)", "aten::relu(%v0)", 1)
         (tmp_path / "one.log").write_text(text)
         report = report_from([str(tmp_path / "one.log")])
         (row,) = (row for row in report.unfused if row.op == "aten::relu")

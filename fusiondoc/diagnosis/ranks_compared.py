@@ -128,6 +128,7 @@ class _Compared:
         self._groups = {group.id: group for group in report.groups}
         self._positions = positions = shared_positions(report.groups, report.unfused)
         of_rank: dict[int, list[Group]] = defaultdict(list)
+        same_operators: dict[Hashable, list[Group]] = defaultdict(list)
         seen: dict[Hashable, int] = defaultdict(int)
         equal: dict[Hashable, list[Group]] = defaultdict(list)
         for group in report.groups:
@@ -135,11 +136,13 @@ class _Compared:
             if rank is None:
                 continue
             of_rank[rank].append(group)
+            same_operators[group.phase, _nodes(group, positions)].append(group)
             key = _key(group, positions)
             # The nth of equal groups of a rank is compared with the nth of another.
             equal[key, seen[rank, key]].append(group)
             seen[rank, key] += 1
         self._of_rank = of_rank
+        self._same_operators = same_operators
         self._told: set[str] = set()
         self._equal = list(equal.values())
         self.shared = tuple(
@@ -261,15 +264,14 @@ class _Compared:
 
     def _with_other_types(self, group: Group, absent: Sequence[int]) -> str | None:
         """The same group with other input types, on one of these ranks; None where there is none."""
-        nodes = _nodes(group, self._positions)
-        for rank in absent:
-            for other in self._of_rank.get(rank, []):
-                if _nodes(other, self._positions) != nodes or other.phase != group.phase:
-                    continue
-                pair = _first_difference(group, other)
-                if pair is not None:
-                    self._told.add(other.id)  # the same difference, seen from there
-                    return f"other types: {pair[1]} on rank {rank} ({other.id}), {pair[0]} here"
+        others = self._same_operators[group.phase, _nodes(group, self._positions)]
+        there = [other for other in others if self._place[other.id] in absent]
+        for other in sorted(there, key=lambda one: self._place[one.id]):
+            pair = _first_difference(group, other)
+            if pair is not None:
+                self._told.add(other.id)  # the same difference, seen from there
+                rank = self._place[other.id]
+                return f"other types: {pair[1]} on rank {rank} ({other.id}), {pair[0]} here"
         return None
 
     def _why_absent(self, group: Group, absent: Sequence[int]) -> str | None:

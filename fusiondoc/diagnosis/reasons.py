@@ -29,7 +29,6 @@ from fusiondoc.diagnosis.reasons_of_node import (
     untyped,
 )
 from fusiondoc.diagnosis.surroundings import (
-    MOST_VIEWS,
     NOTHING_TO_GAIN,
     Place,
     Rule,
@@ -107,7 +106,7 @@ def _near(
 
     found: set[int] = set()
     for side in _SIDES:
-        reached = graph.reach([node.place], side, sees_through, MOST_VIEWS)
+        reached = graph.reach([node.place], side, sees_through)
         found.update(index for index, _ in reached.ends if not ends_region(index))
     return [graph.nodes[index] for index in sorted(found)]
 

@@ -42,9 +42,6 @@ from fusiondoc.parsers.rows.unfused_rows import Outside
 
 NOTHING_TO_GAIN = VIEWS | MAKERS | {"aten::contiguous", "prim::GetAttr", "prim::data", "prim::ConstantChunk"}
 
-MOST_VIEWS = 100
-"""Views through which what stands next to an operator is looked for."""
-
 MOST_BEHIND = 1_000
 """Nodes in each ring around what stands next to an operator."""
 
@@ -65,7 +62,7 @@ class Reach(NamedTuple):
     """What could be fused with it, and the views between them."""
     barriers: tuple[FlowNode, ...]
     whole: bool
-    """Nothing beyond the bounds of ``parsers/jit/hubs.py`` and MOST_VIEWS was left out."""
+    """Nothing beyond the bounds of ``parsers/jit/hubs.py`` and Graph.most_passed was left out."""
 
 
 def _comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
@@ -136,7 +133,7 @@ class Place:
     def reach(self, side: Side) -> Reach:
         """What stands next to it on one side."""
         nodes = self.flow.nodes
-        found = _graph_of(self.flow).reach([self.node.place], side, self._sees_through, MOST_VIEWS)
+        found = _graph_of(self.flow).reach([self.node.place], side, self._sees_through)
         partners: list[tuple[FlowNode, tuple[FlowNode, ...]]] = []
         barriers: list[FlowNode] = []
         for index, views in found.ends:

@@ -51,6 +51,9 @@ class Graph(Generic[AnyNode]):
         inside: for each node the innermost branch, loop or region that it stands in; None for none.
     """
 
+    most_passed = 100
+    """Transparent nodes, such as views, through which a search goes at most."""
+
     def __init__(
         self,
         nodes: Sequence[AnyNode],
@@ -66,13 +69,16 @@ class Graph(Generic[AnyNode]):
     def side(self, side: Side) -> Sequence[Collection[int]]:
         return self.before if side == "before" else self.after
 
-    def reach(self, starts: Iterable[int], side: Side, through: Callable[[int], bool], most: int) -> Reached:
+    def reach(
+        self, starts: Iterable[int], side: Side, through: Callable[[int], bool], most: int | None = None
+    ) -> Reached:
         """What stands next to some nodes on one side, where other nodes count as transparent.
 
         Args:
             through: whether the search goes on behind a node.
-            most: nodes that it goes through at most.
+            most: nodes that it goes through at most; ``most_passed`` where it is not given.
         """
+        most = self.most_passed if most is None else most
         beside = self.side(side)
         todo: list[tuple[int, tuple[int, ...]]] = [(start, ()) for start in starts]
         seen: set[int] = set()

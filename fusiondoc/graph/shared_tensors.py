@@ -22,9 +22,6 @@ from fusiondoc.parsers.ir.types import bytes_once
 MOST_BOUNDARIES = 2_000
 """Of a report: those of most bytes."""
 
-_MOST_VIEWS = 100
-"""Views and branches through which what reads a tensor is looked for."""
-
 
 class Boundaries(NamedTuple):
     rows: tuple[Boundary, ...]
@@ -88,7 +85,7 @@ class _Plan:
                 yield from self._crossings_of(maker)
 
     def _crossings_of(self, maker: int) -> Iterator[_Crossing]:
-        reached = self._graph.reach([maker], "after", self._goes_through, _MOST_VIEWS)
+        reached = self._graph.reach([maker], "after", self._goes_through)
         readers = []
         for reader, way in reached.ends:
             if self._is_end(reader) and self._carries(maker, way):

@@ -254,8 +254,8 @@ def _words(option: RunOption, flag: str, value: Any) -> list[str]:
         return [word for name, text in value.items() for word in (flag, f"{name}={text}")]
     if option.kind is Kind.NAMES:
         return [flag, ",".join(value)]
-    if option.kind is Kind.SECONDS and value == int(value):
-        return [flag, str(int(value))]
+    if option.kind is Kind.SECONDS and value % 1 == 0:
+        return [flag, f"{value:.0f}"]
     return [flag, str(value)]
 
 

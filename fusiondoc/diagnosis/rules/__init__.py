@@ -289,13 +289,9 @@ def _last(report: Report, fuser: str | None) -> frozenset[int]:
     return frozenset(last - others)
 
 
-_MOST_VIEWS = 100
-"""Views through which what takes a result is looked for."""
-
-
 def _takers_through_views(graph: Graph[ProgramNode], node: int) -> Iterator[int]:
     """The nodes that take a node's result, as it is or through views; these views too."""
-    reached = graph.reach([node], "after", lambda one: graph.nodes[one].op in VIEWS, _MOST_VIEWS)
+    reached = graph.reach([node], "after", lambda one: graph.nodes[one].op in VIEWS)
     yield from reached.passed
     for end, _ in reached.ends:
         yield end
