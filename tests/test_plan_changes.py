@@ -21,8 +21,10 @@ from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.advice import advice_on
-from fusiondoc.diagnosis.change_candidates import ALL_OUT_OF_PLACE, Candidate, _of_row
+from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.commands import to_keep
+from fusiondoc.diagnosis.lines_of_candidates import ALL_OUT_OF_PLACE
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.planned_changes import _in_their_names
 from fusiondoc.diagnosis.recipe_pages import recipe_page
@@ -430,7 +432,7 @@ def test_a_mean_over_an_argument_is_not_one_over_all_dimensions() -> None:
     assert advice is not None and advice.startswith("Nothing in training") and "FD307" in advice
     context = Context(Observed())
     run = replace(run_facts(report, context), gradients=False)
-    found = [_of_row(place, row, run) for place, row in enumerate(report.unfused) if row.op == "aten::mean"]
+    found = [change_of(row, run) for row in report.unfused if row.op == "aten::mean"]
     change = found[0]
     assert change is not None and change.kind is ChangeKind.CONSTANT
     assert change.change == "Give mean() constants for `dim` and `keepdim`"

@@ -28,6 +28,7 @@ from fusiondoc.diagnosis.recipes_of_rows import (
     answering_recipe,
     any_recipe,
     general_remedy,
+    needs_reductions_on,
     recipe_of,
     reductions,
 )
@@ -76,10 +77,10 @@ class Advice:
 
 def advice_on(row: Unfused, run: RunFacts) -> Advice:
     """What can be done about it, where it can be done."""
-    if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and not run.frozen:
+    if does_nothing_in_inference(row, run):
         text = f"It does nothing in inference: freezing takes it out: {run.freezing}."
         return Advice(Remedy(text), sure=True)
-    off = run.fuser == "nnc" and row.op in nnc.REDUCTIONS
+    off = needs_reductions_on(row, run)
     replaceable = row.reason.code in REPLACEABLE and not off
     recipe = recipe_of(row, run) if replaceable else None
     if row.reason.code in NO_RULE and not off and run.of_aot_gradient(row):
@@ -90,6 +91,12 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
     worded = _WORDED.get(row.reason.code)
     remedy = Remedy.of(worded(row, run)) if worded is not None else CODES[row.reason.code].remedy
     return Advice(remedy, sure=row.reason.code not in NO_RULE)
+
+
+def does_nothing_in_inference(row: Unfused, run: RunFacts) -> bool:
+    """Whether it is a dropout of a run for inference, which freezing takes out."""
+    inference = run.gradients is False and not run.backward and not run.frozen
+    return inference and row.op in ("aten::dropout", "aten::dropout_")
 
 
 def of_a_library(row: Unfused, run: RunFacts) -> bool:
@@ -135,7 +142,7 @@ _IN_PYTHON = "Write the function in TorchScript, without @torch.jit.ignore"
 def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
     if row.op.startswith(PYTHON):
         return Remedy(f"{_IN_PYTHON};", "or call it before or after the operators that should fuse.")
-    if run.fuser == "nnc" and row.op in nnc.REDUCTIONS:
+    if needs_reductions_on(row, run):
         return reductions(run)
     extremes = on_extremes(row.op, row.reason.detail, run.fuser, run.gradients)
     if extremes is not None:

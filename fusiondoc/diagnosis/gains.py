@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.change_candidates import Candidate
+from fusiondoc.diagnosis.candidate import Candidate
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fusiondoc.diagnosis.change_candidates import Candidate, candidates
+from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.diagnosis.change_candidates import candidates
 from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, Rated, best
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from fusiondoc.diagnosis.change_candidates import Candidate
+from fusiondoc.diagnosis.candidate import Candidate
 from fusiondoc.diagnosis.lines_of_changes import lines_printed_later
 from fusiondoc.diagnosis.rules import RunFacts, in_package
 from fusiondoc.diagnosis.unlocked import WouldBeGroup, views_of

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from fusiondoc.diagnosis.change_candidates import Candidate
+from fusiondoc.diagnosis.candidate import Candidate
 from fusiondoc.diagnosis.commands import can_run_again, command_of, run_again, to_keep
 from fusiondoc.diagnosis.gains import Rated
 from fusiondoc.diagnosis.rules import Context

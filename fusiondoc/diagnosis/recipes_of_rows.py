@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from fusiondoc.changes.recipes import Recipe, for_other_types, recipe_answering, recipe_for
 from fusiondoc.diagnosis.rules import RunFacts
+from fusiondoc.fusers import nnc
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.remedies import NNC_REDUCTIONS, Remedy
 from fusiondoc.model.report import Unfused
@@ -33,10 +34,19 @@ def answering_recipe(row: Unfused, run: RunFacts) -> Recipe | None:
     return recipe_answering(row.reason.detail, row.op, run.fuser, run.torch, run.gradients)
 
 
+def needs_reductions_on(row: Unfused, run: RunFacts) -> bool:
+    """Whether NNC takes the operator with a knob."""
+    return run.fuser == "nnc" and row.op in nnc.REDUCTIONS
+
+
+def reductions_on(run: RunFacts) -> str:
+    """What lets NNC take reductions, as an option or a line of Python."""
+    return NNC_REDUCTIONS.text if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
+
+
 def reductions(run: RunFacts) -> Remedy:
     """That NNC takes reductions with a knob."""
-    how = NNC_REDUCTIONS.text if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
-    return Remedy(f"Let NNC take reductions: {how}.", setting=NNC_REDUCTIONS)
+    return Remedy(f"Let NNC take reductions: {reductions_on(run)}.", setting=NNC_REDUCTIONS)
 
 
 def general_remedy(code: str) -> Remedy:

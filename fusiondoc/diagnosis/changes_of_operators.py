@@ -1,0 +1,455 @@
+"""Which change could bring an operator into a group: a table, by why it is in none and by what it is.
+
+The first row of the table that fits and makes a change decides. ``change_candidates.py`` finds the lines of
+the program for it, and ``gains.py`` what it is worth; the advice on the operator is in ``advice.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from fusiondoc.changes.recipes import Recipe, breaks_in_training, on_extremes
+from fusiondoc.diagnosis.advice import (
+    NO_RULE,
+    REPLACEABLE,
+    condition_of,
+    constant_attribute,
+    does_nothing_in_inference,
+    other_fusers,
+)
+from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.diagnosis.nvfuser_rules import to_be_constant
+from fusiondoc.diagnosis.recipes_of_rows import needs_reductions_on, recipe_of, reductions_on
+from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
+from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
+from fusiondoc.fusers import is_fusible, nnc, nvfuser, taken_by
+from fusiondoc.model import dataclass
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import (
+    CALLED_BY,
+    FILLS,
+    IN_PLACE_ASSIGNS,
+    LIBRARY,
+    PERMUTATIONS,
+    PLACES_ELEMENTS,
+    SAME_ELEMENTS,
+    WITH_FLAG,
+    WITH_FORMULA,
+    is_in_place,
+    sign_of,
+)
+from fusiondoc.model.reasons import Argument, ControlFlow, Detail
+from fusiondoc.model.reasons.lacking_constants import reads_training_flag
+from fusiondoc.model.remedies import NNC_REDUCTIONS, Setting
+from fusiondoc.model.report import Unfused
+
+Maker = Callable[[Unfused, RunFacts], "Candidate | None"]
+"""Makes the change for an operator of a run; None where there is none, so that a later row decides."""
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """A row of the table: which operators it is for, and the change that it makes for them.
+
+    It fits an operator that has one of ``codes`` as its reason, one of ``ops`` as its kind, a detail of the
+    type ``detail``, and for which ``when`` holds; None stands for any.
+    """
+
+    change: Maker
+    when: Callable[[Unfused, RunFacts], bool] | None = None
+    codes: Collection[str] | None = None
+    ops: Collection[str] | None = None
+    detail: type[Detail] | None = None
+    decides: bool = False
+    """No later row is tried for an operator that it fits."""
+
+    def fits(self, row: Unfused, run: RunFacts) -> bool:
+        if self.codes is not None and row.reason.code not in self.codes:
+            return False
+        if self.ops is not None and row.op not in self.ops:
+            return False
+        if self.detail is not None and not isinstance(row.reason.detail, self.detail):
+            return False
+        return self.when is None or self.when(row, run)
+
+
+def change_of(row: Unfused, run: RunFacts) -> Candidate | None:
+    """The change that an operator outside groups suggests, without its row and its lines."""
+    for treatment in TREATMENTS:
+        if not treatment.fits(row, run):
+            continue
+        made = treatment.change(row, run)
+        if made is not None or treatment.decides:
+            return made
+    return None
+
+
+# -- what several changes ask --------------------------------------------------------------------------------
+
+
+def _takes(op: str, run: RunFacts) -> bool:
+    return is_fusible(op) if run.fuser is None else taken_by(op, run.fuser, run.torch)
+
+
+def _is_inference(run: RunFacts) -> bool:
+    """Whether freezing can help: no backward pass ran, and it is not frozen."""
+    return not run.backward and not run.frozen
+
+
+def _is_changeable(row: Unfused, run: RunFacts) -> bool:
+    """Whether its line may be the user's, or of a package that can be copied."""
+    return run.owner(row) not in (Owner.TORCH, Owner.FORMULA)
+
+
+def _is_movable(row: Unfused, run: RunFacts) -> bool:
+    return _is_changeable(row, run) and row.phase != "backward"
+
+
+def _name(row: Unfused) -> str:
+    """``add_`` of ``aten::add_``."""
+    return row.op.rpartition("::")[2]
+
+
+# -- changes of the run --------------------------------------------------------------------------------------
+
+_FROZEN, _TRACED = Setting(flags=("--freeze",)), Setting(flags=("--trace",))
+
+NO_GRAD = "Run it under torch.no_grad()"
+
+
+def _take_dropout_out(row: Unfused, run: RunFacts) -> Candidate:
+    return _freeze(run, "dropout does nothing in inference", removes=True)
+
+
+def _freeze(run: RunFacts, why: str, removes: bool = False) -> Candidate:
+    before = after = None
+    if run.traced is not None:
+        before = "torch.jit.trace(model, inputs)" if run.traced else "torch.jit.script(model)"
+        after = run.freezing
+    return Candidate(
+        ChangeKind.FREEZE,
+        f"Freeze it: {run.freezing}",
+        before=before,
+        after=after,
+        note=why,
+        setting=_FROZEN,
+        removes=removes,
+    )
+
+
+def _turn_reductions_on(row: Unfused, run: RunFacts) -> Candidate:
+    change = f"Let NNC take reductions: {reductions_on(run)}"
+    return Candidate(ChangeKind.KNOB, change, setting=NNC_REDUCTIONS, in_python=not run.live)
+
+
+def _may_be_turned_on(row: Unfused, run: RunFacts) -> bool:
+    one_device = run.fuser == "nnc" and len(run.devices) == 1
+    return one_device and row.op not in LIBRARY and _takes(row.op, run)
+
+
+def _turn_device_on(row: Unfused, run: RunFacts) -> Candidate:
+    name = "gpu" if "cuda" in run.devices else "cpu"
+    knobs = {f"fuse_on_{name}": "on"}
+    note = None
+    if name == "cpu":
+        knobs["nnc_must_use_llvm"] = "off"
+        note = (
+            "a torch without LLVM (the wheels of 2.1 and newer) then interprets groups, slowly: it shows what"
+            " fuses"
+        )
+    change = f"Let NNC fuse on the {name.upper()}"
+    return Candidate(ChangeKind.KNOB, change, note=note, setting=Setting(knobs=knobs))
+
+
+def _depends_on_training(row: Unfused, run: RunFacts) -> bool:
+    return reads_training_flag(row.reason.detail)
+
+
+def _make_training_constant(row: Unfused, run: RunFacts) -> Candidate | None:
+    if _is_inference(run):
+        return _freeze(run, "its flag `training` becomes a constant; for inference only")
+    if run.traced or not run.live:
+        return None
+    return Candidate(
+        ChangeKind.TRACE,
+        "Trace the model instead of scripting it, so that flags become constants",
+        before="torch.jit.script(model)",
+        after="torch.jit.trace(model, inputs)",
+        setting=_TRACED,
+    )
+
+
+def _gains_without_gradients(row: Unfused, run: RunFacts) -> bool:
+    if not run.gradients or run.backward:
+        return False
+    taken = _takes(row.op, run) if run.fuser is not None else _is_taken_by_usual_ones(row.op)
+    return taken and row.op not in LIBRARY and row.op not in NOTHING_TO_GAIN
+
+
+def _is_taken_by_usual_ones(op: str) -> bool:
+    return taken_by(op, "nvfuser") and taken_by(op, "nnc")
+
+
+def _run_without_gradients(row: Unfused, run: RunFacts) -> Candidate:
+    return Candidate(
+        ChangeKind.NO_GRAD,
+        NO_GRAD,
+        before="y = model(x)",
+        after="with torch.no_grad(): y = model(x)",
+        note="for inference: gradients are recorded, and no backward pass ran",
+    )
+
+
+# -- changes of the program ----------------------------------------------------------------------------------
+
+
+def _waits_for_number(row: Unfused, run: RunFacts) -> bool:
+    unknown = row.reason.detail == Argument("unknown_number")
+    return unknown and run.owner(row) is Owner.USER and _takes(row.op, run)
+
+
+def _keep_tensor(row: Unfused, run: RunFacts) -> Candidate:
+    note = "its value is not waited for either"
+    return Candidate(ChangeKind.NUMBER, "Keep the tensor instead of its .item()", note=note)
+
+
+def _has_other_version(row: Unfused, run: RunFacts) -> bool:
+    """Whether it works in place, and the fuser takes its version that makes a new tensor."""
+    if not is_in_place(row.op) or row.op in IN_PLACE_ASSIGNS or row.op in FILLS:
+        return False
+    plain = row.op[:-1]
+    without_formula = run.gradients and row.phase != "backward" and plain not in WITH_FORMULA
+    return _takes(plain, run) and not without_formula
+
+
+def _write_out_of_place(row: Unfused, run: RunFacts) -> Candidate:
+    name = _name(row)[:-1]
+    if row.op in WITH_FLAG and (in_torch(row.source) or run.owner(row) is Owner.TORCH):
+        module = CALLED_BY.get(name, (name,))[0]
+        return Candidate(
+            ChangeKind.NOT_INPLACE,
+            f"Set inplace=False on {module}",
+            before=f"nn.{module}(inplace=True)",
+            after=f"nn.{module}(inplace=False)",
+        )
+    sign = sign_of(row.op)
+    before, after = f"x.{name}_()", f"x = x.{name}()"
+    if sign is not None:
+        before, after = f"x {sign}= y", f"x = x {sign} y"
+    change = f"Write {after} instead of {before}"
+    return Candidate(ChangeKind.OUT_OF_PLACE, change, before=before, after=after)
+
+
+def _depends_on_attribute(row: Unfused, run: RunFacts) -> bool:
+    condition = condition_of(row.reason.detail)
+    return condition is not None and condition.on == "attribute"
+
+
+def _make_attribute_constant(row: Unfused, run: RunFacts) -> Candidate | None:
+    attribute = constant_attribute(condition_of(row.reason.detail))
+    if attribute is not None and run.owner(row) is Owner.USER:
+        flag, kind = attribute
+        return Candidate(
+            ChangeKind.ANNOTATION,
+            f"Declare the attribute {flag} torch.jit.Final, so that the branch goes",
+            before=f"{flag}: {kind}",
+            after=f"{flag}: torch.jit.Final[{kind}]",
+        )
+    if not _is_inference(run):
+        return None
+    return _freeze(run, "attributes become constants; for inference only")
+
+
+def _take_branch_out(row: Unfused, run: RunFacts) -> Candidate | None:
+    """By what the branch depends on."""
+    condition = condition_of(row.reason.detail)
+    on = condition.on if condition is not None else None
+    if on == "tensor_value":
+        return Candidate(
+            ChangeKind.BRANCH,
+            "Choose with torch.where instead of a branch on a tensor's value",
+            before="if condition: y = f(x)\nelse: y = g(x)",
+            after="y = torch.where(condition, f(x), g(x))",
+            note="both sides are computed then; the condition stays a tensor, without bool() and .item()",
+            conditional=True,
+        )
+    if on == "argument":
+        return Candidate(
+            ChangeKind.CONSTANT,
+            "Make the flag a constant: a function for each value, chosen before the scripted code",
+            before="def f(x, flag: bool): return g(x) if flag else h(x)",
+            after="f = g if flag else h",
+            note="a module has it as an attribute that is declared torch.jit.Final",
+            conditional=True,
+        )
+    return None
+
+
+_ARGUMENTS_OF_PERMUTATIONS = {"roll": ", 1, 0", "rot90": ", 1, [0, 1]", "flip": ", [0]"}
+
+
+def _move_permutation(row: Unfused, run: RunFacts) -> Candidate:
+    name = _name(row)
+    arguments = _ARGUMENTS_OF_PERMUTATIONS.get(name, "")
+    return Candidate(
+        ChangeKind.MOVE,
+        f"Do the {name} after the operators that follow it",
+        before=f"y = g(torch.{name}(f(x){arguments}))",
+        after=f"y = torch.{name}(g(f(x)){arguments})",
+        note="where these work on each element by itself",
+        conditional=True,
+    )
+
+
+_ARGUMENTS_OF_VIEWS = {
+    "t": "",
+    "permute": "0, 2, 1",
+    "transpose": "1, 2",
+    "squeeze": "1",
+    "unsqueeze": "1",
+    "flatten": "1",
+}
+"""Of others ``-1, 64``."""
+
+
+def _move_view(row: Unfused, run: RunFacts) -> Candidate:
+    name = _name(row)
+    arguments = _ARGUMENTS_OF_VIEWS.get(name, "-1, 64")
+    return Candidate(
+        ChangeKind.MOVE_VIEW,
+        f"Do the {name} after the operators that follow it, or before those in front of it",
+        before=f"y = g(f(x).{name}({arguments}))",
+        after=f"y = g(f(x)).{name}({arguments})",
+        note=f"where one side of it works on each element by itself; other tensors there get the {name} too",
+        conditional=True,
+    )
+
+
+def _may_name_dimensions(row: Unfused, run: RunFacts) -> bool:
+    return _is_changeable(row, run) and not breaks_in_training(row.op, run.fuser, run.gradients)
+
+
+def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Candidate | None:
+    constants = to_be_constant(row.reason.detail)
+    if constants is None:
+        return None
+    name = _name(row)
+    before, after = f"torch.{name}(x, dim)", f"torch.{name}(x, -1)"
+    if name == "mean":
+        before, after = "x.mean(dim, keepdim=keep)", "x.mean(2, keepdim=True)"
+    return Candidate(
+        ChangeKind.CONSTANT,
+        f"Give {name}() constants for {constants}",
+        before=before,
+        after=after,
+        note="numbers in the code, or attributes that are declared torch.jit.Final, not arguments",
+    )
+
+
+def _is_replaceable(row: Unfused, run: RunFacts) -> bool:
+    return row.reason.code in REPLACEABLE or (row.reason.code == "FD226" and bool(row.keeps_out))
+
+
+_NAMED_DIMENSIONS = frozenset(["aten::mean", "aten::sum", "aten::var", "aten::std"])
+
+
+def _write_by_recipe(row: Unfused, run: RunFacts) -> Candidate | None:
+    recipe = recipe_of(row, run)
+    if recipe is None or recipe.caution is not None:
+        return None
+    name = _name(row).rstrip("_")
+    before, after = recipe.before, recipe.after
+    if recipe.shown:
+        after, _, before = recipe.shown.partition(" instead of ")
+    dimensions = recipe.arguments and row.op in _NAMED_DIMENSIONS
+    words = "with its dimensions named" if dimensions else "with operators that fuse"
+    return Candidate(
+        ChangeKind.DIMENSIONS if dimensions else ChangeKind.RECIPE,
+        f"Write {name}() {words}",
+        before=before,
+        after=after,
+        note="; ".join(_conditions(row, run, recipe)) or None,
+        sure=not recipe.shown,
+        conditional=recipe.needs is not None and not dimensions,
+    )
+
+
+def _conditions(row: Unfused, run: RunFacts, recipe: Recipe) -> Sequence[str]:
+    """What has to hold for a recipe, and what else is to be known of it."""
+    needs = recipe.needs or ""
+    if row.op == "aten::to" and row.reason.code == "FD231":
+        needs = needs.partition("; ")[0]  # with a dtype alone it has no gradient formula either
+    found = [needs] if needs else []
+    if recipe.at_kinks is not None and run.gradients:
+        found.append(recipe.at_kinks)
+    if recipe.helper:
+        found.append(f"fusiondoc explain {_name(row).rstrip('_')} has the function")
+    return found
+
+
+def _runs_under_nvfuser(row: Unfused, run: RunFacts) -> bool:
+    return run.fuser == "nvfuser"
+
+
+def _move_to_gpu(row: Unfused, run: RunFacts) -> Candidate:
+    return Candidate(ChangeKind.DEVICE, "Move its tensors to the GPU", before="x", after="x.to('cuda')")
+
+
+def _put_on_one_device(row: Unfused, run: RunFacts) -> Candidate:
+    return Candidate(
+        ChangeKind.DEVICE, "Put all its tensors on one device", before="x", after="x.to(y.device)"
+    )
+
+
+def _keeps_others_out(row: Unfused, run: RunFacts) -> bool:
+    return bool(row.keeps_out) and row.op not in LIBRARY and not is_in_place(row.op)
+
+
+def _do_without_rule(row: Unfused, run: RunFacts) -> Candidate | None:
+    """No sure recipe is known: another fuser, a recipe that is not always right, or another position for an
+    operator that computes nothing. To move an operator that computes changes results, as
+    ``sigmoid(cumsum(x))`` is no ``cumsum(sigmoid(x))``."""
+    name = _name(row)
+    extremes = on_extremes(row.op, row.reason.detail, run.fuser, run.gradients)
+    others = other_fusers(row.op, run) if extremes is None else []
+    if others:
+        change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
+        return Candidate(ChangeKind.FUSER, change, setting=Setting(fuser=others[0]), sure=False)
+    recipe = recipe_of(row, run)
+    if recipe is not None and recipe.caution is not None:
+        return Candidate(ChangeKind.RECIPE, f"Write {recipe.words}", note=recipe.caution, sure=False)
+    if row.op not in PLACES_ELEMENTS:
+        return None
+    return Candidate(
+        ChangeKind.MOVE,
+        f"Do {name} before or after the operators that it separates",
+        note="where these work on each element by itself",
+        sure=False,
+        conditional=True,
+    )
+
+
+# -- the table -----------------------------------------------------------------------------------------------
+
+_OF_VIEWS = ("FD226", "FD231", "FD201", "FD211", "FD233")
+_OF_TRAINING = ("FD219", "FD229", "FD201", "FD211", "FD215")
+
+TREATMENTS: Sequence[Treatment] = (
+    Treatment(_take_dropout_out, does_nothing_in_inference),
+    Treatment(_keep_tensor, _waits_for_number, detail=Argument),
+    Treatment(_write_out_of_place, _has_other_version, codes=("FD216", "FD230", "FD231")),
+    Treatment(_turn_reductions_on, needs_reductions_on, codes=(*NO_RULE, "FD219"), ops=nnc.REDUCTIONS),
+    Treatment(_turn_device_on, _may_be_turned_on, codes=("FD213",)),
+    Treatment(_make_training_constant, _depends_on_training, codes=_OF_TRAINING, decides=True),
+    Treatment(_make_attribute_constant, _depends_on_attribute, detail=ControlFlow, decides=True),
+    Treatment(_take_branch_out, _is_changeable, codes=("FD229",), ops=("prim::If",), decides=True),
+    Treatment(_move_permutation, _is_movable, ops=PERMUTATIONS),
+    Treatment(_move_view, _is_movable, codes=_OF_VIEWS, ops=SAME_ELEMENTS),
+    Treatment(_make_dimensions_constant, _may_name_dimensions, ops=nvfuser.BY_CONSTANT_DIMENSION),
+    Treatment(_write_by_recipe, _is_replaceable),
+    Treatment(_run_without_gradients, _gains_without_gradients, codes=("FD231", "FD103")),
+    Treatment(_move_to_gpu, _runs_under_nvfuser, codes=("FD204", "FD222")),
+    Treatment(_do_without_rule, _keeps_others_out, codes=NO_RULE),
+    Treatment(_put_on_one_device, codes=("FD221",)),
+)
+"""The order counts: a change of the run that takes an operator as it is comes before one that rewrites it."""
