@@ -124,20 +124,29 @@ def _contents(done: Bundle) -> str:
 
 def _files(capture: Path, sources: bool) -> tuple[list[tuple[str, Path]], list[str]]:
     """The files that go with a bundle, and the names of the others."""
-    folders = [capture, *(path for inner in INNER for path in sorted(capture.glob(inner)) if path.is_dir())]
     taken: dict[str, Path] = {}
-    for folder in folders:
-        if folder.is_symlink() or (folder != capture and not (folder / REQUEST).is_file()):
-            continue
-        inside = "" if folder == capture else folder.relative_to(capture).as_posix() + "/"
+    for folder in _capture_folders(capture):
         Capture(folder)  # refuses links
         for name in (*_SMALL, f"{SOURCES}/index.json", f"{SOURCES}/*.py", "files/*", *LOGS):
             for path in sorted(folder.glob(name)):
                 if _goes_with_it(name, path, sources):
-                    taken[inside + path.relative_to(folder).as_posix()] = path
-    every = (path for path in sorted(capture.rglob("*")) if path.is_file() or path.is_symlink())
-    left = [path.relative_to(capture).as_posix() for path in every]
-    return list(taken.items()), [name for name in left if name not in taken]
+                    taken[path.relative_to(capture).as_posix()] = path
+    left_out = []
+    for path in sorted(capture.rglob("*")):
+        name = path.relative_to(capture).as_posix()
+        if name not in taken and (path.is_file() or path.is_symlink()):
+            left_out.append(name)
+    return list(taken.items()), left_out
+
+
+def _capture_folders(capture: Path) -> Iterator[Path]:
+    """The capture's folder, and those of the runs inside it."""
+    if not capture.is_symlink():
+        yield capture
+    for pattern in INNER:
+        for folder in sorted(capture.glob(pattern)):
+            if folder.is_dir() and not folder.is_symlink() and (folder / REQUEST).is_file():
+                yield folder
 
 
 def _goes_with_it(name: str, path: Path, sources: bool) -> bool:

@@ -26,7 +26,7 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
 from fusiondoc.model.operators import CONTROL_FLOW
-from fusiondoc.model.report import Report
+from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import Verification
 from fusiondoc.runner.launch import ShowProgress, run
 from fusiondoc.workflows.follow_ups import speeds_in_turns
@@ -179,31 +179,39 @@ class Rounding:
 def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     """The numbers of a run."""
     first = [group for group in report.groups if group.specialisation == 1]
-    alone = [row for row in report.unfused if row.ran is not False and row.reason.code != COUNTER]
+    outside = [row for row in report.unfused if row.ran is not False and row.reason.code != COUNTER]
     failed = capture.error()
-    compared = (*capture.records.same_results, *report.verification)
-    off = [one for one in compared if not one.same]
+    records = capture.records
+    different = [row for row in (*records.same_results, *report.verification) if not row.same]
+    explained = [row for row in different if rounding.explains(row)]
+    unexplained = [row for row in different if not rounding.explains(row)]
     evaluated = interpreted(report)
     return Version(
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
-        launches=sum(group.count for group in first if group.phase != "backward")
-        + sum(row.count for row in alone if row.phase != "backward" and row.op not in CONTROL_FLOW),
-        fallbacks=sum(one.count for one in report.fallbacks),
-        wrong=tuple(dict.fromkeys(_told(one) for one in off if not rounding.explains(one))),
-        drew_otherwise=next((one.by for one in capture.records.same_results if one.by != "value"), None),
-        allowed=max((rounding.allowed(one) for one in off if rounding.explains(one)), default=None),
-        random=tuple(dict.fromkeys(op for one in report.verification for op in one.random)),
-        by_statistics=any(one.by == "statistics" for one in report.verification),
+        launches=_launches(first, outside),
+        fallbacks=sum(fallback.count for fallback in report.fallbacks),
+        wrong=tuple(dict.fromkeys(_difference(row) for row in unexplained)),
+        drew_otherwise=next((row.by for row in records.same_results if row.by != "value"), None),
+        allowed=max((rounding.allowed(row) for row in explained), default=None),
+        random=tuple(dict.fromkeys(op for row in report.verification for op in row.random)),
+        by_statistics=any(row.by == "statistics" for row in report.verification),
         problem=None if failed is None else failed.in_one_line,
         timeable=None if failed is not None or evaluated else report.fuser.effective,
-        outside=sum(row.count for row in alone),
-        unfused=frozenset(row.op for row in alone),
+        outside=sum(row.count for row in outside),
+        unfused=frozenset(row.op for row in outside),
         interpreted=evaluated,
     )
 
 
-def _told(row: Verification) -> str:
+def _launches(groups: Sequence[Group], outside: Sequence[Unfused]) -> int:
+    """Groups and single operators of a forward pass."""
+    of_groups = sum(group.count for group in groups if group.phase != "backward")
+    rows = [row for row in outside if row.phase != "backward" and row.op not in CONTROL_FLOW]
+    return of_groups + sum(row.count for row in rows)
+
+
+def _difference(row: Verification) -> str:
     """ "output 0: 3 of 8 elements differ" """
     if row.detail:
         return f"{row.what}: {row.detail}"
@@ -314,24 +322,36 @@ class Search:
     # -- the second round -----------------------------------------------------------------------------------
 
     def _together(self, waiting: Sequence[tuple[int, Bundle]]) -> None:
-        """What did not help: each line of changes that did something, then all changes at once, and two at a
-        time where that fails or does harm."""
+        """Changes that did not help: each line of those that did something, then all changes at once, and two
+        at a time where that fails or does harm."""
         for index, bundle in waiting:
             if self._outcome(index) is Outcome.NO_GAIN and not self._did_nothing(index):
-                for one in bundle.singly():
-                    self._again(one)
-        pool = [one for index, one in waiting if self._outcome(index) is Outcome.NO_GAIN and _combines(one)]
-        pool = [one for one in pool if not set(one.edits) & set(self.edits)]  # a line of it may be kept
-        pool = list(_compatible(pool, self.edits))
+                for line in bundle.singly():
+                    self._again(line)
+        pool = self._pool(waiting)
         if len(pool) < 2:
             return
         made = self._again(Bundle.of_all(pool))
         if made is Outcome.KEPT:
             self._without_each(pool)
-        elif made is not None:
-            for pair in sorted(combinations(range(len(pool)), 2), key=lambda pair: pair[1] - pair[0]):
-                if len(pool) > 2 and self._again(Bundle.of_all([pool[one] for one in pair])) is Outcome.KEPT:
-                    return
+        elif made is not None and len(pool) > 2:
+            self._in_pairs(pool)
+
+    def _pool(self, waiting: Sequence[tuple[int, Bundle]]) -> list[Bundle]:
+        """Changes that may help together: no line of them is kept yet, and they do not exclude each other."""
+        kept = set(self.edits)
+        pool = []
+        for index, bundle in waiting:
+            if self._outcome(index) is Outcome.NO_GAIN and _combines(bundle) and not kept & set(bundle.edits):
+                pool.append(bundle)
+        return list(_compatible(pool, self.edits))
+
+    def _in_pairs(self, pool: Sequence[Bundle]) -> None:
+        """Two at a time until a pair helps; those next to each other first."""
+        pairs = combinations(range(len(pool)), 2)
+        for first, second in sorted(pairs, key=lambda pair: pair[1] - pair[0]):
+            if self._again(Bundle.of_all([pool[first], pool[second]])) is Outcome.KEPT:
+                return
 
     def _outcome(self, row: int) -> Outcome:
         return self.tried[row].outcome

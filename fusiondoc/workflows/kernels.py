@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
@@ -182,6 +183,21 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
     Raises:
         UsageError: a file that is not one of those stands in the way, or the folder cannot be written.
     """
+    files, content = _contents(report, kernels, options)
+    index = (json.dumps(content, indent=1) + "\n").encode("utf-8")
+    try:
+        _write_into(folder, files, index)
+    except OSError as error:
+        raise UsageError(
+            f"cannot save into {folder}: {error.strerror}", "Choose another folder with --save."
+        ) from None
+    return [folder / name for name in (*files, INDEX)]
+
+
+def _contents(
+    report: Report, kernels: Sequence[Kernel], options: Sequence[str]
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files by name, and what the index holds."""
     files: dict[str, bytes] = {}
     rows: list[SavedDump] = []
     groups = {group.id: group for group in report.groups}
@@ -192,32 +208,34 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
             files[name] = text.encode("utf-8", "backslashreplace")
             rows.append(_row(name, kernel, dump, groups))
     files[TABLE] = _table(report, kernels, rows).encode("utf-8", "backslashreplace")
-    shown = as_dict(narrowed(report, kernels, ()))["kernels"]
+    in_json = as_dict(narrowed(report, kernels, ()))["kernels"]
     content = {
         "schema": SCHEMA,
         "target": report.target.name,
         "files": [as_json(row) for row in rows],
-        "kernels": [{key: value for key, value in one.items() if key not in _TEXTS} for one in shown],
+        "kernels": [_without_texts(kernel) for kernel in in_json],
         "sha256": {name: sha256(data).hexdigest() for name, data in files.items()},
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        old = _own_files(folder)
-        for name in (*files, INDEX):
-            if (folder / name).exists() and name not in old:
-                raise _foreign(folder / name)
-        for name in old:
-            if name not in files and name != INDEX:
-                (folder / name).unlink()
-        for name, data in files.items():
-            write_whole(folder / name, data)
-        index = json.dumps(content, indent=1) + "\n"
-        write_whole(folder / INDEX, index.encode("utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"cannot save into {folder}: {error.strerror}", "Choose another folder with --save."
-        ) from None
-    return [folder / name for name in (*files, INDEX)]
+    return files, content
+
+
+def _write_into(folder: Path, files: Mapping[str, bytes], index: bytes) -> None:
+    """The index is written last: it names what an earlier ``save`` may be written over."""
+    folder.mkdir(parents=True, exist_ok=True)
+    old = _own_files(folder)
+    for name in (*files, INDEX):
+        if (folder / name).exists() and name not in old:
+            raise _foreign(folder / name)
+    for name in old:
+        if name not in files and name != INDEX:
+            (folder / name).unlink()
+    for name, data in files.items():
+        write_whole(folder / name, data)
+    write_whole(folder / INDEX, index)
+
+
+def _without_texts(kernel: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in kernel.items() if key not in _TEXTS}
 
 
 _TEXTS = ("code", "dumps")

@@ -96,48 +96,53 @@ def _best_loss(left: Holders, tested: int) -> Loss | None:
     lacking = len(left.runs) - left.having
     if lacking < LEAST_LACKING or left.having < LEAST_LACKING:
         return None
-    at_all = list(explanations(left, left.history.scopes[0], 0.0))
-    best = _best(left, at_all, tested)
-    pure = (
-        best is not None
-        and share_of(_of(left, best.before)) > 1 - PURE
-        and share_of(_of(left, best.after)) < PURE
-    )
-    if not pure:
+    tried = list(explanations(left, left.history.scopes[0], 0.0))
+    best = _best(left, tried, tested)
+    if best is None or not _explains_all(left, best):
         cost = math.log(2 * max(1, len(left.history.scopes) - 1))
         for scope in left.history.scopes[1:]:
-            at_all += explanations(left, scope, cost)
-        best = _best(left, at_all, tested)
+            tried += explanations(left, scope, cost)
+        best = _best(left, tried, tested)
     if best is None:
         return None
-    null = _null(left, at_all)
-    together = [
-        one
-        for one in at_all
-        if one.scope == best.scope
-        and one.came_later
-        and one.by not in (best.by, DATE)
-        and one.told >= best.told - NEARLY
-        and _alike(one.after, best.after) >= SAME_RUNS
-    ]
-    of_commit = next((one for one in together if one.by == "commit"), None)
-    if best.by == "lines" and of_commit is not None:
-        best = of_commit  # that is why the lines changed, and it has a name
-    names = tuple(one.by for one in together if one.by != best.by)
-    if "commit" in (best.by, *names):
-        names = tuple(name for name in names if name != "lines")
+    together = [explanation for explanation in tried if _came_with(explanation, best)]
+    best, others = _named_causes(best, together)
     return Loss(
         best.scope,
         best.by,
-        names,
+        others,
         tuple(sorted(best.before)),
         tuple(sorted(best.after)),
-        best.evidence - null,
+        best.evidence - _null(left, tried),
         best.slope,
     )
 
 
-def _of(left: Holders, runs: frozenset[int]) -> list[int]:
+def _explains_all(left: Holders, best: Explanation) -> bool:
+    """Whether nearly all runs before it have the group, and nearly none after it."""
+    before, after = _has_group(left, best.before), _has_group(left, best.after)
+    return share_of(before) > 1 - PURE and share_of(after) < PURE
+
+
+def _came_with(other: Explanation, best: Explanation) -> bool:
+    """Whether another factor changed with the best one and explains the same loss nearly as well."""
+    if other.scope != best.scope or not other.came_later or other.by in (best.by, DATE):
+        return False
+    return other.told >= best.told - NEARLY and _alike(other.after, best.after) >= SAME_RUNS
+
+
+def _named_causes(best: Explanation, together: Sequence[Explanation]) -> tuple[Explanation, tuple[str, ...]]:
+    """The cause to name first, and the names of the others. Lines change by a commit, and that has a name."""
+    if best.by == "lines":
+        best = next((other for other in together if other.by == "commit"), best)
+    names = [other.by for other in together if other.by != best.by]
+    if best.by == "commit" or "commit" in names:
+        names = [name for name in names if name != "lines"]
+    return best, tuple(names)
+
+
+def _has_group(left: Holders, runs: frozenset[int]) -> list[int]:
+    """1 for each run that has the group, 0 for each other."""
     return [int(left.has[run] or 0) for run in runs]
 
 
@@ -149,24 +154,22 @@ def _null(left: Holders, tried: Sequence[Explanation]) -> float:
     """The evidence that nothing was lost: one share, one that depends on what was there all the time, or one
     that rose."""
     same = evidence(left.having, len(left.runs))
-    others = [
-        one.evidence
-        for one in tried
-        if not one.scope.values
-        and (not one.came_later or share_of(_of(left, one.before)) <= share_of(_of(left, one.after)))
-    ]
+    others = [other.evidence for other in tried if not other.scope.values and not _fell(left, other)]
     return max([same, *others])
 
 
-def _is_loss(left: Holders, one: Explanation) -> bool:
-    before, after = _of(left, one.before), _of(left, one.after)
-    return (
-        one.came_later
-        and sum(before) >= LEAST_LACKING
-        and len(after) - sum(after) >= LEAST_LACKING
-        and share_of(before) >= HALF
-        and share_of(before) - share_of(after) >= LEAST_DROP
-    )
+def _fell(left: Holders, explanation: Explanation) -> bool:
+    """Whether the runs that came later have the group less often."""
+    before, after = _has_group(left, explanation.before), _has_group(left, explanation.after)
+    return explanation.came_later and share_of(before) > share_of(after)
+
+
+def _is_loss(left: Holders, explanation: Explanation) -> bool:
+    before, after = _has_group(left, explanation.before), _has_group(left, explanation.after)
+    if sum(before) < LEAST_LACKING or len(after) - sum(after) < LEAST_LACKING:
+        return False
+    drop = share_of(before) - share_of(after)
+    return explanation.came_later and share_of(before) >= HALF and drop >= LEAST_DROP
 
 
 def _best(left: Holders, tried: Sequence[Explanation], tested: int) -> Explanation | None:
@@ -223,21 +226,31 @@ def onset(history: History, has: Sequence[int | None], loss: Loss) -> tuple[str,
         days = [_day_text(day) for day in (loss.slope.begin, loss.slope.earliest, loss.slope.latest)]
         return days[0], days[1], days[2], _day_text(loss.slope.end)
     had = [run for run in loss.before if has[run]]
-    last_before = max((run for run in had if run < begin), default=begin)
-    first, latest = last_before, begin
-    if loss.by in (DATE, "commit", "lines"):
-        both = sorted((*loss.before, *loss.after))
-        places = plausible_places(
-            [int(has[run] or 0) for run in both], [history.moments[run] for run in both]
-        )
-        if places is not None:
-            first, latest = min(first, both[places[0] - 1]), max(latest, both[places[1]])
+    first, latest = _span_of_onset(history, has, loss, had, begin)
     until = max(had, default=begin)
     # Runs that had it are over only if some more that lack it came after them.
     if sum(run > until for run in lacking) < STILL * len(lacking):
         until = begin
     days = [history.moments[run][:10] for run in (begin, first, latest, until)]
     return days[0], days[1], days[2], days[3] if days[3] > days[0] else None
+
+
+def _span_of_onset(
+    history: History, has: Sequence[int | None], loss: Loss, had: Sequence[int], begin: int
+) -> tuple[int, int]:
+    """The first and the last run at which a sudden loss may have begun.
+
+    Args:
+        had: runs before the loss that have the group; ``begin``: the first run after it that lacks it.
+    """
+    first = max((run for run in had if run < begin), default=begin)
+    if loss.by not in (DATE, "commit", "lines"):
+        return first, begin
+    runs = sorted((*loss.before, *loss.after))
+    span = plausible_places([int(has[run] or 0) for run in runs], [history.moments[run] for run in runs])
+    if span is None:
+        return first, begin
+    return min(first, runs[span[0] - 1]), max(begin, runs[span[1]])
 
 
 def _day_text(day: int) -> str:

@@ -105,19 +105,7 @@ def write_target(
         UsageError: ``fn`` is nothing that can be run, or an input cannot be saved.
     """
     torch: Any = importlib.import_module("torch")
-    if isinstance(fn, type) or not callable(fn):
-        what = f"the class {fn.__name__}" if isinstance(fn, type) else f"of type {type(fn).__name__}"
-        raise UsageError(
-            f"{label}: a function or an nn.Module is needed, and this is {what}",
-            "Pass an instance, such as Block(8)." if isinstance(fn, type) else "Pass what is to be called.",
-        )
-    for number, value in enumerate(inputs):
-        if type(value).__module__.split(".")[0] == "numpy":
-            raise UsageError(
-                f"{label}: input {number} is a numpy {type(value).__name__}; TorchScript takes tensors and "
-                "plain numbers",
-                "Convert it: torch.from_numpy(...) or float(...).",
-            )
+    _check(fn, inputs, label)
     pickled = by_name and _pickled(torch, fn, folder / "model.pickle")
     scripted = None if pickled else _archived(torch, fn, tuple(inputs), folder, label, trace)
     shapes = [tuple(one) for one in (inputs, *further)]
@@ -129,16 +117,40 @@ def write_target(
             "Inputs are tensors, numbers, strings, and lists, tuples and dicts of them.",
         ) from None
     target = folder / TARGET
-    # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no tensor or plain value.
-    knows = (pair_of(re.match(r"(\d+)\.(\d+)", str(torch.__version__))) or (0, 0)) >= (1, 13)
-    whole = ", weights_only=False" if knows else ""
-    text = _TARGET_TEXT.format(
-        path=[os.path.realpath(one) for one in sys.path] if pickled else [],
-        model=_PICKLED.format(whole=whole) if pickled else _ARCHIVE,
-        whole=whole,
-    )
-    target.write_text(text, encoding="utf-8")
+    target.write_text(_target_text(torch, pickled), encoding="utf-8")
     return Target(target, {} if pickled else _source_map(torch, scripted), pickled)
+
+
+def _check(fn: Callable[..., Any], inputs: Sequence[Any], label: str) -> None:
+    """Refuse what TorchScript takes in no form."""
+    if isinstance(fn, type):
+        raise UsageError(
+            f"{label}: a function or an nn.Module is needed, and this is the class {fn.__name__}",
+            "Pass an instance, such as Block(8).",
+        )
+    if not callable(fn):
+        raise UsageError(
+            f"{label}: a function or an nn.Module is needed, and this is of type {type(fn).__name__}",
+            "Pass what is to be called.",
+        )
+    for number, value in enumerate(inputs):
+        if type(value).__module__.split(".")[0] == "numpy":
+            raise UsageError(
+                f"{label}: input {number} is a numpy {type(value).__name__}; TorchScript takes tensors and "
+                "plain numbers",
+                "Convert it: torch.from_numpy(...) or float(...).",
+            )
+
+
+def _target_text(torch: Any, pickled: bool) -> str:
+    """The program that loads what was written."""
+    # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no tensor or plain value.
+    release = pair_of(re.match(r"(\d+)\.(\d+)", str(torch.__version__))) or (0, 0)
+    whole = ", weights_only=False" if release >= (1, 13) else ""
+    if not pickled:
+        return _TARGET_TEXT.format(path=[], model=_ARCHIVE, whole=whole)
+    folders = [os.path.realpath(folder) for folder in sys.path]
+    return _TARGET_TEXT.format(path=folders, model=_PICKLED.format(whole=whole), whole=whole)
 
 
 def _archived(torch: Any, fn: Any, inputs: tuple[Any, ...], folder: Path, label: str, trace: bool) -> Any:

@@ -197,24 +197,32 @@ def _by_factor(
     codes = sorted(runs)
     if len(codes) < 2:
         return
-    of_all = sum(having.values()), sum(runs.values())
-    best: tuple[float, float, frozenset[int]] | None = None
-    for choices, lost in _ways(factor, codes, runs, having):
-        sums = sum(having[code] for code in lost), sum(runs[code] for code in lost)
-        told = evidence(*sums) + evidence(of_all[0] - sums[0], of_all[1] - sums[1])
-        if best is None or told - choices > best[0] - best[1]:
-            best = (told, choices, lost)
+    best = _best_way(factor, codes, runs, having)
     if best is None:
         return
-    told, choices, lost = best
-    after = frozenset(run for run in inside.runs if factor.codes[run] in lost)
-    before = frozenset(run for run in inside.runs if factor.codes[run] not in lost and factor.codes[run] >= 0)
-    newer = factor.ordered and min(lost) > max(code for code in codes if code not in lost)
+    value, choices, lost = best
+    known = [run for run in inside.runs if factor.codes[run] >= 0]
+    after = frozenset(run for run in known if factor.codes[run] in lost)
+    before = frozenset(known) - after
+    later = factor.ordered and min(lost) > max(set(codes) - lost)
     if inside.history.dated:
-        later = _came_later(inside, before, after, newer)
-    else:
-        later = newer
-    yield Explanation(scope, factor.name, after, told + unknown + rest, cost + choices, later, None, before)
+        later = _came_later(inside, before, after, later)
+    yield Explanation(scope, factor.name, after, value + unknown + rest, cost + choices, later, None, before)
+
+
+def _best_way(
+    factor: Factor, codes: Sequence[int], runs: Mapping[int, int], having: Mapping[int, int]
+) -> tuple[float, float, frozenset[int]] | None:
+    """The set of values without the group that has most evidence beyond the logarithm of its choices."""
+    all_having, all_runs = sum(having.values()), sum(runs.values())
+    best: tuple[float, float, frozenset[int]] | None = None
+    for choices, lost in _ways(factor, codes, runs, having):
+        lost_having, lost_runs = sum(having[code] for code in lost), sum(runs[code] for code in lost)
+        value = evidence(lost_having, lost_runs)
+        value += evidence(all_having - lost_having, all_runs - lost_runs)
+        if best is None or value - choices > best[0] - best[1]:
+            best = (value, choices, lost)
+    return best
 
 
 def _ways(

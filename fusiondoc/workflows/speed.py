@@ -52,34 +52,46 @@ def why_not_timed(report: Report, capture: Capture) -> str | None:
 
 
 def speed_of(capture: Capture, report: Report) -> tuple[tuple[Speed, ...], str | None]:
-    """What the timed run measured, and why there is nothing or what is to be known about it."""
+    """The rows of the timed run, and a note: why there are none, or how they were timed."""
     kept = capture.timing
     if kept is None:
-        # Only where it can be had: a report of a failed run needs no advice on speed.
-        why_not = why_not_timed(report, capture) if report.groups else None
-        script = capture.records.target.how == SCRIPT
-        return (), why_not or ((NOT_ASKED_SCRIPT if script else NOT_ASKED) if report.groups else None)
+        return (), _why_no_speed(capture, report)
     if kept.speeds:
         return kept.speeds, kept.note
-    rows: list[Speed] = []
-    eager = None
-    processes = [_timed_passes(capture, name) for name in (kept.capture, kept.again) if name is not None]
-    for passes in processes[0] if processes else ():
-        same = _same_in(processes, passes, passes.way)
-        speed = _together(same)
-        if speed is not None:
-            # What has no group is not fused, whatever it was meant to be.
-            way = passes.way if report.groups or passes.way == EAGER else "scripted"
-            of_eager = _same_in(processes, passes, EAGER) if passes.way != EAGER else []
-            rows.append(replace(speed, way=way, ratio=_against_eager(same, of_eager)))
-            eager = passes.eager
-    note = kept.problem
-    if note is None and rows:
-        times = "two processes" if len([one for one in processes if one]) > 1 else "a process"
-        note = f"timed in {times} without logs; eager is {eager}"
-        if kept.dropped:
-            note += f"; your {', '.join(kept.dropped)} was left out there"
-    return tuple(rows), note
+    names = [name for name in (kept.capture, kept.again) if name is not None]
+    processes = [_timed_passes(capture, name) for name in names]
+    first = processes[0] if processes else ()
+    rows = [_row(processes, passes, report) for passes in first]
+    speeds = tuple(row for row in rows if row is not None)
+    if kept.problem is not None or not speeds:
+        return speeds, kept.problem
+    eager = next(passes.eager for passes, row in zip(reversed(first), reversed(rows)) if row is not None)
+    times = "two processes" if len([timed for timed in processes if timed]) > 1 else "a process"
+    note = f"timed in {times} without logs; eager is {eager}"
+    if kept.dropped:
+        note += f"; your {', '.join(kept.dropped)} was left out there"
+    return speeds, note
+
+
+def _why_no_speed(capture: Capture, report: Report) -> str | None:
+    """None where nothing fused: a report of a failed run needs no advice on speed."""
+    if not report.groups:
+        return None
+    script = capture.records.target.how == SCRIPT
+    return why_not_timed(report, capture) or (NOT_ASKED_SCRIPT if script else NOT_ASKED)
+
+
+def _row(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, report: Report) -> Speed | None:
+    """The row of one way to run, over all processes that have it."""
+    same = _same_in(processes, passes, passes.way)
+    speed = _together(same)
+    if speed is None:
+        return None
+    if passes.way == EAGER:
+        return replace(speed, way=EAGER, ratio=_against_eager(same, []))
+    # A program without a group is not fused, whatever was requested.
+    way = passes.way if report.groups else "scripted"
+    return replace(speed, way=way, ratio=_against_eager(same, _same_in(processes, passes, EAGER)))
 
 
 def _same_in(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, way: str) -> list[TimedPasses]:

@@ -16,9 +16,17 @@ from fusiondoc.captures.model_identity import recorded_model
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
-from fusiondoc.model.report import SCHEMA, OpNode, Report, Unfused
+from fusiondoc.model.report import SCHEMA, Group, Kernel, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, Target, last_name
-from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, SavedTarget, SavedUnfused
+from fusiondoc.model.survey_answers import (
+    RunRow,
+    SavedGroup,
+    SavedKernel,
+    SavedNode,
+    SavedReport,
+    SavedTarget,
+    SavedUnfused,
+)
 from fusiondoc.model.typed_fields import json_within, sound
 from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, LogInput, content
 from fusiondoc.reports.json_format import read_part
@@ -152,45 +160,22 @@ _CAPTURED = re.compile(r"(?:^|[/\\])(\d{4})(\d\d)(\d\d)-\d{6}-")
 
 
 def _facts(
-    report: Report | SavedReport, item: Item, kind: str, told: str, created: str | None = None
+    report: Report | SavedReport, item: Item, kind: str, content_digest: str, created: str | None = None
 ) -> RunFacts:
-    """``told``: the digest of its content; ``created``: when its capture was made."""
+    """``created``: when its capture was made."""
     target, environment, name = report.target, report.environment, item.name
     model = _model(target, item, kind)
     gpu = environment.get("gpu") or None
-    groups: dict[GroupKey, GroupFact] = {}
-    nodes_of: dict[GroupKey, Sequence[OpNode | SavedNode]] = {}
-    kernel_names: dict[str, str] = {}
-    operators = nodes_of_all = 0
+    groups = _Groups(model)
     for group in report.groups:
-        ops = tuple(node.op for node in group.nodes)
-        places = tuple(dict.fromkeys(filter(None, map(_place, group.nodes))))
-        key = GroupKey(model, group.phase or None, ops, places)
-        count = len(group.instances) + group.instances_left_out
-        nodes_of_all += count
-        operators += (len(ops) + group.nodes_left_out) * count if group.specialisation == 1 else 0
-        before = groups.get(key)
-        own = count if group.specialisation == 1 or before is None else 0
-        fell = group.fallback or (before is not None and before.fell_back)
-        nodes_of.setdefault(key, group.nodes)
-        groups[key] = GroupFact(group.kind, own + (before.nodes if before else 0), fell)
-        for nth, one in enumerate(group.kernels, 1):
-            which = f", kernel {nth}" if len(group.kernels) > 1 else ""
-            kernel_names.setdefault(one, text_of(key) + which)
-    kernels: dict[KernelKey, int] = {}
-    ns_of_all = 0
-    for kernel in report.kernels:
-        if kernel.ms is not None:
-            key_of_kernel = KernelKey(model, gpu, kernel_names.get(kernel.id, kernel.name))
-            ns = round(kernel.ms.median * NS)
-            kernels[key_of_kernel] = max(ns, kernels.get(key_of_kernel, 0))
-            ns_of_all += ns
+        groups.add(group)
+    kernels, kernel_ns = _kernels(report.kernels, model, gpu, groups.kernel_names)
     reasons = _reasons(report.unfused)
-    times = [one.ns for one in reasons.values() if one.ns]
+    unfused_ns = sum(reason.ns for reason in reasons.values())
     row = RunRow(
         run=name,
         kind=kind,
-        digest=told,
+        digest=content_digest,
         model=model,
         date=_date(target.capture or "", name, created),
         torch=environment.get("torch") or None,
@@ -198,20 +183,73 @@ def _facts(
         gpu=gpu,
         driver=environment.get("driver") or None,
         fuser=report.fuser.effective or None,
-        groups=nodes_of_all,
-        operators=operators,
-        unfused=sum(one.nodes for one in reasons.values()),
-        fallbacks=sum(one.count for one in report.fallbacks),
+        groups=groups.instances,
+        operators=groups.operators,
+        unfused=sum(reason.nodes for reason in reasons.values()),
+        fallbacks=sum(fallback.count for fallback in report.fallbacks),
         coverage=report.coverage.fraction,
         kernels=len(report.kernels),
-        kernel_ms=ns_of_all / NS if kernels else None,
-        unfused_bytes=sum(one.bytes for one in reasons.values()),
-        unfused_ms=sum(times) / NS if times else None,
-        errors=sum(one.severity == "error" for one in report.findings),
+        kernel_ms=kernel_ns / NS if kernels else None,
+        unfused_bytes=sum(reason.bytes for reason in reasons.values()),
+        unfused_ms=unfused_ns / NS if unfused_ns else None,
+        errors=sum(finding.severity == "error" for finding in report.findings),
         **circumstances(report),
     )
-    plan = plan_of(report, groups, nodes_of)
-    return RunFacts(row, groups, reasons, kernels, plan, time_of(target.capture or "", name, created))
+    plan = plan_of(report, groups.facts, groups.nodes)
+    time = time_of(target.capture or "", name, created)
+    return RunFacts(row, groups.facts, reasons, kernels, plan, time)
+
+
+class _Groups:
+    """The groups of one run, equal ones as one."""
+
+    def __init__(self, model: str | None) -> None:
+        self._model = model
+        self.facts: dict[GroupKey, GroupFact] = {}
+        self.nodes: dict[GroupKey, Sequence[OpNode | SavedNode]] = {}
+        self.kernel_names: dict[str, str] = {}
+        """Id of a kernel -> the text of its group, and which of its kernels it is."""
+        self.instances = 0
+        """Of all specialisations."""
+        self.operators = 0
+        """Of the first specialisation, summed over instances."""
+
+    def add(self, group: Group | SavedGroup) -> None:
+        operators = tuple(node.op for node in group.nodes)
+        lines = [_line(node) for node in group.nodes]
+        positions = tuple(dict.fromkeys(line for line in lines if line is not None))
+        key = GroupKey(self._model, group.phase or None, operators, positions)
+        count = len(group.instances) + group.instances_left_out
+        self.instances += count
+        if group.specialisation == 1:
+            self.operators += (len(operators) + group.nodes_left_out) * count
+        self.nodes.setdefault(key, group.nodes)
+        before = self.facts.get(key)
+        if before is None:
+            self.facts[key] = GroupFact(group.kind, count, group.fallback)
+        else:
+            more = count if group.specialisation == 1 else 0
+            fell_back = before.fell_back or group.fallback
+            self.facts[key] = GroupFact(group.kind, before.nodes + more, fell_back)
+        for number, kernel in enumerate(group.kernels, 1):
+            which = f", kernel {number}" if len(group.kernels) > 1 else ""
+            self.kernel_names.setdefault(kernel, text_of(key) + which)
+
+
+def _kernels(
+    kernels: Iterable[Kernel | SavedKernel], model: str | None, gpu: str | None, names: Mapping[str, str]
+) -> tuple[dict[KernelKey, int], int]:
+    """Median nanoseconds of a launch by kernel, on the slowest of its ranks; and the sum over all kernels."""
+    found: dict[KernelKey, int] = {}
+    total = 0
+    for kernel in kernels:
+        if kernel.ms is None:
+            continue
+        key = KernelKey(model, gpu, names.get(kernel.id, kernel.name))
+        ns = round(kernel.ms.median * NS)
+        found[key] = max(ns, found.get(key, 0))
+        total += ns
+    return found, total
 
 
 def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
@@ -233,20 +271,20 @@ def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
     return masked(folders) if folders is not None else None
 
 
-def _reasons(
-    rows: Iterable[Unfused | SavedUnfused],
-) -> dict[ReasonKey, ReasonFact]:
+def _reasons(rows: Iterable[Unfused | SavedUnfused]) -> dict[ReasonKey, ReasonFact]:
     found: dict[ReasonKey, ReasonFact] = {}
     for row in rows:
         if row.ran is False:
             continue
         key = ReasonKey(row.reason.code, row.op)
         so_far = found.get(key, _NO_REASON)
+        text = masked(row.reason.text[:200])
+        ms = (row.time.ms or 0.0) if row.time is not None else 0.0
         found[key] = ReasonFact(
-            text=min(filter(None, (so_far.text, masked(row.reason.text[:200]))), default=""),
+            text=min(text, so_far.text) if text and so_far.text else text or so_far.text,
             nodes=so_far.nodes + row.count,
             bytes=so_far.bytes + (row.bytes_moved or 0),
-            ns=so_far.ns + (round((row.time.ms or 0.0) * NS) if row.time is not None else 0),
+            ns=so_far.ns + round(ms * NS),
             keeps_out=so_far.keeps_out + (row.keeps_out or 0),
         )
     return found
@@ -255,13 +293,13 @@ def _reasons(
 _NO_REASON = ReasonFact("", 0, 0, 0, 0)
 
 
-def _place(node: OpNode | SavedNode) -> str | None:
-    """``file:line`` without folders: machines keep one program in different ones."""
-    told = node.user_source or node.source
-    if told is None:
+def _line(node: OpNode | SavedNode) -> str | None:
+    """``file:line`` of an operator without folders, in which the same program lies on another machine."""
+    text = node.user_source or node.source
+    if text is None:
         return None
-    source = Source.parse(told)
-    return re.split(r"[/\\]", told if source is None else source.at_line)[-1]
+    source = Source.parse(text)
+    return re.split(r"[/\\]", text if source is None else source.at_line)[-1]
 
 
 def text_of(key: GroupKey) -> str:

@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,57 +148,78 @@ def _is_wanted(name: str) -> bool:
     return named_json(name) or is_archive_name(name) or is_log_name(Path(name))
 
 
-def _in_folder(place: str) -> Listing:
-    top = Path(place)
+def _in_folder(name: str) -> Listing:
+    top = Path(name)
     if not top.exists():
         raise UsageError(
-            f"No such file or folder: {place}", "Give paths of reports, logs, captures or folders."
+            f"No such file or folder: {name}", "Give paths of reports, logs, captures or folders."
         )
     if top.is_file():
-        return Listing((Item(place, top.stat().st_size),), 0)
+        return Listing((Item(name, top.stat().st_size),), 0)
     if not top.is_dir():
         try:
             must_be_regular(top.stat(), top)
         except OSError as error:
-            raise UsageError(f"{place}: {error.strerror}", "Give reports, logs or folders of them.") from None
-    items: list[Item] = []
-    ignored = 0
-    closed: list[Unreadable] = []
-    real = os.path.realpath(place)
+            raise UsageError(f"{name}: {error.strerror}", "Give reports, logs or folders of them.") from None
+    walk = _Walk(name)
+    walk.run()
+    return Listing(tuple(walk.items), walk.ignored, tuple(walk.unreadable))
 
-    def tell(error: OSError) -> None:
-        closed.append(Unreadable(str(error.filename), f"the folder cannot be read: {error.strerror}"))
 
-    for folder, folders, files in os.walk(place, onerror=tell):
-        here = Path(folder)
-        try:
-            if is_capture(here):
-                sizes = [(here / name).stat().st_size for name in OF_CAPTURE if (here / name).is_file()]
-                items.append(Item(folder, sum(sizes), True))
+class _Walk:
+    """A walk through a folder and all below it."""
+
+    def __init__(self, top: str) -> None:
+        self._top = top
+        self._real = os.path.realpath(top)
+        self.items: list[Item] = []
+        self.ignored = 0
+        self.unreadable: list[Unreadable] = []
+
+    def run(self) -> None:
+        for folder, folders, files in os.walk(self._top, onerror=self._closed):
+            if self._is_taken_whole(folder):
                 folders.clear()
                 continue
-        except OSError as error:  # its files are listed, and cannot be opened
-            closed.append(Unreadable(folder, f"the folder cannot be read: {error.strerror}"))
-            folders.clear()
-            continue
-        folders.sort()
-        for name in folders:
-            path = here / name
-            if path.is_symlink() and os.path.commonpath((real, os.path.realpath(path))) != real:
-                closed.append(Unreadable(str(path), "a link to a folder is not followed: name it, too"))
-        for name in files:
-            path = here / name
-            if not _is_wanted(name):
-                ignored += 1
-                continue
-            try:
-                told = path.stat()
-                must_be_regular(told, path)
-            except OSError as error:
-                closed.append(Unreadable(str(path), f"it cannot be read: {error.strerror}"))
-                continue
-            items.append(Item(str(path), told.st_size))
-    return Listing(tuple(items), ignored, tuple(closed))
+            folders.sort()
+            for name in folders:
+                self._note_link(Path(folder, name))
+            for name in files:
+                self._add_file(Path(folder, name))
+
+    def _closed(self, error: OSError) -> None:
+        text = f"the folder cannot be read: {error.strerror}"
+        self.unreadable.append(Unreadable(str(error.filename), text))
+
+    def _is_taken_whole(self, folder: str) -> bool:
+        """Whether it is a capture, or its files are listed and cannot be opened."""
+        files = [Path(folder, name) for name in OF_CAPTURE]
+        try:
+            if not is_capture(Path(folder)):
+                return False
+            sizes = [file.stat().st_size for file in files if file.is_file()]
+            self.items.append(Item(folder, sum(sizes), True))
+        except OSError as error:
+            text = f"the folder cannot be read: {error.strerror}"
+            self.unreadable.append(Unreadable(folder, text))
+        return True
+
+    def _note_link(self, folder: Path) -> None:
+        if folder.is_symlink() and os.path.commonpath((self._real, os.path.realpath(folder))) != self._real:
+            text = "a link to a folder is not followed: name it, too"
+            self.unreadable.append(Unreadable(str(folder), text))
+
+    def _add_file(self, path: Path) -> None:
+        if not _is_wanted(path.name):
+            self.ignored += 1
+            return
+        try:
+            status = path.stat()
+            must_be_regular(status, path)
+        except OSError as error:
+            self.unreadable.append(Unreadable(str(path), f"it cannot be read: {error.strerror}"))
+            return
+        self.items.append(Item(str(path), status.st_size))
 
 
 def _store(address: str) -> tuple[Any, str]:
@@ -228,25 +249,29 @@ def _in_store(address: str) -> Listing:
         ) from None
     if not found:
         raise UsageError(f"There is nothing at {address}", "Check the address.")
-    ends = f"/{REQUEST}"
-    captures = {name[: -len(ends)] for name in found if name.endswith(ends)}
-    inner = {one for one in captures if any(one.startswith(f"{other}/") for other in captures)}
-    captures -= inner
+    captures = _outermost_captures(found)
     sizes: Counter[str] = Counter()
     items: list[Item] = []
     ignored = 0
-    for name, told in found.items():
-        told_size = told.get("size")  # a web server may list files without it
-        size = UNKNOWN if told_size is None else int(told_size)
-        owner = next((one for one in _parents(name) if one in captures), None)
+    for name, facts in found.items():
+        listed = facts.get("size")  # a web server may list files without it
+        size = UNKNOWN if listed is None else int(listed)
+        owner = next((folder for folder in _parents(name) if folder in captures), None)
         if owner is not None:
             sizes[owner] += max(0, size) if name.rpartition("/")[2] in OF_CAPTURE else 0
         elif _is_wanted(name):
             items.append(Item(store.unstrip_protocol(name), size))
         else:
             ignored += 1
-    items += (Item(store.unstrip_protocol(one), sizes[one], True) for one in captures)
+    items += (Item(store.unstrip_protocol(name), sizes[name], True) for name in captures)
     return Listing(tuple(items), ignored)
+
+
+def _outermost_captures(names: Iterable[str]) -> set[str]:
+    """Folders that hold a request; runs inside a capture belong to it."""
+    end = f"/{REQUEST}"
+    captures = {name.removesuffix(end) for name in names if name.endswith(end)}
+    return {name for name in captures if captures.isdisjoint(_parents(name))}
 
 
 def _parents(name: str) -> Iterator[str]:

@@ -183,20 +183,23 @@ class _Model:
         for name in DIMENSIONS:
             if name == DATE:
                 continue
-            if name == "lines":
-                numbers = [self._programs.of(plan) for plan in self._plans]
-                told = [None if number is None else f"{number:06}" for number in numbers]
-            else:
-                told = [_value(row, name) for row in self._rows]
-            known = [value for value in told if value is not None]
+            of_runs = self._of_runs(name)
+            known = [value for value in of_runs if value is not None]
             values = list(dict.fromkeys(known))
-            if len(values) < 2 or 10 * len(known) < 9 * len(told):
+            if len(values) < 2 or 10 * len(known) < 9 * len(of_runs):
                 continue
             if name in _VERSIONS:
                 values.sort(key=order)
-            index = {value: code for code, value in enumerate(values)}
-            codes = tuple(-1 if value is None else index[value] for value in told)
+            index: dict[str | None, int] = {value: code for code, value in enumerate(values)}
+            codes = tuple(index.get(value, -1) for value in of_runs)
             yield Factor(name, tuple(values), codes, name in _IN_ORDER, name in _SCOPES)
+
+    def _of_runs(self, dimension: str) -> list[str | None]:
+        """The value of each run; None where it is not known."""
+        if dimension != "lines":
+            return [_value(row, dimension) for row in self._rows]
+        numbers = [self._programs.of(plan) for plan in self._plans]
+        return [None if number is None else f"{number:06}" for number in numbers]
 
     def _row(self, history: History, members: Sequence[_Lost]) -> Iterator[Gone]:
         """A loss as a row; none if all of its groups are there in another form."""
