@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from running import python_apart
+from thorough import examples
 
+from fusiondoc.fusers import nnc
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model.report import ProgramNode, Report
 from fusiondoc.workflows.load import report_from
+
+if TYPE_CHECKING:
+    import torch
 
 LIVE = Path(__file__).parent / "live" / "fused_or_not.py"
 Runs = dict[str, tuple[Report, Report, list[list[str]]]]
@@ -49,6 +58,85 @@ def groups_of(report: Report) -> tuple[Graph[ProgramNode], list[list[int]]]:
     free = [node.op != "aten::cumsum" for node in program.nodes]
     found = would_fuse(graph, free, Limits(graph.inside))
     return graph, [members for members in found if len(members) > 1]
+
+
+COMPUTE = ("{}.exp()", "{}.relu()", "{}.sigmoid()", "{} + {}", "{} - {}", "{} * {}")
+OTHERS = ("{}.view(8)", "{}.unsqueeze(0)", "torch.cumsum({}, 0)", "torch.flip({}, [0])")
+FUSIBLE = frozenset(f"aten::{op}" for op in ("exp", "relu", "sigmoid", "add", "sub", "mul", "unsqueeze"))
+"""Of these operators those that NNC takes."""
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    """A straight-line function of two tensors of 8 elements."""
+    names, lines = ["x", "y"], []
+    for number in range(draw(st.integers(2, 9))):
+        form = draw(st.sampled_from(COMPUTE + OTHERS))
+        operands = [draw(st.sampled_from(names)) for _ in range(form.count("{}"))]
+        lines.append(f"    v{number} = {form.format(*operands)}")
+        names.append(f"v{number}")
+    other = draw(st.sampled_from(names))
+    return "\n".join(["def f(x, y):", *lines, f"    return {names[-1]} + {other}", ""])
+
+
+@pytest.fixture(scope="module")
+def fused_on_cpu() -> Iterator[None]:
+    """NNC fuses on the CPU, without LLVM as well."""
+    torch = pytest.importorskip("torch")
+    on_cpu, only_llvm = torch._C._jit_can_fuse_on_cpu(), torch._C._jit_get_te_must_use_llvm_cpu()
+    fuser = torch._C._jit_texpr_fuser_enabled()
+    torch._C._jit_override_can_fuse_on_cpu(True)
+    torch._C._jit_set_te_must_use_llvm_cpu(False)
+    yield
+    torch._C._jit_override_can_fuse_on_cpu(on_cpu)
+    torch._C._jit_set_te_must_use_llvm_cpu(only_llvm)
+    torch._C._jit_set_texpr_fuser_enabled(fuser)
+
+
+def plan_of(program: str, fuser: bool) -> torch.Graph:
+    """The plan of a function, with NNC or without a fuser."""
+    import torch
+
+    torch._C._jit_set_texpr_fuser_enabled(fuser)
+    function = torch.jit.CompilationUnit(program).f
+    with torch.no_grad():
+        for _ in range(3):
+            function(torch.ones(8), torch.ones(8))
+    return torch.jit.last_executed_optimized_graph()
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plan") / "plan.log"
+
+
+A_TENSOR_FOR_TWO = """\
+def f(x, y):
+    a = (x + y).exp()
+    b = (x - y).relu()
+    return a * b + torch.cumsum(b, 0)
+"""
+"""``a`` belongs to the group of the product, which waits for ``cumsum`` and so for ``b``."""
+
+
+@pytest.mark.usefixtures("fused_on_cpu")
+@settings(max_examples=examples(500), deadline=None)
+@example(A_TENSOR_FOR_TWO)
+@given(programs())
+def test_what_would_fuse_in_any_program_is_what_nnc_fuses(log: Path, program: str) -> None:
+    log.write_text(str(plan_of(program, fuser=False)))
+    (read,) = report_from([str(log)]).programs
+    graph = graph_of(read)
+    free = [node.op in FUSIBLE for node in read.nodes]
+    views = {index for index, node in enumerate(read.nodes) if node.op in nnc.PULLED_IN}
+    found = would_fuse(graph, free, Limits(graph.inside, pulled_in=views))
+    fused = plan_of(program, fuser=True)
+    of_torch = []
+    for group in fused.findAllNodes("prim::TensorExprGroup", True):
+        kinds = [node.kind() for node in group.g("Subgraph").nodes()]
+        of_torch.append(sorted(kind for kind in kinds if kind != "prim::Constant"))
+    mine = [sorted(read.nodes[node].op for node in members) for members in found if len(members) > 1]
+    assert sorted(mine) == sorted(of_torch)
 
 
 @pytest.mark.parametrize("name", ["chain", "split", "around"])

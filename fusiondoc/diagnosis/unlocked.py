@@ -163,6 +163,7 @@ class Plans:
         return Limits(
             inside,
             alone={index for index, node in enumerate(nodes) if self._one_a_group(node)},
+            pulled_in={index for index, node in enumerate(nodes) if self._is_pulled_in(node)},
             apart=apart,
             takes=order.takes,
             waits=order.waits,
@@ -232,6 +233,9 @@ class Plans:
         of matrices, and what comes after it."""
         ops = self._inside.get(node.group or "", (node.op,))
         return self._fuser == "onednn" and not LIBRARY.isdisjoint(ops)
+
+    def _is_pulled_in(self, node: ProgramNode) -> bool:
+        return self._fuser == "nnc" and node.op in nnc.PULLED_IN
 
     def _of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._inside.get(node.group or "", (node.op,))

@@ -130,5 +130,9 @@ INTEGER_ONLY = frozenset(op for op, takes in TAKES.items() if takes.dtypes == "i
 PAIRS_ONLY = frozenset(op for op, takes in TAKES.items() if takes.pairs)
 """Operators of which NNC takes no overload of a dimension or of all elements."""
 
+PULLED_IN = frozenset(["aten::unsqueeze", "prim::ConstantChunk"])
+"""Views that begin no group, and that a group takes in only where nothing else takes their result
+(``scanNode`` and ``canMerge`` of tensorexpr_fuser.cpp)."""
+
 SELDOM = REDUCTIONS | ON_CPU_ONLY
 """Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to them."""

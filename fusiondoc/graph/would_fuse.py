@@ -1,14 +1,21 @@
-"""Which nodes of a plan would be one group: as a fusion pass joins them, in the order of the plan, and never
-so that a group would have to wait for its own result (a convolution between two of its operators).
+"""Which nodes of a plan would be one group: as the fusion passes of torch join them, and never so that a
+group would have to wait for its own result (a convolution between two of its operators).
+
+NNC and nvFuser work alike: from the end of a block backwards, each node pulls in what it takes, the latest
+first, and what stands between and waits for that is moved behind it; again and again until nothing changes
+(``createFusionGroups`` and ``tryMerge`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, ``scanNode`` of
+torch/csrc/jit/codegen/cuda/graph_fuser.cpp, ``AliasDb::tryMove``; 1.12 to 2.1, NNC to 2.13). So an operator
+that two groups could take belongs to the later one.
 
 All questions of what would fuse with what are this one, with other nodes free: what fusing operators could
-save, what a change lets fuse.
+save, what a change lets fuse, what an operator keeps out of groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from heapq import heapify, heappop, heappush
 
 from fusiondoc.graph import AnyNode, Graph
 from fusiondoc.model import dataclass, field
@@ -22,6 +29,8 @@ class Limits:
     """The branch, loop or region that each node stands in: only nodes of one block are joined."""
     alone: AbstractSet[int] = frozenset()
     """Nodes of which a group has one at most."""
+    pulled_in: AbstractSet[int] = frozenset()
+    """Nodes that begin no group: the only group that takes their result pulls them in."""
     apart: Callable[[int, int], bool] = lambda maker, taker: False
     """Whether two nodes are not joined, though a tensor goes from one to the other."""
     takes: Mapping[int, Sequence[int]] = field(default_factory=dict)
@@ -38,94 +47,181 @@ def would_fuse(graph: Graph[AnyNode], free: Sequence[bool], limits: Limits) -> l
     Args:
         free: for each node whether it can be in a group.
     """
-    groups = _Groups()
+    blocks: dict[int | None, _Block] = {}
     for node in graph.run_order():
-        if node in limits.skipped:
+        if node not in limits.skipped:
+            block = blocks.setdefault(limits.inside[node], _Block(free, limits.alone, limits.pulled_in))
+            block.add(node)
+    for maker, taker, takes in _edges(graph, limits):
+        first, last = _in_one_block(maker, taker, limits.inside)
+        if first != last:
+            joinable = takes and (first, last) == (maker, taker) and not limits.apart(maker, taker)
+            blocks[limits.inside[last]].connect(first, last, joinable)
+    found: list[list[int]] = []
+    for block in blocks.values():
+        found += block.joined()
+    return sorted(found)
+
+
+def _edges(graph: Graph[AnyNode], limits: Limits) -> Iterator[tuple[int, int, bool]]:
+    """Two nodes of which the second needs the first, and whether it takes its result."""
+    for taker, makers in enumerate(graph.before):
+        if taker in limits.skipped:
             continue
-        behind = 0
-        candidates: list[int] = []
-        for maker in (*graph.before[node], *limits.takes.get(node, ())):
-            group = groups.of(maker)
-            together = free[node] and limits.inside[maker] == limits.inside[node]
-            if group is not None and together and not limits.apart(maker, node):
-                candidates.append(group)
-                behind |= groups.before[group]
-            else:
-                behind |= groups.needed_for(maker)
-        for earlier in limits.waits.get(node, ()):
-            behind |= groups.needed_for(earlier)
-        if free[node]:
-            groups.add(node, candidates, behind, node in limits.alone)
-        else:
-            groups.needed_of_others[node] = behind
-    return [sorted(members) for members in groups.members.values()]
+        for maker in (*makers, *limits.takes.get(taker, ())):
+            if maker not in limits.skipped:
+                yield maker, taker, True
+        for earlier in limits.waits.get(taker, ()):
+            if earlier not in limits.skipped:
+                yield earlier, taker, False
 
 
-class _Groups:
-    """Groups by their first nodes. Sets of groups are bits of a number: a plan may have as many groups as
-    nodes, and each node may be behind all of them."""
+def _in_one_block(maker: int, taker: int, inside: Sequence[int | None]) -> tuple[int, int]:
+    """Both nodes, or the branches, loops and regions of one block that they stand in."""
+    if inside[maker] == inside[taker]:
+        return maker, taker
+    around: dict[int | None, int] = {}
+    node: int | None = maker
+    while node is not None:
+        around[inside[node]] = node
+        node = inside[node]
+    node = taker
+    while inside[node] not in around:
+        above = inside[node]
+        assert above is not None  # the outermost block is around every node
+        node = above
+    return around[inside[node]], node
 
-    def __init__(self) -> None:
-        self.members: dict[int, list[int]] = {}
-        self.bits: dict[int, int] = {}
-        """Group -> a bit for itself and for each that became part of it."""
-        self.before: dict[int, int] = {}
-        """Group -> the bits of groups that have to be done before it."""
-        self.needed_of_others: dict[int, int] = {}
-        """Node in no group -> the bits of groups that have to be done before it."""
-        self._with_alone: set[int] = set()
+
+class _Block:
+    """The nodes of one block, which become groups. A group is named by its last node.
+
+    Args:
+        free: for each node of the plan whether it can be in a group.
+        alone, pulled_in: as in ``Limits``.
+    """
+
+    def __init__(self, free: Sequence[bool], alone: AbstractSet[int], pulled_in: AbstractSet[int]) -> None:
+        self._free = free
+        self._pulled_in = pulled_in
+        self._with_alone = set(alone)
         """Groups with a node of which a group has one at most."""
-        self._first: dict[int, int] = {}
-        """Node -> the group that it was put into."""
-        self._became: dict[int, int] = {}
+        self._order: list[int | None] = []
+        """Groups, and nodes that are in none, in the order in which they would run; None where one became
+        part of a group behind it."""
+        self._position: dict[int, int] = {}
+        self._members: dict[int, list[int]] = {}
+        self._needs: dict[int, set[int]] = {}
+        """Group -> what has to run before it."""
+        self._needed_by: dict[int, set[int]] = {}
+        self._apart: dict[int, set[int]] = {}
+        """Group -> what it needs, and is not joined with."""
 
-    def of(self, node: int) -> int | None:
-        """The group that a node is in."""
-        group = self._first.get(node)
-        if group is None:
+    def add(self, node: int) -> None:
+        """Put a node behind those before it."""
+        self._position[node] = len(self._order)
+        self._order.append(node)
+        self._members[node] = [node]
+        for edges in (self._needs, self._needed_by, self._apart):
+            edges[node] = set()
+
+    def connect(self, maker: int, taker: int, joinable: bool) -> None:
+        """A node needs another one; ``joinable``: both may be in one group. What a loop hands to its next
+        step comes from behind, and is not waited for."""
+        if self._position[maker] > self._position[taker]:
+            return
+        self._needs[taker].add(maker)
+        self._needed_by[maker].add(taker)
+        if not joinable:
+            self._apart[taker].add(maker)
+
+    def joined(self) -> list[list[int]]:
+        """Join what can be joined; the groups, each in the order of the plan."""
+        while self._join_from_the_end():
+            pass
+        return [sorted(members) for group, members in self._members.items() if self._free[group]]
+
+    def _join_from_the_end(self) -> bool:
+        """Whether anything was joined, from the last group to the first."""
+        changed = False
+        position = len(self._order) - 1
+        while position >= 0:
+            group = self._order[position]
+            maker = self._next_to_join(group) if group is not None else None
+            if group is None or maker is None:
+                position -= 1
+            else:
+                self._join(maker, group)
+                changed = True
+                position = self._position[group]  # it may take more now
+        return changed
+
+    def _next_to_join(self, group: int) -> int | None:
+        """What a group takes and can be joined with, the latest of several. Nothing else that the group needs
+        may need it too: that could run neither before nor after both."""
+        if not self._free[group] or self._is_pulled_in(group):
             return None
-        passed = []
-        while group in self._became:
-            passed.append(group)
-            group = self._became[group]
-        for earlier in passed:
-            self._became[earlier] = group
-        return group
+        needs = self._needs[group]
+        left = {maker for maker in needs if self._may_join(maker, group)}
+        todo = [-self._position[one] for one in needs]
+        heapify(todo)
+        seen = set(needs)
+        while todo and left:  # from the latest need to the earliest
+            need = self._order[-heappop(todo)]
+            assert need is not None
+            if need in left:
+                return need
+            for one in self._needs[need]:
+                left.discard(one)
+                if one not in seen:
+                    seen.add(one)
+                    heappush(todo, -self._position[one])
+        return None
 
-    def needed_for(self, node: int) -> int:
-        """Bits of the groups that have to be done before what takes the node's result."""
-        group = self.of(node)
-        if group is None:
-            return self.needed_of_others.get(node, 0)
-        return self.before[group] | self.bits[group]
+    def _may_join(self, maker: int, group: int) -> bool:
+        if not self._free[maker] or maker in self._apart[group]:
+            return False
+        if self._is_pulled_in(maker) and len(self._needed_by[maker]) > 1:
+            return False
+        return not (maker in self._with_alone and group in self._with_alone)
 
-    def add(self, node: int, candidates: Sequence[int], behind: int, alone: bool) -> None:
-        """Put a node into those of the groups that need not wait for what the node waits for, which become
-        one; into a group of its own where there is none."""
-        joined: list[int] = []
-        for group in dict.fromkeys(candidates):
-            if alone and group in self._with_alone:
-                behind |= self.bits[group]
-            elif not behind & self.bits[group]:
-                joined.append(group)
-                alone = alone or group in self._with_alone
-        group = joined[0] if joined else self._new(node)
-        self._first[node] = group
-        self.members[group].append(node)
-        self.before[group] |= behind
-        for other in joined[1:]:
-            self._merge(group, other)
-        if alone:
+    def _is_pulled_in(self, group: int) -> bool:
+        return group in self._pulled_in and len(self._members[group]) == 1
+
+    def _join(self, maker: int, group: int) -> None:
+        """Make a group of both. What waits for the maker and stands between goes behind the group."""
+        start, end = self._position[maker], self._position[group]
+        stay: list[int | None] = []
+        moved: list[int | None] = []
+        waiting = {maker}
+        for one in self._order[start + 1 : end]:
+            if one is None or self._needs[one].isdisjoint(waiting):
+                stay.append(one)
+            else:
+                waiting.add(one)
+                moved.append(one)
+        order = [None, *stay, group, *moved]
+        self._order[start : end + 1] = order
+        for position, one in enumerate(order, start):
+            if one is not None:
+                self._position[one] = position
+        self._members[group] += self._members.pop(maker)
+        if maker in self._with_alone:
             self._with_alone.add(group)
+        self._take_edges(maker, group)
 
-    def _new(self, node: int) -> int:
-        self.members[node], self.bits[node], self.before[node] = [], 1 << len(self.bits), 0
-        return node
-
-    def _merge(self, group: int, other: int) -> None:
-        few, many = sorted((self.members[group], self.members.pop(other)), key=len)
-        many += few
-        self.members[group] = many
-        self.bits[group] |= self.bits[other]
-        self.before[group] |= self.before[other]
-        self._became[other] = group
+    def _take_edges(self, maker: int, group: int) -> None:
+        """What needs the maker needs the group, which needs what the maker needed."""
+        self._needs[group].discard(maker)
+        self._needed_by[maker].discard(group)
+        for one in self._needs.pop(maker):
+            self._needed_by[one].discard(maker)
+            self._needed_by[one].add(group)
+            self._needs[group].add(one)
+        for one in self._needed_by.pop(maker):
+            self._needs[one].discard(maker)
+            self._needs[one].add(group)
+            self._needed_by[group].add(one)
+            if maker in self._apart[one]:
+                self._apart[one].add(group)
+        self._apart[group] |= self._apart.pop(maker)
