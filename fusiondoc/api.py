@@ -99,7 +99,7 @@ def diagnose(
     python: str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
     by_name: bool = True,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     name: str | None = None,
     keep: bool = False,
     model_name: str | None = None,
@@ -150,7 +150,7 @@ def diagnose(
     """
     # Here: reading logs goes on where there is nothing of what starts processes (POSIX).
     from fusiondoc.runner.interpreter import find_python
-    from fusiondoc.workflows.run import FollowUps, tell_nobody
+    from fusiondoc.workflows.run import FollowUps, silent
 
     options = checked_options(
         {
@@ -180,7 +180,7 @@ def diagnose(
         model=None if model_name is None else check_model_name(model_name),
         **options,
     )
-    told = tell or tell_nobody
+    told = notify or silent
     run = _Run(
         CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, tell=told),
         FollowUps(rerun, timing=time),
@@ -203,7 +203,7 @@ class _Run(NamedTuple):
     store: CaptureStore
     follow_ups: FollowUps
     peak: float | None
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
 
 
 def _diagnose_target(text: str, inputs: Any, request: RunRequest, run: _Run) -> Report:
@@ -213,7 +213,7 @@ def _diagnose_target(text: str, inputs: Any, request: RunRequest, run: _Run) -> 
     as_module = request.script and not text.endswith(".py") and not Path(text).exists()
     target = parse_module(text) if as_module else parse_target(text)
     request = replace(request, target=target, inputs=texts)
-    done = diagnose_target(request, run.store, follow_ups=run.follow_ups, peak=run.peak, tell=run.tell)
+    done = diagnose_target(request, run.store, follow_ups=run.follow_ups, peak=run.peak, notify=run.notify)
     if done.interrupted:
         raise KeyboardInterrupt
     if done.failed is not None:
@@ -239,7 +239,7 @@ def _diagnose_model(
             by_name=by_name,
             follow_ups=run.follow_ups,
             peak=run.peak,
-            tell=run.tell,
+            notify=run.notify,
         )
     except FusiondocError:
         if not (place / "request.json").exists():  # nothing ran

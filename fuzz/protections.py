@@ -256,7 +256,7 @@ TAKEN = (
         "logs that a saved report names",
         _NAMED + "test_repro_reads_no_pipe_or_device_that_a_saved_report_names",
         "workflows/load.py",
-        "    return stat.S_ISREG(told.st_mode) and told.st_size > 0",
+        "    return stat.S_ISREG(status.st_mode) and status.st_size > 0",
         "    return True",
         (
             (
@@ -591,7 +591,7 @@ TAKEN = (
         "a secret at a cut",
         "test_bundle.py::test_no_cut_of_a_long_line_goes_through_a_secret",
         "workflows/bundle.py",
-        "        if _nothing_across(data, place, names):",
+        "        if _nothing_across(data, position, names):",
         "        if True:",
     ),
     Taken(

@@ -152,7 +152,7 @@ def test_what_makes_room_is_said_and_names_stay(tmp_path: Path, monkeypatch: pyt
     said: list[str] = []
     named = make(CaptureStore(tmp_path, name="before-rewrite"))
     kept = make(CaptureStore(tmp_path, keep=True))
-    first, second, third = (make(CaptureStore(tmp_path, tell=said.append), slug, WELL) for slug in "abc")
+    first, second, third = (make(CaptureStore(tmp_path, notify=said.append), slug, WELL) for slug in "abc")
     assert [path.exists() for path in (named, kept, first, second, third)] == [True, True, False, True, True]
     (note,) = said
     assert first.name in note and "--keep-last" in note and len(note) <= 80

@@ -68,7 +68,7 @@ class Seen:
     def look(self, report: Report) -> None:
         self.reports.append(report)
 
-    def parted(self, text: str) -> None:
+    def interrupted(self, text: str) -> None:
         self.words.append(text)
 
 

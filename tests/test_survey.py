@@ -344,7 +344,7 @@ def test_a_worker_that_dies_loses_nothing_but_the_file_that_kills_it(
     shutil.copytree(reports, folder)
     monkeypatch.setattr(workflow, "read_chunk", dying)
     said: list[str] = []
-    made = survey([str(folder)], workers=2, tell=said.append)
+    made = survey([str(folder)], workers=2, notify=said.append)
     assert made.work.lost_workers >= 2 and any("a worker died" in line for line in said)
     (lost,) = [one for one in made.unreadable if "the worker died" in one.why]
     assert lost.run.endswith("run-000007.json")

@@ -20,7 +20,7 @@ from fusiondoc.captures.commit import commit_of
 from fusiondoc.model.survey_answers import Gone, Survey
 from fusiondoc.reports import survey_documents as documents
 from fusiondoc.workflows.loss_causes import losses_of, onset
-from fusiondoc.workflows.share_changes import best_slope, best_split, evidence, plausible_places
+from fusiondoc.workflows.share_changes import best_slope, best_split, evidence, plausible_indices
 from fusiondoc.workflows.share_explanations import Factor, History, scopes_of
 from fusiondoc.workflows.survey import survey
 
@@ -153,18 +153,18 @@ def test_the_interval_of_a_change() -> None:
     days = [f"{day:03}" for day in range(200)]
     sharp = [1] * 100 + [0] * 100
     split = best_split(sharp, days)
-    assert split is not None and split.place == 100 and split.choices == 199
-    assert plausible_places(sharp, days) == (100, 100)
+    assert split is not None and split.at == 100 and split.choices == 199
+    assert plausible_indices(sharp, days) == (100, 100)
     dice = random.Random(2)
     within, wide = 0, 0
     for _ in range(200):
         blurred = [1] * 100 + [int(dice.random() < 0.6) for _ in range(100)]
-        places = plausible_places(blurred, days)
+        places = plausible_indices(blurred, days)
         assert places is not None
         within += places[0] <= 100 <= places[1]
         wide += places[1] - places[0]
     assert within >= 180 and 1 < wide / 200 < 30
-    assert best_split(sharp, ["1"] * 200) is None and plausible_places(sharp, ["1"] * 200) is None
+    assert best_split(sharp, ["1"] * 200) is None and plausible_indices(sharp, ["1"] * 200) is None
 
 
 def test_a_gradual_change_begins_and_ends() -> None:

@@ -222,7 +222,7 @@ def test_workers_that_come_after_the_survey_are_counted(folder: Path, cluster: A
     """``work.workers`` was the number at the start: 0 for a run that two did."""
     cluster(later=6)
     notes: list[str] = []
-    made = survey(folder / "fleet", engine="dask", address="tcp://x", tell=notes.append)
+    made = survey(folder / "fleet", engine="dask", address="tcp://x", notify=notes.append)
     assert made.work.workers == 2 and made.work.lost_workers == 0 and len(made.runs) > 300
     assert notes == ["note: the Dask cluster has no workers now; waiting for one"]
 
@@ -233,7 +233,7 @@ def test_a_cluster_without_workers_is_not_waited_for_ever(
     monkeypatch.setattr(survey_engines, "MOST_WAIT", 0.2)
     cluster(later=None)
     notes: list[str] = []
-    made = survey(folder / "fleet", engine="dask", address="tcp://x", tell=notes.append)
+    made = survey(folder / "fleet", engine="dask", address="tcp://x", notify=notes.append)
     assert not made.runs and len(made.unreadable) > 300
     assert all("no worker was there to read it" in one.why for one in made.unreadable)
     assert any("has had no workers for 0.2 s" in note and "files not read" in note for note in notes)
@@ -251,7 +251,7 @@ def test_the_last_files_of_a_worker_are_named_if_they_kill_each(
 
     monkeypatch.setattr(workflow, "read_chunk", deadly)
     notes: list[str] = []
-    made = survey(folder / "fleet", workers=2, tell=notes.append)
+    made = survey(folder / "fleet", workers=2, notify=notes.append)
     died = [one for one in made.unreadable if "the worker died" in one.why]
     assert [Path(one.run).name for one in died] == ["run-000010.json"]
     assert notes[0].startswith("note: a worker died; its ") and notes[1].endswith("its 1 file is read again")

@@ -19,8 +19,8 @@ from fusiondoc.cli.output import (
     complete_files,
     format_option,
     in_colour,
+    notify,
     output_option,
-    tell,
     write,
 )
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError
@@ -187,7 +187,7 @@ def command(
 def _status(bench: Any, fail_on: Collection[str]) -> int:
     slower = bench.slower() if fail_on else []
     if slower:
-        tell(f"failed on: slower ({', '.join(slower)})")
+        notify(f"failed on: slower ({', '.join(slower)})")
     return FINDINGS_FOUND if slower else 0
 
 
@@ -264,7 +264,7 @@ class _Lines:
             return
         doing, done, total = self._at
         share = f"{done / total:.0%} done, " if done and total else ""
-        tell(f"bench: {share}{time.monotonic() - self._began:.0f} s: {doing}")
+        notify(f"bench: {share}{time.monotonic() - self._began:.0f} s: {doing}")
 
 
 @contextlib.contextmanager

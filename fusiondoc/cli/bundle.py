@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import complete_captures, output_option, say, tell
+from fusiondoc.cli.output import complete_captures, notify, output_option, say
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ def _show(done: Bundle, output: Path | None) -> None:
         table.add_row(one.name, size(one.size), replaced or "nothing")
     say(drawn(table, shutil.get_terminal_size((80, 24)).columns, colour=False), nl=False)
     if done.left_out:
-        tell(f"left out: {', '.join(done.left_out)}")
-    tell("secrets were looked for of these kinds:")
+        notify(f"left out: {', '.join(done.left_out)}")
+    notify("secrets were looked for of these kinds:")
     for kind in done.looked_for:
-        tell(f"  {kind}")
+        notify(f"  {kind}")
     if not is_installed():
-        tell(f"the rules of detect-secrets know more services: pip install 'fusiondoc[{EXTRA}]'")
+        notify(f"the rules of detect-secrets know more services: pip install 'fusiondoc[{EXTRA}]'")
     if output is None:
-        tell("nothing was written (--dry-run)")
+        notify("nothing was written (--dry-run)")
     else:
-        tell(f"wrote {output} ({size(output.stat().st_size)}); look at it before you send it, and")
-        tell(f"read it with: fusiondoc parse {output}")
+        notify(f"wrote {output} ({size(output.stat().st_size)}); look at it before you send it, and")
+        notify(f"read it with: fusiondoc parse {output}")

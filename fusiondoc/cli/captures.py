@@ -14,7 +14,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore, given_name, is_kept
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import complete_captures, format_option, say, tell
+from fusiondoc.cli.output import complete_captures, format_option, notify, say
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.rendering.printable import one_line, visible
@@ -120,7 +120,7 @@ def remove(names: tuple[str, ...], every: bool) -> None:
     for name in removed:
         say(f"removed {name}")
     if not removed:
-        tell("there are no captures")
+        notify("there are no captures")
 
 
 def _print_list(format_: str | None) -> None:
@@ -130,7 +130,7 @@ def _print_list(format_: str | None) -> None:
         say(json.dumps({"schema": SCHEMA, "captures": rows}, indent=1))
         return
     if not captures:
-        tell("There are no captures here. Make one with: fusiondoc diagnose TARGET")
+        notify("There are no captures here. Make one with: fusiondoc diagnose TARGET")
         return
     _print_lines(_lines_of(captures))
 

@@ -17,9 +17,9 @@ from fusiondoc.cli.output import (
     emit,
     exit_status,
     in_github,
+    notify,
     report_options,
     say,
-    tell,
 )
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, NotFound, UsageError, did_you_mean
 
@@ -87,7 +87,7 @@ def command(
 
     failed: FusiondocError | None = None
     of_capture: FusiondocError | None = None
-    if targets and is_target(targets[0], tell):
+    if targets and is_target(targets[0], notify):
         # Here: what runs a target takes longer to import than what reads a log.
         from fusiondoc.runner.launch import terminal_progress
         from fusiondoc.workflows.run import FollowUps, diagnose_target
@@ -99,11 +99,11 @@ def command(
                 rerun=not no_rerun, profile=expectations is not None and expectations.need_profile
             ),
             peak=peak,
-            tell=tell,
+            notify=notify,
             progress=terminal_progress,
         )
         if done.interrupted:
-            tell("interrupted; nothing was checked")
+            notify("interrupted; nothing was checked")
             return INTERRUPTED
         report, failed = done.report, done.failed
     else:
@@ -129,7 +129,7 @@ def command(
         from fusiondoc.reports.text.findings import broken_expectations
 
         for line in broken_expectations(report):  # else the log of a CI job says nothing of why it failed
-            tell(line)
+            notify(line)
     if of_capture is not None:
         raise of_capture  # what it had until then may hold, and says nothing of what it did not come to
     if any(not one.holds for one in report.expectations):
@@ -244,7 +244,7 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
             refuse_to_drop_backward(before, str(file), report, only)
         after = updated(before, str(file), report, only)
         if after == before:
-            tell(f"{file} is up to date")
+            notify(f"{file} is up to date")
             return
         mark = _BOM if file.exists() and read_within(file).startswith(_BOM) else b""
         try:
@@ -257,5 +257,5 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
         before.splitlines(), after.splitlines(), f"{file} (before)", f"{file} (now)", lineterm=""
     )
     for line in difference:
-        (say if diff_to_stdout else tell)(line)
-    tell(f"wrote {file}")
+        (say if diff_to_stdout else notify)(line)
+    notify(f"wrote {file}")

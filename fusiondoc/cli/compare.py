@@ -22,9 +22,9 @@ from fusiondoc.cli.output import (
     detail_options,
     format_option,
     in_colour,
+    notify,
     output_checked,
     output_option,
-    tell,
     write,
 )
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, nearest
@@ -118,7 +118,7 @@ def command(
     _emit(comparison, format_, output)
     hits = [word for word in fail_on if reached(comparison, word)]
     if hits:
-        tell(f"failed on: {', '.join(dict.fromkeys(hits))}")
+        notify(f"failed on: {', '.join(dict.fromkeys(hits))}")
     return FINDINGS_FOUND if hits else 0
 
 
@@ -131,10 +131,10 @@ def _both(a: str | None, b: str | None) -> tuple[str, str]:
     store = CaptureStore()
     if a is None:
         old, new = store.two_newest()
-        tell(f"A is {old.name}, B is {new.name}: the two newest captures of {new.request.target.text}")
+        notify(f"A is {old.name}, B is {new.name}: the two newest captures of {new.request.target.text}")
         return old.name, new.name
     newest = store.newest()
-    tell(f"B is {newest.name}, the newest capture")
+    notify(f"B is {newest.name}, the newest capture")
     return a, newest.name
 
 
@@ -182,7 +182,7 @@ def _compare_benches(
     }
     reached = [word for word in dict.fromkeys(fail_on) if hits[word]]
     if reached:
-        tell(f"failed on: {', '.join(reached)}")
+        notify(f"failed on: {', '.join(reached)}")
     return FINDINGS_FOUND if reached else 0
 
 

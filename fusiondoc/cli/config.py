@@ -11,7 +11,7 @@ import click
 
 from fusiondoc import captures
 from fusiondoc.cli.config_file import Settings, Value, read
-from fusiondoc.cli.output import tell
+from fusiondoc.cli.output import notify
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.report import Report
 
@@ -162,7 +162,7 @@ def heard(report: Report) -> Report:
     ctx = click.get_current_context(silent=True)
     report, notes = suppress(report, ctx.meta.get(META, ()) if ctx is not None else ())
     for note in notes:
-        tell(f"note: {note}")
+        notify(f"note: {note}")
     return report
 
 

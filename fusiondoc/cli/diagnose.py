@@ -24,9 +24,9 @@ from fusiondoc.cli.output import (
     complete_files,
     emit,
     exit_status,
+    notify,
     output_checked,
     report_options,
-    tell,
     write_file,
 )
 from fusiondoc.errors import INTERRUPTED, UsageError
@@ -133,7 +133,7 @@ def command(
         follow_ups=follow_ups,
         peak=peak,
         source_roots=source_root,
-        tell=tell,
+        notify=notify,
         progress=_progress(live),
     )
     if try_fixes:
@@ -142,7 +142,7 @@ def command(
     if _has_more_than_an_error(done, report) or _is_document(format_, output):
         emit(report, format_, output)
     if done.interrupted:
-        tell(f"interrupted; what was captured is in {done.capture.path}")
+        notify(f"interrupted; what was captured is in {done.capture.path}")
         return INTERRUPTED
     if done.failed is not None:
         raise done.failed
@@ -158,14 +158,14 @@ def _progress(live: bool) -> ShowProgress:
         return terminal_progress
     from fusiondoc.workflows.follow import live_progress, live_view
 
-    return live_progress(lambda label: live_view(label, tell), terminal_progress)
+    return live_progress(lambda label: live_view(label, notify), terminal_progress)
 
 
 def _with_fixes(request: RunRequest, done: Finished) -> Finished:
     from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.fix import with_fixes
 
-    return with_fixes(request, done, tell, terminal_progress)
+    return with_fixes(request, done, notify, terminal_progress)
 
 
 def _has_more_than_an_error(done: Finished, report: Report) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusiondoc.cli.options import make_request, run_options
-from fusiondoc.cli.output import complete_files, format_option, output_option, tell, write
+from fusiondoc.cli.output import complete_files, format_option, notify, output_option, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 from fusiondoc.model.change_plan import MOST_TRIES
 
@@ -104,7 +104,7 @@ def command(
     request = make_request(target, (), options)
     if apply_ and not force and request.target.path is not None and uncommitted(request.target.path):
         name = _short(request.target.path)
-        tell(f"note: {name} has changes that are not committed; --apply writes over none without --force")
+        notify(f"note: {name} has changes that are not committed; --apply writes over none without --force")
     found = fix_target(
         request,
         CaptureStore(),
@@ -112,7 +112,7 @@ def command(
         allow_signature=allow_signature,
         most_tries=tries,
         timed=timed,
-        tell=tell,
+        notify=notify,
         progress=terminal_progress,
     )
     fixes, here = found.fixes, f"{request.cwd.resolve()}{os.sep}"
@@ -120,18 +120,18 @@ def command(
     write(_document(fixes, kind, here, output), output)
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     # A document on stdout has all of it.
-    told = fix_words.lines(fixes, here)
-    for line in told if kind == "diff" or output is not None else (fix_words.verdict(fixes),):
+    lines = fix_words.lines(fixes, here)
+    for line in lines if kind == "diff" or output is not None else (fix_words.verdict(fixes),):
         for part in fix_words.within(line, width):
-            tell(part)
+            notify(part)
     if apply_ and fixes.interrupted:
-        tell("nothing was written")
+        notify("nothing was written")
     elif apply_:
         for path, backup in apply(found.files, request.cwd, force):
-            tell(f"written: {_short(path)} (before: {_short(backup)})")
+            notify(f"written: {_short(path)} (before: {_short(backup)})")
     elif found.files:
         names = [_short(one.source.path) for one in found.files]
-        tell(f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not changed: --apply writes it")
+        notify(f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not changed: --apply writes it")
     return INTERRUPTED if fixes.interrupted else 0
 
 

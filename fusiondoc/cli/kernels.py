@@ -19,7 +19,7 @@ from fusiondoc.cli.options import (
     run_options,
     store_for,
 )
-from fusiondoc.cli.output import complete_files, format_option, in_colour, output_option, tell, write
+from fusiondoc.cli.output import complete_files, format_option, in_colour, notify, output_option, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def command(
     from fusiondoc.workflows.load import with_peak
 
     dumps = names_of(options["dumps"])
-    if arguments and is_target(arguments[0], tell):
+    if arguments and is_target(arguments[0], notify):
         looked = _of_target(arguments, options, dumps)
     else:
         looked = _of_logs(arguments, options, dumps, trust_capture)
@@ -121,7 +121,7 @@ def command(
         _save(report, kernels, dumps or available(kernels), save)
     _remarks(report, kernels, [name for name in dumps if name not in looked.lacking])
     if looked.interrupted:
-        tell("interrupted")
+        notify("interrupted")
         return INTERRUPTED
     if failed is not None:
         raise failed
@@ -154,7 +154,7 @@ def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[s
     from fusiondoc.workflows.kernels import of_target
 
     request = make_request(arguments[0], arguments[1:], {**options, "dumps": dumps})
-    return of_target(request, store_for(options), tell=tell, progress=terminal_progress)
+    return of_target(request, store_for(options), notify=notify, progress=terminal_progress)
 
 
 def _of_logs(
@@ -175,7 +175,7 @@ def _of_logs(
             f"--{sorted(given)[0].replace('_', '-')} is for running a TARGET, and none is named",
             "Name the target: fusiondoc kernels TARGET --dump NAME",
         )
-    return of_arguments(arguments, dumps, code=code, tell=tell, progress=terminal_progress)
+    return of_arguments(arguments, dumps, code=code, notify=notify, progress=terminal_progress)
 
 
 def _given(context: click.Context, options: set[str]) -> set[str]:
@@ -192,7 +192,7 @@ def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folde
     if not kernels:
         raise UsageError("there is no kernel to save", "Without --kernel, --group and --top all are saved.")
     files = save(report, kernels, shown, folder)
-    tell(f"wrote {len(files)} files to {folder}; start with {files[-2]}")
+    notify(f"wrote {len(files)} files to {folder}; start with {files[-2]}")
 
 
 def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
@@ -208,8 +208,8 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
         else:
             named = USUAL.get(report.fuser.effective or "", ("cuda_kernel",))[0]
             text = f"the log names no kernel: --dump {named} makes the fuser print them"
-        tell(f"note: {text}")
+        notify(f"note: {text}")
         return
     lacking = [one for one in dumps if one not in present(kernels)] if kernels else []
     if lacking:
-        tell(f"note: no kernel shown has {', '.join(lacking)}")
+        notify(f"note: no kernel shown has {', '.join(lacking)}")

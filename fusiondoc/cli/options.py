@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from fusiondoc.cli.output import complete_dump_options, complete_knob_settings, tell
+from fusiondoc.cli.output import complete_dump_options, complete_knob_settings, notify
 from fusiondoc.errors import UsageError
 from fusiondoc.model.numbers import figure, whole_number
 from fusiondoc.model.run_options import BY_NAME, RUN_OPTIONS, Kind, RunOption
@@ -286,7 +286,7 @@ def store_for(options: dict[str, Any]) -> CaptureStore:
     name = options.get("name")
     if name is not None and is_target(name):
         raise UsageError(f"--name {name}: that is the form of a target", "Choose a name without .py or .pt.")
-    return CaptureStore(name=name, keep=bool(options.get("keep")), tell=tell)
+    return CaptureStore(name=name, keep=bool(options.get("keep")), tell=notify)
 
 
 def names_of(texts: Iterable[str]) -> tuple[str, ...]:
@@ -315,7 +315,7 @@ def _tell_whose_python(python: Path | None) -> None:
     if ctx is not None and ctx.get_parameter_source("python") is ParameterSource.DEFAULT_MAP:
         from fusiondoc.cli.config import PYTHON
 
-        tell(f"note: {ctx.meta.get(PYTHON)} names the interpreter: {python}; --python PATH takes another")
+        notify(f"note: {ctx.meta.get(PYTHON)} names the interpreter: {python}; --python PATH takes another")
 
 
 def make_request(target: str, script_args: Sequence[str], options: dict[str, Any]) -> RunRequest:

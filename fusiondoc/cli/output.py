@@ -31,7 +31,7 @@ def say(text: str, nl: bool = True) -> None:
     click.echo(_safe(text), nl=nl)
 
 
-def tell(line: str) -> None:
+def notify(line: str) -> None:
     """A line on stderr, beside the results."""
     click.echo(_safe(line), err=True)
 
@@ -285,7 +285,7 @@ def write_file(file: Path, data: bytes | Iterable[bytes], option: str) -> None:
         raise UsageError(
             f"Cannot write {file}: {error.strerror}", f"Choose another file with {option}."
         ) from None
-    tell(f"wrote {file}")
+    notify(f"wrote {file}")
 
 
 def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:

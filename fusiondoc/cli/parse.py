@@ -93,11 +93,11 @@ def _named(report: Report, model_name: str | None) -> Report:
 def _followed(
     logs: tuple[str, ...], idle: float | None, peak: float | None, source_root: tuple[Path, ...]
 ) -> Report:
-    from fusiondoc.cli.output import tell
+    from fusiondoc.cli.output import notify
     from fusiondoc.workflows.follow import follow, live_view
 
     if len(logs) != 1:
         raise UsageError("--follow takes one LOG", "Name the log that grows, or - for stdin.")
     path = None if logs[0] == "-" else Path(logs[0])
-    with live_view(logs[0] if path is not None else "stdin", tell) as view:
+    with live_view(logs[0] if path is not None else "stdin", notify) as view:
         return follow(path, view, idle=idle, peak=peak, source_roots=source_root)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fusiondoc.cli.options import SECONDS, captures_option
-from fusiondoc.cli.output import output_option, say, tell
+from fusiondoc.cli.output import notify, output_option, say
 from fusiondoc.errors import UsageError
 from fusiondoc.model import CHOICES
 
@@ -103,18 +103,18 @@ def command(
     with _known_groups(logs, group) as known:
         if group is None:
             say(rows_of_lines(listed(known)), nl=False)
-            tell("Choose one with --group ID.")
+            notify("Choose one with --group ID.")
             return 0
         written = write_script(known, group, output, force, fuser)
     for note in notes(written):
-        tell(f"note: {note}")
-    tell(f"wrote {written.path}; run it: python {written.path}")
+        notify(f"note: {note}")
+    notify(f"wrote {written.path}; run it: python {written.path}")
     if not minimise:
         return 0
     from fusiondoc.runner.interpreter import find_python
 
     chosen = find_python(python or sys.executable)
-    return write_minimised(written, chosen, force, timeout, tries, tell)
+    return write_minimised(written, chosen, force, timeout, tries, notify)
 
 
 @contextmanager

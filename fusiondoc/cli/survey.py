@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fusiondoc.cli.output import complete_files, in_colour, tell, write, write_file
+from fusiondoc.cli.output import complete_files, in_colour, notify, write, write_file
 from fusiondoc.errors import UsageError
 
 _ENDINGS = {
@@ -89,7 +89,9 @@ def command(
     from fusiondoc.reports import survey_documents as documents
     from fusiondoc.workflows.survey import survey
 
-    found = survey(places, engine=engine, address=address, workers=workers, model_from=model_from, tell=tell)
+    found = survey(
+        places, engine=engine, address=address, workers=workers, model_from=model_from, notify=notify
+    )
     if format_ == "parquet":
         assert output is not None
         write_file(output, documents.as_parquet(found, table), "--output")

@@ -67,7 +67,7 @@ class Source:
         return Capture(self.path, Path(self.text) if self.unpacked else None, self.unpacked)
 
 
-def is_target(argument: str, tell: Callable[[str], None] | None = None) -> bool:
+def is_target(argument: str, notify: Callable[[str], None] | None = None) -> bool:
     """Whether an argument is a model to run, by its form alone but for one case.
 
     ``FILE.py``, ``FILE.py:NAME``, ``FILE.pt`` and ``package.module:NAME`` are; all else is a log. An existing
@@ -81,8 +81,8 @@ def is_target(argument: str, tell: Callable[[str], None] | None = None) -> bool:
     if _MODULE.match(argument) is None:
         return False
     if path.exists():
-        if tell is not None:
-            tell(
+        if notify is not None:
+            notify(
                 f"note: '{argument}' is read as a log, because there is such a file; for the module, run from"
                 " another folder"
             )
@@ -135,7 +135,7 @@ def sources_of(arguments: Sequence[str]) -> list[Source]:
 
 
 def logs_of(sources: Sequence[Source]) -> list[LogInput]:
-    """The logs of some sources; those of a capture for its folder. Each has its rank, if names tell it."""
+    """The logs of some sources; for a capture those of its folder. Each has the rank that its name holds."""
     return with_ranks(find_logs([one.text if one.path is None else str(one.path) for one in sources]))
 
 

@@ -131,8 +131,8 @@ def unpack(path: Path) -> Unpacked:
         found = _unpack(path, Path(folder.name))
     except (*_BROKEN, OSError, ValueError, RuntimeError) as error:  # zipfile raises the last for ciphers
         folder.cleanup()
-        said = getattr(error, "strerror", None) or error
-        raise UsageError(f"{path} cannot be read as an archive: {said}", _HINT) from None
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path} cannot be read as an archive: {reason}", _HINT) from None
     except BaseException:
         folder.cleanup()
         raise
@@ -148,7 +148,7 @@ def _unpack(path: Path, folder: Path) -> Path:
             if size > left:
                 raise UsageError(f"{path} unpacks to more than it may", _HINT)
             left -= size
-            target = _place(path, name, size)
+            target = _member_path(path, name, size)
             if target is None:
                 continue
             if size > shutil.disk_usage(folder).free // 2:
@@ -159,9 +159,9 @@ def _unpack(path: Path, folder: Path) -> Path:
             tops.add(name.rpartition(target)[0])
             if len(tops) > 1:
                 raise UsageError(f"{path} holds several captures", _HINT)
-            place = folder / "capture" / target
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("xb") as out:
+            member_file = folder / "capture" / target
+            member_file.parent.mkdir(parents=True, exist_ok=True)
+            with member_file.open("xb") as out:
                 for chunk in data:
                     out.write(chunk)
     if not tops:
@@ -171,7 +171,7 @@ def _unpack(path: Path, folder: Path) -> Path:
     return made
 
 
-def _place(path: Path, name: str, size: int) -> str | None:
+def _member_path(path: Path, name: str, size: int) -> str | None:
     """Where a file goes below the capture; None for one that no report needs."""
     if name.startswith(("/", "\\")) or "\\" in name or ":" in name or ".." in name.split("/"):
         raise UsageError(f"{path} holds a file outside of it: {name[:100]!r}", "It is not read.")

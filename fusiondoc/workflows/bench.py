@@ -50,7 +50,7 @@ def silent() -> Iterator[BenchProgress]:
 
 
 class _Whole:
-    """One of ``phases`` phases tells how far it is, so that the time left is that of all."""
+    """The progress of one of ``phases`` phases, as a part of all, so that the time left is that of all."""
 
     def __init__(self, bar: BenchProgress, before: int, phases: int) -> None:
         self._bar, self._before, self._phases = bar, before, phases

@@ -56,9 +56,11 @@ def run_suite(request: SuiteRequest, progress: Callable[[], AbstractContextManag
     interrupted = False
     with progress() as bar:
         for number, case in enumerate(cases):
-            told = _Told(bar, f"{case.name} ({number + 1} of {len(cases)})", number, len(cases))
+            progress_of_case = _CaseProgress(
+                bar, f"{case.name} ({number + 1} of {len(cases)})", number, len(cases)
+            )
             try:
-                bench = run_bench(_bench_of(case, request.bench), told.itself)
+                bench = run_bench(_bench_of(case, request.bench), progress_of_case.itself)
             except KeyboardInterrupt:
                 if not done:
                     raise
@@ -85,7 +87,7 @@ def run_suite(request: SuiteRequest, progress: Callable[[], AbstractContextManag
 
 
 def _sees_gpu(request: BenchRequest) -> bool:
-    """Whether the inputs will be on a GPU: asked without importing torch anywhere."""
+    """Whether the inputs will be on a GPU, found without importing torch."""
     if request.device is not None:
         return not request.device.startswith("cpu")
     builds = [inspect(find_python(path)).torch_cuda for path in request.pythons]
@@ -99,12 +101,12 @@ def _bench_of(case: Case, request: BenchRequest) -> BenchRequest:
         inputs=case.inputs,
         random_sizes=case.random,
         round_seconds=ROUND_SECONDS,
-        # There are many cases: twice the warm-ups of all of them are for who asks.
+        # There are many cases: twice the warm-ups of all of them need --processes.
         processes=1 if request.processes is None else request.processes,
     )
 
 
-class _Told:
+class _CaseProgress:
     """What a bench says of itself, as a part of the suite."""
 
     def __init__(self, bar: BenchProgress, name: str, before: int, cases: int) -> None:

@@ -25,9 +25,9 @@ from fusiondoc.runner.launch import quiet_environment
 
 ROUND_SECONDS = 0.2
 PROCESSES = 2
-"""Of each variant in each phase, where nothing else is asked for."""
+"""Of each variant in each phase, by default."""
 LEAST_ROUNDS_OF_PROCESS = 3
-"""Fewer tell no median of a process."""
+"""Fewer give no median of a process."""
 TRACE = "trace-%d.json.gz"
 """What probe/benchmark.py calls the trace of a shape."""
 
@@ -38,7 +38,7 @@ for that twice."""
 
 
 class BenchProgress(Protocol):
-    """Is told how far it is."""
+    """Shows the progress."""
 
     def say(self, doing: str, done: int, total: int) -> None: ...
 
@@ -89,7 +89,7 @@ class BenchRequest:
     timeout: float = 600
     cwd: Path = field(default_factory=Path.cwd)
     overlay: Mapping[str, str] = field(default_factory=dict)
-    """Source files of the program -> files whose text runs in their place."""
+    """Source files of the program -> files whose text runs instead of theirs."""
 
     def phases(self) -> dict[str, bool]:
         """Which phases are timed."""
@@ -183,23 +183,23 @@ def look_at(run: VariantRun, shape: int) -> None:
         file.unlink(missing_ok=True)  # Of long steps it is large.
 
 
-def parts_of_trace(file: Path, told: Profiled, ms: float) -> StepParts | None:
+def parts_of_trace(file: Path, profiled_steps: Profiled, ms: float) -> StepParts | None:
     """Where the time of a step goes, by the trace that the child wrote; None where it is not known.
 
     Args:
         ms: of a step without the profiler. On a GPU that is the step of which the parts are: a profiler makes
             a host slower, and kernels not. On a CPU it is the profiled one.
     """
-    if not told.traced or told.traced < 0:
+    if not profiled_steps.traced or profiled_steps.traced < 0:
         return None
     try:
         trace = read_trace(read_events(file))
     except NoTrace:
         return None
-    whole = trace.ms if trace.busy_ms is None else max(trace.busy_ms, ms * told.traced)
+    whole = trace.ms if trace.busy_ms is None else max(trace.busy_ms, ms * profiled_steps.traced)
     # To the profiler the loop was one step.
-    one_step = replace(trace, steps=told.traced, ms=whole)
-    return parts_of(one_step, told.device, told.allow_tf32, told.capability)
+    one_step = replace(trace, steps=profiled_steps.traced, ms=whole)
+    return parts_of(one_step, profiled_steps.device, profiled_steps.allow_tf32, profiled_steps.capability)
 
 
 _IN_SPEC = (
@@ -242,7 +242,7 @@ def run_in_turns(
     about: str,
     only_times: bool = False,
 ) -> tuple[list[VariantRun], bool]:
-    """Every variant in as many processes as asked for, those of the same number in turns; and whether the
+    """Every variant in the requested number of processes, those of the same number in turns; and whether the
     user interrupted.
 
     Args:

@@ -244,23 +244,23 @@ def _whole_part(data: bytes, names: Names) -> int:
     if keys and "-----END" not in text[keys[-1].start() :]:
         text = text[: keys[-1].start()]
         end = len(text.encode("utf-8", "surrogateescape"))
-    place = end
+    position = end
     for number in range(_MOST_CUTS):
-        if place <= 0:
+        if position <= 0:
             break
-        if _nothing_across(data, place, names):
-            return place
-        # Without spaces any place will do: a token ends somewhere.
-        before = data.rfind(mark, max(0, place - _AROUND), place - 1) + 1
-        place = before or (place - 64 * (number + 1) if mark == b" " else 0)
+        if _nothing_across(data, position, names):
+            return position
+        # Without spaces any position will do: a token ends somewhere.
+        before = data.rfind(mark, max(0, position - _AROUND), position - 1) + 1
+        position = before or (position - 64 * (number + 1) if mark == b" " else 0)
     return end if len(data) > 2 * _LONGEST_LINE else 0
 
 
-def _nothing_across(data: bytes, place: int, names: Names) -> bool:
-    """Whether the text around a place becomes the same in two parts as in one."""
+def _nothing_across(data: bytes, position: int, names: Names) -> bool:
+    """Whether masking changes the text around a position equally in two pieces and in one."""
 
     def changed(start: int, end: int) -> str:
         return names.text(data[start:end].decode("utf-8", "surrogateescape"), Counter())
 
-    start, end = max(0, place - _AROUND), place + _AROUND
-    return changed(start, end) == changed(start, place) + changed(place, end)
+    start, end = max(0, position - _AROUND), position + _AROUND
+    return changed(start, end) == changed(start, position) + changed(position, end)

@@ -45,7 +45,7 @@ from fusiondoc.workflows.follow_ups import ASKED
 from fusiondoc.workflows.follow_ups import measured as measured_try
 from fusiondoc.workflows.git_files import uncommitted
 from fusiondoc.workflows.load import report_of
-from fusiondoc.workflows.run import Finished, FollowUps, Tell, diagnose_target, tell_nobody
+from fusiondoc.workflows.run import Finished, FollowUps, Notify, diagnose_target, silent
 
 MOST_BESIDE_TRIES = 8
 """Runs of changed programs of ``diagnose --try-fixes``."""
@@ -84,7 +84,7 @@ def fix_target(
     most_tries: int = MOST_TRIES,
     timed: bool = True,
     other_fusers: bool = True,
-    tell: Tell = tell_nobody,
+    notify: Notify = silent,
     progress: ShowProgress = no_progress,
 ) -> Found:
     """Find what lets more of the target fuse.
@@ -112,7 +112,9 @@ def fix_target(
         asking = replace(
             request, verify=True, results=KeptResults(str(results_file(folder, False)), compare=False)
         )
-        done = diagnose_target(asking, store, follow_ups=FollowUps(rerun=False), tell=tell, progress=progress)
+        done = diagnose_target(
+            asking, store, follow_ups=FollowUps(rerun=False), notify=notify, progress=progress
+        )
         error = done.capture.error()
         if error is not None:
             if done.report.groups:
@@ -133,7 +135,7 @@ def fix_target(
         )
         rounding = Rounding(done.capture.records.rounding)
         unchanged = measured(done.report, done.capture, rounding), replace(asking, results=None)
-        return _search(found, Search(versions, unchanged, most_tries, timed, tell), request.cwd)
+        return _search(found, Search(versions, unchanged, most_tries, timed, notify), request.cwd)
 
 
 def _must_be_model(request: RunRequest, capture: Capture, report: Report) -> None:
@@ -181,13 +183,13 @@ def _found(
     altering = [] if allow_signature else [one for one in proposals if alters_signature(program, one)]
     every = bundles(one for one in proposals if one not in altering)
     left_out = [one for one in every if one.eval_mode and not inference]
-    said = (
+    notes_shown = (
         *described(program),
         *(f"{one.title} ({', '.join(one.notes)}): tried with --inference" for one in left_out[-1:]),
         *_with_other_arguments(altering),
     )
     tried = tuple(one for one in every if one not in left_out)
-    return _ToTry(program, tried, said, run_again(capture.request))
+    return _ToTry(program, tried, notes_shown, run_again(capture.request))
 
 
 def _with_other_arguments(proposals: Sequence[Proposal]) -> Iterable[str]:
@@ -213,7 +215,7 @@ def _search(found: _ToTry, search: Search, cwd: Path) -> Found:
     files = tuple(_files(found.program.files, search.edits))
     fixes = Fixes(
         target=found.program.target.label,
-        unchanged=search.asked[0],
+        unchanged=search.original[0],
         together=search.now[0],
         tried=tuple(search.tried),
         diff="".join(_diff(one, cwd) for one in files),
@@ -239,7 +241,10 @@ def _files(files: Iterable[ParsedFile], edits: Sequence[Edit]) -> Iterable[Chang
 
 
 def with_fixes(
-    request: RunRequest, done: Finished, tell: Tell = tell_nobody, progress: ShowProgress = no_progress
+    request: RunRequest,
+    done: Finished,
+    notify: Notify = silent,
+    progress: ShowProgress = no_progress,
 ) -> Finished:
     """The finished run with the changes to its program among its tries; its capture keeps them.
 
@@ -248,22 +253,22 @@ def with_fixes(
     if done.failed is not None or done.interrupted:
         return done
     try:
-        place = Within(done.capture.path, f"{FOLDER}/unchanged")
+        location = Within(done.capture.path, f"{FOLDER}/unchanged")
         fixes = fix_target(
             request,
-            place,
+            location,
             most_tries=MOST_BESIDE_TRIES,
             other_fusers=False,  # --try has tried it
-            tell=tell,
+            notify=notify,
             progress=progress,
         ).fixes
     except FusiondocError as error:
-        tell(f"note: --try-fixes: {error.message}")
+        notify(f"note: --try-fixes: {error.message}")
         return done
     rows = done.report.tries or (measured_try(ASKED, (), done.report, done.capture, done.failed),)
     done.capture.keep_tries((*rows, *as_tries(fixes, len(rows))))
     if fixes.diff:
-        tell(f"the changes as a diff: fusiondoc fix {request.target.text}")
+        notify(f"the changes as a diff: fusiondoc fix {request.target.text}")
     report = report_of(done.capture)
     return replace(done, report=report, interrupted=done.interrupted or fixes.interrupted)
 
@@ -277,9 +282,9 @@ def as_tries(fixes: Fixes, number: int = 1) -> list[Try]:
     """
     rows: list[Try] = []
     kept = 0
-    for place, one in enumerate(fixes.tried, number):
+    for index, one in enumerate(fixes.tried, number):
         rows.append(_row(one, 0 if one.outcome in (Outcome.KEPT, Outcome.SLOWER) else kept))
-        kept = place if one.outcome is Outcome.KEPT else kept
+        kept = index if one.outcome is Outcome.KEPT else kept
     return rows
 
 

@@ -31,7 +31,7 @@ from fusiondoc.model.runs import Verification
 from fusiondoc.runner.launch import ShowProgress, run
 from fusiondoc.workflows.follow_ups import speeds_in_turns
 from fusiondoc.workflows.load import report_of
-from fusiondoc.workflows.run import Tell
+from fusiondoc.workflows.run import Notify
 from fusiondoc.workflows.speed import interpreted
 
 FOLDER = "fix"
@@ -133,10 +133,10 @@ class Versions:
 
     def _measured(self, request: RunRequest, name: str) -> Version:
         slug = re.sub(r"[^A-Za-z0-9_.=]+", "_", name).strip("_.")[:60]
-        place = Within(self._capture.path, f"{FOLDER}/{self._number}-{slug}")
+        location = Within(self._capture.path, f"{FOLDER}/{self._number}-{slug}")
         try:
             with self._progress(f"{request.target.label} {name}") as bar:
-                done = run(request, place, bar)
+                done = run(request, location, bar)
         except FusiondocError as error:
             return Version(0, 0, 0, 0, problem=error.in_one_line)
         if done.result.ended is Ended.INTERRUPTED:
@@ -152,10 +152,10 @@ def results_file(folder: Path, eval_mode: bool) -> Path:
 class Rounding:
     """How far roundings alone move the results of the unchanged program.
 
-    A fused kernel rounds at other places, and a net that is trained with batch norm over few values makes
-    much of that: results may be as far apart as ``TIMES`` what one rounding of every input does. Where a
-    rounding turns a ReLU over, the gradients of the layers before it move by far more; which ReLU it is, is
-    chance, so each gradient may also be as far off as the one that moved farthest.
+    A fused kernel rounds other intermediate results, and a net that is trained with batch norm over few
+    values amplifies that: results may be as far apart as ``TIMES`` what one rounding of every input does.
+    Where a rounding turns a ReLU over, the gradients of the layers before it move by far more; which ReLU it
+    is, is chance, so each gradient may also be as far off as the one that moved farthest.
     """
 
     TIMES = 10
@@ -237,17 +237,17 @@ class Search:
     def __init__(
         self,
         versions: Versions,
-        asked: tuple[Version, RunRequest],
+        original: tuple[Version, RunRequest],
         most_tries: int,
         timed: bool,
-        tell: Tell,
+        notify: Notify,
     ) -> None:
         self._versions = versions
         self._left = most_tries
         self._timed = timed
-        self._tell = tell
-        self.asked = asked
-        self._steps: list[Step] = [Step(Candidate(), asked, -1)]
+        self._notify = notify
+        self.original = original
+        self._steps: list[Step] = [Step(Candidate(), original, -1)]
         self.tried: list[TriedFix] = []
         self.untried = 0
         self.together_tries = 0
@@ -290,11 +290,11 @@ class Search:
         if len(self._steps) == 1 or not self._timed:
             return None
         if _can_time([step.version[0] for step in self._steps]):
-            self._tell("timing what fuses more, in turns and without logs")
+            self._notify("timing what fuses more, in turns and without logs")
         speeds = speeds_of([step.version for step in self._steps])
         if speeds[-1] is not None and speeds[-1].high < 1:
             # Where the host is the limit a round can be slow by chance, and a change lost by it.
-            self._tell("timing it once more: what seems slower is left out if it is so twice")
+            self._notify("timing it once more: what seems slower is left out if it is so twice")
             speeds = speeds_of([step.version for step in self._steps])
         for step, speed in zip(self._steps[1:], speeds[1:]):
             self.tried[step.row] = replace(self.tried[step.row], speed=speed)
@@ -384,7 +384,7 @@ class Search:
             wanted = before.candidate.plus(fewer)
             self._left -= 1
             self.together_tries += 1
-            self._tell(f"trying without: {one.title}")
+            self._notify(f"trying without: {one.title}")
             after, request = self._versions.measure(wanted, "without")
             good = self._judged(fewer, after, before.version[0]) is Outcome.KEPT
             if good and not whole.version[0].better_than(after):
@@ -407,7 +407,7 @@ class Search:
             self.untried += 1
             return None
         self._left -= 1
-        self._tell(f"trying{'' if row is None else ' again'}: {bundle.title}")
+        self._notify(f"trying{'' if row is None else ' again'}: {bundle.title}")
         before, wanted = self.now[0], self._steps[-1].candidate.plus(bundle)
         after, request = self._versions.measure(wanted, bundle.kind.name.lower())
         outcome = self._judged(bundle, after, before)
@@ -424,14 +424,14 @@ class Search:
     def _judged(self, bundle: Bundle, after: Version, before: Version) -> Outcome:
         if after.problem is not None:
             return Outcome.FAILED
-        if set(after.wrong) - set(self.asked[0].wrong):
+        if set(after.wrong) - set(self.original[0].wrong):
             return Outcome.WRONG
         return Outcome.KEPT if after.better_than(before, bundle.fewer) else Outcome.NO_GAIN
 
 
 @dataclass(frozen=True)
 class Step:
-    """The program after a change that was kept; ``row`` is the change's place among what was tried."""
+    """The program after a change that was kept; ``row`` is the index of the change in ``Search.tried``."""
 
     candidate: Candidate
     version: tuple[Version, RunRequest]

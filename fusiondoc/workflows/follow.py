@@ -1,6 +1,6 @@
-"""A log that is read while it grows: what it shows is told as it appears (a line for each thing, and on a
-terminal a status below), and at its end the full report is made of what was read, without reading it
-again.
+"""A log that is read while it grows: its groups, fallbacks and passes are shown as they appear
+(a line for each, and on a terminal a status below), and at its end the full report is made of what was read,
+without reading it again.
 
 ``parse --follow`` follows the log of any program, ``diagnose --live`` the one of its own run. Groups have no
 ids until the log is complete.
@@ -63,12 +63,12 @@ class View(Protocol):
     def look(self, report: Report) -> None:
         """Groups, fallbacks, kernels and iterations of the lines read so far; no findings and no reasons."""
 
-    def parted(self, text: str) -> None:
+    def interrupted(self, text: str) -> None:
         """The log was rotated or truncated, in words."""
 
 
 class Follower:
-    """Reads one log until it is told to stop, until it ends (a pipe), or until it has been quiet for long.
+    """Reads one log until it has to stop, until it ends (a pipe), or until it has been quiet for long.
 
     Args:
         path: None for stdin.
@@ -95,7 +95,7 @@ class Follower:
         self._peak = peak_of(Environment(), None, peak)
         self._reading = Reading()
         self._parts: list[GrowingLog | GrowingPipe] = []
-        self._heard = self._shown = time.monotonic()
+        self._last_read = self._shown = time.monotonic()
         self._took = 0.0
         self._seen = 0
 
@@ -129,14 +129,14 @@ class Follower:
         if part.failure is not None:
             self._ends(f"{path} cannot be read any further: {part.failure}")
         elif part.parted is not None:
-            self._view.parted(
+            self._view.interrupted(
                 f"{path} was {part.parted.value}; what it holds now is read as its continuation"
             )
         return part.failure is None and part.parted is not None
 
     def _ends(self, why: str) -> None:
         """What was read is kept: hours of a run, which nobody can read again."""
-        self._view.parted(f"{why}. Following ends here; the report is of what was read before.")
+        self._view.interrupted(f"{why}. Following ends here; the report is of what was read before.")
 
     def report(self, source_roots: Sequence[Path] = ()) -> Report:
         """The full report of what was read."""
@@ -152,11 +152,11 @@ class Follower:
         return [part.now(number) for number, part in enumerate(self._parts)]
 
     def _is_there(self, path: Path) -> bool:
-        told = False
+        print_line = False
         while not is_there(path):
-            if not told:
+            if not print_line:
                 self._view.waits(path)
-                told = True
+                print_line = True
             if self._pause(True) is not Go.ON:
                 return False
         return True
@@ -164,9 +164,9 @@ class Follower:
     def _pause(self, quiet: bool) -> Go:
         now = time.monotonic()
         if not quiet:
-            self._heard = now
+            self._last_read = now
         go = self._stop()
-        if go is Go.STOP or (self._idle is not None and now - self._heard >= self._idle):
+        if go is Go.STOP or (self._idle is not None and now - self._last_read >= self._idle):
             return Go.STOP
         if self._reading.lines != self._seen and now - self._shown >= max(_SHOW_SECONDS, _SHARE * self._took):
             self.show()
@@ -263,7 +263,7 @@ class _FollowedRun:
             follower.run()
             follower.show()
         except Exception as error:  # the report, which reads the log again, says what is wrong
-            self._view.parted(f"the live view ended early: {type(error).__name__}: {error}")
+            self._view.interrupted(f"the live view ended early: {type(error).__name__}: {error}")
 
     def end(self) -> None:
         """The run is over: what is left of its log is shown, if that is not too much."""
@@ -278,22 +278,22 @@ _MOST_LINES = 12
 _STATUS_SECONDS = 10.0
 """Between two lines with the status, where there is no terminal to keep it on."""
 
-Tell = Callable[[str, str, str], None]
+Notify = Callable[[str, str, str], None]
 
 
 class LiveView:
-    """Tells what is new since the last look.
+    """Shows what is new since the last look.
 
     Args:
         name: of the log or the run.
-        tell: prints a line: the time, what kind of thing it tells, and the text.
+        notify: prints a line: the time, its kind, and the text.
     """
 
-    def __init__(self, name: str, tell: Tell) -> None:
+    def __init__(self, name: str, notify: Notify) -> None:
         self.name = name
         self.report: Report | None = None
         """Of the last look."""
-        self._tell = tell
+        self._notify = notify
         self._began = time.monotonic()
         self._groups: Counter[_Key] = Counter()
         self._fallbacks: Counter[str] = Counter()
@@ -307,7 +307,7 @@ class LiveView:
         """The file does not exist yet."""
         self._say("waiting", f"{path} does not exist yet")
 
-    def parted(self, text: str) -> None:
+    def interrupted(self, text: str) -> None:
         """The log was rotated or truncated."""
         self._say("log", text)
 
@@ -353,7 +353,7 @@ class LiveView:
                 yield "fallback", (f"{times} times, " if times > 1 else "") + text
 
     def _say(self, kind: str, text: str) -> None:
-        self._tell(time.strftime("%H:%M:%S"), kind, one_line(text))
+        self._notify(time.strftime("%H:%M:%S"), kind, one_line(text))
 
     def status(self) -> list[tuple[str, str]]:
         """Names and texts of what is known now."""
@@ -362,20 +362,20 @@ class LiveView:
         report = self.report
         if report is None:
             return [("read", "nothing about fusion yet")]
-        told = [("read", f"{size(report.parse.bytes)}, {count(report.parse.lines, 'line')}")]
+        print_line = [("read", f"{size(report.parse.bytes)}, {count(report.parse.lines, 'line')}")]
         if report.iterations:
             last = report.iterations[-1]
-            told.append(("pass", f"{last.index}, {last.phase}"))
+            print_line.append(("pass", f"{last.index}, {last.phase}"))
         name = fuser_title(report.fuser.effective) if report.fuser.effective else "no fuser"
         each = each_rank(report)
         whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
         fused, groups = count(one.fused_operators, "operator"), count(one.fusion_groups, "group")
         groups = f"{whose}{fused} in {groups} ({name})"
-        told.append(("fused", groups))
-        told.append(("fell back", count(sum(one.count for one in report.fallbacks), "time")))
+        print_line.append(("fused", groups))
+        print_line.append(("fell back", count(sum(one.count for one in report.fallbacks), "time")))
         if report.kernels:
-            told.append(("kernels", kernels_in_words(report)))
-        return told
+            print_line.append(("kernels", kernels_in_words(report)))
+        return print_line
 
 
 class _Key(NamedTuple):
@@ -401,8 +401,8 @@ def _operators(ops: Iterable[str]) -> str:
 class _Lines(LiveView):
     """Without a terminal: the status as a line now and then."""
 
-    def __init__(self, name: str, tell: Tell) -> None:
-        super().__init__(name, tell)
+    def __init__(self, name: str, notify: Notify) -> None:
+        super().__init__(name, notify)
         self._last = self._said = ""
         self._when = 0.0
 
@@ -419,23 +419,23 @@ _ANY_WIDTH = 100_000
 
 
 def _line(parts: Iterable[str]) -> Table:
-    """The time, what kind of thing it tells, and the text."""
+    """The time, its kind, and the text."""
     table = Table.grid(Column(style="dim", width=8), Column(style="bold", width=8), padding=(0, 2, 0, 0))
     table.add_row(*map(Text, parts))
     return table
 
 
 @contextmanager
-def live_view(name: str, tell: Callable[[str], None]) -> Iterator[LiveView]:
+def live_view(name: str, notify: Callable[[str], None]) -> Iterator[LiveView]:
     """A view on stderr for as long as the block lasts: on a terminal the status stays below the lines and is
-    gone at the end, elsewhere it is a line every ten seconds. ``tell`` prints a line where there is no
+    gone at the end, elsewhere it is a line every ten seconds. ``notify`` prints a line where there is no
     terminal."""
     if not sys.stderr.isatty():
-        yield _Lines(name, lambda *parts: tell(drawn(_line(parts), _ANY_WIDTH, colour=False).rstrip("\n")))
+        yield _Lines(name, lambda *parts: notify(drawn(_line(parts), _ANY_WIDTH, colour=False).rstrip("\n")))
         return
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
-    def told(*parts: str) -> None:
+    def print_line(*parts: str) -> None:
         console.print(_line(parts))
 
     def shown() -> Table:
@@ -445,6 +445,6 @@ def live_view(name: str, tell: Callable[[str], None]) -> Iterator[LiveView]:
             table.add_row(row[0], Text(one_line(row[1])))
         return table
 
-    view = LiveView(name, told)
+    view = LiveView(name, print_line)
     with Live(get_renderable=shown, console=console, transient=True, refresh_per_second=4):
         yield view

@@ -70,8 +70,8 @@ def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[R
         runs = dict(zip(present, started))
     if interrupted:
         raise KeyboardInterrupt
-    asked = _times(runs.get(0))
-    others = (_against(asked, _times(runs.get(number))) for number in range(1, len(requests)))
+    first_times = _times(runs.get(0))
+    others = (_against(first_times, _times(runs.get(number))) for number in range(1, len(requests)))
     return [None, *others]
 
 
@@ -100,9 +100,9 @@ def _times(run: VariantRun | None) -> list[list[float]]:
     return run.processes(0) if run is not None and run.why is None else []
 
 
-def _against(asked: Sequence[Sequence[float]], times: Sequence[Sequence[float]]) -> Ratio | None:
-    both = [pair for one, other in zip(asked, times) for pair in zip(one, other)]
-    return of_processes(asked, times) if len(both) >= LEAST_ROUNDS else None
+def _against(first_times: Sequence[Sequence[float]], times: Sequence[Sequence[float]]) -> Ratio | None:
+    both = [pair for one, other in zip(first_times, times) for pair in zip(one, other)]
+    return of_processes(first_times, times) if len(both) >= LEAST_ROUNDS else None
 
 
 _TRIES = "tries"
@@ -116,7 +116,7 @@ def run_tries(
     capture: Capture,
     report: Report,
     with_eval: bool,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     progress: ShowProgress,
 ) -> bool:
     """Run every suggested change and keep the results in ``capture``; False if the user interrupted."""
@@ -125,12 +125,12 @@ def run_tries(
     if with_eval and training and not request.eval:
         changes.append(eval_mode())
     elif with_eval:
-        tell(
+        notify(
             "note: --try-eval: the target is "
             + ("in eval mode already" if training is False else "no module")
         )
     if not changes:
-        tell("note: --try: no finding suggests a change that can be made here")
+        notify("note: --try: no finding suggests a change that can be made here")
         return True
     rows = [
         replace(
@@ -140,7 +140,7 @@ def run_tries(
     ran = [(request, _timeable(rows[0], report))]
     finished = True
     for number, change in enumerate(changes, 1):
-        tell(f"trying {number} of {len(changes)}: {change.name}")
+        notify(f"trying {number} of {len(changes)}: {change.name}")
         row, row_fuser, interrupted = try_change(request, capture, change, f"{_TRIES}/{number}", progress)
         if interrupted:
             finished = False
@@ -148,13 +148,13 @@ def run_tries(
         rows.append(replace(row, against=_like(row, rows)))
         ran.append((changed(request, change), row_fuser))
     if finished:
-        rows, finished = _with_speeds(rows, ran, tell)
+        rows, finished = _with_speeds(rows, ran, notify)
     capture.keep_tries(tuple(rows))
     return finished
 
 
 def _with_speeds(
-    rows: list[Try], ran: list[tuple[RunRequest, str | None]], tell: Callable[[str], None]
+    rows: list[Try], ran: list[tuple[RunRequest, str | None]], notify: Callable[[str], None]
 ) -> tuple[list[Try], bool]:
     """The rows with their speed against the first, and whether the user let that come to its end.
 
@@ -162,7 +162,7 @@ def _with_speeds(
     """
     if sum(fuser is not None for _, fuser in ran) < 2 or ran[0][1] is None:
         return rows, True
-    tell("timing what was tried, in turns and without logs")
+    notify("timing what was tried, in turns and without logs")
     try:
         return [replace(row, speed=speed) for row, speed in zip(rows, _speeds_of_tries(rows, ran))], True
     except KeyboardInterrupt:
@@ -189,14 +189,14 @@ def _timeable(row: Try, report: Report) -> str | None:
 
 
 def try_change(
-    request: RunRequest, capture: Capture, change: Change, place: str, progress: ShowProgress
+    request: RunRequest, capture: Capture, change: Change, folder_name: str, progress: ShowProgress
 ) -> tuple[Try, str | None, bool]:
     """What a run with a change came to, the fuser to time it under, and whether the user interrupted.
 
     Args:
         place: how the folder of its capture inside ``capture`` begins, such as "tries/1".
     """
-    folder = f"{place}-{_slug(change.name)}"
+    folder = f"{folder_name}-{_slug(change.name)}"
     with progress(f"{request.target.label} {change.name}") as bar:
         try:
             done = run(changed(request, change), Within(capture.path, folder), bar)
@@ -303,7 +303,7 @@ def _time_script(
     request: RunRequest,
     capture: Capture,
     report: Report,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     progress: ShowProgress,
 ) -> TimedRun | None:
     """What was measured, or why nothing was; None if the user interrupted."""
@@ -313,7 +313,7 @@ def _time_script(
     taken: dict[str, list[StepsTaken]] = {}
     dropped: tuple[str, ...] = ()
     began = time.perf_counter()
-    tell("timing the script's steps without logs, with the fuser and without")
+    notify("timing the script's steps without logs, with the fuser and without")
     number = 0
     for turn in (0, 1):
         for way in ways if not turn else reversed(ways):
@@ -422,22 +422,22 @@ def run_timing(
     request: RunRequest,
     capture: Capture,
     report: Report,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     progress: ShowProgress,
 ) -> bool:
     """Run the timed child and keep what it measured in ``capture``; False if the user interrupted."""
     why_not = why_not_timed(report, capture)
     if why_not is not None:
-        tell(f"note: --time: {why_not}")
+        notify(f"note: --time: {why_not}")
         capture.keep_timing(TimedRun(problem=why_not))
         return True
     if capture.records.target.how == SCRIPT:
-        kept = _time_script(request, capture, report, tell, progress)
+        kept = _time_script(request, capture, report, notify, progress)
         if kept is not None:
             capture.keep_timing(kept)
         return kept is not None
     timed = replace(request, timing=True, verify=False, dumps=(), command=())
-    tell("timing without logs, eager against TorchScript")
+    notify("timing without logs, eager against TorchScript")
     began = time.perf_counter()
     done = _timed_run(replace(timed, timing_rounds=_rounds_of(0)), capture, _TIMING, progress)
     if isinstance(done, FusiondocError):
@@ -445,7 +445,7 @@ def run_timing(
         return True
     dropped = done.request.dropped
     if dropped:
-        tell(f"note: {', '.join(dropped)} left out of the timed run")
+        notify(f"note: {', '.join(dropped)} left out of the timed run")
     failed = done.error()
     kept = TimedRun(_TIMING, problem=None if failed is None else _problem(failed), dropped=dropped)
     capture.keep_timing(kept)

@@ -16,10 +16,10 @@ _FUSERS = ("nvfuser", "nnc", "onednn")
 
 def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
     """None where the program has the fuser of the run by itself, or where that is not known: no plan of an
-    executor tells its device."""
-    told, env = capture.records.by_itself, report.environment
+    executor holds a device."""
+    recorded, env = capture.records.by_itself, report.environment
     torch, device = env.get("torch"), _device(report)
-    own = told.fusers.get(device) if device is not None else None
+    own = recorded.fusers.get(device) if device is not None else None
     if torch is None or device is None or own is None:
         return None
     cuda = env.get("cuda")
@@ -32,7 +32,7 @@ def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
         return None
     from fusiondoc.runner.own_launcher import missing_switches  # only here: it brings what starts processes
 
-    lines = missing_switches(wanted, device, told.switches, torch, cuda, env.get("llvm") == "True")
+    lines = missing_switches(wanted, device, recorded.switches, torch, cuda, env.get("llvm") == "True")
     return OwnFuser(own, device, wanted, lines)
 
 

@@ -58,7 +58,7 @@ _MOST_OPERATORS = 3
 _PASSES = ("forward", "backward", "script_run")
 """Stages of an error in a pass (``probe/passes.py``) or in a program that runs as it is."""
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 def wants_to_know(report: Report, capture: Capture) -> bool:
@@ -81,10 +81,10 @@ def wants_to_know(report: Report, capture: Capture) -> bool:
 
 
 def find_fault(
-    request: RunRequest, capture: Capture, parsed: ParsedLog, tell: Tell, progress: ShowProgress
+    request: RunRequest, capture: Capture, parsed: ParsedLog, notify: Notify, progress: ShowProgress
 ) -> bool:
     """Find out whose error it is and keep that in ``capture``; False if the user interrupted."""
-    tell("note: the run failed; running it again without the fuser to see whose error it is (--no-rerun)")
+    notify("note: the run failed; running it again without the fuser to see whose error it is (--no-rerun)")
     runs = _Runs(request, capture, progress)
     fault = runs.blamed()
     if fault is None:
@@ -92,7 +92,7 @@ def find_fault(
     capture.keep_fault(fault)
     if fault.blame is not Blame.FUSER:
         return True
-    tell("note: only the run under the fuser fails; looking for the group, and for ways around it")
+    notify("note: only the run under the fuser fails; looking for the group, and for ways around it")
     try:
         with tempfile.TemporaryDirectory(prefix="fusiondoc-alone-") as folder:
             alone = tuple(_alone(request, capture, parsed, Path(folder), progress))
@@ -101,7 +101,7 @@ def find_fault(
     fault = replace(fault, alone=alone)
     capture.keep_fault(fault)
     report = report_of(capture, parsed=parsed)
-    around = runs.around(report, _changes(request, report, fault), tell)
+    around = runs.around(report, _changes(request, report, fault), notify)
     if around is None:
         return False
     capture.keep_fault(replace(fault, around=around))
@@ -147,14 +147,14 @@ class _Runs:
             except FusiondocError as error:
                 return error
 
-    def around(self, report: Report, changes: list[Change], tell: Tell) -> tuple[Try, ...] | None:
+    def around(self, report: Report, changes: list[Change], notify: Notify) -> tuple[Try, ...] | None:
         """What came of each change of the settings, behind the run as it was; None if the user
         interrupted."""
         rows = [measured(ASKED, (), report, self.capture, self.capture.error())]
         script = self.capture.records.target.how == SCRIPT
         request = replace(self.request, verify=not script, dumps=(), command=())
         for number, change in enumerate(changes, 1):
-            tell(f"trying {number} of {len(changes)}: {change.name}")
+            notify(f"trying {number} of {len(changes)}: {change.name}")
             row, _, interrupted = try_change(
                 request, self.capture, change, f"{_AROUND}/{number}", self.progress
             )

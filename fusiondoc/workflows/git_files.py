@@ -1,4 +1,4 @@
-"""What git has of a file, asked without running anything that the repository names.
+"""A file's content and state in git, read without running anything that the repository names.
 
 A repository's ``.git/config`` and ``.gitattributes`` name commands: filters, ``textconv`` and external diff
 drivers, hooks, ``core.fsmonitor``, and remotes from which missing objects are fetched. Git has no switch that
@@ -32,7 +32,7 @@ _NO_TRANSPORT = {
 
 
 def git(folder: Path, *arguments: str) -> bytes | None:
-    """What git prints in a folder; None if it fails or is not there. The one place that starts git.
+    """The output of git in a folder; None if it fails or is not installed. Nothing else starts git.
 
     Args:
         arguments: a command that does not read the content of the working tree (see above).

@@ -29,7 +29,7 @@ from fusiondoc.runner.launch import ShowProgress
 from fusiondoc.whole_files import open_regular, read_within, write_whole
 from fusiondoc.workflows import Kind, is_capture, sources_of
 from fusiondoc.workflows.load import report_from, report_of
-from fusiondoc.workflows.run import Tell, run_target
+from fusiondoc.workflows.run import Notify, run_target
 
 FOLDER = "kernels"
 """The capture of a run again, inside the capture of the run it repeats."""
@@ -38,7 +38,7 @@ FOLDER = "kernels"
 @dataclass(frozen=True)
 class Looked:
     """``failed`` is the error that the run ended with; ``ran`` whether there was a run just now; ``lacking``
-    the dumps that a log does not hold, which was said."""
+    the dumps that a log does not hold, which was reported."""
 
     report: Report
     failed: FusiondocError | None = None
@@ -47,13 +47,13 @@ class Looked:
     lacking: tuple[str, ...] = ()
 
 
-def of_target(request: RunRequest, store: Place, *, tell: Tell, progress: ShowProgress) -> Looked:
+def of_target(request: RunRequest, store: Place, *, notify: Notify, progress: ShowProgress) -> Looked:
     """Run a target that is to print the dumps of the request, and those that name its kernels."""
     nvfuser = _check(request)
     fuser = "nnc" if request.fuser == "auto" and not nvfuser else request.fuser
     usual = [name for name in USUAL.get(fuser, ()) if name not in request.dumps]
     request = replace(request, dumps=(*request.dumps, *usual))
-    return _run(request, store, tell, progress)
+    return _run(request, store, notify, progress)
 
 
 def of_arguments(
@@ -61,18 +61,18 @@ def of_arguments(
     dumps: Sequence[str],
     *,
     code: str | None = None,
-    tell: Tell,
+    notify: Notify,
     progress: ShowProgress,
 ) -> Looked:
     """The report of logs, a capture or a saved report; of the newest capture without any. ``code``: the
     user's leave to run what a capture of somebody else asks for."""
     sources = sources_of(arguments)
     if len(sources) == 1 and sources[0].kind is Kind.CAPTURE:
-        return of_capture(sources[0].capture(), dumps, code=code, tell=tell, progress=progress)
+        return of_capture(sources[0].capture(), dumps, code=code, notify=notify, progress=progress)
     for name in dumps:
         check_known(name)
     report = report_from(arguments)
-    return Looked(report, lacking=_lacking(report, dumps, ", ".join(arguments[:3]), tell))
+    return Looked(report, lacking=_lacking(report, dumps, ", ".join(arguments[:3]), notify))
 
 
 def check_known(name: str) -> None:
@@ -83,7 +83,12 @@ def check_known(name: str) -> None:
 
 
 def of_capture(
-    capture: Capture, dumps: Sequence[str], *, code: str | None = None, tell: Tell, progress: ShowProgress
+    capture: Capture,
+    dumps: Sequence[str],
+    *,
+    code: str | None = None,
+    notify: Notify,
+    progress: ShowProgress,
 ) -> Looked:
     """The capture's report; where it lacks a dump, that of its target run again with it."""
     lacking = [name for name in dumps if not is_set(name, capture.request.variables)]
@@ -94,10 +99,10 @@ def of_capture(
     if again is not None and all(is_set(name, again.request.variables) for name in dumps):
         return Looked(_report(again), again.failure())
     request = request_again(capture, together(had, dumps), code=code)
-    # Refused before it is said that something runs.
+    # Refused before the note on the run.
     _check(request)
-    tell(f"note: {capture.name} has no {', '.join(lacking)}; running {request.target.label} again with it")
-    return _run(request, Within(capture.path, FOLDER), tell, progress)
+    notify(f"note: {capture.name} has no {', '.join(lacking)}; running {request.target.label} again with it")
+    return _run(request, Within(capture.path, FOLDER), notify, progress)
 
 
 def _check(request: RunRequest) -> bool:
@@ -108,8 +113,8 @@ def _check(request: RunRequest) -> bool:
     return has_nvfuser(torch, interpreter.torch_cuda)
 
 
-def _run(request: RunRequest, place: Place, tell: Tell, progress: ShowProgress) -> Looked:
-    ran = run_target(request, place, tell=tell, progress=progress)
+def _run(request: RunRequest, location: Place, notify: Notify, progress: ShowProgress) -> Looked:
+    ran = run_target(request, location, notify=notify, progress=progress)
     return Looked(_report(ran.capture), ran.failed, ran.interrupted, True)
 
 
@@ -123,7 +128,7 @@ def _report(capture: Capture) -> Report:
 
 
 def _with(kernel: Kernel, files: Sequence[tuple[str, str]]) -> Kernel:
-    """A file takes the place of the line that names it."""
+    """A file whose name is written instead of its lines."""
     options = [option for option, _ in files]
     kept = [dump for dump in kernel.dumps if dump.option not in options]
     return replace(kernel, dumps=(*kept, *(Dump(option, text) for option, text in files)))
@@ -134,7 +139,7 @@ def _earlier(capture: Capture) -> Capture | None:
     return Capture(path) if is_capture(path) else None
 
 
-def _lacking(report: Report, dumps: Sequence[str], name: str, tell: Tell) -> tuple[str, ...]:
+def _lacking(report: Report, dumps: Sequence[str], name: str, notify: Notify) -> tuple[str, ...]:
     """A log cannot be run again: say what to set. Where it holds some of the dumps, that is a note."""
     have = present(report.kernels)
     lacking = tuple(one for one in dumps if one not in have)
@@ -149,7 +154,7 @@ def _lacking(report: Report, dumps: Sequence[str], name: str, tell: Tell) -> tup
         message += f" (it holds {', '.join(have)})"
     if len(lacking) == len(dumps):
         raise UsageError(message, hint)
-    tell(f"note: {message}. {hint}")
+    notify(f"note: {message}. {hint}")
     return lacking
 
 

@@ -76,7 +76,7 @@ class LiveRun:
     ) -> None:
         if fuser not in REQUESTS:
             raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, REQUESTS))
-        self._store = CaptureStore(folder, name=name, keep=keep, tell=self._told)
+        self._store = CaptureStore(folder, name=name, keep=keep, tell=self._print_line)
         self._fuser = fuser
         if log_limit < 1:
             raise UsageError(f"log_limit={log_limit}", "It is a number of MiB, 1 at least.")
@@ -89,7 +89,7 @@ class LiveRun:
         self._torch: Any = None
         self._switched_on: str | None = None
 
-    def _told(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         self._notes.append(line[len("note: ") :] if line.startswith("note: ") else line)
 
     def __enter__(self) -> LiveRun:
@@ -115,7 +115,7 @@ class LiveRun:
         try:
             undo.callback(_RUNNING.release)
             caller = _caller(sys._getframe(1))
-            _entered_at = _place(caller)
+            _entered_at = _caller_line(caller)
             self._model = self._model or _model_at(caller)
             self._start(_entered_at, undo)
         except BaseException:
@@ -140,7 +140,7 @@ class LiveRun:
 
     @property
     def report(self) -> Report:
-        """The report, made when it is first asked for. Its numbers are those of ``fusiondoc parse PATH``.
+        """The report, made at the first access. Its numbers are those of ``fusiondoc parse PATH``.
 
         Raises:
             UsageError: the block has not ended.
@@ -155,7 +155,7 @@ class LiveRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what this torch could not be told at run time, and what to set before it starts."""
+        """Notes on settings that this torch does not take at run time, and what to set before it starts."""
         return (*self._notes, *(self._after() if self.ended else ()))
 
     def __repr__(self) -> str:
@@ -164,7 +164,7 @@ class LiveRun:
 
     # -- entering -------------------------------------------------------------------------------------------
 
-    def _start(self, place: str, undo: contextlib.ExitStack) -> None:
+    def _start(self, caller_line: str, undo: contextlib.ExitStack) -> None:
         try:
             torch = self._torch = live_capture.import_torch()
         except ImportError as error:
@@ -185,7 +185,7 @@ class LiveRun:
             fusiondoc=__version__,
             created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
             cwd=str(Path.cwd()),
-            target=KeptTarget(place, IN_PROCESS),
+            target=KeptTarget(caller_line, IN_PROCESS),
             model=self._model,
             environment_set={JIT_LOG: level, **variables},
             python=sys.executable,
@@ -193,7 +193,7 @@ class LiveRun:
             torch=str(torch.__version__),
             commit=commit_of(Path.cwd()),
         ).as_json()
-        request["options"] = {"dumps": list(self._dumps)}  # nothing else was asked for
+        request["options"] = {"dumps": list(self._dumps)}  # no knob or dump was requested
         try:
             write_json(self.path / REQUEST, request)
             sign(self.path, REQUEST)
@@ -348,7 +348,7 @@ def _looked_at(log: GrowingLog) -> Iterator[None]:
 
 
 def _switched_on(torch: Any) -> str | None:
-    """The fuser that this process has switched on and can reach; None where torch does not tell."""
+    """The fuser that this process has switched on and can reach; None where torch has no function for it."""
     switch = torch._C
     built_with_cuda = torch.version.cuda is not None
     with contextlib.suppress(AttributeError, RuntimeError):
@@ -383,7 +383,7 @@ def _caller(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def _place(frame: FrameType | None) -> str:
+def _caller_line(frame: FrameType | None) -> str:
     """``train.py:12``."""
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else "block"
 

@@ -48,7 +48,7 @@ from fusiondoc.workflows import (
     source_of,
     sources_of,
 )
-from fusiondoc.workflows.rank_captures import compared, rank_logs, told_by_log, told_of
+from fusiondoc.workflows.rank_captures import compared, rank_logs, ranks_of_captures, ranks_stated_by_log
 from fusiondoc.workflows.refused_logs import refuse_what_is_no_log
 
 
@@ -152,7 +152,7 @@ def report_of_logs(
     whose logs these are, if one was named."""
     report = replace(
         report,
-        ranks=ranks_of(report, told_by_log(observed)),
+        ranks=ranks_of(report, ranks_stated_by_log(observed)),
         target=Target(
             ", ".join(log.name for log in logs[:3]), logs=len(logs), logs_in=folder or _folder_of(logs)
         ),
@@ -177,7 +177,7 @@ def _folder_of(logs: Sequence[LogInput]) -> str | None:
 
 
 def _without_secrets(report: Report) -> Report:
-    """The report with secrets masked in all that repeats what the program or the user said; what only a
+    """The report with secrets masked in all text that comes from the program or the user; what only a
     compiler prints (groups, programs, kernels) is left as it is."""
     kept = ("groups", "programs", "kernels")
     named = [field.name for field in fields(report) if field.metadata.get("json", True)]
@@ -194,12 +194,12 @@ def logs_behind(report: Report) -> tuple[LogInput, ...]:
 
 
 def _is_log(path: Path) -> bool:
-    """A file with something in it: not a pipe, a device, or a file of /proc, which tells no size."""
+    """A file with something in it: not a pipe, a device, or a file of /proc, whose size is 0."""
     try:
-        told = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return False
-    return stat.S_ISREG(told.st_mode) and told.st_size > 0
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
 
 
 @dataclass(frozen=True)
@@ -218,26 +218,26 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
     if capture.ranks:
         captures = (capture, *others)
         logs = rank_logs(captures, [str(_shown(one)) for one in captures])
-    told = capture.records
+    run_records = capture.records
     report, observed = read_logs(
         logs,
-        {**told.source_map, **told.aot.source_map},
+        {**run_records.source_map, **run_records.aot.source_map},
         work_out=Reasons(
-            told.fuser.effective if not told.switches.fuser_off_before else None,
-            told.environment.texts.get("torch"),
+            run_records.fuser.effective if not run_records.switches.fuser_off_before else None,
+            run_records.environment.texts.get("torch"),
             _fuser_off(capture),
-            "the program had switched the fuser off" if told.switches.fuser_off_in_run else None,
+            "the program had switched the fuser off" if run_records.switches.fuser_off_in_run else None,
         ),
-        layers=told.layers,
-        phases=told.aot.phases,
+        layers=run_records.layers,
+        phases=run_records.aot.phases,
     )
     return ParsedLog(report, observed, tuple(logs))
 
 
 def _made_by(capture: Capture) -> dict[str, str]:
     """The versions of fusiondoc and of the program that made a capture."""
-    told = {"fusiondoc": capture.request.fusiondoc, "commit": capture.request.commit}
-    return {name: text for name, text in told.items() if text}
+    texts = {"fusiondoc": capture.request.fusiondoc, "commit": capture.request.commit}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _fuser_off(capture: Capture) -> str | None:
@@ -270,16 +270,18 @@ def report_of(
     from fusiondoc.workflows.speed import speed_of, with_profile
 
     parsed = parsed or parse_capture(capture, others)
-    report, told = parsed.report, capture.records
+    report, run_records = parsed.report, capture.records
     report = replace(
         report,
-        environment={**told.environment.texts, **_made_by(capture)},
+        environment={**run_records.environment.texts, **_made_by(capture)},
         fuser=_fuser(report.fuser, capture),
-        peak=peak_of(told.environment, capture.peak, peak),
-        knobs=tuple(map(_knob, told.knobs)),
-        iterations=_timed(report.iterations, told.passes),
-        ranks=ranks_of(report, told_of((capture, *others))) if capture.request.options.launcher else None,
-        verification=compared((capture, *others)) or told.verification,
+        peak=peak_of(run_records.environment, capture.peak, peak),
+        knobs=tuple(map(_knob, run_records.knobs)),
+        iterations=_timed(report.iterations, run_records.passes),
+        ranks=ranks_of(report, ranks_of_captures((capture, *others)))
+        if capture.request.options.launcher
+        else None,
+        verification=compared((capture, *others)) or run_records.verification,
         tries=capture.tries,
         texts=LogTexts(parsed.logs, capture, source_roots),
         timing={
@@ -289,7 +291,7 @@ def report_of(
         },
         target=Target(
             capture.label,
-            _frozen(told.target),
+            _frozen(run_records.target),
             capture.request.command,
             capture.request.options if capture.request.options != Options() else None,
             capture.request.environment_set,
@@ -299,19 +301,19 @@ def report_of(
         ),
     )
     reached = bool(report.unfused or parsed.observed.headers)
-    report = replace(report, script=script_run(told.script, report, reached))
+    report = replace(report, script=script_run(run_records.script, report, reached))
     speed, note = speed_of(capture, report)
     report = replace(
         report,
         speed=speed,
         speed_note=note,
-        frontend=told.frontend.effective or ("aot" if told.aot.sites else None),
-        aot=aot_functions(told.aot, report),
-        fused_modules=fused_modules(told.aot),
+        frontend=run_records.frontend.effective or ("aot" if run_records.aot.sites else None),
+        aot=aot_functions(run_records.aot, report),
+        fused_modules=fused_modules(run_records.aot),
     )
     report = with_profile(report, capture)
-    if told.frontend.effective == TE or told.te.plans:
-        report = te_report(report, told.te, told.frontend.requested)
+    if run_records.frontend.effective == TE or run_records.te.plans:
+        report = te_report(report, run_records.te, run_records.frontend.requested)
     report = replace(report, fuser=replace(report.fuser, by_itself=own_fuser(report, capture)))
     ending = capture.ending
     context = Context(
@@ -322,22 +324,22 @@ def report_of(
         ending.records.error,
         capture.rerun,
         capture.fault,
-        told.left,
+        run_records.left,
         capture.left_later,
-        told.switches,
-        told.redirected,
-        told.te,
+        run_records.switches,
+        run_records.redirected,
+        run_records.te,
         finished=ending.records.done is not None and ending.records.error is None,
         ended_early=ended_early(ending.result, ending.records),
-        graph_breaks=told.aot.breaks,
+        graph_breaks=run_records.aot.breaks,
         rank=ending.rank if ending is not capture else None,
     )
     return _without_secrets(diagnose(report, context))
 
 
 class LogTexts:
-    """The texts that a report refers to, read when a renderer asks: lines of its logs, and source files,
-    those that its capture kept first."""
+    """The texts that a report refers to, read when a renderer needs them: lines of its logs, and source
+    files, first those that its capture kept."""
 
     def __init__(
         self, logs: Sequence[LogInput], capture: Capture | None = None, source_roots: Sequence[Path] = ()
@@ -367,7 +369,7 @@ class LogTexts:
 
 
 def _frozen(target: Loaded) -> str | None:
-    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or nothing tells."""
+    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or it is not known."""
     if not target.frozen:
         return None
     return "fusiondoc" if target.frozen_here else "program"
@@ -385,16 +387,16 @@ def _shown(capture: Capture) -> Path:
 
 def _fuser(seen: FuserState, capture: Capture) -> FuserState:
     """The probe says what was set; groups in the log prove what worked."""
-    told = capture.records.fuser
-    requested = told.requested or capture.request.options.fuser
-    return FuserState(requested, seen.effective or told.effective, told.live, told.why)
+    switch = capture.records.fuser
+    requested = switch.requested or capture.request.options.fuser
+    return FuserState(requested, seen.effective or switch.effective, switch.live, switch.why)
 
 
-def _knob(told: KnobSetting) -> KnobState:
+def _knob(setting: KnobSetting) -> KnobState:
     def text(value: Any) -> str | None:
         return None if value is None else str(value)
 
-    return KnobState(told.name, text(told.requested), text(told.effective), told.live)
+    return KnobState(setting.name, text(setting.requested), text(setting.effective), setting.live)
 
 
 def _timed(iterations: tuple[Iteration, ...], passes: Sequence[PassDone]) -> tuple[Iteration, ...]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from fusiondoc.model import dataclass
-from fusiondoc.workflows.share_changes import Slope, best_split, evidence, plausible_places
+from fusiondoc.workflows.share_changes import Slope, best_split, evidence, plausible_indices
 from fusiondoc.workflows.share_explanations import (
     DATE,
     HALF,
@@ -65,7 +65,7 @@ def losses_of(history: History, has: Sequence[int | None], tested: int) -> list[
     """What was lost of a group, one after another.
 
     Args:
-        has: of each run whether it has the group; None if it cannot tell.
+        has: for each run whether it has the group; None if that is not known.
         tested: how many groups are looked at in all: with many of them, one looks lost by chance.
     """
     found: list[Loss] = []
@@ -128,7 +128,7 @@ def _came_with(other: Explanation, best: Explanation) -> bool:
     """Whether another factor changed with the best one and explains the same loss nearly as well."""
     if other.scope != best.scope or not other.came_later or other.by in (best.by, DATE):
         return False
-    return other.told >= best.told - NEARLY and _alike(other.after, best.after) >= SAME_RUNS
+    return other.raw_evidence >= best.raw_evidence - NEARLY and _alike(other.after, best.after) >= SAME_RUNS
 
 
 def _named_causes(best: Explanation, together: Sequence[Explanation]) -> tuple[Explanation, tuple[str, ...]]:
@@ -210,11 +210,11 @@ def _back_since(left: Holders, loss: Loss) -> int | None:
     split = best_split(later.of, later.moments)
     if split is None:
         return None
-    first, last = later.of[: split.place], later.of[split.place :]
+    first, last = later.of[: split.at], later.of[split.at :]
     gain = split.evidence - evidence(later.having, len(later.of)) - math.log(split.choices)
     before = share_of([int(left.has[run] or 0) for run in loss.before])
     again = share_of(last) >= before - LEAST_DROP and share_of(first) < share_of(last)
-    return later.runs[split.place] if again and gain > math.log(SURE) else None
+    return later.runs[split.at] if again and gain > math.log(SURE) else None
 
 
 def onset(history: History, has: Sequence[int | None], loss: Loss) -> tuple[str, str, str, str | None]:
@@ -247,7 +247,7 @@ def _span_of_onset(
     if loss.by not in (DATE, "commit", "lines"):
         return first, begin
     runs = sorted((*loss.before, *loss.after))
-    span = plausible_places([int(has[run] or 0) for run in runs], [history.moments[run] for run in runs])
+    span = plausible_indices([int(has[run] or 0) for run in runs], [history.moments[run] for run in runs])
     if span is None:
         return first, begin
     return min(first, runs[span[0] - 1]), max(begin, runs[span[1]])

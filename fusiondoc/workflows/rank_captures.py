@@ -1,4 +1,4 @@
-"""What the captures of the ranks of a run tell: their logs, how each ended, their steps, their results."""
+"""The facts in the captures of the ranks of a run: their logs, how each ended, their steps, their results."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInpu
     ]
 
 
-def told_of(captures: Sequence[Capture]) -> RankTold | None:
-    """What captures tell of their ranks; None of a run of one process."""
+def ranks_of_captures(captures: Sequence[Capture]) -> RankTold | None:
+    """The facts of each rank; None for a run of one process."""
     processes = [(one, capture) for capture in captures for one in capture.ranks]
     launched = [capture for capture in captures if capture.request.options.launcher]
     if not processes and not launched:
@@ -57,7 +57,7 @@ def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
     return replace(worst, detail="; ".join(filter(None, (f"on {rank_names(off)} alone", worst.detail))))
 
 
-def told_by_log(observed: Observed) -> RankTold | None:
+def ranks_stated_by_log(observed: Observed) -> RankTold | None:
     """The same of logs alone."""
     if observed.ranks_by is None:
         return None
@@ -75,28 +75,28 @@ def told_by_log(observed: Observed) -> RankTold | None:
 
 
 def _facts(process: Capture, run: Capture) -> RankFacts:
-    told, result = process.records, process.result
-    asked = told.rank.asked if told.rank is not None else None
+    run_records, result = process.records, process.result
+    stop_signal = run_records.rank.asked if run_records.rank is not None else None
     ended, failed = None, False
     if result.ended is Ended.UNFINISHED:
         over = run.result.ended is not Ended.UNFINISHED
         ended = "was ended with the run" if over else "has not ended, or its machine was switched off"
-    elif asked is not None and process.ended_badly:
-        ended = f"was ended by the launcher ({asked})"
+    elif stop_signal is not None and process.ended_badly:
+        ended = f"was ended by the launcher ({stop_signal})"
     elif process.ended_badly:
         ended, failed = result.in_words, True
-        if told.error is not None:
-            ended += f": {told.error.type}: {(told.error.message or '').strip()[:200]}"
-    steps = told.script.steps.ms if told.script.steps is not None else ()
+        if run_records.error is not None:
+            ended += f": {run_records.error.type}: {(run_records.error.message or '').strip()[:200]}"
+    steps = run_records.script.steps.ms if run_records.script.steps is not None else ()
     return RankFacts(
         rank=process.rank,
-        host=told.rank.host if told.rank is not None else None,
-        torch=told.environment.texts.get("torch"),
-        gpu=told.environment.gpu,
+        host=run_records.rank.host if run_records.rank is not None else None,
+        torch=run_records.environment.texts.get("torch"),
+        gpu=run_records.environment.gpu,
         ended=ended,
         failed=failed,
         where=where_it_was(process.log_path) if ended is not None else None,
-        restarts=told.rank.restarts if told.rank is not None else 0,
+        restarts=run_records.rank.restarts if run_records.rank is not None else 0,
         step_ms=_later(steps or _passes(process)),
     )
 

@@ -54,13 +54,13 @@ def wants_rerun(report: Report, capture: Capture) -> bool:
 
 
 def rerun_without_fallback(
-    request: RunRequest, capture: Capture, tell: Callable[[str], None], progress: ShowProgress
+    request: RunRequest, capture: Capture, notify: Callable[[str], None], progress: ShowProgress
 ) -> None:
     """Run the request once more with nvFuser's fallback switched off; what it shows goes into ``capture``."""
     torch = str(capture.request.torch)
     variables = fallback_off(torch, os.environ)
     again = replace(request, variables={**request.variables, **variables}, verify=False)
-    tell("note: groups fell back; running once more without fallback to see why (--no-rerun)")
+    notify("note: groups fell back; running once more without fallback to see why (--no-rerun)")
     with progress(f"{request.target.label} without fallback") as bar:
         done = run(again, Within(capture.path, _RERUN), bar)
     error = _error(done)
@@ -70,10 +70,10 @@ def rerun_without_fallback(
 
 def _error(capture: Capture) -> FuserError | None:
     """The error that ended the rerun, or one in its log that the program caught."""
-    told = capture.records.error
+    recorded_error = capture.records.error
     error = None
-    if told is not None and told.stage not in ("interrupted", "exit"):
-        error = read_error(f"{told.type}: {told.message}")
+    if recorded_error is not None and recorded_error.stage not in ("interrupted", "exit"):
+        error = read_error(f"{recorded_error.type}: {recorded_error.message}")
     if error is not None and error.kind != PROGRAM:
         return error
     try:
@@ -120,13 +120,13 @@ _PROFILE = "profile"
 
 
 def run_profile(
-    request: RunRequest, capture: Capture, tell: Callable[[str], None], progress: ShowProgress
+    request: RunRequest, capture: Capture, notify: Callable[[str], None], progress: ShowProgress
 ) -> bool:
     """Run the target under the profiler and keep that in ``capture``; False if the user interrupted."""
     if capture.records.target.how == IN_PROCESS:
         return True
     again = replace(request, profile=True, timing=False, verify=False, dumps=(), command=())
-    tell("profiling without logs: where the time goes")
+    notify("profiling without logs: where the time goes")
     with progress(f"{request.target.label} profiled") as bar:
         try:
             done = run(again, Within(capture.path, _PROFILE), bar)
@@ -142,11 +142,11 @@ def _problem(error: FusiondocError) -> str:
     return f"no profile: the run under it failed: {error.in_one_line}"
 
 
-Tell = Callable[[str], None]
-"""Is told each line that a user should read while runs go on, such as "note: groups fell back; ..."."""
+Notify = Callable[[str], None]
+"""Takes each line that a user should read while runs go on, such as "note: groups fell back; ..."."""
 
 
-def tell_nobody(line: str) -> None:
+def silent(line: str) -> None:
     """Leaves the notes out."""
 
 
@@ -198,7 +198,7 @@ def diagnose_target(
     follow_ups: FollowUps = FollowUps(),
     peak: float | None = None,
     source_roots: Sequence[Path] = (),
-    tell: Tell = tell_nobody,
+    notify: Notify = silent,
     progress: ShowProgress = no_progress,
 ) -> Finished:
     """Run the target and what follows, and report.
@@ -213,35 +213,39 @@ def diagnose_target(
     Raises:
         UsageError, CannotRun: nothing ran, so there is nothing to report.
     """
-    ran = run_target(request, store, tell=tell, progress=progress)
+    ran = run_target(request, store, notify=notify, progress=progress)
     return report_run(
         request,
         ran,
         follow_ups=follow_ups,
         peak=peak,
         source_roots=source_roots,
-        tell=tell,
+        notify=notify,
         progress=progress,
     )
 
 
 def run_target(
-    request: RunRequest, place: Place, *, tell: Tell = tell_nobody, progress: ShowProgress = no_progress
+    request: RunRequest,
+    location: Place,
+    *,
+    notify: Notify = silent,
+    progress: ShowProgress = no_progress,
 ) -> Ran:
-    """Run the target once and tell the notes of the probe.
+    """Run the target once and pass on the notes of the probe.
 
     Raises:
         UsageError, CannotRun: nothing ran, so there is nothing to report.
     """
     with progress(request.target.label) as bar:
-        capture = run(request, place, bar)
+        capture = run(request, location, bar)
     for note in capture.records.notes:
-        tell(f"note: {note.text}")
+        notify(f"note: {note.text}")
     left = capture.records.left
     if left is not None:
-        tell(f"note: ended {left.in_words}")
+        notify(f"note: ended {left.in_words}")
         if left.still_running:
-            tell(f"note: {left.still_running} of them could not be ended; stop them by hand")
+            notify(f"note: {left.still_running} of them could not be ended; stop them by hand")
     failed = capture.failure()
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed
@@ -255,7 +259,7 @@ def report_run(
     follow_ups: FollowUps = FollowUps(),
     peak: float | None = None,
     source_roots: Sequence[Path] = (),
-    tell: Tell = tell_nobody,
+    notify: Notify = silent,
     progress: ShowProgress = no_progress,
 ) -> Finished:
     """The report of a run just made, after its follow-up runs. The capture keeps the peak and the program's
@@ -269,23 +273,23 @@ def report_run(
         files = _user_files(parsed.report) | _te_files(capture)
         keep_sources(capture.path, files, request.cwd, roots, packages)
         if follow_ups.rerun and wants_rerun(parsed.report, capture):
-            rerun_without_fallback(request, capture, tell, progress)
+            rerun_without_fallback(request, capture, notify, progress)
         finished = not ran.interrupted
         if follow_ups.rerun and finished and wants_to_know(parsed.report, capture):
-            finished = find_fault(request, capture, parsed, tell, progress)
+            finished = find_fault(request, capture, parsed, notify, progress)
         ran = replace(ran, failed=capture.failure())
         report = report_of(capture, parsed=parsed, source_roots=source_roots)
         if _te_alone(report, capture) and follow_ups != FollowUps(follow_ups.rerun):
-            tell("note: --time and --try are for TorchScript; on a GPU the report has times all the same")
+            notify("note: --time and --try are for TorchScript; on a GPU the report has times all the same")
             follow_ups = FollowUps()
         if (follow_ups.timing or follow_ups.profile) and capture.error() is None and finished:
             if follow_ups.timing:
-                finished = run_timing(request, capture, report, tell, progress)
+                finished = run_timing(request, capture, report, notify, progress)
             if finished:
-                finished = run_profile(request, capture, tell, progress)
+                finished = run_profile(request, capture, notify, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
         if (follow_ups.tries or follow_ups.eval_mode) and finished:
-            finished = run_tries(request, capture, report, follow_ups.eval_mode, tell, progress)
+            finished = run_tries(request, capture, report, follow_ups.eval_mode, notify, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
         return Finished(report, capture, ran.failed, not finished)
 
@@ -298,22 +302,22 @@ def _te_alone(report: Report, capture: Capture) -> bool:
 def _te_files(capture: Capture) -> set[str]:
     """The files whose lines make operators of Transformer Engine."""
     operators = [one for pipeline in capture.records.te.pipelines for one in pipeline.operators]
-    places = (Source.parse(one.source) for one in operators)
-    return {place.file for place in places if place is not None}
+    positions = (Source.parse(one.source) for one in operators)
+    return {position.file for position in positions if position is not None}
 
 
 def _user_files(report: Report) -> set[str]:
     """The files of the user's own program that the report names."""
-    places = map(Source.parse, _user_lines(report))
-    return {place.file for place in places if place is not None}
+    positions = map(Source.parse, _user_lines(report))
+    return {position.file for position in positions if position is not None}
 
 
 def _package_files(report: Report) -> frozenset[str]:
     """The files that the report names of operators whose line is not the user's."""
     sources = [row.source for row in report.unfused]
     sources += [node.source for group in report.groups for node in group.nodes]
-    places = (Source.parse(source) for source in sources if source and user_line(source) is None)
-    return frozenset(place.file for place in places if place is not None and place.has_file)
+    positions = (Source.parse(source) for source in sources if source and user_line(source) is None)
+    return frozenset(position.file for position in positions if position is not None and position.has_file)
 
 
 def _packages_of(python: Path) -> Path | None:

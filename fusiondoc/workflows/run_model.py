@@ -38,7 +38,7 @@ from fusiondoc.model.source import from_package
 from fusiondoc.probe import CALLER, FUSER
 from fusiondoc.probe.switch_watch import off_in_process
 from fusiondoc.whole_files import open_regular
-from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
+from fusiondoc.workflows.run import Finished, FollowUps, Notify, report_run, run_target, silent
 
 TARGET = "fusion_target.py"
 
@@ -198,7 +198,7 @@ def _importable(module: str) -> bool:
 def _source_map(torch: Any, scripted: Any) -> dict[str, Any]:
     from fusiondoc.probe.models import source_map
 
-    # What this torch cannot tell about its graphs is no reason not to run.
+    # A torch without these functions still runs the model.
     with suppress(Exception):
         return source_map(torch, scripted)
     return {}
@@ -231,7 +231,7 @@ def _torchscript(torch: Any, fn: Any, inputs: tuple[Any, ...], label: str, trace
 
 
 def _traceable(torch: Any, fn: Any) -> Any:
-    """``fn`` with a name and a module, which ``torch.jit.trace`` asks of functions."""
+    """``fn`` with a name and a module, which ``torch.jit.trace`` needs."""
     if isinstance(fn, torch.nn.Module) or inspect.isfunction(fn) or inspect.ismethod(fn):
         return fn
 
@@ -243,8 +243,8 @@ def _traceable(torch: Any, fn: Any) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's word that TorchScript is deprecated (torch 2.9 upward): the program has not asked for
-    it, and a test would fail where warnings are errors."""
+    """Without torch's warning that TorchScript is deprecated (torch 2.9 upward): the program does not use
+    TorchScript itself, and a test would fail where warnings are errors."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is ")
         yield
@@ -301,7 +301,7 @@ def run_model(
     by_name: bool = False,
     follow_ups: FollowUps = _THE_USUAL,
     peak: float | None = None,
-    tell: Tell = tell_nobody,
+    notify: Notify = silent,
 ) -> Finished:
     """Hand ``fn`` and its inputs to a child, and report its run.
 
@@ -325,14 +325,14 @@ def run_model(
         model=request.model or model_of_object(fn, label, request.cwd),
         trace=request.trace and target.pickled,
     )
-    ran = run_target(request, Ready(folder), tell=tell)
+    ran = run_target(request, Ready(folder), notify=notify)
     if ran.interrupted:
         raise KeyboardInterrupt
-    # The probe cannot tell it of an archive.
+    # The probe does not know it of an archive.
     if target.source_map:
         ran.capture.add_source_map(target.source_map)
     _tell_what_is_off(ran.capture, off, request)
-    done = report_run(request, ran, follow_ups=follow_ups, peak=peak, tell=tell)
+    done = report_run(request, ran, follow_ups=follow_ups, peak=peak, notify=notify)
     if done.interrupted:
         raise KeyboardInterrupt
     if done.failed is not None:
@@ -342,10 +342,10 @@ def run_model(
 
 def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest) -> None:
     """Record what the run had on and this process has ``off``, so that the model does not fuse in it."""
-    told = capture.records
-    known = {row.what for row in told.switches.rows}
+    of_capture = capture.records
+    known = {row.what for row in of_capture.switches.rows}
     for what in off:
-        of_run = told.fuser.effective == "nnc" if what == FUSER else what not in request.knobs
+        of_run = of_capture.fuser.effective == "nnc" if what == FUSER else what not in request.knobs
         if of_run and what not in known:
             capture.add_record("switched_off", what=what, when=CALLER)
 

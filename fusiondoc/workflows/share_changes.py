@@ -16,7 +16,7 @@ PRIOR = 0.02
 """Both parameters of the Beta distribution. The smaller it is, the less is explained by chance."""
 
 PLAUSIBLE = 0.95
-"""Chance with which a change was at one of the places that are called plausible."""
+"""Probability that the change lies at one of the plausible indices."""
 
 MOST_PLACES = 40
 """Places at which a gradual change may begin or end."""
@@ -49,10 +49,10 @@ class Split(NamedTuple):
     """A change between two runs."""
 
     evidence: float
-    place: int
+    at: int
     """The first run after it."""
     choices: int
-    """Places at which it could have been."""
+    """Indices at which it could have been."""
 
 
 def sums_of(has: Sequence[int]) -> list[int]:
@@ -69,42 +69,42 @@ def best_split(has: Sequence[int], moments: Sequence[str]) -> Split | None:
     runs, having = len(has), sums[-1]
     best: tuple[float, int] | None = None
     choices = 0
-    for place in range(1, runs):
-        if moments[place] == moments[place - 1]:
+    for index in range(1, runs):
+        if moments[index] == moments[index - 1]:
             continue
         choices += 1
-        found = evidence(sums[place], place) + evidence(having - sums[place], runs - place)
+        found = evidence(sums[index], index) + evidence(having - sums[index], runs - index)
         if best is None or found > best[0]:
-            best = (found, place)
+            best = (found, index)
     return Split(best[0], best[1], choices) if best is not None else None
 
 
-def plausible_places(has: Sequence[int], moments: Sequence[str]) -> tuple[int, int] | None:
-    """The first and last of the likeliest places of one change in time, by the profile of the likelihood;
-    None if all runs are of one moment."""
+def plausible_indices(has: Sequence[int], moments: Sequence[str]) -> tuple[int, int] | None:
+    """The first and last plausible index of one change in time, by the profile of the likelihood; None if
+    all runs are of one moment."""
     sums = sums_of(has)
     runs, having = len(has), sums[-1]
     found = []
-    for place in range(1, runs):
-        if moments[place] != moments[place - 1]:
-            told = evidence(sums[place], place) + evidence(having - sums[place], runs - place)
-            found.append((told, place))
+    for index in range(1, runs):
+        if moments[index] != moments[index - 1]:
+            score = evidence(sums[index], index) + evidence(having - sums[index], runs - index)
+            found.append((score, index))
     return _likeliest(found) if found else None
 
 
 def _likeliest(found: Sequence[tuple[float, int]]) -> tuple[int, int]:
-    """The first and last place of those that hold together, beginning with the likeliest, the chance
-    ``PLAUSIBLE``; each has the logarithm of its likelihood."""
+    """The first and last of the likeliest indices whose probabilities sum up to ``PLAUSIBLE``; each comes
+    with the logarithm of its likelihood."""
     most = max(found)[0]
-    chances = sorted(((math.exp(told - most), place) for told, place in found), reverse=True)
+    chances = sorted(((math.exp(score - most), index) for score, index in found), reverse=True)
     wanted = PLAUSIBLE * sum(chance for chance, _ in chances)
-    places: list[int] = []
-    for chance, place in chances:
-        places.append(place)
+    indices: list[int] = []
+    for chance, index in chances:
+        indices.append(index)
         wanted -= chance
         if wanted <= 0:
             break
-    return min(places), max(places)
+    return min(indices), max(indices)
 
 
 class Slope(NamedTuple):
@@ -131,16 +131,16 @@ def best_slope(has: Sequence[int], days: Sequence[int]) -> Slope | None:
         having[index[day]] += one
         runs[index[day]] += 1
     step = max(1, len(numbers) // MOST_PLACES)
-    places = range(step, len(numbers), step)
-    if len(places) < 8:
+    indices = range(step, len(numbers), step)
+    if len(indices) < 8:
         return None
     stretches = _Stretches(numbers, having, runs)
-    found = [(stretches.slope(begin, end), begin, end) for begin in places for end in places if begin < end]
-    told, begin, end = max(found)
+    found = [(stretches.slope(begin, end), begin, end) for begin in indices for end in indices if begin < end]
+    score, begin, end = max(found)
     earliest, latest = _likeliest([one[:2] for one in found])
-    # Two levels, and two places among those that were tried.
+    # Two levels, and two days among those that were tried.
     cost = math.log(len(has)) + math.log(len(found))
-    return Slope(told - cost, numbers[begin], numbers[end], numbers[earliest], numbers[latest])
+    return Slope(score - cost, numbers[begin], numbers[end], numbers[earliest], numbers[latest])
 
 
 class _Stretches:
@@ -156,9 +156,9 @@ class _Stretches:
         having, runs = self._sums
         after_having, after_runs = having[-1] - having[end], runs[-1] - runs[end]
         first, last = having[begin] / runs[begin], after_having / after_runs
-        told = likelihood(having[begin], runs[begin], first) + likelihood(after_having, after_runs, last)
+        score = likelihood(having[begin], runs[begin], first) + likelihood(after_having, after_runs, last)
         length = self._days[end] - self._days[begin] + 1
         for at in range(begin, end):
             share = first + (last - first) * (self._days[at] - self._days[begin] + 0.5) / length
-            told += likelihood(self._having[at], self._runs[at], share)
-        return told
+            score += likelihood(self._having[at], self._runs[at], share)
+        return score

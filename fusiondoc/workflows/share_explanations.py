@@ -18,7 +18,7 @@ from fusiondoc.workflows.share_changes import Slope, best_slope, best_split, evi
 
 DATE = "date"
 HALF = 0.5
-"""Share of the runs from which on a group is said to be in them."""
+"""Share of the runs from which on a group counts as present."""
 SURE = 10.0
 """How much more likely it must be that a group came, or came back, than that it did not."""
 LEAST_LACKING = 2
@@ -46,7 +46,7 @@ class Factor:
     values: tuple[str, ...]
     """In the order in which they came."""
     codes: tuple[int, ...]
-    """Of each run: which value; -1 where it is not told."""
+    """For each run the index of its value; -1 where it is not known."""
     ordered: bool
     """Newer values come after older ones; GPUs have no order."""
     scope: bool
@@ -101,7 +101,7 @@ class Explanation:
     scope: Scope
     by: str
     after: frozenset[int]
-    told: float
+    raw_evidence: float
     """Evidence for it, were it the only one that was tried."""
     cost: float
     came_later: bool
@@ -110,7 +110,7 @@ class Explanation:
 
     @property
     def evidence(self) -> float:
-        return self.told - self.cost
+        return self.raw_evidence - self.cost
 
 
 class Holders:
@@ -136,10 +136,10 @@ class Holders:
         split = best_split(found.of, found.moments)
         if split is None:
             return found
-        left, right = found.of[: split.place], found.of[split.place :]
+        left, right = found.of[: split.at], found.of[split.at :]
         gain = split.evidence - evidence(found.having, len(found.of)) - math.log(split.choices)
         if gain > math.log(SURE) and share_of(left) < HALF and share_of(right) > share_of(left):
-            return Holders(self.history, self.has, found.runs[split.place :])
+            return Holders(self.history, self.has, found.runs[split.at :])
         return found
 
 
@@ -169,16 +169,16 @@ def _in_time(inside: Holders, scope: Scope, rest: float, cost: float) -> Iterato
     split = best_split(inside.of, inside.moments)
     if split is None:
         return
-    before, after = frozenset(inside.runs[: split.place]), frozenset(inside.runs[split.place :])
-    told, of_split = split.evidence + rest, cost + math.log(split.choices)
-    yield Explanation(scope, DATE, after, told, of_split, True, None, before)
-    fell = sum(inside.of[: split.place]) / split.place - share_of(inside.of[split.place :])
+    before, after = frozenset(inside.runs[: split.at]), frozenset(inside.runs[split.at :])
+    raw_evidence, of_split = split.evidence + rest, cost + math.log(split.choices)
+    yield Explanation(scope, DATE, after, raw_evidence, of_split, True, None, before)
+    fell = sum(inside.of[: split.at]) / split.at - share_of(inside.of[split.at :])
     gain = split.evidence - math.log(split.choices) - evidence(inside.having, len(inside.of))
     if gain < math.log(SURE) or not LEAST_SLOPE < fell < MOST_SLOPE:
         return
     days = [inside.history.day(run) for run in inside.runs]
     slope = best_slope(inside.of, days)
-    if slope is not None and slope.evidence - cost + rest > told - of_split:
+    if slope is not None and slope.evidence - cost + rest > raw_evidence - of_split:
         before = frozenset(run for run, day in zip(inside.runs, days) if day < slope.begin)
         after = frozenset(run for run, day in zip(inside.runs, days) if day >= slope.end)
         yield Explanation(scope, DATE, after, slope.evidence + rest, cost, True, slope, before)
@@ -187,7 +187,7 @@ def _in_time(inside: Holders, scope: Scope, rest: float, cost: float) -> Iterato
 def _by_factor(
     inside: Holders, scope: Scope, factor: Factor, rest: float, cost: float
 ) -> Iterator[Explanation]:
-    """The best way to tell the values that have the group from those that lack it."""
+    """The best separation of the values that have the group from those that lack it."""
     runs: dict[int, int] = defaultdict(int)
     having: dict[int, int] = defaultdict(int)
     for run, has in zip(inside.runs, inside.of):

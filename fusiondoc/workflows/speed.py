@@ -105,7 +105,7 @@ def _same_in(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, wa
 
 
 def _together(same: Sequence[TimedPasses]) -> Speed | None:
-    """A row over the rounds of all processes; what the first of them tells is of the first."""
+    """A row over the rounds of all processes; the other figures are those of the first process."""
     speed = same[0].as_speed() if same else None
     rounds = sorted(value for one in same for value in one.rounds)
     if speed is None or len(same) == 1 or not rounds:
@@ -140,7 +140,7 @@ def _timed_passes(capture: Capture, name: str | None) -> tuple[TimedPasses, ...]
 def named_trace(
     events: Sequence[Any], groups: Mapping[int, Sequence[Group]], units: Sequence[Unit], packed: bool
 ) -> bytes:
-    """The file. A run of a group, and what it launched, are called ``G2: mul, add`` there; arguments tell the
+    """The file. A run of a group, and what it launched, are called ``G2: mul, add`` there; arguments hold the
     kernel's own name, the operators, the phase and the modules.
 
     Args:
@@ -158,8 +158,8 @@ def named_trace(
 
 
 def _named(event: Mapping[str, Any], group: Group) -> dict[str, Any]:
-    told = event.get("args")
-    arguments = dict(told) if isinstance(told, dict) else {}
+    profiled_steps = event.get("args")
+    arguments = dict(profiled_steps) if isinstance(profiled_steps, dict) else {}
     arguments.update(kernel=event.get("name"), group=group.id, operators=list(group.ops), phase=group.phase)
     if group.layers:
         arguments["layers"] = list(group.layers)
@@ -187,14 +187,14 @@ def with_profile(report: Report, capture: Capture) -> Report:
     if kept.problem is not None or path is None:
         return replace(report, steps_note=kept.problem or "no profile: the profiler wrote no trace")
     try:
-        told = capture.further(path.parent).records.profiled
-        if told is None:
+        profiled_steps = capture.further(path.parent).records.profiled
+        if profiled_steps is None:
             return replace(report, steps_note="no profile: the profiled run did not come to its end")
         places = path.parent / PLACES
         known = read_places(read_events(places)) if places.is_file() else {}
-        if told.unprofiled_ms is None:
-            told = replace(told, unprofiled_ms=_timed_ms(report))
-        made = with_step_times(report, read_trace(read_events(path), known), told)
+        if profiled_steps.unprofiled_ms is None:
+            profiled_steps = replace(profiled_steps, unprofiled_ms=_timed_ms(report))
+        made = with_step_times(report, read_trace(read_events(path), known), profiled_steps)
     except (NoTrace, FusiondocError) as error:
         return replace(report, steps_note=f"no profile: {error}")
     if made.steps is not None and interpreted(report):

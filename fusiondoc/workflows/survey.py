@@ -29,7 +29,7 @@ def survey(
     address: str | None = None,
     workers: int | None = None,
     model_from: str | None = None,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> Survey:
     """Read all runs below some paths and addresses.
 
@@ -56,31 +56,31 @@ def survey(
             "Reports end in .json, logs in .log, .txt, .out or .err (also compressed).",
         )
     used = engine_of(engine, address, workers, len(listing.items))
-    if not used.workers and tell is not None:
-        tell(f"note: the {engine.capitalize()} cluster has no workers now; waiting for one")
+    if not used.workers and notify is not None:
+        notify(f"note: the {engine.capitalize()} cluster has no workers now; waiting for one")
     try:
         plain = [item for item in listing.items if not item.compressed]
-        unique, duplicates = once(plain, _digests(used, may_be_equal(plain), tell))
+        unique, duplicates = once(plain, _digests(used, may_be_equal(plain), notify))
         part = Part()
         part.unreadable += listing.closed
-        for made in _all(used, read_chunk, unique, part.unreadable, tell):
+        for made in _all(used, read_chunk, unique, part.unreadable, notify):
             part.merge(made)
         contents = Contents(part, duplicates)
         compressed = [item for item in listing.items if item.compressed]
-        for made in _all(used, read_apart, compressed, part.unreadable, tell):
+        for made in _all(used, read_apart, compressed, part.unreadable, notify):
             contents.take(made)
         work = Work(used.name, used.workers, round(time.perf_counter() - began, 3), used.lost)
-        if isinstance(used, Dask) and work.lost_workers and tell is not None:  # others say it themselves
+        if isinstance(used, Dask) and work.lost_workers and notify is not None:  # others say it themselves
             died = count(work.lost_workers, "worker")
-            tell(f"note: {died} died; what they had went to others, or is named as not read")
+            notify(f"note: {died} died; what they had went to others, or is named as not read")
     finally:
         used.close()
     return survey_of(part, contents.duplicates, listing.ignored, work)
 
 
-def _digests(engine: Engine, items: Sequence[Item], tell: Callable[[str], None] | None) -> dict[str, str]:
+def _digests(engine: Engine, items: Sequence[Item], notify: Callable[[str], None] | None) -> dict[str, str]:
     found: dict[str, str] = {}
-    for made in _all(engine, digests_of, items, None, tell):
+    for made in _all(engine, digests_of, items, None, notify):
         found.update(made)
     return found
 
@@ -103,14 +103,14 @@ def _all(
     work: Callable[[Chunk], Any],
     items: Sequence[Item],
     left: list[Unreadable] | None,
-    tell: Callable[[str], None] | None,
+    notify: Callable[[str], None] | None,
 ) -> Iterator[Any]:
-    """What the work makes of all items. What a dead worker had is asked for again, in smaller pieces; a file
+    """What the work makes of all items. The items of a dead worker are read again, in smaller pieces; a file
     over which workers die each time goes to ``left``, as do all files for which no worker is there (None: it
     is read again later)."""
     waiting = {item.name: item for item in items}
     try:
-        for outcome in _rounds(engine, work, items, tell):
+        for outcome in _rounds(engine, work, items, notify):
             for item in outcome.chunk:
                 del waiting[item.name]
                 if outcome.made is None and left is not None:
@@ -121,12 +121,15 @@ def _all(
         if left is None:
             return
         left += (Unreadable(name, f"no worker was there to read it: {error}") for name in waiting)
-        if tell is not None:
-            tell(f"note: {error}: {count(len(waiting), 'file')} not read")
+        if notify is not None:
+            notify(f"note: {error}: {count(len(waiting), 'file')} not read")
 
 
 def _rounds(
-    engine: Engine, work: Callable[[Chunk], Any], items: Sequence[Item], tell: Callable[[str], None] | None
+    engine: Engine,
+    work: Callable[[Chunk], Any],
+    items: Sequence[Item],
+    notify: Callable[[str], None] | None,
 ) -> Iterator[Outcome]:
     """The last outcome of each chunk; without anything made of a file over which workers died each time."""
     chunks = chunks_of(items)
@@ -140,8 +143,8 @@ def _rounds(
         if not again:
             return
         again.sort(key=lambda item: item.name)
-        if tell is not None and attempt + 1 < _ATTEMPTS:
-            tell(f"note: a worker died; its {count(len(again), 'file')} {_ARE[len(again) == 1]} read again")
+        if notify is not None and attempt + 1 < _ATTEMPTS:
+            notify(f"note: a worker died; its {count(len(again), 'file')} {_ARE[len(again) == 1]} read again")
         chunks = [(item,) for item in again]
     # One after the other: only now is it certain whose worker dies.
     for chunk in chunks:

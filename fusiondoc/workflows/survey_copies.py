@@ -1,8 +1,9 @@
 """Files of a survey with the same content: each content is one run.
 
-Sizes tell which plain files can be equal, and these are read for their digests first. What a compressed file
-holds is known only when it is unpacked, and it is fetched and read once: after all plain files, its facts
-coming apart from those of others, so that they can be left out or take the place of a run that was read.
+Only plain files of equal size can be equal, and these are read for their digests first. The
+content of a compressed file is known only when it is unpacked, and it is fetched and read once: after all
+plain files, its facts apart from those of others, so that they can be left out or replace a run
+that was read.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def may_be_equal(items: Sequence[Item]) -> list[Item]:
 
 
 def digests_of(items: Sequence[Item]) -> dict[str, str]:
-    """Name -> digest; what cannot be read is left out, and told when it is read for its content."""
+    """Name -> digest; a file that cannot be read is left out, and reported when its content is read."""
     found = {}
     for item in items:
         try:
@@ -56,7 +57,7 @@ def once(items: Sequence[Item], digests: Mapping[str, str]) -> tuple[list[Item],
 
 @dataclass(frozen=True)
 class Apart:
-    """Some runs together, and the facts of each, which are asked for only if one of them is a copy."""
+    """Some runs together, and the facts of each, which are read only if one of them is a copy."""
 
     part: Part
     facts: tuple[bytes, ...]

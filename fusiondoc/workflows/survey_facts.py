@@ -62,7 +62,7 @@ class GroupKey(NamedTuple):
     model: str | None
     phase: str | None
     ops: tuple[str, ...]
-    places: tuple[str, ...]
+    source_lines: tuple[str, ...]
     """``file:line`` of them."""
 
 
@@ -304,11 +304,11 @@ def _line(node: OpNode | SavedNode) -> str | None:
 
 def text_of(key: GroupKey) -> str:
     """``mul, add, relu (backward) at train.py:15``."""
-    phase, ops, places = key.phase, key.ops, key.places
+    phase, ops, source_lines = key.phase, key.ops, key.source_lines
     names = [op.rpartition("::")[2] for op in ops]
     text = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     text += " (backward)" if phase == "backward" else ""
-    own = [place for place in places if not place.startswith("<string>")] or list(places)
+    own = [line for line in source_lines if not line.startswith("<string>")] or list(source_lines)
     return text + (f" at {', '.join(own[:2])}" if own else "")
 
 
@@ -320,5 +320,5 @@ def _date(capture: str, name: str, created: str | None = None) -> str | None:
 
 
 def preference(name: str) -> tuple[bool, str]:
-    """Of files with the same content the least is kept: a path that names the day tells more."""
+    """Of files with the same content the least is kept: a path that names the day holds more."""
     return _date("", name) is None, name

@@ -25,11 +25,11 @@ from fusiondoc.workflows import is_capture, named_json
 from fusiondoc.workflows.archives import is_archive_name
 
 OF_CAPTURE = (REQUEST, RECORDS, "log")
-"""What tells two captures apart."""
+"""The files by which two captures differ."""
 
 
 UNKNOWN = -1
-"""Size of a file of a store that does not tell it."""
+"""Size of a file where the store gives none."""
 DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)")
 
 
@@ -41,10 +41,11 @@ class Item:
     size: int
     capture: bool = False
     label: str | None = None
-    """Which model it is, as ``--model-from`` takes it from the name; before all that the run itself tells."""
+    """The model, as ``--model-from`` takes it from the name; it counts before the model that the run
+    recorded."""
     folder: str | None = None
-    """The folders between what the user named and the run, which tell the model of a log that nothing else
-    tells of."""
+    """The folders between what the user named and the run, which name the model of a log that records
+    none."""
 
     @property
     def model_by_name(self) -> str | None:
@@ -65,7 +66,7 @@ class Listing:
     items: tuple[Item, ...]
     ignored: int
     closed: tuple[Unreadable, ...] = ()
-    """What cannot be read, as its listing tells already."""
+    """Files and folders that could not be read while listing."""
 
 
 def _is_url(text: str) -> bool:
@@ -73,7 +74,7 @@ def _is_url(text: str) -> bool:
     return "://" in text
 
 
-def listed(places: Sequence[str], model_from: str | None = None) -> Listing:
+def listed(addresses: Sequence[str], model_from: str | None = None) -> Listing:
     """All runs below some paths and addresses, each once, in the order of their names.
 
     Args:
@@ -87,12 +88,12 @@ def listed(places: Sequence[str], model_from: str | None = None) -> Listing:
     found: dict[str, Item] = {}
     closed: list[Unreadable] = []
     ignored = 0
-    for place in places:
-        listing = _in_store(place) if _is_url(place) else _in_folder(place)
+    for address in addresses:
+        listing = _in_store(address) if _is_url(address) else _in_folder(address)
         found.update({item.name: item for item in listing.items})
         ignored += listing.ignored
         closed += listing.closed
-    items = [replace(found[name], folder=folder) for name, folder in _folders(sorted(found), places)]
+    items = [replace(found[name], folder=folder) for name, folder in _folders(sorted(found), addresses)]
     if pattern is not None:
         items = [replace(item, label=_label(pattern, item.name)) for item in items]
         if items and all(item.label is None for item in items):
@@ -125,11 +126,10 @@ def _label(pattern: re.Pattern[str], name: str) -> str | None:
     return masked("/".join(filter(None, groups))) or None
 
 
-def _folders(names: Sequence[str], places: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """Each name with the folders that are below what all places have in common, without those that name a
-    day."""
-    tops = [re.split(r"[/\\]", place.rstrip("/\\")) for place in places]
-    tops = [top[:-1] if place in names else top for top, place in zip(tops, places)]
+def _folders(names: Sequence[str], addresses: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Each name with its folders below the one that all given paths share, without those that name a day."""
+    tops = [re.split(r"[/\\]", address.rstrip("/\\")) for address in addresses]
+    tops = [top[:-1] if address in names else top for top, address in zip(tops, addresses)]
     shared = 0
     for parts in zip(*tops):
         if len(set(parts)) > 1:

@@ -46,7 +46,7 @@ def losses(rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]) -> Lo
     """Of all models.
 
     Args:
-        times: time of day of each run that tells it.
+        times: time of day of each run where it is known.
     """
     by_model: dict[str | None, list[RunRow]] = defaultdict(list)
     for row in rows:
@@ -344,7 +344,7 @@ def _value(row: RunRow, name: str) -> str | None:
 
 def _same_losses(found: Sequence[_Lost]) -> list[list[_Lost]]:
     """Groups that were lost in the same runs, by the same cause, are one loss. Of a group and its instances
-    that were lost together the group is told."""
+    that were lost together only the group is reported."""
     clusters: list[list[_Lost]] = []
     ranked = sorted(
         found, key=lambda one: (-one.loss.evidence, one.candidate.least, one.candidate.track.nodes)

@@ -1,4 +1,4 @@
-"""What a survey keeps of a run to tell what was lost: where each operator stands, in which group it is, or
+"""What a survey keeps of a run to find what was lost: where each operator stands, in which group it is, or
 why it is in none.
 
 Many runs have the same of all that; each such plan is kept once, and a run has its digest.
@@ -24,11 +24,11 @@ ENDED_EARLY = frozenset({"FD101", "FD303", "FD307", "FD902", "FD905"})
 
 
 class Operator(NamedTuple):
-    """An operator at its place. ``column`` is -1 where it is not told."""
+    """An operator and its source position. ``column`` is -1 where it is not known."""
 
     op: str
     file: str
-    """Without folders: machines keep one program in different ones; "" where no source is told."""
+    """Without folders: machines keep the same program in different ones; "" where the source is not known."""
     line: int
     column: int
 
@@ -58,8 +58,8 @@ class Plan:
     groups: tuple[PlannedGroup, ...]
     outside: tuple[Outside, ...]
     backward: bool | None
-    """Whether it ran a backward pass: it shows one, or was asked for one; of a script that shows none nothing
-    tells (None)."""
+    """It ran a backward pass: its log has one, or it was run with --backward; None for a script without
+    one."""
     ended_early: bool
 
 
@@ -83,9 +83,9 @@ def plan_of(
     )
     phases = {one.key.phase for one in planned} | {one.phase for one in outside}
     backward: bool | None = None
-    if "backward" in phases or _asked(report, "backward") is True:
+    if "backward" in phases or _option(report, "backward") is True:
         backward = True
-    elif _asked(report, "backward") is False and not _asked(report, "script"):
+    elif _option(report, "backward") is False and not _option(report, "script"):
         backward = False
     ended_early = any(one.code in ENDED_EARLY for one in report.findings)
     content = repr((planned, outside, backward, ended_early)).encode("utf-8", "backslashreplace")
@@ -112,7 +112,7 @@ def _operator(node: OpNode | Unfused | SavedNode | SavedUnfused) -> Operator:
     return Operator(node.op, _FOLDERS.split(source.file)[-1], source.line, -1 if column is None else column)
 
 
-def _asked(report: Report | SavedReport, name: str) -> Any:
+def _option(report: Report | SavedReport, name: str) -> Any:
     options = report.target.options
     if options is None:
         return None
@@ -124,16 +124,16 @@ _SETTINGS = ("fuser", "frontend", "trace", "script", "freeze", "no_freeze", "eva
 
 
 def settings_of(report: Report | SavedReport) -> str | None:
-    """What was asked of the fuser and of the run, such as ``fuser=nvfuser, knob single_node=on``; None where
-    nothing tells."""
+    """The options of the fuser and of the run, such as ``fuser=nvfuser, knob single_node=on``; None where
+    they are not known."""
     if report.target.options is None:
         return None
-    asked = {name: _asked(report, name) for name in _SETTINGS}
-    told = [f"{name}={_word(value)}" for name, value in asked.items() if value not in (None, False, "")]
-    knobs = _asked(report, "knobs")
+    requested = {name: _option(report, name) for name in _SETTINGS}
+    found = [f"{name}={_word(value)}" for name, value in requested.items() if value not in (None, False, "")]
+    knobs = _option(report, "knobs")
     if isinstance(knobs, Mapping):
-        told += sorted(f"knob {name}={_word(value)}" for name, value in knobs.items())
-    return ", ".join(told) or "none"
+        found += sorted(f"knob {name}={_word(value)}" for name, value in knobs.items())
+    return ", ".join(found) or "none"
 
 
 def _word(value: object) -> str:
@@ -158,8 +158,8 @@ def time_of(capture: str, name: str, created: str | None) -> str | None:
     found = _MOMENT.search(capture) or _MOMENT.search(name)
     if found is not None:
         return ":".join(found.groups()[1:])
-    told = re.match(r"\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)", created or "")
-    return told.group(1) if told is not None else None
+    found = re.match(r"\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)", created or "")
+    return found.group(1) if found is not None else None
 
 
 class Plans:

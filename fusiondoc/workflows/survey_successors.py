@@ -31,10 +31,10 @@ def successors(programs: Programs, before: Plan, after: Plan) -> set[Track]:
     """The groups of the plan before whose operators are in groups of the plan after as well, but for those
     that the program no longer has."""
     reports = [cast(Report, _as_report(programs, plan)) for plan in (before, after)]
-    places = Places(*reports)
+    positions = Places(*reports)
     items = (
-        items_of(reports[0].groups, partial(places.of, 0)),
-        items_of(reports[1].groups, partial(places.of, 1)),
+        items_of(reports[0].groups, partial(positions.of, 0)),
+        items_of(reports[1].groups, partial(positions.of, 1)),
     )
     outside = _names_outside(after) - _names_outside(before)
     found: set[Track] = set()

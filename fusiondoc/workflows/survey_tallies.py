@@ -70,7 +70,7 @@ class Part:
         self.texts: dict[tuple[str, str], str] = {}
         self.plans = Plans()
         self.times: dict[str, str] = {}
-        """Time of day of a run, where that is told."""
+        """Time of day of a run, where it is known."""
         self.kernels: dict[KernelKey, list[_Kernel]] = defaultdict(list)
         self.unreadable: list[Unreadable] = []
 
@@ -138,15 +138,16 @@ def _joined(found: Sequence[_Kernel]) -> _Kernel:
     )
 
 
-def read_chunk(items: Sequence[Item], tell: Callable[[RunFacts], None] | None = None) -> Part:
-    """What a worker does: a file that cannot be read never ends the others. ``tell`` is told each run."""
+def read_chunk(items: Sequence[Item], notify: Callable[[RunFacts], None] | None = None) -> Part:
+    """The work of one worker: a file that cannot be read never ends the others. ``notify`` is called for each
+    run."""
     part = Part()
     for item in items:
         try:
             facts = facts_of(item)
             part.add(facts)
-            if tell is not None:
-                tell(facts)
+            if notify is not None:
+                notify(facts)
         except Exception as error:
             why = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
             part.unreadable.append(Unreadable(item.name, " ".join(str(why).split())[:300]))
@@ -181,7 +182,7 @@ def _share(key: GroupKey, tally: Counter[Any], runs: int) -> GroupShare:
         model=key.model,
         phase=key.phase,
         ops=key.ops,
-        places=key.places,
+        places=key.source_lines,
         kinds=tuple(sorted(one[1] for one in tally if isinstance(one, tuple) and one[0] == "kind")),
         runs=tally["runs"],
         runs_of_model=runs,

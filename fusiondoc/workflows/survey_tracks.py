@@ -81,7 +81,7 @@ class Programs:
         self._of_plan: dict[str, int | None] = {}
         for plan in plans:
             if plan.digest not in self._of_plan:
-                self._of_plan[plan.digest] = self._place(plan)
+                self._of_plan[plan.digest] = self._index_of(plan)
         self._numbers: list[dict[Line, int]] = []
         self._next = 0
         self._number_lines()
@@ -98,7 +98,7 @@ class Programs:
         assert program is not None
         return self._numbers[program][operator.file, operator.line]
 
-    def _place(self, plan: Plan) -> int | None:
+    def _index_of(self, plan: Plan) -> int | None:
         operators = _operators(plan)
         lines = {(one.file, one.line) for one in operators}
         if not lines:
@@ -237,5 +237,5 @@ class Holdings:
 
 
 def _may_be(one: str | None, other: str | None) -> bool:
-    """A log that cannot tell forward from backward says None."""
+    """None for a log in which forward and backward cannot be distinguished."""
     return one == other or None in (one, other)
