@@ -10,7 +10,7 @@ from conftest import FIXTURES
 from fusiondoc.alignment import align
 from fusiondoc.comparison import speed_change
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.comparison.kernel_changes import changed_lines, normalised
+from fusiondoc.comparison.kernel_code import changed_lines, normalised
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Report, Unfused
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats, Speed, Spread

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from test_compare_match import FLOAT, group, report, told
 
-from fusiondoc.comparison.finding_changes import NOWHERE, Place
 from fusiondoc.comparison.group_match import Node, Overlap
+from fusiondoc.comparison.places import NOWHERE, Place
 from fusiondoc.model.report import OpNode, Report
 from fusiondoc.model.runs import Iteration
 from fusiondoc.reports.html import render

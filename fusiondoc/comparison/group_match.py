@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from fusiondoc.alignment import candidates, greedy, pair_equal
-from fusiondoc.comparison.finding_changes import NOWHERE, Place, Token, split_source
+from fusiondoc.comparison.places import NOWHERE, Place, Token, split_source
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, OpNode
 
@@ -352,6 +352,6 @@ def _best_whole(
 _MOST_WHOLES = 64
 
 
-def nodes_of(items: list[Item]) -> list[Node]:
+def nodes_of(items: Sequence[Item]) -> list[Node]:
     """The operators of several groups."""
     return [node for item in items for node in item.nodes]

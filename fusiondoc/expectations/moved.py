@@ -16,8 +16,8 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 
 from fusiondoc.alignment import greedy
-from fusiondoc.comparison.finding_changes import NOWHERE
 from fusiondoc.comparison.group_match import Cluster, items_of, match
+from fusiondoc.comparison.places import NOWHERE
 from fusiondoc.expectations import GroupExpectation, Section, SourceRange, is_in_layer
 from fusiondoc.expectations.assignment import Assignment, specialised_once, with_instances
 from fusiondoc.expectations.missing import is_in, line_of, named, names_at, near

@@ -6,8 +6,8 @@ from collections import Counter
 from functools import partial
 from typing import NamedTuple, cast
 
-from fusiondoc.comparison.finding_changes import Places
 from fusiondoc.comparison.group_match import Item, items_of, match
+from fusiondoc.comparison.places import Places
 from fusiondoc.model.report import Group, OpNode, Report
 from fusiondoc.workflows.survey_plans import Operator, Plan
 from fusiondoc.workflows.survey_tracks import FORMULA, NOWHERE, Programs, Track

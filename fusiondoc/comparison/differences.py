@@ -1,0 +1,67 @@
+"""What is different of how two reports were made: environment, fuser, knobs, settings, passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from fusiondoc.comparison import Difference
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import KnobState
+from fusiondoc.model.source import Options, in_words
+
+_NOT_COMPARED = ("executable",)
+"""Where an interpreter lies changes nothing."""
+
+
+def differences(a: Report, b: Report) -> tuple[Difference, ...]:
+    """What both sides tell and is not the same; what only one tells of its machine is no difference."""
+    found = list(_mapping("environment", a.environment, b.environment, both=True))
+    for name in ("requested", "effective", "live"):
+        values = (getattr(a.fuser, name), getattr(b.fuser, name))
+        if None not in values and values[0] != values[1]:
+            found.append(Difference("fuser", name, in_words(values[0]), in_words(values[1])))
+    # A log names no knob, whatever was set; a capture names each that was set.
+    both = a.target.options is None or b.target.options is None
+    found += _mapping("knob", _knobs(a.knobs), _knobs(b.knobs), both=both)
+    if not both:
+        found += _mapping("setting", _options(a), _options(b), both=False)
+        found += _mapping("setting", a.target.environment_set, b.target.environment_set, both=False)
+    return tuple(found)
+
+
+def _options(report: Report) -> dict[str, object]:
+    """By name; a knob is compared as a knob."""
+    names = [one.name for one in fields(Options) if one.name != "knobs"]
+    return {name: getattr(report.target.options, name) for name in names}
+
+
+def _knobs(knobs: tuple[KnobState, ...]) -> dict[str, str]:
+    return {knob.name: _knob_value(knob) for knob in knobs}
+
+
+def _knob_value(knob: KnobState) -> str:
+    """The value read back, or the requested one; and whether it does nothing."""
+    value = knob.effective if knob.effective is not None else knob.requested
+    return f"{value}" + (" (does nothing)" if knob.live is False else "")
+
+
+def _mapping(kind: str, a: Mapping[str, Any], b: Mapping[str, Any], both: bool) -> Iterator[Difference]:
+    for name in dict.fromkeys((*a, *b)):
+        if name in _NOT_COMPARED or (both and (name not in a or name not in b)):
+            continue
+        x, y = in_words(a.get(name)), in_words(b.get(name))
+        if x != y:
+            yield Difference(kind, name, x, y)
+
+
+def passes_differ(a: Report, b: Report) -> bool:
+    """Whether both tell how often they ran the model, and not the same."""
+    return None not in (runs_of(a), runs_of(b)) and runs_of(a) != runs_of(b)
+
+
+def runs_of(report: Report) -> int | None:
+    """How many passes the run was to make; None where nothing tells."""
+    options = report.target.options
+    return options.runs if options is not None else None

@@ -1,0 +1,140 @@
+"""Which kernels of two reports are the same (by their groups, code and parameters, never by number)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from fusiondoc.alignment import candidates, greedy, pair_equal
+from fusiondoc.comparison import counted_bytes
+from fusiondoc.comparison.kernel_code import likeness, normalised, signature
+from fusiondoc.model.report import Kernel
+
+LEAST_LIKENESS = 0.5
+"""Share of equal lines below which two kernels without a group in common are different ones."""
+
+_MOST_CANDIDATES = 20_000
+
+_SAME_PARAMETERS = 0.3
+"""What equal inputs and outputs count, in lines: another version may generate quite another code for them."""
+
+
+def content(kernel: Kernel) -> Any:
+    """What a kernel is and did, without its number."""
+    return (
+        normalised(kernel.code) if kernel.code else None,
+        kernel.launches,
+        kernel.block,
+        kernel.grid,
+        kernel.registers,
+        kernel.ms,
+        kernel.gb_per_s,
+    )
+
+
+def match_kernels(
+    a: Sequence[Kernel], b: Sequence[Kernel], clusters: tuple[Mapping[str, int], Mapping[str, int]]
+) -> tuple[list[tuple[Kernel, Kernel]], list[Kernel], list[Kernel]]:
+    """Pairs, and what is left of A and of B.
+
+    Args:
+        clusters: of each side, id of a group -> number of the cluster that it is in.
+    """
+    ties: dict[int, frozenset[int]] = {}
+    for kernels, known in zip((a, b), clusters):
+        for kernel in kernels:
+            ties[id(kernel)] = frozenset(known[name] for name in kernel.groups if name in known)
+
+    def tied(kernel: Kernel) -> frozenset[int]:
+        return ties[id(kernel)]
+
+    def same_code(kernel: Kernel) -> Hashable | None:
+        return (tied(kernel), normalised(kernel.code)) if kernel.code else None
+
+    def same_work(kernel: Kernel) -> Hashable | None:
+        work = _work(kernel) if not kernel.code else None
+        return (tied(kernel), work) if work is not None else None
+
+    left_a, left_b = list(a), list(b)
+    pairs = pair_equal(left_a, left_b, same_code, content)
+    pairs += pair_equal(left_a, left_b, lambda kernel: (tied(kernel), content(kernel)))
+    pairs += pair_equal(left_a, left_b, same_work)
+    pairs += _within_groups(left_a, left_b, tied)
+    # A log that is out of order ties no kernel to a group: its code alone tells it.
+    pairs += pair_equal(left_a, left_b, _code, content)
+    all_tied_a, all_tied_b = all(map(tied, left_a)), all(map(tied, left_b))
+    loose_a = [kernel for kernel in left_a if not tied(kernel) or not all_tied_b]
+    loose_b = [kernel for kernel in left_b if not tied(kernel) or not all_tied_a]
+    pairs += _remove(_alike(loose_a, loose_b, LEAST_LIKENESS), left_a, left_b)
+    return pairs, left_a, left_b
+
+
+def _code(kernel: Kernel) -> Hashable | None:
+    return normalised(kernel.code) if kernel.code else None
+
+
+def _work(kernel: Kernel) -> Hashable | None:
+    """What tells a kernel without code: how it is launched, and the bytes that nvFuser counts for it (it
+    prints six digits)."""
+    counted = counted_bytes(kernel)
+    if kernel.block is None and counted is None:
+        return None
+    return (kernel.block, kernel.grid, None if counted is None else f"{counted:.2e}")
+
+
+def _within_groups(
+    left_a: list[Kernel], left_b: list[Kernel], tied: Callable[[Kernel], frozenset[int]]
+) -> list[tuple[Kernel, Kernel]]:
+    """Kernels of the same groups belong together, however much their code changed."""
+    of_groups: dict[frozenset[int], tuple[list[Kernel], list[Kernel]]] = defaultdict(lambda: ([], []))
+    for side, kernels in enumerate((left_a, left_b)):
+        for kernel in kernels:
+            if tied(kernel):
+                of_groups[tied(kernel)][side].append(kernel)
+    found: list[tuple[Kernel, Kernel]] = []
+    for of_a, of_b in of_groups.values():
+        found += _alike(of_a, of_b, 0.0)
+    return _remove(found, left_a, left_b)
+
+
+def _alike(a: Sequence[Kernel], b: Sequence[Kernel], least: float) -> list[tuple[Kernel, Kernel]]:
+    if not a or not b:
+        return []
+    if len(a) * len(b) <= _MOST_CANDIDATES:
+        wanted = [(i, j) for i in range(len(a)) for j in range(len(b))]
+    else:
+        wanted = candidates(a, b, _rough_keys, _MOST_CANDIDATES)
+    scored = []
+    for i, j in wanted:
+        score = _score(a[i], b[j])
+        if score >= least:
+            scored.append((score, i, j))
+    return [(a[i], b[j]) for i, j in greedy(scored)]
+
+
+def _rough_keys(kernel: Kernel) -> list[Hashable]:
+    return [
+        ("parameters", signature(kernel.code) if kernel.code else None),
+        ("launch", kernel.block, kernel.grid),
+    ]
+
+
+def _score(one: Kernel, other: Kernel) -> float:
+    """From 0 to about 1.4: equal lines, and a little for equal parameters and launches."""
+    bonus = 0.05 * (one.block == other.block) + 0.05 * (one.grid == other.grid)
+    bonus += 0.02 * (one.launches == other.launches)
+    if one.code is None or other.code is None:
+        known = one.block is not None and one.block == other.block and one.grid == other.grid
+        return bonus + (LEAST_LIKENESS if known and one.launches == other.launches else 0.0)
+    same_parameters = signature(one.code) is not None and signature(one.code) == signature(other.code)
+    return likeness(one.code, other.code) + bonus + _SAME_PARAMETERS * same_parameters
+
+
+def _remove(
+    pairs: list[tuple[Kernel, Kernel]], left_a: list[Kernel], left_b: list[Kernel]
+) -> list[tuple[Kernel, Kernel]]:
+    gone = {id(kernel) for pair in pairs for kernel in pair}
+    for left in (left_a, left_b):
+        left[:] = [kernel for kernel in left if id(kernel) not in gone]
+    return pairs

@@ -1,0 +1,182 @@
+"""The places by which operators are the same on both sides of a comparison, whatever lines and folders were
+called.
+
+Files are paired by the end of their path (a moved checkout, another environment), their lines by what is on
+them (alignment.py). ``<string>`` is the file of autodiff formulas: several texts share it, so a line of it is
+a weak sign.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fusiondoc.alignment import Marks, align
+from fusiondoc.model.report import Report
+from fusiondoc.model.source import Source
+
+WEAK_FILE = "<string>"
+
+Token = tuple[int, int]
+"""(file, line) as numbers that both sides share; negative for a line that only one side has."""
+
+_Lines = dict[int, Marks]
+
+
+class Place(NamedTuple):
+    """Where an operator stands. ``token`` is None without a source."""
+
+    token: Token | None
+    aligned: bool
+    """The other side has this line too, so that another place is known to be another place."""
+    weak: bool
+    """A line of an autodiff formula."""
+
+
+NOWHERE = Place(None, False, True)
+
+
+class Places:
+    """Places of both reports."""
+
+    def __init__(self, a: Report, b: Report) -> None:
+        self._known: tuple[dict[tuple[str, int], Place], dict[tuple[str, int], Place]] = ({}, {})
+        self._cache: tuple[dict[str, Place], dict[str, Place]] = ({}, {})
+        files = _files(a), _files(b)
+        for number, (name_a, name_b) in enumerate(_paired_files(*files)):
+            lines_a = files[0][name_a] if name_a is not None else {}
+            lines_b = files[1][name_b] if name_b is not None else {}
+            self._add(number, (name_a, name_b), (lines_a, lines_b))
+
+    def _add(self, number: int, names: tuple[str | None, str | None], files: tuple[_Lines, _Lines]) -> None:
+        """The lines of a file; ``number`` is that of the file in tokens."""
+        weak = WEAK_FILE in names
+        lines = sorted(files[0]), sorted(files[1])
+        marks_a = [files[0][line] for line in lines[0]]
+        marks_b = [files[1][line] for line in lines[1]]
+        pairs = align(marks_a, marks_b, lines)
+        for side, name in enumerate(names):
+            if name is None:
+                continue
+            partners = {pair[side]: token for token, pair in enumerate(pairs)}
+            for index, line in enumerate(lines[side]):
+                aligned = index in partners
+                token = partners[index] if aligned else -2 * index - side - 1
+                self._known[side][name, line] = Place((number, token), aligned, weak)
+
+    def of(self, side: int, source: str | None) -> Place:
+        """The place of ``file:line[:column]`` on side 0 (A) or 1 (B)."""
+        if source is None:
+            return NOWHERE
+        place = self._cache[side].get(source)
+        if place is None:
+            file, line, _ = split_source(source)
+            place = self._known[side].get((file, line), NOWHERE)
+            self._cache[side][source] = place
+        return place
+
+
+def split_source(source: str) -> tuple[str, int, int]:
+    """``file:line:column`` in its parts; what is not there is 0."""
+    found = Source.parse(source)
+    if found is None:
+        return source, 0, 0
+    return found.file.replace("\\", "/"), found.line, found.column or 0
+
+
+def _sources(report: Report) -> Iterator[tuple[str, str]]:
+    """(operator, source) of everything that names a line."""
+    for group in report.groups:
+        for node in group.nodes:
+            for source in (node.source, node.user_source):
+                if source is not None:
+                    yield node.op, source
+    for row in report.unfused:
+        for source in (row.source, row.user_source):
+            if source is not None:
+                yield row.op, source
+    for finding in report.findings:
+        if finding.source is not None:
+            yield "", finding.source
+
+
+def _files(report: Report) -> dict[str, _Lines]:
+    """File -> line -> what is on it. A source without a column adds an operator that the line lacks."""
+    marks: dict[str, dict[int, set[tuple[str, int]]]] = defaultdict(lambda: defaultdict(set))
+    for op, source in set(_sources(report)):
+        file, line, column = split_source(source)
+        found = marks[file][line]
+        if op:
+            has_column = column or source.count(":") > 1
+            found.add((op, column if has_column else -1))
+    files: dict[str, _Lines] = {}
+    for file, lines in marks.items():
+        files[file] = {line: _without_doubles(found) for line, found in lines.items()}
+    return files
+
+
+def _without_doubles(marks: set[tuple[str, int]]) -> Marks:
+    """The operators of a line, without those of no column that are there with one too."""
+    with_column = {op for op, column in marks if column >= 0}
+    return frozenset(mark for mark in marks if mark[1] >= 0 or mark[0] not in with_column)
+
+
+def _paired_files(a: dict[str, _Lines], b: dict[str, _Lines]) -> Iterator[tuple[str | None, str | None]]:
+    """Files of the same path, then of the longest common end of it, then (renamed) of like contents; then
+    those of one side."""
+    left_a = [name for name in sorted(a) if name not in b]
+    left_b = [name for name in sorted(b) if name not in a]
+    for name in sorted(a):
+        if name in b:
+            yield name, name
+    for by_name in (True, False):
+        scored = list(_scored(left_a, left_b, a, b, by_name))
+        for *_, x, y in sorted(scored):
+            if x in left_a and y in left_b:
+                left_a.remove(x)
+                left_b.remove(y)
+                yield x, y
+    for name in left_a:
+        yield name, None
+    for name in left_b:
+        yield None, name
+
+
+def _scored(
+    left_a: Sequence[str],
+    left_b: Sequence[str],
+    a: dict[str, _Lines],
+    b: dict[str, _Lines],
+    by_name: bool,
+) -> Iterator[tuple[int, float, str, str]]:
+    """Two files that may be one, by the end of their paths or else by their contents; lower is more alike."""
+    for x in left_a:
+        for y in left_b:
+            end = _common_end(x, y)
+            if by_name and not end:
+                continue
+            likeness = _likeness(a[x], b[y])
+            if by_name or likeness > _MOST_UNLIKE:
+                yield -end, -likeness, x, y
+
+
+_MOST_UNLIKE = 0.5
+"""Share of equal lines above which a file of another name is taken for the renamed one."""
+
+
+def _common_end(x: str, y: str) -> int:
+    """How many last parts of two paths agree; none if one is the file of autodiff formulas."""
+    if WEAK_FILE in (x, y):
+        return 0
+    common = 0
+    for one, other in zip(reversed(x.split("/")), reversed(y.split("/"))):
+        if one != other:
+            break
+        common += 1
+    return common
+
+
+def _likeness(a: _Lines, b: _Lines) -> float:
+    x, y = Counter(a.values()), Counter(b.values())
+    return 2 * sum((x & y).values()) / max(1, len(a) + len(b))

@@ -1,0 +1,164 @@
+"""Operators that are newly outside every group, no longer so, or outside for another reason."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from fusiondoc.comparison import UnfusedChange
+from fusiondoc.comparison.places import Place, Places
+from fusiondoc.model import dataclass
+from fusiondoc.model.report import Report, Unfused
+
+
+@dataclass
+class _Row:
+    """A row of ``unfused`` of one side, while rows of both sides are matched."""
+
+    row: Unfused
+    index: int
+    place: Place
+    user: Place
+    left: int
+    """Nodes of it that are not matched yet."""
+
+    @property
+    def kind(self) -> Hashable:
+        return (self.row.op, self.row.phase, self.row.reason.code)
+
+    @property
+    def operator(self) -> Hashable:
+        return (self.row.op, self.place.token)
+
+    @property
+    def is_movable(self) -> bool:
+        """Nothing says that it stays where it was: no source, a formula, or a line of one side."""
+        return self.place.weak or not self.place.aligned
+
+
+_Key = Callable[[_Row], "Hashable | None"]
+
+_SAME: tuple[_Key, ...] = (
+    lambda r: (r.row.rank, r.row.op, r.place.token, r.user.token, r.row.phase, r.row.reason.code),
+    lambda r: (r.row.op, r.place.token, r.row.phase, r.row.reason.code),
+    lambda r: (r.row.op, r.place.token, r.row.reason.code),
+)
+"""The same operator at the same place for the same reason."""
+
+
+def _moved(row: _Row) -> Hashable | None:
+    """For code that moved."""
+    return row.kind if row.is_movable else None
+
+
+_OTHER_REASON: tuple[_Key, ...] = (
+    lambda r: (r.row.op, r.place.token, r.row.phase),
+    lambda r: (r.row.op, r.row.phase) if r.is_movable else None,
+)
+"""For rows whose reason differs."""
+
+
+def unfused_changes(a: Report, b: Report, places: Places) -> tuple[UnfusedChange, ...]:
+    """What changed, in the order of B, then what is gone. What never ran neither comes nor goes. Where a log
+    lacks plans, it cannot be told whether what only the other one shows was in a group."""
+    rows_a, rows_b = _rows(a, 0, places), _rows(b, 1, places)
+    for key in _SAME:
+        _settle(rows_a, rows_b, key)
+    _settle_sourceless(rows_a, rows_b)
+    _settle(rows_a, rows_b, _moved)
+    changes: list[tuple[int, UnfusedChange]] = []
+    for key in _OTHER_REASON:
+        for one, other, count in _settle(rows_a, rows_b, key):
+            # One that runs now, or no longer, is not fused all the same.
+            if False not in (one.row.ran, other.row.ran):
+                changes.append((other.index, _change("reason", one.row, other.row, count)))
+    for row in _left_over(rows_b, _fused(a, 0, places) if lacks_plans(a, b) else None):
+        changes.append((row.index, _change("came", None, row.row, row.left)))
+    for row in _left_over(rows_a, _fused(b, 1, places) if lacks_plans(b, a) else None):
+        changes.append((len(rows_b), _change("gone", row.row, None, row.left)))
+    return tuple(change for _, change in sorted(changes, key=lambda numbered: numbered[0]))
+
+
+def lacks_plans(one: Report, other: Report) -> bool:
+    """Whether a log lacks plans that the other one may have: what it does not show outside its groups may
+    have been there all the same."""
+    return other.coverage.told and not one.coverage.told
+
+
+def _rows(report: Report, side: int, places: Places) -> list[_Row]:
+    return [
+        _Row(row, index, places.of(side, row.source), places.of(side, row.user_source), row.count)
+        for index, row in enumerate(report.unfused)
+    ]
+
+
+def _left_over(rows: Sequence[_Row], among: AbstractSet[Hashable] | None) -> Iterator[_Row]:
+    """Rows that no row of the other side matched; where that side lacks plans, of operators that it has in
+    groups (``among``)."""
+    for row in rows:
+        if row.left and row.row.ran is not False and (among is None or row.operator in among):
+            yield row
+
+
+def _fused(report: Report, side: int, places: Places) -> set[Hashable]:
+    """The operators in groups, with their places."""
+    return {(node.op, places.of(side, node.source).token) for group in report.groups for node in group.nodes}
+
+
+def _settle_sourceless(a: Sequence[_Row], b: Sequence[_Row]) -> None:
+    """A row without a source stands for all of its operator and reason on the other side: some versions of
+    torch lose sources, and a count is that of one plan while such a row gathers several plans."""
+    kinds: dict[Hashable, tuple[list[_Row], list[_Row]]] = defaultdict(lambda: ([], []))
+    for side, rows in enumerate((a, b)):
+        for row in rows:
+            if row.left:
+                kinds[row.kind][side].append(row)
+    for of_a, of_b in kinds.values():
+        settled = [*_covered(of_a, of_b), *_covered(of_b, of_a)]
+        for row in settled:
+            row.left = 0
+
+
+def _covered(rows: Sequence[_Row], others: Sequence[_Row]) -> Sequence[_Row]:
+    """The rows of an operator and reason that those of the other side are."""
+    if any(other.row.source is None for other in others):
+        return rows
+    return [row for row in rows if others and row.row.source is None]
+
+
+def _settle(a: Sequence[_Row], b: Sequence[_Row], key: _Key) -> list[tuple[_Row, _Row, int]]:
+    """Match as many nodes of rows with equal keys as both sides have: row of A, row of B, nodes."""
+    waiting: dict[Hashable, deque[_Row]] = defaultdict(deque)
+    for other in b:
+        if other.left:
+            waiting[key(other)].append(other)
+    waiting.pop(None, None)
+    found = []
+    for one in a:
+        queue = waiting.get(key(one)) if one.left else None
+        while queue and one.left:
+            other = queue[0]
+            count = min(one.left, other.left)
+            one.left -= count
+            other.left -= count
+            found.append((one, other, count))
+            if not other.left:
+                queue.popleft()
+    return found
+
+
+def _change(change: str, a: Unfused | None, b: Unfused | None, count: int) -> UnfusedChange:
+    row = b or a
+    assert row is not None
+    return UnfusedChange(
+        change,
+        row.op,
+        row.source,
+        row.user_source,
+        row.phase,
+        count,
+        a.reason if a else None,
+        b.reason if b else None,
+        next(iter(row.evidence), None),
+    )
