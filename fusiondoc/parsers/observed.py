@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.numbers import BITS_64, whole_number
 from fusiondoc.model.report import Evidence
-from fusiondoc.parsers.facts import CacheInstance, CrashSeen, ErrorSeen, KernelNamed, PlanLevel, Work
-from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.facts import CacheInstance, ErrorSeen, Facts, KernelNamed, PlanLevel, Work
+from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
 
@@ -172,141 +172,198 @@ NOT_IN_SCOPE = re.compile(r"Graph::copy\(\) encountered a use of a value \S+ not
 
 
 def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed:
-    """What the streams of a run show together. Of what torch says once a process, the first stream's line
-    counts."""
-
-    streams = list(streams)
-
-    def evidence(pos: int) -> Evidence:
-        return PackedEvidence([pos], files)[0]
-
-    def last_work(groups: GroupTable, work: Work | None) -> LastWork | None:
-        if work is None:
-            return None
-        rows = groups.of_cache(work.cache) or groups.of_graph(work.graph)
-        if not rows and work.cache is not None and work.cache.begun:
-            rows = _being_made(groups, work.cache)
-        kernel = groups.facts.work.kernel_of(work)
-        cut = work.cache is not None and work.cache.begun and work.cache.graph is None
-        return LastWork(work.stage, rows[0].id if rows else None, evidence(work.line), kernel, cut)
-
-    def named(kernel: KernelNamed | None) -> NamedKernel | None:
-        return NamedKernel(kernel.name, evidence(kernel.line)) if kernel is not None else None
-
-    def logged_crash(there: GroupTable, seen: CrashSeen) -> LoggedCrash:
-        rank = seen.rank if seen.rank is not None else there.facts.rank
-        begun, kernel = seen.work, seen.kernel
-        own = next((one for one in streams if one.facts.rank == rank), there)
-        if own is not there:  # a launcher's words stand in the lines of any of its ranks
-            there, begun, kernel = own, own.facts.work.open(), own.facts.work.kernel
-        line, last = evidence(seen.line), last_work(there, begun)
-        return LoggedCrash(seen.text, line, last, named(kernel), rank, seen.signal)
-
-    torn = 0
-    torn_lines: list[int] = []
-    headers: Counter[str] = Counter()
-    levels: set[str] = set()
-    errors: list[LoggedError] = []
-    sized: list[SizedReduction] = []
-    releases: set[str] = set()
-    again: set[str] = set()
-    launched: Evidence | None = None
-    stacks: dict[int | None, Evidence] = {}
-    failed_rank: ErrorSeen | None = None
-    crash: CrashSeen | None = None
-    crashed: GroupTable | None = None
-    last_works: dict[int | None, LastWork] = {}
-    gone = options = first_run = cut_kernel = None
-    disordered = only_inner = cut = traced = False
-    traces, other, in_part = 0, None, 0
-    fusions: dict[str, None] = {}
-    for groups in streams:
-        facts = groups.facts
-        traces += facts.other_tools.traces
-        fusions.update({**facts.other_tools.fusions, **facts.other_tools.definitions})
-        if other is None and facts.other_tools.named and facts.other_tools.line is not None:
-            other = evidence(facts.other_tools.line)
-        headers.update(facts.headers)
-        levels |= facts.levels
-        again.update(row.id for row in groups.rows if row.other_gradients)
-        releases |= {facts.release} if facts.release is not None else set()
-        errors += (
-            LoggedError(
-                error.text,
-                evidence(error.line),
-                last_work(groups, error.work),
-                last_work(groups, error.unfused),
-                facts.rank if facts.rank is not None else error.rank,
-                error.at,
-            )
-            for error in facts.errors
-        )
-        for rank, line in facts.stacks.items():
-            stacks.setdefault(facts.rank if facts.rank is not None else rank, evidence(line))
-        failed_rank = failed_rank or facts.failed_rank
-        disordered = disordered or facts.disordered
-        torn += facts.torn
-        torn_lines += facts.torn_lines
-        plans = [use.plan for use, _ in groups.plans]
-        sized += (
-            SizedReduction(one.op, one.source, one.dims, row.id, evidence(row.lines[0]))
-            for plan in groups.plans
-            for group, row in groups.rows_of(plan)
-            for one in group.sized
-        )
-        only_inner = only_inner or (
-            any(plan.of_region for plan in plans) and not any(plan.diff_graphs for plan in plans)
-        )
-        traced = traced or any(plan.traced for plan in plans)
-        cut = cut or any(not plan.complete for plan in plans)
-        flows = {plan.flow for plan in plans} | {one.flow for plan in plans for one in plan.diff_graphs}
-        in_part += sum(flow.looked_at_in_part for flow in flows if flow is not None)
-        if gone is None and facts.nvfuser_gone is not None:
-            gone = evidence(facts.nvfuser_gone)
-        if launched is None and facts.launched is not None:
-            launched = evidence(facts.launched)
-        if options is None and facts.options_set is not None:
-            options = evidence(facts.options_set)
-        work = facts.work
-        last = last_work(groups, work.last)
-        if last is not None:
-            last_works[facts.rank] = last
-        if first_run is None and work.first_run():
-            first_run = last_work(groups, work.open())
-        cut_kernel = cut_kernel or named(work.cut_kernel)
-        if crash is None and work.crash is not None:
-            crash = work.crash
-            crashed = groups
-    own = failed_rank is not None and any(one.rank in (None, failed_rank.rank) for one in errors)
-    if failed_rank is not None and not own and crash is None:
-        errors.append(LoggedError(failed_rank.text, evidence(failed_rank.line), rank=failed_rank.rank))
+    """Merge the streams: for lines that torch prints once a process the first stream's counts, for the last
+    work of the fuser each stream's own."""
+    merged = _Merged(list(streams), files)
+    plans = [plan for table in merged.tables for plan in _plans(table)]
     return Observed(
         files=tuple(files),
-        headers=dict(headers),
-        levels=frozenset(levels),
-        release=releases.pop() if len(releases) == 1 else None,
-        nvfuser_gone=gone,
-        options_set=options,
-        launched=launched,
-        torn=torn,
-        torn_lines=tuple(map(evidence, torn_lines)),
-        thunder_traces=traces,
-        other_fusions=tuple(fusions),
-        other_tools=other,
-        disordered=disordered,
-        errors=tuple(errors),
-        sized=tuple(sized),
-        last_works=last_works,
-        first_run=first_run,
-        cut_kernel=cut_kernel,
-        crash=logged_crash(crashed, crash) if crash is not None and crashed is not None else None,
-        stacks=stacks,
-        only_inner_plans=only_inner,
-        other_gradients=frozenset(again),
-        traced=traced,
-        plans_cut=cut,
-        looked_at_in_part=in_part,
+        headers=merged.headers(),
+        levels=frozenset().union(*(facts.levels for facts in merged.facts)),
+        release=merged.release(),
+        nvfuser_gone=merged.first(lambda facts: facts.nvfuser_gone),
+        options_set=merged.first(lambda facts: facts.options_set),
+        launched=merged.first(lambda facts: facts.launched),
+        torn=merged.total(lambda facts: facts.torn),
+        torn_lines=merged.torn_lines(),
+        thunder_traces=merged.total(lambda facts: facts.other_tools.traces),
+        other_fusions=merged.other_fusions(),
+        other_tools=merged.first(_line_of_other_tools),
+        disordered=any(facts.disordered for facts in merged.facts),
+        errors=merged.errors(),
+        sized=tuple(merged.sized()),
+        last_works=merged.last_works(),
+        first_run=merged.first_run(),
+        cut_kernel=merged.cut_kernel(),
+        crash=merged.crash(),
+        stacks=merged.stacks(),
+        only_inner_plans=any(_has_only_inner_plans(table) for table in merged.tables),
+        other_gradients=merged.rows_with_other_gradients(),
+        traced=any(plan.traced for plan in plans),
+        plans_cut=any(not plan.complete for plan in plans),
+        looked_at_in_part=sum(_looked_at_in_part(table) for table in merged.tables),
     )
+
+
+def _plans(table: GroupTable) -> list[Plan]:
+    return [use.plan for use, _ in table.plans]
+
+
+def _has_only_inner_plans(table: GroupTable) -> bool:
+    """Whether the log has plans of differentiable graphs, and none of the graphs that they are in."""
+    plans = _plans(table)
+    return any(plan.of_region for plan in plans) and not any(plan.diff_graphs for plan in plans)
+
+
+def _looked_at_in_part(table: GroupTable) -> int:
+    """Nodes with so many neighbours that the rules for reasons looked at the first ones alone."""
+    flows = set()
+    for plan in _plans(table):
+        flows.add(plan.flow)
+        flows.update(region.flow for region in plan.diff_graphs)
+    return sum(flow.looked_at_in_part for flow in flows if flow is not None)
+
+
+def _line_of_other_tools(facts: Facts) -> int | None:
+    return facts.other_tools.line if facts.other_tools.named else None
+
+
+class _Merged:
+    """The streams of a run together, field by field."""
+
+    def __init__(self, tables: Sequence[GroupTable], files: Sequence[str]) -> None:
+        self.tables = tables
+        self.facts = [table.facts for table in tables]
+        self._files = files
+
+    def evidence(self, position: int) -> Evidence:
+        return PackedEvidence([position], self._files)[0]
+
+    def first(self, line: Callable[[Facts], int | None]) -> Evidence | None:
+        """The line of the first stream that has it."""
+        for facts in self.facts:
+            position = line(facts)
+            if position is not None:
+                return self.evidence(position)
+        return None
+
+    def total(self, number: Callable[[Facts], int]) -> int:
+        return sum(number(facts) for facts in self.facts)
+
+    def release(self) -> str | None:
+        """The release of torch that all streams agree on."""
+        releases = {facts.release for facts in self.facts if facts.release is not None}
+        return releases.pop() if len(releases) == 1 else None
+
+    def torn_lines(self) -> tuple[Evidence, ...]:
+        return tuple(self.evidence(line) for facts in self.facts for line in facts.torn_lines)
+
+    def rows_with_other_gradients(self) -> frozenset[str]:
+        return frozenset(row.id for table in self.tables for row in table.rows if row.other_gradients)
+
+    def headers(self) -> dict[str, int]:
+        headers: Counter[str] = Counter()
+        for facts in self.facts:
+            headers.update(facts.headers)
+        return dict(headers)
+
+    def other_fusions(self) -> tuple[str, ...]:
+        names: dict[str, None] = {}
+        for facts in self.facts:
+            names.update(facts.other_tools.fusions)
+            names.update(facts.other_tools.definitions)
+        return tuple(names)
+
+    def stacks(self) -> dict[int | None, Evidence]:
+        """By rank the first stack that a process printed."""
+        stacks: dict[int | None, Evidence] = {}
+        for facts in self.facts:
+            for rank, line in facts.stacks.items():
+                stacks.setdefault(facts.rank if facts.rank is not None else rank, self.evidence(line))
+        return stacks
+
+    def sized(self) -> Iterator[SizedReduction]:
+        for table in self.tables:
+            for plan in table.plans:
+                for group, row in table.rows_of(plan):
+                    for sized in group.sized:
+                        line = self.evidence(row.lines[0])
+                        yield SizedReduction(sized.op, sized.source, sized.dims, row.id, line)
+
+    # -- the fuser's work -----------------------------------------------------------------------------------
+
+    def last_works(self) -> dict[int | None, LastWork]:
+        works: dict[int | None, LastWork] = {}
+        for table in self.tables:
+            work = self._last_work(table, table.facts.work.last)
+            if work is not None:
+                works[table.facts.rank] = work
+        return works
+
+    def first_run(self) -> LastWork | None:
+        """The first run of a group that the log does not see end."""
+        for table in self.tables:
+            seen = table.facts.work
+            work = self._last_work(table, seen.open()) if seen.first_run() else None
+            if work is not None:
+                return work
+        return None
+
+    def cut_kernel(self) -> NamedKernel | None:
+        for facts in self.facts:
+            if facts.work.cut_kernel is not None:
+                return self._named(facts.work.cut_kernel)
+        return None
+
+    def _last_work(self, table: GroupTable, work: Work | None) -> LastWork | None:
+        if work is None:
+            return None
+        rows = table.of_cache(work.cache) or table.of_graph(work.graph)
+        if not rows and work.cache is not None and work.cache.begun:
+            rows = _being_made(table, work.cache)
+        kernel = table.facts.work.kernel_of(work)
+        cut = work.cache is not None and work.cache.begun and work.cache.graph is None
+        return LastWork(work.stage, rows[0].id if rows else None, self.evidence(work.line), kernel, cut)
+
+    def _named(self, kernel: KernelNamed | None) -> NamedKernel | None:
+        return NamedKernel(kernel.name, self.evidence(kernel.line)) if kernel is not None else None
+
+    # -- errors and crashes ---------------------------------------------------------------------------------
+
+    def errors(self) -> tuple[LoggedError, ...]:
+        errors = [self._logged(table, error) for table in self.tables for error in table.facts.errors]
+        failed = next((facts.failed_rank for facts in self.facts if facts.failed_rank is not None), None)
+        if failed is None or any(error.rank in (None, failed.rank) for error in errors):
+            return tuple(errors)
+        if self._first_crash() is None:
+            errors.append(LoggedError(failed.text, self.evidence(failed.line), rank=failed.rank))
+        return tuple(errors)
+
+    def _logged(self, table: GroupTable, error: ErrorSeen) -> LoggedError:
+        return LoggedError(
+            error.text,
+            self.evidence(error.line),
+            self._last_work(table, error.work),
+            self._last_work(table, error.unfused),
+            table.facts.rank if table.facts.rank is not None else error.rank,
+            error.at,
+        )
+
+    def crash(self) -> LoggedCrash | None:
+        table = self._first_crash()
+        seen = table.facts.work.crash if table is not None else None
+        if table is None or seen is None:
+            return None
+        rank = seen.rank if seen.rank is not None else table.facts.rank
+        work, kernel = seen.work, seen.kernel
+        own = next((other for other in self.tables if other.facts.rank == rank), table)
+        if own is not table:  # a launcher's lines on the crash may stand in the lines of any of its ranks
+            table, work, kernel = own, own.facts.work.open(), own.facts.work.kernel
+        last = self._last_work(table, work)
+        return LoggedCrash(seen.text, self.evidence(seen.line), last, self._named(kernel), rank, seen.signal)
+
+    def _first_crash(self) -> GroupTable | None:
+        return next((table for table in self.tables if table.facts.work.crash is not None), None)
 
 
 def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:

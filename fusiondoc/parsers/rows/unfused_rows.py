@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from fusiondoc.model.reasons import NotKnown, NotOptimised, Unprofiled
@@ -13,13 +12,13 @@ from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
-from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.jit import NO_WORK
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.plan import LooseNode, Op
 from fusiondoc.parsers.jit.statements import Alike, Further, Statement, Statements, best_of, telling
 from fusiondoc.parsers.rows.executors import RanPlans
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
+from fusiondoc.parsers.rows.row_totals import RowTotals
 from fusiondoc.parsers.rows.tallies import BoundedRows, CountedRow, by_log
 
 NO_REASON = "FD299"
@@ -119,6 +118,27 @@ ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 """Statements about joining one group, not about the operator itself."""
 
 
+class _PlanPart(NamedTuple):
+    """A plan, or a differentiable graph inside it, whose operators are counted."""
+
+    use: PlanUse
+    phase: str | None
+    flow: Flow | None
+    given: Reason | None
+    refused: Mapping[int, Reason]
+
+    def flow_node(self, node: LooseNode) -> FlowNode | None:
+        return self.flow.nodes[node.place] if self.flow is not None else None
+
+
+def _add_lines(row: CountedRow, use: PlanUse, node: LooseNode, statements: Sequence[Statement]) -> None:
+    """The lines of the log that show the reason: the statements', else the operator's own."""
+    for statement in statements:
+        row.say(statement)
+    if not any(statement.lines for statement in statements):
+        row.lines.extend(use.places(node.line))
+
+
 class _UnfusedTable:
     """The rows of one stream while they are counted."""
 
@@ -148,7 +168,8 @@ class _UnfusedTable:
         """Plans that no fusion pass looked at -> whether gradients were recorded for certain."""
         self._number_of: dict[FlowNode, int] = {}
         """Node -> ``CountedRow.number`` of its row."""
-        self._alike: dict[Reason, Reason] = {}
+        self._latest_reason = _UNKNOWN
+        self._alike: dict[Reason, Reason] = {_UNKNOWN: _UNKNOWN}
         """One for all equal ones: there are few."""
         self._region_ends: dict[tuple[str, str | None, str], FlowNode | None] = {}
         """Operator, source and value of the result of a differentiable graph -> what alone takes it."""
@@ -218,80 +239,119 @@ class _UnfusedTable:
         flow: Flow | None,
         given: Reason | None,
     ) -> None:
+        """Count the operators of a plan, each in the row of its reason.
+
+        Args:
+            given: the reason of those for which the log states none, where the plan itself tells it.
+        """
         copies = self._copies.get(id(use), ())
         # The optimised graph of an executor whose fusion pass is in the log.
-        told = use.level == PlanLevel.EXECUTOR and not copies
-        counts: dict[CountedRow, int] = {}
-        moved: dict[CountedRow, int] = {}
-        layers: Counter[tuple[CountedRow, str]] = Counter()
-        rows: dict[int, CountedRow] = {}
-        nodes = [node for node in nodes if not told or (node.op, node.source) not in self._numbers]
-        settled_here: dict[tuple[str, str | None, str | None], list[CountedRow]] = {}
+        printed_again = use.level == PlanLevel.EXECUTOR and not copies
+        counted = [node for node in nodes if not printed_again or (node.op, node.source) not in self._numbers]
+        statements = self._statements(use, phase, counted, flow)
+        part = _PlanPart(use, phase, flow, given, self._refused(counted, statements))
+        totals = RowTotals()
+        settled: dict[tuple[str, str | None, str | None], list[CountedRow]] = {}
         nth_of_line: Counter[tuple[str, str | None]] = Counter()
+        for node, stated in zip(counted, statements):
+            self._placed.add((node.op, node.source))
+            if printed_again and self._is_settled(part, node, nth_of_line):
+                continue
+            reason, stated = self._reason(part, node, stated)
+            row = self._row(part, node, reason)
+            totals.add(node, part.flow_node(node), row)
+            settled.setdefault((node.op, node.source, phase), []).append(row)
+            _add_lines(row, use, node, stated)
+        totals.enter(copies, self._kept(flow, totals.row_of))
+        if use.level == PlanLevel.FUSION_PASS:
+            for line, rows in settled.items():
+                self._settled.setdefault(line, rows)
+
+    # -- what the log states --------------------------------------------------------------------------------
+
+    def _statements(
+        self, use: PlanUse, phase: str | None, nodes: Sequence[LooseNode], flow: Flow | None
+    ) -> list[list[Statement]]:
+        """For each node the most telling statement, in all its forms; empty where the log has none."""
         # What its own pass says of the nodes of one line it says of each by its name.
         own_pass = flow is use.plan.flow and use.level == PlanLevel.FUSION_PASS and bool(use.stated)
-        statements = [self._said(use, phase, node, own_pass) for node in nodes]
-        refused = {
-            node.place: self._stated(said[0])
-            for node, said in zip(nodes, statements)
-            if said and said[0].code not in ABOUT_A_MERGE
-        }
-        before: Reason | None = None
-        for node, said in zip(nodes, statements):
-            self._placed.add((node.op, node.source))
-            flow_node = flow.nodes[node.place] if flow is not None else None
-            settled = self._settled_as(node, phase, nth_of_line) if told else None
-            if settled is not None:
-                if flow_node is not None:
-                    self._number_of[flow_node] = settled.number
-                if not settled.reason.stated:
-                    settled.lines.extend(use.places(node.line))
-                continue
-            ran = flow_node.ran if flow_node is not None else None
-            stated = self._stated(said[0]) if said else None
-            if ran is False:
-                reason = _NEVER_RAN
-            elif flow is None or self._work_out is None:
-                reason = stated or given or _UNKNOWN
-            else:
-                unseen = flow in self._unseen
-                gradients = self._unseen.get(flow, False)
-                release = self._facts.release
-                end = (
-                    self._region_ends.get((node.op, node.source, node.value)) if use.plan.of_region else None
-                )
-                outside = Outside(node, flow, self._fuser, refused, unseen, gradients, release, end)
-                if stated is not None:
-                    reason = self._work_out.refine(outside, stated)
-                else:
-                    reason = given or self._work_out(outside) or _UNKNOWN
-                    if reason.code == NO_RULE:
-                        said = self._of_kind(node)
-                        reason = self._stated(said[0]) if said else reason
-                if reason is not before:
-                    before = reason = self._alike.setdefault(reason, reason)
-            row = rows[node.place] = self.rows.of((node.op, node.source, phase, reason, ran))
-            if flow_node is not None:
-                self._number_of[flow_node] = row.number
-            counts[row] = counts.get(row, 0) + 1
-            moved[row] = moved.get(row, 0) + (
-                2 * _bytes_of(flow_node.outputs) if flow_node is not None else 0
-            )
-            if use.level == PlanLevel.FUSION_PASS:
-                settled_here.setdefault((node.op, node.source, phase), []).append(row)
-            if node.layer is not None:
-                layers[row, node.layer] += 1
-            for statement in said:
-                row.say(statement)
-            if not said or not any(statement.lines for statement in said):
-                row.lines.extend(use.places(node.line))
-        for (row, layer), count in layers.items():
-            row.add_layer(layer, count, copies)
-        kept = self._kept(flow, rows)
-        for row, count in counts.items():
-            row.add(count, moved[row], kept.get(row, 0), copies)
-        for line, settled_rows in settled_here.items():
-            self._settled.setdefault(line, settled_rows)
+        return [self._said(use, phase, node, own_pass) for node in nodes]
+
+    def _refused(
+        self, nodes: Sequence[LooseNode], statements: Sequence[Sequence[Statement]]
+    ) -> dict[int, Reason]:
+        """Node index in the flow -> why the fuser does not take the node, whatever stands next to it."""
+        refused = {}
+        for node, stated in zip(nodes, statements):
+            if stated and stated[0].code not in ABOUT_A_MERGE:
+                refused[node.place] = self._stated(stated[0])
+        return refused
+
+    # -- what is worked out ---------------------------------------------------------------------------------
+
+    def _reason(
+        self, part: _PlanPart, node: LooseNode, statements: list[Statement]
+    ) -> tuple[Reason, list[Statement]]:
+        """The reason of a node, and the statements that show it."""
+        flow_node = part.flow_node(node)
+        if flow_node is not None and flow_node.ran is False:
+            return _NEVER_RAN, statements
+        stated = self._stated(statements[0]) if statements else None
+        if part.flow is None or self._work_out is None:
+            return stated or part.given or _UNKNOWN, statements
+        outside = self._outside(part, node, part.flow)
+        if stated is not None:
+            return self._one_of_equal(self._work_out.refine(outside, stated)), statements
+        reason = part.given or self._work_out(outside) or _UNKNOWN
+        if reason.code == NO_RULE:
+            statements = self._of_kind(node)
+            reason = self._stated(statements[0]) if statements else reason
+        return self._one_of_equal(reason), statements
+
+    def _outside(self, part: _PlanPart, node: LooseNode, flow: Flow) -> Outside:
+        region_end = None
+        if part.use.plan.of_region:
+            region_end = self._region_ends.get((node.op, node.source, node.value))
+        return Outside(
+            node,
+            flow,
+            self._fuser,
+            part.refused,
+            flow in self._unseen,
+            self._unseen.get(flow, False),
+            self._facts.release,
+            region_end,
+        )
+
+    def _one_of_equal(self, reason: Reason) -> Reason:
+        """The first of equal reasons: rows are found by it."""
+        if reason is not self._latest_reason:
+            self._latest_reason = self._alike.setdefault(reason, reason)
+        return self._latest_reason
+
+    # -- rows -----------------------------------------------------------------------------------------------
+
+    def _row(self, part: _PlanPart, node: LooseNode, reason: Reason) -> CountedRow:
+        flow_node = part.flow_node(node)
+        ran = flow_node.ran if flow_node is not None else None
+        row = self.rows.of((node.op, node.source, part.phase, reason, ran))
+        if flow_node is not None:
+            self._number_of[flow_node] = row.number
+        return row
+
+    def _is_settled(
+        self, part: _PlanPart, node: LooseNode, nth_of_line: Counter[tuple[str, str | None]]
+    ) -> bool:
+        """Whether the node has a row by the pass's print of the plan. That row gets its line too."""
+        row = self._settled_as(node, part.phase, nth_of_line)
+        if row is None:
+            return False
+        flow_node = part.flow_node(node)
+        if flow_node is not None:
+            self._number_of[flow_node] = row.number
+        if not row.reason.stated:
+            row.lines.extend(part.use.places(node.line))
+        return True
 
     def _settled_as(
         self, node: LooseNode, phase: str | None, nth_of_line: Counter[tuple[str, str | None]]
@@ -417,9 +477,3 @@ def _enter(index: _Stated, statements: Statements) -> None:
         mine = index.setdefault(key, {})
         for code, said in codes.items():
             mine.setdefault(code, []).append(said)
-
-
-@lru_cache(maxsize=1024)
-def _bytes_of(outputs: tuple[str, ...]) -> int:
-    """Bytes of what a node makes; 0 where the sizes are not known. A plan has few different types."""
-    return sum([bytes_once(text) or 0 for text in outputs])
