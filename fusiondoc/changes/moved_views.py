@@ -250,8 +250,6 @@ def _placed(
     rest = rest[len(before) :]
     lines = _lines_of(file, rest, target)
     name = (_name_of(lines[-1]) if lines else target) or target
-    if lines and name != target and file.reads_after(lines[-1], target):
-        return None
     others = list(_that_leave(file, rest[len(lines) :], name))
     behind = rest[len(lines) + len(others) :]
     around = _around_name(file, behind[0], name) if behind else None

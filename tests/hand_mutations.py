@@ -1,0 +1,459 @@
+"""Wrong changes of decisions, written by hand, that the tests have to notice.
+
+``python tests/hand_mutations.py`` copies the repository to a temporary folder, makes each change of the table
+by itself, and runs the tests beside it there: a mutant is killed if one of them fails. It prints the result of
+each and ends with 1 if less than 90 % are killed. ``--only TEXT`` takes the rows whose file or text has TEXT,
+``--list`` prints the rows, ``-j N`` runs N mutants at a time (each in a copy of its own).
+
+The recordings beside a development checkout are not copied: the mutants have to be killed by what CI has.
+A new threshold or condition in one of these files gets a row here. ``tests/test_hand_mutations.py`` holds that
+the text of each row is still in its file once.
+"""
+
+# ruff: noqa: E501 - a row is a line
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+LEAST_KILLED = 0.9
+"""Share of the mutants that the tests have to kill."""
+LONGEST_SECONDS = 300
+"""For the tests of one mutant; a mutant that makes them hang is killed."""
+
+NOT_COPIED = (
+    ".git",
+    ".venv",
+    "__pycache__",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    "build",
+    "*.egg-info",
+)
+
+
+class Mutation(NamedTuple):
+    """A change of one text of one file."""
+
+    tests: str
+    """Names of test files without ``test_``, or ``file::test``, with blanks between."""
+    file: str
+    """Below ``fusiondoc/``."""
+    old: str
+    """Stands in the file exactly once."""
+    new: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}: {' '.join(self.old.split())} -> {' '.join(self.new.split())}"
+
+
+def _of(tests: str, file: str, *texts: tuple[str, str]) -> Iterator[Mutation]:
+    for old, new in texts:
+        yield Mutation(tests, file, old, new)
+
+
+MUTATIONS: Sequence[Mutation] = (
+    # -- why: reasons of one operator, and of what stands around it
+    *_of(
+        "limits_of_reasons limits reasons_in_models barriers gradient_plans",
+        "diagnosis/surroundings.py",
+        ("for _ in range(3):", "for _ in range(2):"),
+        ("if control < nearest and", "if control > nearest and"),
+        (
+            'if own is not None:\n        return Reason.of("FD233", own)',
+            "if own is not None:\n        return None",
+        ),
+        ("if whole and later[0] is not None and all(later)", "if later[0] is not None and all(later)"),
+        ("return 5 if node.op in LIBRARY else 4", "return 4 if node.op in LIBRARY else 5"),
+        ("if plain not in WITH_FORMULA or not place.takes(plain)", "if not place.takes(plain)"),
+        ("if node.ran is False:\n            return False", "if node.ran is False:\n            return True"),
+        ("if last.place in first.numbers:", "if first.place in last.numbers:"),
+    ),
+    *_of(
+        "limits_of_reasons reasons_in_models nnc_conditions views_and_copies",
+        "diagnosis/reasons_of_node.py",
+        ("_MOST_DIMENSIONS = 8", "_MOST_DIMENSIONS = 9"),
+        ("_MOST_ARGUMENTS = 128", "_MOST_ARGUMENTS = 127"),
+        ("if typed * 2 > with_tensors - 1:", "if typed * 2 > with_tensors + 1:"),
+        ("return given > row.tensors and tensors[-1]", "return given >= row.tensors and tensors[-1]"),
+        ("if len(devices) > 1:", "if len(devices) > 2:"),
+        ('if tensor.dtype == "Half" and tensor.device == "cpu":', 'if tensor.dtype == "Half":'),
+        ('if op == "aten::div" and len(types) > 2:', 'if op == "aten::div" and len(types) > 3:'),
+    ),
+    *_of(
+        "limits_of_reasons limits barriers reasons_in_models",
+        "diagnosis/reasons.py",
+        ('joined = code != "FD231" and any', "joined = any"),
+        (
+            "return node.op not in WITH_FORMULA\n    return code in FOR_ITSELF",
+            "return True\n    return code in FOR_ITSELF",
+        ),
+        ("and not joined:\n                if other.block", "and joined:\n                if other.block"),
+        ("if stated.code in CATCH_ALL:", "if stated.code == CATCH_ALL[0]:"),
+    ),
+    *_of(
+        "limits_of_reasons regions_dissolved gradient_plans reasons_in_models",
+        "diagnosis/differentiable_graphs.py",
+        ("_FEWEST_NODES = 5", "_FEWEST_NODES = 4"),
+        ("if region.size < _FEWEST_NODES:", "if region.size <= _FEWEST_NODES:"),
+        ("if bare and len(bare) == len(entering):", "if bare:"),
+        ("if not (_of_module(first) and _of_module(last)):", "if not _of_module(first):"),
+        ("if gap is not None and all(any(", "if gap is not None and any(any("),
+        ("0 if is_in_place(node.op) else 2", "2 if is_in_place(node.op) else 0"),
+        ("one.by not in inside:", "one.by in inside:"),
+    ),
+    *_of(
+        "limits_of_reasons nvfuser_rules refused_arguments",
+        "diagnosis/nvfuser_rules.py",
+        ('_HALVES = {"5", "15"}', '_HALVES = {"5"}'),
+        ('_FLOATING = {"5", "6", "7", "15"}', '_FLOATING = {"5", "6", "7"}'),
+        ("and 0 in tensor.sizes:", "and 1 in tensor.sizes:"),
+        ("tensor.sizes == ():", "tensor.sizes == (1,):"),
+        ("parse_version(torch) < rule.since:", "parse_version(torch) <= rule.since:"),
+        ('"differ" if ran else "not_profiled"', '"not_profiled" if ran else "differ"'),
+    ),
+    *_of(
+        "limits_of_reasons nnc_conditions",
+        "diagnosis/nnc_conditions.py",
+        ('("list_shared", "cat_shared")', '("list_shared",)'),
+        ('("list_elsewhere", "cat_elsewhere")', '("cat_elsewhere",)'),
+        ('"pass_stopped": "Unset', '"pass_stops": "Unset'),
+    ),
+    *_of("limits_of_reasons", "graph/__init__.py", ("most_passed = 100", "most_passed = 50")),
+    # -- changes: which there are, what they gain, how lines are written
+    *_of(
+        "limits_of_changes plan_changes",
+        "diagnosis/gains.py",
+        ("MOST = 3", "MOST = 4"),
+        ("MOST_TRIED = 12", "MOST_TRIED = 3"),
+        ("weight = 0.5 if one.conditional else 1.0", "weight = 1.0"),
+        (
+            "one.joined - 1 for one in groups if one.joined > 1",
+            "one.joined for one in groups if one.joined > 1",
+        ),
+        (
+            "not one.kind.in_source or not one.sure or one.kind in _REBUILT",
+            "not one.kind.in_source or not one.sure",
+        ),
+        ("self.bytes - (other.bytes or 0)", "self.bytes"),
+    ),
+    *_of(
+        "limits_of_changes plan_changes plan",
+        "diagnosis/next_steps.py",
+        ("MOST - bool(changes)) + changes", "MOST) + changes"),
+        ("if other is not one and not changed.isdisjoint", "if not changed.isdisjoint"),
+        (
+            "later_steps(report, context, bool(changes)) if named.isdisjoint(one.codes)",
+            "later_steps(report, context, bool(changes))",
+        ),
+    ),
+    *_of(
+        "limits_of_changes plan plan_changes",
+        "diagnosis/unlocked.py",
+        ("if len(ops) + len(names) < 2:", "if len(ops) + len(names) < 1:"),
+        ("if not all(free_beside[one]) or all(many_beside[one])", "if not all(free_beside[one])"),
+        ("and inside[index] != node.inside", "and inside[index] == node.inside"),
+        ('{"aten::batch_norm"} if fuser == "nnc" and gradients else set()', "set()"),
+    ),
+    *_of(
+        "limits_of_changes plan plan_changes",
+        "diagnosis/changes_of_operators.py",
+        ('return _is_changeable(row, run) and row.phase != "backward"', "return _is_changeable(row, run)"),
+        ('codes=("FD216", "FD230", "FD231")', 'codes=("FD216", "FD230")'),
+        (
+            'run.gradients and row.phase != "backward" and plain not in WITH_FORMULA',
+            "run.gradients and plain not in WITH_FORMULA",
+        ),
+        ("if not run.gradients or run.backward:", "if not run.gradients:"),
+        ("return not run.backward and not run.frozen", "return not run.frozen"),
+        ('row.reason.code == "FD226" and bool(row.keeps_out)', 'row.reason.code == "FD226"'),
+    ),
+    *_of(
+        "limits_of_changes one_line_programs fix_changes",
+        "changes/moved_views.py",
+        ("if target != name and file.reads_after(statement, name):", "if False:"),
+        ("if _name_of(line) != name and file.reads_after(line, name):", "if False:"),
+        ("if len(uses) != 1:", "if not uses:"),
+        ("return name == _name_of(node) or not file.reads_after(node, name)", "return True"),
+    ),
+    *_of(
+        "limits_of_changes fix_edits",
+        "model/change_plan.py",
+        (
+            "self.fallbacks > other.fallbacks or self.launches",
+            "self.fallbacks > other.fallbacks + 1 or self.launches",
+        ),
+        ("self.launches > other.launches:", "self.launches > other.launches + 1:"),
+        ("return not fewer and self.ops_fused > other.ops_fused", "return self.ops_fused > other.ops_fused"),
+        ("return saved * other.launches > saved_before * self.launches", "return saved > saved_before"),
+        (
+            "if self.problem is not None or self.wrong or self.fallbacks > base.fallbacks:",
+            "if self.problem is not None or self.wrong:",
+        ),
+    ),
+    # -- checks: expectations held against a report
+    *_of(
+        "near_miss limits_of_checks check_layers",
+        "expectations/missing.py",
+        ("_BESIDE = 5", "_BESIDE = 50"),
+        ("if 2 * common(one.ops, wanted.ops) < len(wanted.ops)", "if not common(one.ops, wanted.ops)"),
+        (
+            "return -(row.keeps_out or 0), not row.reason.stated",
+            "return (row.keeps_out or 0), not row.reason.stated",
+        ),
+        (
+            "if first <= line.line <= last:\n            rows",
+            "if first < line.line < last:\n            rows",
+        ),
+    ),
+    *_of(
+        "near_miss limits_of_checks expectations_file",
+        "expectations/near_miss.py",
+        ("return set(ops) == set(wanted.ops)", "return set(ops) >= set(wanted.ops)"),
+        ("if value < limit * (1 - speed.tolerance):", "if value < limit:"),
+        ("value, id_, name = min(measured)", "value, id_, name = max(measured)"),
+        ("if wanted.ops and not shared:", "if not shared:"),
+        ("if set(types) <= set(wanted.dtype):", "if set(types) & set(wanted.dtype):"),
+    ),
+    *_of(
+        "near_miss limits_of_checks check_layers check_update",
+        "expectations/assignment.py",
+        (
+            "if 2 * near.shared < len(wanted.ops) and near.shared < most:",
+            "if 2 * near.shared < len(wanted.ops):",
+        ),
+        ("if one.wanted.count.at_most == 0:\n            continue", "if False:\n            continue"),
+        ("last = min(row)", "last = max(row)"),
+        ("number += 0 if one.layer else", "number +="),
+    ),
+    *_of(
+        "near_miss limits_of_checks check_layers",
+        "expectations/whole_report.py",
+        ("if wanted.plain and more > 0:", "if more > 0:"),
+        ('if kernel.bound != "launch"', 'if kernel.bound == "launch"'),
+        ("(value >= limit - 1e-9 if low else value <= limit + 1e-9)", "value <= limit + 1e-9"),
+        ("if sum(one.more for one in equal) >= more:", "if equal:"),
+        ("count <= section.max_fallbacks", "count < section.max_fallbacks"),
+    ),
+    *_of(
+        "limits_of_checks check_layers check_update",
+        "expectations/moved.py",
+        ("if share is None or share < one.coverage - 1e-9:", "if share is None:"),
+        ("if not taken & set(in_pattern(known, renamed)):", "if True:"),
+        ("if longer % size:", "if False:"),
+    ),
+    *_of(
+        "expectations_file limits_of_checks near_miss",
+        "expectations/__init__.py",
+        ("return version + (0,) * (size - len(version))", "return version"),
+        ("low <= number <= high:", "low <= number < high:"),
+        ("number >= self.at_least", "number > self.at_least"),
+    ),
+    *_of(
+        "check_places limits_of_checks",
+        "expectations/gate.py",
+        (
+            "if not_told(report) is not None and not all(outcome.holds for outcome in outcomes):",
+            "if not_told(report) is not None:",
+        ),
+        ("return _line(max(rows, key=", "return _line(min(rows, key="),
+    ),
+    # -- comparison
+    *_of(
+        "limits compare_match compare_tensors compare_properties",
+        "comparison/__init__.py",
+        ("LEAST_LAUNCHES = 2", "LEAST_LAUNCHES = 1"),
+        ("SAME_BYTES = 0.01", "SAME_BYTES = 0.2"),
+        (
+            "return apart > a.median * threshold and b.min > a.median and apart > a.median - a.min",
+            "return apart > a.median * threshold and b.min > a.median",
+        ),
+        ("apart > a.median * threshold and b.min > a.median and", "apart > a.median * threshold and"),
+        ("and b.max < a.median:", "and True:"),
+        ("if not known or len(known) < len(times):", "if not known:"),
+        ("(f.count_b or 0) > (f.count_a or 0)", "(f.count_b or 0) != (f.count_a or 0)"),
+        ("return b < a - 1e-9", "return b <= a"),
+    ),
+    *_of(
+        "limits compare_match compare_tensors",
+        "comparison/group_match.py",
+        ("LEAST_LIKENESS = 0.6", "LEAST_LIKENESS = 0.3"),
+        ("LEAST_SHARE = 0.5", "LEAST_SHARE = 0.2"),
+        ("elif not (node.elsewhere and other.elsewhere):", "else:"),
+        ("None in (one.group.phase, other.group.phase)", "True"),
+        ("_WEAK = 0.75", "_WEAK = 0.95"),
+        (
+            "share >= LEAST_SHARE and (best is None or share > best[0])",
+            "share >= LEAST_SHARE and (best is None or share < best[0])",
+        ),
+    ),
+    *_of(
+        "limits compare_match compare_tensors",
+        "comparison/kernel_match.py",
+        ("LEAST_LIKENESS = 0.5", "LEAST_LIKENESS = 0.95"),
+        ("_SAME_PARAMETERS = 0.3", "_SAME_PARAMETERS = 0.0"),
+    ),
+    *_of(
+        "limits compare_match compare_tensors",
+        "comparison/kernel_changes.py",
+        ("if not clusters.is_of_new_groups(kernel):", "if True:"),
+        ("speed is not None and not same_work", "False"),
+        ("if None not in values and values[0] != values[1]:", "if values[0] != values[1]:"),
+    ),
+    *_of(
+        "limits compare_match compare_tensors compare_command",
+        "comparison/compare_reports.py",
+        ("LEAST_APART_MS = 0.05", "LEAST_APART_MS = 0.0"),
+        ("SLOWER_THAN = 0.1", "SLOWER_THAN = 0.6"),
+        ("if other is None or speed.passes < 2:", "if other is None:"),
+    ),
+    *_of(
+        "limits compare_match compare_tensors compare_command",
+        "comparison/group_changes.py",
+        ("if speed is not None and other_work(cluster):", "if False:"),
+        ("if row.phase not in self._phases and None not in self._phases:", "if False:"),
+        ("elif not kinds and cluster.a[0].types != cluster.b[0].types:", "elif not kinds:"),
+    ),
+    *_of(
+        "limits compare_match compare_tensors",
+        "comparison/places.py",
+        ("_MOST_UNLIKE = 0.5", "_MOST_UNLIKE = 0.0"),
+    ),
+    *_of(
+        "limits compare_match compare_tensors compare_command",
+        "comparison/unfused_changes.py",
+        ("return other.coverage.told and not one.coverage.told", "return not one.coverage.told"),
+        ("if False not in (one.row.ran, other.row.ran):", "if True:"),
+        ("return self.place.weak or not self.place.aligned", "return True"),
+    ),
+    *_of(
+        "bench limits",
+        "comparison/bench_changes.py",
+        ("1 / (1 + least) < ratio.value < 1 + least", "False"),
+        ("hypot(log(a.median / a.low), log(b.high / b.median))", "log(a.median / a.low)"),
+    ),
+)  # fmt: skip
+
+
+def changed(mutation: Mutation, root: Path) -> str:
+    """The text of the mutant's file.
+
+    Raises:
+        ValueError: the old text is not in the file exactly once.
+    """
+    text = (root / "fusiondoc" / mutation.file).read_text("utf-8")
+    times = text.count(mutation.old)
+    if times != 1:
+        raise ValueError(f"stands {times} times in its file: {mutation.name}")
+    return text.replace(mutation.old, mutation.new)
+
+
+class Copy:
+    """A copy of the repository in which one mutant at a time is tested."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "repository"
+        shutil.copytree(ROOT, self.root, ignore=shutil.ignore_patterns(*NOT_COPIED))
+
+    def status(self, tests: str, *options: str) -> int | None:
+        """pytest's exit status for these tests; None if they do not end in time."""
+        files = []
+        for name in tests.split():
+            file, colons, test = name.partition("::")
+            files.append(f"tests/test_{file}.py{colons}{test}")
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options, *files]
+        environment = {**os.environ, "PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1"}
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.root,
+                env=environment,
+                capture_output=True,
+                timeout=LONGEST_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None
+        return done.returncode
+
+    def test(self, mutation: Mutation) -> str:
+        """ "killed", "survived", or "no result" where the tests could not be run at all."""
+        path = self.root / "fusiondoc" / mutation.file
+        original = path.read_text("utf-8")
+        self._write(path, changed(mutation, self.root))
+        try:
+            status = self.status(mutation.tests)
+        finally:
+            self._write(path, original)
+        if status is None:
+            return "killed"
+        return {0: "survived", 1: "killed"}.get(status, "no result")
+
+    @staticmethod
+    def _write(path: Path, text: str) -> None:
+        """Without bytecode of the text before, which Python knows by the second and the size alone."""
+        path.write_text(text, "utf-8")
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            compiled.unlink()
+
+
+def main() -> int:
+    """The exit status: 1 where too few mutants are killed, 2 where the tests fail without one."""
+    parser = argparse.ArgumentParser(description="Whether the tests notice wrong changes of decisions.")
+    parser.add_argument("--list", action="store_true", help="print the mutations and end")
+    parser.add_argument("--only", default="", metavar="TEXT", help="those whose file or text has TEXT")
+    parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="mutants at a time")
+    options = parser.parse_args()
+    rows = [row for row in MUTATIONS if options.only in row.name]
+    if options.list:
+        print("\n".join(row.name for row in rows))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        return _try_all(rows, Path(folder), options.jobs)
+
+
+def _try_all(rows: Sequence[Mutation], folder: Path, jobs: int) -> int:
+    copies: SimpleQueue[Copy] = SimpleQueue()
+    for number in range(jobs):
+        copies.put(Copy(folder / str(number)))
+    first = copies.get()
+    tests = dict.fromkeys(name for row in rows for name in row.tests.split())
+    if first.status(" ".join(tests), "-n", str(jobs), "--dist", "loadgroup") != 0:
+        print("the tests fail without a mutation")
+        return 2
+    copies.put(first)
+
+    def result(row: Mutation) -> str:
+        copy = copies.get()
+        begin = time.monotonic()
+        try:
+            became = copy.test(row)
+        finally:
+            copies.put(copy)
+        print(f"{became:9} {time.monotonic() - begin:4.0f} s  {row.name}", flush=True)
+        return became
+
+    with ThreadPoolExecutor(jobs) as threads:
+        results = list(threads.map(result, rows))
+    killed = results.count("killed")
+    share = killed / len(results) if results else 1.0
+    print(f"{killed} of {len(results)} mutants killed ({share:.0%})")
+    return 0 if share >= LEAST_KILLED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""Decisions on changes at their limits: which are found, what they gain, when one is better than another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_plan_changes import TENSOR, Made, planned
+
+from fusiondoc.changes.moved_views import moved_over_lines
+from fusiondoc.changes.source_file import parsed_text
+from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.diagnosis.changes_of_operators import change_of
+from fusiondoc.diagnosis.gains import Gain, best
+from fusiondoc.diagnosis.rules import Context, RunFacts, run_facts
+from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
+from fusiondoc.model.change_plan import ChangeKind, Try, Version
+from fusiondoc.model.reasons import Condition, ControlFlow
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import Unfused
+from fusiondoc.parsers.observed import Observed
+
+RUN = RunFacts(
+    "nnc", None, False, False, False, False, None, frozenset(["Float"]), frozenset(["cpu"]), True, None
+)
+
+
+def outside(op: str, code: str, phase: str = "forward", **more: object) -> Unfused:
+    row = Unfused(op, "/m.py:5:8", "/m.py:5", phase, 1, Reason(code, "why", False), ())
+    return replace(row, **more)  # type: ignore[arg-type]
+
+
+def kind_of(row: Unfused, run: RunFacts) -> ChangeKind | None:
+    found = change_of(row, run)
+    return found.kind if found is not None else None
+
+
+# -- which change an operator suggests -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"), [("aten::flip", ChangeKind.MOVE), ("aten::permute", ChangeKind.MOVE_VIEW)]
+)
+def test_what_a_gradient_formula_moves_is_not_on_a_line_of_the_program(op: str, kind: ChangeKind) -> None:
+    assert kind_of(outside(op, "FD226"), RUN) is kind
+    assert kind_of(outside(op, "FD226", "backward"), RUN) is not kind
+
+
+@pytest.mark.parametrize("code", ["FD216", "FD230", "FD231"])
+def test_in_place_is_written_out_of_place_whatever_stopped_there(code: str) -> None:
+    assert kind_of(outside("aten::mul_", code), RUN) is ChangeKind.OUT_OF_PLACE
+
+
+def test_in_place_without_a_gradient_formula_is_left_alone_in_the_forward_pass() -> None:
+    training = replace(RUN, gradients=True)
+    assert kind_of(outside("aten::mish_", "FD231"), training) is not ChangeKind.OUT_OF_PLACE
+    assert kind_of(outside("aten::mish_", "FD231", "backward"), training) is ChangeKind.OUT_OF_PLACE
+    assert kind_of(outside("aten::mish_", "FD231"), RUN) is ChangeKind.OUT_OF_PLACE
+
+
+def test_no_grad_and_freezing_are_for_inference() -> None:
+    row = outside("aten::add", "FD231")
+    assert kind_of(row, replace(RUN, gradients=True)) is ChangeKind.NO_GRAD
+    assert kind_of(row, replace(RUN, gradients=True, backward=True)) is None
+    assert kind_of(row, RUN) is None
+    branch = Reason("FD229", "why", False, ControlFlow(Condition("attribute", "self.flag"), in_formula=False))
+    row = replace(outside("prim::If", "FD229"), reason=branch)
+    assert kind_of(row, RUN) is ChangeKind.FREEZE
+    assert kind_of(row, replace(RUN, backward=True)) is None
+    assert kind_of(row, replace(RUN, frozen=True)) is None
+
+
+def test_a_view_is_written_otherwise_where_it_keeps_others_out() -> None:
+    assert kind_of(outside("aten::split", "FD226", keeps_out=2), RUN) is ChangeKind.RECIPE
+    assert kind_of(outside("aten::split", "FD226"), RUN) is None
+
+
+# -- what changes gain ---------------------------------------------------------------------------------------
+
+IN_PLACE = ("mul_", "sub_", "div_", "sigmoid_", "tanh_", "exp_", "log_", "sqrt_", "abs_", "neg_", "floor_")
+
+
+@pytest.mark.parametrize(("before", "is_found"), [(11, True), (12, False)])
+def test_the_gain_of_the_twelve_changes_of_most_operators_is_worked_out(before: int, is_found: bool) -> None:
+    made = Made()
+    for op in (*IN_PLACE, "round_")[:before]:
+        made.node(f"aten::{op}", "FD230", count=2)  # beside nothing, so that it gains nothing
+    first = made.node("aten::add_", "FD230")
+    made.node("aten::tanh", "FD227")
+    plan = planned(made.report((first, first + 1), groups=())).plan
+    assert [one.ops for one in plan] == ([("aten::add_",)] if is_found else [])
+
+
+def test_a_gain_counts_the_groups_that_go() -> None:
+    group = WouldBeGroup(frozenset([1]), frozenset([1]), ("aten::mul",), ("G1", "G2", "G3"), 3, 8)
+    assert Gain.of([group]) == Gain(1, 8, 2)
+    assert Gain.of([replace(group, joined=1)]).joined == 0
+
+
+def test_what_the_user_has_to_check_counts_without_the_changes_beside_it() -> None:
+    made = Made()
+    made.node("aten::relu", "FD227")
+    view = made.node("aten::permute", "FD226")
+    add = made.node("aten::add_", "FD230")
+    made.node("aten::tanh", "FD227")
+    report = made.report((0, 1), (1, 2), (2, 3), groups=())
+    run = run_facts(report, Context(Observed()))
+    changes = [
+        Candidate(ChangeKind.MOVE_VIEW, "move it", rows=(view,)),
+        Candidate(ChangeKind.OUT_OF_PLACE, "out of place", rows=(add,)),
+    ]
+    found = best(changes, Plans(report, run.fuser, run.torch, run.gradients), report)
+    assert [one.candidate.kind for one in found] == [ChangeKind.OUT_OF_PLACE]
+
+
+def test_a_plan_has_three_changes_of_which_what_may_not_hold_counts_half() -> None:
+    made = Made()
+    edges = []
+    for op in ("aten::add_", "aten::mul_", "aten::sub_", "aten::div_"):
+        first = made.node("aten::relu", "FD227", types="Tensor")
+        made.node(op, "FD230", types="Tensor"), made.node("aten::tanh", "FD227", types="Tensor")
+        edges += [(first, first + 1), (first + 1, first + 2)]
+    last = made.node("aten::exp", "FD227", types="Tensor")
+    report = made.report(*edges, (last - 1, last), groups=())
+    plan = planned(report).plan
+    assert len(plan) == 3 and plan[0].ops == ("aten::div_",)  # of four operators
+    rows = [row for row, one in enumerate(report.unfused) if one.op.endswith("_")]
+    changes = [Candidate(ChangeKind.OUT_OF_PLACE, str(row), rows=(row,)) for row in rows]
+    changes[-1] = replace(changes[-1], conditional=True)
+    found = best(changes, Plans(report, "nnc", None), report)
+    assert rows[-1] not in [one.candidate.rows[0] for one in found]
+
+
+def test_two_operators_of_a_plan_are_no_group_where_one_is_a_view() -> None:
+    made = Made()
+    made.node("aten::permute", "FD226"), made.node("aten::add_", "FD230", types=TENSOR)
+    report = made.report((0, 1), groups=())
+    assert Plans(report, "nnc", None).with_changes({1}) == []
+
+
+# -- lines that move -----------------------------------------------------------------------------------------
+
+
+def moved(*lines: str) -> int:
+    """How many ways there are to move the view of the first line."""
+    text = "import torch\ndef f(x, y):\n" + "".join(f"    {line}\n" for line in lines)
+    file = parsed_text(text, "m.py")
+    assert file is not None
+    return len(list(moved_over_lines(file, 3)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "ways"),
+    [
+        (["h = x.view(4, -1)", "g = torch.tanh(h)", "return g.sum()"], 1),
+        (["h = x.view(4, -1)", "g = torch.tanh(h)", "return g.sum() + h"], 0),
+        (["h = x.view(4, -1)", "h = torch.tanh(h)", "g = torch.exp(h)", "return g.sum()"], 1),
+        (["h = x.view(4, -1)", "return torch.tanh(h)"], 1),
+        (["h = x.view(4, -1)", "g = torch.tanh(h) * y", "return g + h"], 0),
+    ],
+)
+def test_a_view_moves_unless_its_result_is_read_later(lines: list[str], ways: int) -> None:
+    assert moved(*lines) == ways
+
+
+def test_of_two_views_the_first_stays_where_more_reads_its_result() -> None:
+    lines = ["a = x.view(4, -1)", "h = torch.flip(a, [0])", "g = torch.tanh(h)"]
+    text = "import torch\ndef f(x):\n" + "".join(f"    {line}\n" for line in [*lines, "return g + a"])
+    file = parsed_text(text, "m.py")
+    assert file is not None
+    assert list(moved_over_lines(file, 3)) == []
+    (alone,) = moved_over_lines(file, 4)
+    assert len(alone.statements) == 1
+
+
+# -- better, and helps ---------------------------------------------------------------------------------------
+
+
+def test_no_version_with_a_fallback_more_is_better() -> None:
+    one, other = Version(2, 4, 5, 0), Version(1, 9, 2, 0)
+    assert other.better_than(one)
+    assert not replace(other, fallbacks=1).better_than(one)
+    assert replace(other, fallbacks=1).better_than(replace(one, fallbacks=1))
+
+
+def test_more_operators_in_groups_are_no_gain_where_one_was_replaced_by_several() -> None:
+    one, other = Version(2, 4, 5, 0), Version(2, 6, 5, 0)
+    assert other.better_than(one) and not other.better_than(one, fewer=True)
+    assert Version(2, 6, 4, 0).better_than(one, fewer=True)
+
+
+def test_a_try_helps_where_it_fuses_more_without_a_fallback_more() -> None:
+    base = Try("as it is", (), 1, 2, 3, 0, None, None, 0)
+    more = replace(base, ops_fused=4, unfused=1)
+    assert more.helps(base)
+    assert not replace(more, fallbacks=1).helps(base)
+    assert replace(more, fallbacks=1).helps(replace(base, fallbacks=1))
