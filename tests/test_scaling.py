@@ -17,7 +17,7 @@ from fusiondoc import alignment
 from fusiondoc.cli.output import joined, write_parts
 from fusiondoc.comparison import group_match
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.diagnosis import surroundings
+from fusiondoc.diagnosis import kept_out, surroundings
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.graph import Graph
 from fusiondoc.model.report import Evidence, Fallback, Group, Report
@@ -68,9 +68,11 @@ def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What bounds the work is reached by it: below, all pairs may be looked at."""
     monkeypatch.setattr(kernel_rows, "MOST_PAIRS", 100)
     monkeypatch.setattr(programs, "MOST_EDGES", 1_000)
+    monkeypatch.setattr(programs, "MOST_NODES", 200)
     for limit, most in (("MOST_STEPS", 1_000), ("STEPS_OF_NODE", 16), ("FEWEST", 8), ("MOST_IN_LISTS", 500)):
         monkeypatch.setattr(hubs, limit, most)
     monkeypatch.setattr(Graph, "most_passed", 8)
+    monkeypatch.setattr(kept_out, "_MOST_BETWEEN", 8)
     monkeypatch.setattr(surroundings, "MOST_BEHIND", 20)
     monkeypatch.setattr(alignment, "_MOST_CELLS", 400)
     monkeypatch.setattr(alignment, "_FEW_CELLS", 100)

@@ -1,5 +1,4 @@
-"""Why an operator is in no group, worked out from the plan where the log does not state it; and what one
-operator keeps out of groups.
+"""Why an operator is in no group, worked out from the plan where the log does not state it.
 
 Each rule looks at one operator and what stands around it and gives a reason or nothing; the first that gives
 one wins. What rules an operator out for itself (its kind, types, device: reasons_of_node.py) comes before
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.differentiable_graphs import cuts_region, gradient, no_pass_looked
+from fusiondoc.diagnosis.kept_out import kept_out
 from fusiondoc.diagnosis.nvfuser_rules import refused_by_form
 from fusiondoc.diagnosis.reasons_of_node import (
     bookkeeping,
@@ -29,113 +29,17 @@ from fusiondoc.diagnosis.reasons_of_node import (
     untyped,
 )
 from fusiondoc.diagnosis.surroundings import (
-    NOTHING_TO_GAIN,
     Place,
     Rule,
     read_before,
     surroundings,
 )
-from fusiondoc.fusers import BY_FUSER, is_fusible, nnc
-from fusiondoc.graph import Graph, graph_of_flow
+from fusiondoc.fusers import BY_FUSER, is_fusible
 from fusiondoc.model import FUSERS
-from fusiondoc.model.codes import CODES, Cause
-from fusiondoc.model.operators import KEPT_OUT, WITH_FORMULA
-from fusiondoc.model.reasons import NotKnown, NotOptimised, Side
+from fusiondoc.model.reasons import NotKnown, NotOptimised
 from fusiondoc.model.reasons.reason import Reason
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
+from fusiondoc.parsers.jit.flow import Flow
 from fusiondoc.parsers.rows.unfused_rows import Outside
-
-FOR_ITSELF = frozenset(code for code, known in CODES.items() if known.cause is Cause.OPERATOR)
-"""Reasons that rule an operator out for itself: it can be a barrier for others."""
-
-NEVER_LOOKED_AT = frozenset(code for code, known in CODES.items() if known.cause is Cause.SETTING)
-"""Reasons that no change of a neighbour would take away."""
-
-
-def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, AbstractSet[int]]:
-    """Which operators would be in a group if one operator more could be in it.
-
-    Two operators next to each other, views left aside, make a group of two. So an operator that the fuser
-    takes and that is in no group is kept out by each neighbour that is ruled out for itself; by control flow,
-    if what it could fuse with is on the other side of a branch or loop.
-
-    Args:
-        reasons: codes of the operators outside groups, by their place in the flow.
-
-    Returns:
-        The place of a barrier -> the places of what it keeps out; only those that keep something out.
-    """
-    kept: dict[int, set[int]] = {}
-    graph = graph_of_flow(flow)
-    for place, code in reasons.items():
-        node = flow.nodes[place]
-        if not _blocked(node, code, fuser):
-            continue
-        near = _near(graph, node, reasons, code == "FD231")
-        # Regions of few operators are given up, also where two stand next to each other.
-        joined = code != "FD231" and any(_joins(n, fuser, reasons) and n.block == node.block for n in near)
-        for other in near:
-            barrier = reasons.get(other.place)
-            if barrier is not None and _is_barrier(other, barrier) and not joined:
-                if other.block == node.block:
-                    kept.setdefault(other.place, set()).add(place)
-            elif other.block != node.block and not joined and _joins(other, fuser, reasons):
-                between = [
-                    i for i in (*node.block, *other.block) if i not in node.block or i not in other.block
-                ]
-                if between[0] in reasons:
-                    kept.setdefault(between[0], set()).add(place)
-    return dict(kept)
-
-
-def _near(
-    graph: Graph[FlowNode], node: FlowNode, reasons: Mapping[int, str], regions: bool
-) -> list[FlowNode]:
-    """Its neighbours; through views to what really stands there.
-
-    Args:
-        regions: what is looked for would make a differentiable graph with it, which ends at some views.
-    """
-
-    def ends_region(index: int) -> bool:
-        return regions and graph.nodes[index].op in KEPT_OUT
-
-    def sees_through(index: int) -> bool:
-        transparent = graph.nodes[index].op in NOTHING_TO_GAIN and reasons.get(index) != "FD231"
-        return transparent and not ends_region(index)
-
-    found: set[int] = set()
-    for side in _SIDES:
-        reached = graph.reach([node.place], side, sees_through)
-        found.update(index for index, _ in reached.ends if not ends_region(index))
-    return [graph.nodes[index] for index in sorted(found)]
-
-
-_SIDES: tuple[Side, Side] = ("before", "after")
-
-
-def _is_barrier(node: FlowNode, code: str) -> bool:
-    if code == "FD231":
-        return node.op not in WITH_FORMULA
-    return code in FOR_ITSELF
-
-
-def _blocked(node: FlowNode, code: str, fuser: str) -> bool:
-    """Whether it could be in a group, for all that is known of it."""
-    if node.kind != OPERATOR or code in FOR_ITSELF or code in NEVER_LOOKED_AT:
-        return False
-    if node.op in NOTHING_TO_GAIN or (fuser == "nnc" and node.op in nnc.SELDOM):
-        return False
-    return node.op in BY_FUSER[fuser] and not (code == "FD231" and node.op not in WITH_FORMULA)
-
-
-def _joins(node: FlowNode, fuser: str, reasons: Mapping[int, str]) -> bool:
-    """Whether it is a group, or an operator that could be in one."""
-    if node.kind in (GROUP, CONTROL):
-        return node.kind == GROUP
-    code = reasons.get(node.place)
-    return code is not None and _blocked(node, code, fuser)
-
 
 CATCH_ALL = ("FD201", "FD211", "FD212", "FD214")
 """What the fusers state of everything that they do not know: also of branches, loops, views and operators

@@ -1,7 +1,6 @@
 """What a change lets fuse: the plans of a run as they would be if some operators could be in groups.
 
-As in ``kept_out`` of ``reasons.py``, two operators next to each other that the fuser takes, views left aside,
-make a group; here operators that a change makes fusible are taken to be so.
+Operators that a change makes fusible are taken to be so.
 
 What fusing the unfused operators could save: the groups that they would be, and what these must move.
 """
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT
+from fusiondoc.diagnosis.kept_out import FOR_ITSELF, NEVER_LOOKED_AT
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.fusers import is_fusible, nnc, taken_by
 from fusiondoc.graph import Graph, graph_of

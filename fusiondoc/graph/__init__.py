@@ -66,6 +66,24 @@ class Graph(Generic[AnyNode]):
         self.after = after
         self.inside = inside
 
+    def part(self, nodes: Sequence[int]) -> Graph[AnyNode]:
+        """Some of the nodes with the edges between them; a node index is then one in ``nodes``.
+
+        Args:
+            nodes: in the order of the plan, with the branches, loops and regions that they stand in.
+        """
+        number = {node: at for at, node in enumerate(nodes)}
+
+        def kept(beside: Collection[int]) -> list[int]:
+            return [number[other] for other in beside if other in number]
+
+        return Graph(
+            [self.nodes[node] for node in nodes],
+            [kept(self.before[node]) for node in nodes],
+            [kept(self.after[node]) for node in nodes],
+            [number.get(inside) if (inside := self.inside[node]) is not None else None for node in nodes],
+        )
+
     def side(self, side: Side) -> Sequence[Collection[int]]:
         return self.before if side == "before" else self.after
 

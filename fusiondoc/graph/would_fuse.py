@@ -49,9 +49,12 @@ def would_fuse(graph: Graph[AnyNode], free: Sequence[bool], limits: Limits) -> l
     """
     blocks: dict[int | None, _Block] = {}
     for node in graph.run_order():
-        if node not in limits.skipped:
-            block = blocks.setdefault(limits.inside[node], _Block(free, limits.alone, limits.pulled_in))
-            block.add(node)
+        if node in limits.skipped:
+            continue
+        inside = limits.inside[node]
+        if inside not in blocks:
+            blocks[inside] = _Block(free, limits)
+        blocks[inside].add(node)
     for maker, taker, takes in _edges(graph, limits):
         first, last = _in_one_block(maker, taker, limits.inside)
         if first != last:
@@ -94,21 +97,20 @@ def _in_one_block(maker: int, taker: int, inside: Sequence[int | None]) -> tuple
 
 
 class _Block:
-    """The nodes of one block, which become groups. A group is named by its last node.
+    """The nodes of one block, which become groups. A group is named by one of its nodes.
 
     Args:
         free: for each node of the plan whether it can be in a group.
-        alone, pulled_in: as in ``Limits``.
     """
 
-    def __init__(self, free: Sequence[bool], alone: AbstractSet[int], pulled_in: AbstractSet[int]) -> None:
+    def __init__(self, free: Sequence[bool], limits: Limits) -> None:
         self._free = free
-        self._pulled_in = pulled_in
-        self._with_alone = set(alone)
+        self._pulled_in = limits.pulled_in
+        self._with_alone = set(limits.alone)
         """Groups with a node of which a group has one at most."""
         self._order: list[int | None] = []
         """Groups, and nodes that are in none, in the order in which they would run; None where one became
-        part of a group behind it."""
+        part of a group."""
         self._position: dict[int, int] = {}
         self._members: dict[int, list[int]] = {}
         self._needs: dict[int, set[int]] = {}
@@ -151,9 +153,8 @@ class _Block:
             if group is None or maker is None:
                 position -= 1
             else:
-                self._join(maker, group)
+                position = self._position[self._join(maker, group)]  # it may take more now
                 changed = True
-                position = self._position[group]  # it may take more now
         return changed
 
     def _next_to_join(self, group: int) -> int | None:
@@ -188,9 +189,13 @@ class _Block:
     def _is_pulled_in(self, group: int) -> bool:
         return group in self._pulled_in and len(self._members[group]) == 1
 
-    def _join(self, maker: int, group: int) -> None:
-        """Make a group of both. What waits for the maker and stands between goes behind the group."""
+    def _join(self, maker: int, group: int) -> int:
+        """Make a group of both, which is the result. What waits for the maker and stands between goes behind
+        it."""
         start, end = self._position[maker], self._position[group]
+        # The one with fewer edges becomes part of the other: many nodes may take one result.
+        fewer = len(self._needed_by[maker]) < len(self._needed_by[group]) + len(self._needs[group])
+        joined, other = (group, maker) if fewer else (maker, group)
         stay: list[int | None] = []
         moved: list[int | None] = []
         waiting = {maker}
@@ -200,28 +205,29 @@ class _Block:
             else:
                 waiting.add(one)
                 moved.append(one)
-        order = [None, *stay, group, *moved]
-        self._order[start : end + 1] = order
-        for position, one in enumerate(order, start):
+        self._order[start : end + 1] = [*stay, joined, *moved, None]
+        for position in range(start, end):
+            one = self._order[position]
             if one is not None:
                 self._position[one] = position
-        self._members[group] += self._members.pop(maker)
-        if maker in self._with_alone:
-            self._with_alone.add(group)
-        self._take_edges(maker, group)
+        self._members[joined] += self._members.pop(other)
+        if other in self._with_alone:
+            self._with_alone.add(joined)
+        self._take_edges(other, joined)
+        return joined
 
-    def _take_edges(self, maker: int, group: int) -> None:
-        """What needs the maker needs the group, which needs what the maker needed."""
-        self._needs[group].discard(maker)
-        self._needed_by[maker].discard(group)
-        for one in self._needs.pop(maker):
-            self._needed_by[one].discard(maker)
-            self._needed_by[one].add(group)
-            self._needs[group].add(one)
-        for one in self._needed_by.pop(maker):
-            self._needs[one].discard(maker)
-            self._needs[one].add(group)
-            self._needed_by[group].add(one)
-            if maker in self._apart[one]:
-                self._apart[one].add(group)
-        self._apart[group] |= self._apart.pop(maker)
+    def _take_edges(self, other: int, joined: int) -> None:
+        """What needs one part of a group needs the group, which needs what its parts needed."""
+        self._needs[joined].discard(other)
+        self._needed_by[joined].discard(other)
+        for one in self._needs.pop(other) - {joined}:
+            self._needed_by[one].discard(other)
+            self._needed_by[one].add(joined)
+            self._needs[joined].add(one)
+        for one in self._needed_by.pop(other) - {joined}:
+            self._needs[one].discard(other)
+            self._needs[one].add(joined)
+            self._needed_by[joined].add(one)
+            if other in self._apart[one]:
+                self._apart[one].add(joined)
+        self._apart[joined] |= self._apart.pop(other)
