@@ -118,7 +118,7 @@ def diagnose(
             tuples for several shapes. Of a target, the texts of ``--input``, such as
             ``["float32[8,128]:grad"]``; None takes the file's own.
         backward: add a backward pass to every run.
-        fuser: "auto" (nvFuser where this torch really has it, else NNC), "nvfuser", "nnc", "onednn", "legacy"
+        fuser: "auto" (nvFuser where this torch really has it, else NNC), "nvfuser", "nnc", "onednn"
             or "none".
         frontend: what builds the groups: "torchscript", "aot", "te" or "auto", what the target uses.
         runs: passes for each shape; a group appears in the second or third.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusiondoc.model import CHOICES, FUSER_OF_KIND, FUSERS, fuser_title
+from fusiondoc.model import AT_WORK, CHOICES, FUSER_OF_KIND, FUSERS, fuser_title
 from fusiondoc.model.codes import CODES, Code, Family, Loss
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.parsers.jit import FUSION_KINDS
@@ -36,5 +36,6 @@ def test_what_is_lost_and_what_sums_up_the_run() -> None:
 def test_fusers_and_their_kinds_are_one_to_one() -> None:
     assert {fuser.name: fuser for fuser in FUSER_OF_KIND.values()} == FUSERS
     assert FUSION_KINDS["prim::CudaFusionGroup"] == "CudaFusionGroup" == FUSERS["nvfuser"].kind
-    assert CHOICES == ("nvfuser", "nnc", "onednn", "legacy", "none")
+    assert CHOICES == ("nvfuser", "nnc", "onednn", "none")
+    assert AT_WORK == ("nvfuser", "nnc", "onednn", "legacy", "none")
     assert [fuser_title(name) for name in ("onednn", "none", "other")] == ["oneDNN Graph", "none", "other"]

@@ -52,7 +52,7 @@ def run_under(folder: Path, fuser: str) -> tuple[dict[str, int], str, dict[str, 
 
 @pytest.mark.parametrize(
     ("fuser", "kind"),
-    [("nnc", "TensorExprGroup"), ("legacy", "FusionGroup"), ("onednn", "oneDNNFusionGroup")],
+    [("nnc", "TensorExprGroup"), ("onednn", "oneDNNFusionGroup")],
 )
 def test_the_fuser_that_was_asked_for_works(tmp_path: Path, fuser: str, kind: str) -> None:
     if torch.cuda.is_available():

@@ -204,7 +204,7 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
         if not report.groups:
             text = "no group was formed, so there is no kernel: fusiondoc parse says why"
         elif report.fuser.effective == "legacy":
-            text = "fusiondoc reads no kernels of the legacy fuser; those of --fuser nnc or nvfuser it does"
+            text = "fusiondoc reads no kernels of the legacy fuser; it reads those of nvFuser and NNC"
         else:
             named = USUAL.get(report.fuser.effective or "", ("cuda_kernel",))[0]
             text = f"the log names no kernel: --dump {named} makes the fuser print them"

@@ -14,7 +14,7 @@ import click
 from fusiondoc.cli.options import SECONDS, captures_option
 from fusiondoc.cli.output import notify, output_option, say
 from fusiondoc.errors import UsageError
-from fusiondoc.model import CHOICES
+from fusiondoc.model import AT_WORK
 
 if TYPE_CHECKING:
     from fusiondoc.repro.write import Groups
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @output_option("The file to write; repro_ID.py by default.", metavar="FILE.py")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
-    "--fuser", type=click.Choice(CHOICES), help="The fuser that the file uses; by default that of the group."
+    "--fuser", type=click.Choice(AT_WORK), help="The fuser that the file uses; by default that of the group."
 )
 @click.option(
     "--minimise", is_flag=True, help="Remove operators while the failure remains; runs many children."

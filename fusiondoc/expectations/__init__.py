@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from fusiondoc.model import CHOICES, TE, dataclass, field
+from fusiondoc.model import AT_WORK, TE, dataclass, field
 from fusiondoc.model.numbers import all_whole, whole_number
 from fusiondoc.model.report import Group, Instance, Report
 from fusiondoc.model.source import path_ends_with
@@ -368,7 +368,7 @@ MODULE: Mapping[str, Field] = {
 }
 
 WHEN: Mapping[str, Field] = {
-    "fuser": Field("choice", "The fuser that worked.", "either", (*CHOICES, TE)),
+    "fuser": Field("choice", "The fuser that worked.", "either", (*AT_WORK, TE)),
     "torch": Field("versions", "Versions of torch, in quotes; '2.1' is every 2.1.x."),
     "gpu": Field("text", "A part of the GPU's name: H100.", "either"),
     "target": Field("text", "The model: the end of its path, bias_gelu.py or model.py:block.", "either"),

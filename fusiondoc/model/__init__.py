@@ -171,6 +171,8 @@ class Fuser:
     title: str
     kind: str
     """``Group.kind`` of its fusion groups."""
+    can_be_requested: bool = True
+    """False for a fuser whose logs are read, and that fusiondoc switches on for no run."""
 
     @property
     def node(self) -> str:
@@ -181,7 +183,7 @@ class Fuser:
 NVFUSER = Fuser("nvfuser", "nvFuser", "CudaFusionGroup")
 NNC = Fuser("nnc", "NNC", "TensorExprGroup")
 ONEDNN = Fuser("onednn", "oneDNN Graph", "oneDNNFusionGroup")
-LEGACY = Fuser("legacy", "the legacy fuser", "FusionGroup")
+LEGACY = Fuser("legacy", "the legacy fuser", "FusionGroup", can_be_requested=False)
 
 FUSERS: dict[str, Fuser] = {fuser.name: fuser for fuser in (NVFUSER, NNC, ONEDNN, LEGACY)}
 """Every fuser by its name."""
@@ -192,8 +194,11 @@ FUSER_OF_KIND: dict[str, Fuser] = {fuser.kind: fuser for fuser in FUSERS.values(
 OLD_NNC_GROUP = "tensorexpr::Group"
 """The node of a group of NNC before torch 1.7 (torch/csrc/jit/passes/tensorexpr_fuser.cpp of 1.6)."""
 
-CHOICES = (*FUSERS, "none")
-"""What can be asked for in one run: a fuser by name, or none at all."""
+CHOICES = (*(fuser.name for fuser in FUSERS.values() if fuser.can_be_requested), "none")
+"""What can be requested for a run: a fuser by name, or none at all."""
+
+AT_WORK = (*FUSERS, "none")
+"""What a log can show at work."""
 
 
 REQUESTS = ("auto", *CHOICES)

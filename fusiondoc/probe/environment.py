@@ -216,7 +216,6 @@ def _copies(torch: Any, size: int) -> dict[str, Any]:
 
 _SWITCHES = {
     # (fuse on CPU, fuse on GPU, tensor expressions, nvFuser, oneDNN Graph)
-    "legacy": (True, True, False, False, False),
     "nnc": (True, True, True, False, False),
     "nvfuser": (False, False, False, True, False),
     "onednn": (True, False, True, False, True),
@@ -315,7 +314,6 @@ def note_on_fuser(torch: Any, fuser: str) -> str | None:
         )
     return {
         "onednn": "weights of frozen modules only",
-        "legacy": "only under the legacy executor, which replaces the profiling executor",
         "none": "every fuser off",
     }.get(fuser)
 
@@ -327,10 +325,8 @@ def switch_on(torch: Any, fuser: str) -> None:
     llvm = bool(switch._llvm_enabled())
     if fuser == "onednn" and not llvm:
         cpu = False  # What oneDNN leaves over would go to NNC, which has no CPU backend in this build.
-    # FuseGraph, the legacy pass, is only called by the legacy executor (runNondiffOptimization of
-    # graph_executor.cpp); torch.jit.fuser("fuser0") alone fuses nothing. The executor comes first: without
-    # the profiling one nvFuser cannot be switched on.
-    switch._jit_set_profiling_executor(fuser != "legacy")
+    # The executor comes first: without the profiling one nvFuser cannot be switched on.
+    switch._jit_set_profiling_executor(True)
     switch._get_graph_executor_optimize(True)
     switch._jit_override_can_fuse_on_cpu(cpu)
     switch._jit_override_can_fuse_on_gpu(gpu)
@@ -339,7 +335,7 @@ def switch_on(torch: Any, fuser: str) -> None:
         switch._jit_set_nvfuser_enabled(nvfuser)
     if hasattr(switch, "_jit_set_llga_enabled"):
         switch._jit_set_llga_enabled(onednn)
-    switch._jit_override_can_fuse_on_cpu_legacy(fuser == "legacy")
+    switch._jit_override_can_fuse_on_cpu_legacy(False)
     if fuser == "nnc" and not llvm:
         # With the default True nothing fuses on the CPU at compile time, or the second run dies of
         # "LLVM Backend not found".
@@ -355,8 +351,6 @@ def is_on(torch: Any, fuser: str) -> bool:
         return switch._jit_llga_enabled() is True
     if fuser == "nnc":
         return bool(switch._jit_texpr_fuser_enabled() and _nnc_reaches(torch))
-    if fuser == "legacy":
-        return bool(switch._jit_can_fuse_on_cpu_legacy() or switch._jit_can_fuse_on_gpu())
     return not (switch._jit_can_fuse_on_cpu() or switch._jit_can_fuse_on_gpu())
 
 
@@ -414,7 +408,6 @@ def executor_off(torch: Any) -> list[str]:
 _GROUP_KINDS = {
     "nnc": "prim::TensorExprGroup",
     "onednn": "prim::oneDNNFusionGroup",
-    "legacy": "prim::FusionGroup",
     "nvfuser": "prim::CudaFusionGroup",
 }
 

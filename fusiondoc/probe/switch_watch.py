@@ -59,7 +59,7 @@ class SwitchWatch:
         self.stage = LOADING
         self._torch = torch
         self._records = records
-        self._fuser = fuser if fuser not in (None, "none", "legacy") else None
+        self._fuser = fuser if fuser not in (None, "none") else None
         self._asked = asked or {}
         self._by_itself = own
         self._replaced = Replaced()

@@ -12,7 +12,7 @@ import re
 
 from fusiondoc.errors import UsageError
 from fusiondoc.fusers import BY_ANY, nvfuser
-from fusiondoc.model import CHOICES
+from fusiondoc.model import AT_WORK
 from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.ir import Node
 from fusiondoc.repro import DEFINED, DTYPES, Input, Recipe, Step, TensorSpec, ir_type
@@ -118,7 +118,7 @@ def is_literal(type_: str, text: str) -> bool:
 def check(recipe: Recipe) -> None:
     """UsageError if a file of this recipe would hold anything but operators of a fusion group, literals,
     types and names."""
-    if recipe.fuser not in CHOICES:
+    if recipe.fuser not in AT_WORK:
         raise _refused(f"'{_short(recipe.fuser)}' is no fuser")
     for one in recipe.inputs:
         _check_value(one.name, one.type)
