@@ -258,8 +258,12 @@ MUTATIONS: Sequence[Mutation] = (
     ),
     *_of(
         "expectations_file limits_of_checks near_miss",
-        "expectations/__init__.py",
+        "expectations/applies.py",
         ("return version + (0,) * (size - len(version))", "return version"),
+    ),
+    *_of(
+        "expectations_file limits_of_checks near_miss",
+        "expectations/__init__.py",
         ("low <= number <= high:", "low <= number < high:"),
         ("number >= self.at_least", "number > self.at_least"),
     ),

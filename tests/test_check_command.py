@@ -149,7 +149,7 @@ def test_sections_hold_for_their_runs(fusiondoc: Run, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_versions(torch: str, wanted: str, fits: bool) -> None:
-    from fusiondoc.expectations import version_fits
+    from fusiondoc.expectations.applies import version_fits
 
     assert version_fits(torch, wanted) is fits
 
@@ -350,7 +350,8 @@ def test_the_capture_of_a_run_that_failed_fails_too(fusiondoc: Run, tmp_path: Pa
 def test_a_section_holds_from_every_folder_that_its_target_can_be_named_from() -> None:
     from dataclasses import replace
 
-    from fusiondoc.expectations import When, why_not
+    from fusiondoc.expectations import When
+    from fusiondoc.expectations.applies import why_not
     from fusiondoc.workflows.load import report_from
 
     report = report_from([str(COMPOSITE)])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import applying
+from fusiondoc.expectations.applies import applying
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.outcome import not_told
 from fusiondoc.expectations.read_file import loads

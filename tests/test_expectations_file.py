@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from fusiondoc import expectations
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import Count, SourceRange, schema
+from fusiondoc.expectations import Count, SourceRange, keys
+from fusiondoc.expectations.keys import schema
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.codes import CODES
 
@@ -93,12 +93,12 @@ def test_the_published_schema_is_made_from_the_table_of_keys() -> None:
 def test_every_key_is_documented() -> None:
     page = (ROOT / "docs" / "commands" / "check.md").read_text(encoding="utf-8")
     for table in (
-        expectations.FILE,
-        expectations.GROUP,
-        expectations.MODULE,
-        expectations.WHEN,
-        expectations.FINDINGS,
-        expectations.COUNTS,
+        keys.FILE,
+        keys.GROUP,
+        keys.MODULE,
+        keys.WHEN,
+        keys.FINDINGS,
+        keys.COUNTS,
     ):
         for key in table:
             assert f"`{key}`" in page, key
@@ -108,7 +108,7 @@ def test_the_file_in_the_examples_fits_the_schema() -> None:
     VALIDATOR.validate(yaml.safe_load((ROOT / "examples" / "fusions.yaml").read_text()))
 
 
-def _value(field: expectations.Field) -> st.SearchStrategy:
+def _value(field: keys.Field) -> st.SearchStrategy:
     good = {
         "layer": st.sampled_from(["encoder.layer.0", "encoder.*.output", "layer[1-4].[0,2]"]),
         "operator": st.sampled_from(["add", "aten::mul"]), "source": st.sampled_from(["m.py", "m.py:3", "m.py:3-5"]),
@@ -134,13 +134,13 @@ def _mapping(table: dict) -> st.SearchStrategy:
 @settings(max_examples=examples(300), deadline=None)
 @given(
     st.one_of(
-        _mapping(expectations.SECTION),
-        _mapping(expectations.GROUP).map(lambda group: {"groups": [group]}),
-        _mapping(expectations.MODULE).map(lambda module: {"modules": [module]}),
-        _mapping(expectations.WHEN).map(lambda when: {"when": when, "max_fallbacks": 0}),
-        _mapping(expectations.FINDINGS).map(lambda findings: {"findings": findings}),
-        _mapping(expectations.COUNTS).map(lambda counts: {"number_of_groups": counts}),
-        _mapping(expectations.SECTION).map(lambda section: {"sections": [section]}),
+        _mapping(keys.SECTION),
+        _mapping(keys.GROUP).map(lambda group: {"groups": [group]}),
+        _mapping(keys.MODULE).map(lambda module: {"modules": [module]}),
+        _mapping(keys.WHEN).map(lambda when: {"when": when, "max_fallbacks": 0}),
+        _mapping(keys.FINDINGS).map(lambda findings: {"findings": findings}),
+        _mapping(keys.COUNTS).map(lambda counts: {"number_of_groups": counts}),
+        _mapping(keys.SECTION).map(lambda section: {"sections": [section]}),
     )
 )
 def test_schema_and_program_take_the_same_files(data: dict) -> None:

@@ -11,7 +11,8 @@ from conftest import FIXTURES
 from test_limits import fusion, plan, read
 from test_near_miss import REJECTS, group_of, made_report
 
-from fusiondoc.expectations import Count, is_in_layer, version_fits
+from fusiondoc.expectations import Count, is_in_layer
+from fusiondoc.expectations.applies import version_fits
 from fusiondoc.expectations.gate import hold
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.moved import one_more

@@ -214,7 +214,7 @@ def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) 
 
 
 def _sections(report: Report, expectations: Expectations, only: tuple[str, ...]) -> list[Section]:
-    from fusiondoc.expectations import why_not
+    from fusiondoc.expectations.applies import why_not
     from fusiondoc.expectations.renamed_target import sections_for
 
     if only:

@@ -103,39 +103,58 @@ def _first(group: Group, known: dict[str, Group]) -> Group:
 def _claim(found: Assignment) -> None:
     """Take what fulfils expectations out of what is free: all groups of the operators that one names in full,
     then of the others as many as these need, those first that no expectation lacks."""
-    hungry = [one.wanted for one in found.matched if one.lacking]
-    loose = []
+    claiming = [one for one in found.matched if one.wanted.count.at_most != 0]
     needed: dict[str, set[int]] = {name: set() for name in found.free}
-    for one in found.matched:
-        if one.wanted.count.at_most == 0:
-            continue
+    for one in claiming:
+        if one.is_whole:
+            _claim_all(one, found.free, needed)
+    hungry = [one.wanted for one in found.matched if one.lacking]
+    for one in claiming:
         if not one.is_whole:
-            loose.append(one)
-            continue
-        need = one.number - (one.more if one.wanted.count.at_most is None else 0)
-        for group in one.groups:
-            inside = sorted(_places(group, one.wanted))
-            found.free[group.id].difference_update(inside)
-            needed[group.id].update(inside[: max(0, need)])
-            need -= len(inside)
-    for one in loose:
-        places = [(group, place) for group in one.groups for place in sorted(_places(group, one.wanted))]
-        taken = sum(place not in found.free[group.id] for group, place in places)
-        need = (one.wanted.count.at_least or 0) - taken
-        left = [(group, place) for group, place in places if place in found.free[group.id]]
-        left.sort(key=lambda pair: max((_likeness(pair[0], other) for other in hungry), default=0.0))
-        for group, place in left[: max(0, need)]:
-            found.free[group.id].discard(place)
-            needed[group.id].add(place)
-    for one in found.matched:
-        for group in one.groups if one.is_whole and one.wanted.count.at_most != 0 else ():
-            found.surplus[group.id] = _places(group, one.wanted) - needed[group.id] - found.free[group.id]
+            _claim_needed(one, found.free, needed, hungry)
+    for one in claiming:
+        for group in one.groups if one.is_whole else ():
+            found.surplus[group.id] = _instances(group, one.wanted) - needed[group.id] - found.free[group.id]
 
 
-def _places(group: Group, wanted: GroupExpectation) -> set[int]:
+def _claim_all(one: Matched, free: Mapping[str, set[int]], needed: Mapping[str, set[int]]) -> None:
+    """All instances that fulfil an expectation; of those only as many as it needs count as needed."""
+    more = one.more if one.wanted.count.at_most is None else 0
+    need = one.number - more
+    for group in one.groups:
+        inside = sorted(_instances(group, one.wanted))
+        free[group.id].difference_update(inside)
+        needed[group.id].update(inside[: max(0, need)])
+        need -= len(inside)
+
+
+def _claim_needed(
+    one: Matched,
+    free: Mapping[str, set[int]],
+    needed: Mapping[str, set[int]],
+    hungry: Sequence[GroupExpectation],
+) -> None:
+    """As many instances as an expectation needs beside those that others claimed; first of the groups that
+    are least like those that hungry expectations lack."""
+    need = one.wanted.count.at_least or 0
+    left: list[tuple[float, Group, int]] = []
+    for group in one.groups:
+        likeness = max((_likeness(group, other) for other in hungry), default=0.0)
+        for index in sorted(_instances(group, one.wanted)):
+            if index in free[group.id]:
+                left.append((likeness, group, index))
+            else:
+                need -= 1
+    left.sort(key=lambda row: row[0])
+    for _, group, index in left[: max(0, need)]:
+        free[group.id].discard(index)
+        needed[group.id].add(index)
+
+
+def _instances(group: Group, wanted: GroupExpectation) -> set[int]:
     """Indices of the instances of a group that count for an expectation."""
     inside = set(map(id, instances_in(group, wanted.layer)))
-    return {place for place, one in enumerate(group.instances) if id(one) in inside}
+    return {index for index, one in enumerate(group.instances) if id(one) in inside}
 
 
 def _likeness(group: Group, wanted: GroupExpectation) -> float:
@@ -155,25 +174,10 @@ def _give_nearest(found: Assignment, report: Report) -> None:
     known = {group.id: group for group in report.groups}
     asking: dict[int, Iterator[Near]] = {}
     for index, one in enumerate(found.matched):
-        if not one.lacking:
-            continue
-        slow = _only_too_slow(one.wanted, report, kernels)
-        if slow is not None:
-            one.nearest = slow
-            continue
-        own = {group.id for group in one.groups}
-        heads = [(group, _first(group, known).id) for group in report.groups]
-        left = [group for group, head in heads if found.free.get(head) and head not in own]
-        taken = [group for group, head in heads if not found.free.get(head)]
-        more = [
-            with_instances(group, sorted(found.surplus[group.id]))
-            for group in report.groups
-            if found.surplus.get(group.id) and group.id not in own
-        ]
-        asking[index] = chain(
-            _likely(by_nearness(left, one.wanted, kernels), one.wanted, taken),
-            _likely(by_nearness(more, one.wanted, kernels), one.wanted, taken),
-        )
+        if one.lacking:
+            one.nearest = _only_too_slow(one.wanted, report, kernels)
+            if one.nearest is None:
+                asking[index] = _in_question(one, found, report, kernels)
     kept: dict[str, list[tuple[float, int, int]]] = {}
     waiting = deque(asking)
     while waiting:
@@ -189,6 +193,28 @@ def _give_nearest(found: Assignment, report: Report) -> None:
             last = min(row)
             row.remove(last)
             waiting.append(-last[2])
+
+
+def _in_question(
+    one: Matched, found: Assignment, report: Report, kernels: Mapping[str, Kernel]
+) -> Iterator[Near]:
+    """The groups that may have been what is expected, nearest first: free ones, then what fulfils other
+    expectations and is more than these need."""
+    known = {group.id: group for group in report.groups}
+    own = {group.id for group in one.groups}
+    free, taken, more = [], [], []
+    for group in report.groups:
+        head = _first(group, known).id
+        if not found.free.get(head):
+            taken.append(group)
+        elif head not in own:
+            free.append(group)
+        if found.surplus.get(group.id) and group.id not in own:
+            more.append(with_instances(group, sorted(found.surplus[group.id])))
+    return chain(
+        _likely(by_nearness(free, one.wanted, kernels), one.wanted, taken),
+        _likely(by_nearness(more, one.wanted, kernels), one.wanted, taken),
+    )
 
 
 def _only_too_slow(wanted: GroupExpectation, report: Report, kernels: Mapping[str, Kernel]) -> Group | None:

@@ -3,7 +3,7 @@ runs under it, and the line of the program that breaks an expectation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.expectations import Section, is_in_layer
@@ -76,25 +76,12 @@ def _row(outcome: Outcome, section: Section, report: Report, file: str) -> Expec
 def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
     """``file:line`` of the program that breaks an expectation; None where nothing tells."""
     key = next((part for part in reversed(outcome.path) if isinstance(part, str)), "")
-    source = None
-    if key == "groups":
-        source = _of_group(outcome, report)
-    elif key == "modules":
-        source = _of_module(outcome, section, report)
-    elif key == "max_fallbacks":
-        names = {fallback.group for fallback in report.fallbacks}
-        source = _first_line([group for group in report.groups if group.id in names])
-    elif key == "not_fused":
-        known = section.not_fused or ()
-        source = _worst([row for row in outside(report) if row.op not in known])
-    elif key == "min_coverage":
-        source = _worst(outside(report))
-    elif key in ("forbid", "allow"):
-        source = _of_findings(outcome, section, report)
+    find = _CAUSES.get(key)
+    source = find(outcome, section, report) if find is not None else None
     return source or _of_no_plan(report)
 
 
-def _of_group(outcome: Outcome, report: Report) -> str | None:
+def _of_group(outcome: Outcome, _: Section, report: Report) -> str | None:
     """Of an operator that is not in the group as expected, else of the group that is not as expected."""
     near = outcome.near
     for one in near.missing if near is not None else ():
@@ -123,6 +110,32 @@ def _of_findings(outcome: Outcome, section: Section, report: Report) -> str | No
         names = [wanted.forbid[int(outcome.path[-1])]]
     hits = [f for f in report.findings if any(is_named(f, name) for name in names) != allowed]
     return next((finding.source for finding in hits if finding.source), None)
+
+
+def _of_fallbacks(_: Outcome, section: Section, report: Report) -> str | None:
+    names = {fallback.group for fallback in report.fallbacks}
+    return _first_line([group for group in report.groups if group.id in names])
+
+
+def _of_not_fused(_: Outcome, section: Section, report: Report) -> str | None:
+    known = section.not_fused or ()
+    return _worst([row for row in outside(report) if row.op not in known])
+
+
+def _of_coverage(_: Outcome, section: Section, report: Report) -> str | None:
+    return _worst(outside(report))
+
+
+_CAUSES: Mapping[str, Callable[[Outcome, Section, Report], str | None]] = {
+    "groups": _of_group,
+    "modules": _of_module,
+    "max_fallbacks": _of_fallbacks,
+    "not_fused": _of_not_fused,
+    "min_coverage": _of_coverage,
+    "forbid": _of_findings,
+    "allow": _of_findings,
+}
+"""The last key of an expectation's path -> what finds the line that breaks it."""
 
 
 def _worst(rows: Sequence[Unfused]) -> str | None:

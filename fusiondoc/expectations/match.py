@@ -9,7 +9,7 @@ from fusiondoc.expectations import GroupExpectation, Section, instances_in
 from fusiondoc.expectations.assignment import Assignment, Matched, assign
 from fusiondoc.expectations.missing import tell
 from fusiondoc.expectations.moved import Moved, moved_groups, renamed_modules, with_modules
-from fusiondoc.expectations.near_miss import describe, instances, near_miss
+from fusiondoc.expectations.near_miss import NearMiss, describe, instances, near_miss
 from fusiondoc.expectations.outcome import Outcome, cannot_tell, new_name, nothing_fused
 from fusiondoc.expectations.whole_report import check_whole
 from fusiondoc.model.report import Group, Report
@@ -83,34 +83,69 @@ def _group(
     the group that they specialise.
     """
     matched = found.matched[index]
-    wanted, number = matched.wanted, matched.number + (moved.number if moved is not None else 0)
-    exactly = wanted.count.at_most
-    text = describe(written)
-    if exactly is not None or (wanted.count.at_least or 1) > 1:
-        text = f"{wanted.count} of {text}" if exactly != 0 else f"no group {text}"
-    groups = {group.id: group for group in (*matched.groups, *(moved.groups if moved is not None else ()))}
+    wanted = matched.wanted
+    number, groups = matched.number, {group.id: group for group in matched.groups}
+    if moved is not None:
+        number += moved.number
+        groups.update((group.id, group) for group in moved.groups)
     unknown = cannot_tell(report) if not number and wanted.count.holds(0) else None
     holds = unknown is None and wanted.count.holds(number)
     shown, why, near = _shown(matched, groups, number, holds), None, None
     if not holds and matched.lacking:
-        near = near_miss(report, wanted, _nearest(matched), found.claimed, section.not_fused or ())
-        if not groups:
-            shown, why = near.found, near.why or nothing_fused(report)
-        elif near.group is not None:
-            why = f"the next nearest is {near.found}: {near.why}"
-        else:
-            why = "; ".join(tell([one for one in near.missing if one.row is not None])) or None
-    renamed = {"layer": wanted.layer} if wanted.layer != written.layer else {}
-    notes = [new_name(written.layer, wanted.layer)] if renamed else []
-    notes += [moved.note] if moved is not None and moved.note else []
+        nearest = [matched.nearest] if matched.nearest is not None else []
+        near = near_miss(report, wanted, nearest, found.claimed, section.not_fused or ())
+        why = _why(near, bool(groups)) or (nothing_fused(report) if not groups else None)
+        shown = shown if groups else near.found
+    names, notes = _other_names(wanted, written, moved)
     return Outcome(
-        section.name, wanted.path, holds, text, unknown or shown, why, wanted.at, tuple(groups), near, number,
-        "; ".join(notes) or None, {**renamed, **(moved.names if moved is not None else {})},
-    )  # fmt: skip
+        section.name,
+        wanted.path,
+        holds,
+        _expected(wanted, written),
+        unknown or shown,
+        why,
+        wanted.at,
+        tuple(groups),
+        near,
+        number,
+        "; ".join(notes) or None,
+        names,
+    )
 
 
-def _nearest(matched: Matched) -> list[Group]:
-    return [matched.nearest] if matched.nearest is not None else []
+def _expected(wanted: GroupExpectation, written: GroupExpectation) -> str:
+    """The expectation in words, by the names that its file has."""
+    text = describe(written)
+    exactly = wanted.count.at_most
+    if exactly == 0:
+        return f"no group {text}"
+    if exactly is not None or (wanted.count.at_least or 1) > 1:
+        return f"{wanted.count} of {text}"
+    return text
+
+
+def _why(near: NearMiss, some_fulfil: bool) -> str | None:
+    """What is known of the group that lacks."""
+    if not some_fulfil:
+        return near.why or None
+    if near.group is not None:
+        return f"the next nearest is {near.found}: {near.why}"
+    return "; ".join(tell([one for one in near.missing if one.row is not None])) or None
+
+
+def _other_names(
+    wanted: GroupExpectation, written: GroupExpectation, moved: Moved | None
+) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """The values of the expectation that have other names now, by key; and the notes on them."""
+    names: dict[str, tuple[str, ...]] = {}
+    notes = []
+    if wanted.layer != written.layer:
+        names["layer"] = wanted.layer
+        notes.append(new_name(written.layer, wanted.layer))
+    if moved is not None:
+        names.update(moved.names)
+        notes += [moved.note] if moved.note else []
+    return names, notes
 
 
 def _shown(matched: Matched, groups: Mapping[str, Group], number: int, holds: bool) -> str:

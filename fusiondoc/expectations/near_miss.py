@@ -101,29 +101,45 @@ def near_miss(
     if group is None:
         missing = where_is(report, wanted, None, [(op, None) for op in wanted.ops], claimed, outside)
         return NearMiss(wanted, None, (), missing, (), ())
-    if wanted.order == "set":
-        shared = tuple(op for op in dict.fromkeys(wanted.ops) if op in group.ops)
-        lacking: list[tuple[str, int | None]] = [
-            (op, None) for op in dict.fromkeys(wanted.ops) if op not in group.ops
-        ]
-        extra = tuple(op for op in dict.fromkeys(group.ops) if op not in wanted.ops)
-    else:
-        pairs = longest_common(wanted.ops, group.ops)
-        shared = tuple(wanted.ops[i] for i, _ in pairs)
-        here, there = dict(pairs), {j for _, j in pairs}
-        spare = Counter(op for j, op in enumerate(group.ops) if j not in there)
-        lacking, before = [], None
-        for i, op in enumerate(wanted.ops):
-            if i in here:
-                before = here[i]
-            elif wanted.order == "sequence" and spare[op]:
-                spare[op] -= 1  # it is there, in another order
-            else:
-                lacking.append((op, before))
-        extra = tuple(spare.elements()) if wanted.order == "sequence" and wanted.ops else ()
+    found = _as_sets(wanted, group) if wanted.order == "set" else _in_order(wanted, group)
     conditions = tuple(m for m in mismatches(group, wanted, kernels) if m.what != "operators")
-    missing = where_is(report, wanted, group, lacking, claimed, outside)
-    return NearMiss(wanted, group, shared, missing, extra, conditions)
+    missing = where_is(report, wanted, group, found.lacking, claimed, outside)
+    return NearMiss(wanted, group, found.shared, missing, found.extra, conditions)
+
+
+class _Compared(NamedTuple):
+    """The operators of an expectation against those of a group."""
+
+    shared: tuple[str, ...]
+    lacking: Sequence[tuple[str, int | None]]
+    """Operators that the group lacks, each with the index of the group's node before it."""
+    extra: tuple[str, ...]
+
+
+def _as_sets(wanted: GroupExpectation, group: Group) -> _Compared:
+    names = tuple(dict.fromkeys(wanted.ops))
+    shared = tuple(op for op in names if op in group.ops)
+    lacking = [(op, None) for op in names if op not in group.ops]
+    extra = tuple(op for op in dict.fromkeys(group.ops) if op not in names)
+    return _Compared(shared, lacking, extra)
+
+
+def _in_order(wanted: GroupExpectation, group: Group) -> _Compared:
+    pairs = longest_common(wanted.ops, group.ops)
+    there = dict(pairs)
+    used = set(there.values())
+    spare = Counter(op for index, op in enumerate(group.ops) if index not in used)
+    lacking: list[tuple[str, int | None]] = []
+    before = None
+    for index, op in enumerate(wanted.ops):
+        if index in there:
+            before = there[index]
+        elif wanted.order == "sequence" and spare[op]:
+            spare[op] -= 1  # it is there, in another order
+        else:
+            lacking.append((op, before))
+    extra = tuple(spare.elements()) if wanted.order == "sequence" and wanted.ops else ()
+    return _Compared(tuple(wanted.ops[index] for index, _ in pairs), lacking, extra)
 
 
 def instances(group: Group, these: Sequence[Instance] = ()) -> str:

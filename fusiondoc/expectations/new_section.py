@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import yaml
 
-from fusiondoc.expectations import fits
 from fusiondoc.expectations.assignment import specialised_once
+from fusiondoc.expectations.keys import fits
 from fusiondoc.expectations.moved import in_pattern
 from fusiondoc.model.operator_places import InLayer, Module, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import Group, Report

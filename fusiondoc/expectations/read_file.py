@@ -10,12 +10,10 @@ from typing import Any
 
 import yaml
 
-from fusiondoc import expectations
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.expectations import (
     Count,
     Expectations,
-    Field,
     Findings,
     GroupExpectation,
     ModuleShare,
@@ -25,8 +23,10 @@ from fusiondoc.expectations import (
     Speed,
     StepLimits,
     When,
+    keys,
     yaml_text,
 )
+from fusiondoc.expectations.keys import Field
 from fusiondoc.expectations.yaml_text import Problems
 from fusiondoc.model.numbers import figure, whole_number
 from fusiondoc.whole_files import read_within
@@ -90,12 +90,12 @@ class _Reader:
             return self._sections([((), root)])
         for key, _ in yaml_text.items(root):
             if key.value != "sections":
-                if key.value in expectations.SECTION:
+                if key.value in keys.SECTION:
                     self.problems.add(
                         key, f"'{key.value}' is not allowed next to 'sections': move it into a section"
                     )
                 else:
-                    self._unknown(key, expectations.FILE, "the file")
+                    self._unknown(key, keys.FILE, "the file")
         self._twice(root)
         nodes = self._list(several, "sections")
         return self._sections([(("sections", i), node) for i, node in enumerate(nodes)])
@@ -103,12 +103,12 @@ class _Reader:
     def _sections(self, nodes: Iterable[tuple[Path, yaml.Node]]) -> list[Section]:
         sections = []
         for path, node in nodes:
-            known = expectations.SECTION if path else expectations.FILE
+            known = keys.SECTION if path else keys.FILE
             values = self._mapping(node, known, "a section" if path else "the file")
             if values is None:
                 continue
-            if not any(key in values for key in expectations.EXPECTING):
-                self.problems.add(node, "nothing is expected here: give " + _or(expectations.EXPECTING))
+            if not any(key in values for key in keys.EXPECTING):
+                self.problems.add(node, "nothing is expected here: give " + _or(keys.EXPECTING))
             sections.append(build_section(values, node, path))
         return sections
 
@@ -164,11 +164,11 @@ class _Reader:
         if field.kind == "module":
             return self._module(node)
         if field.kind == "when":
-            return self._mapping(node, expectations.WHEN, "when")
+            return self._mapping(node, keys.WHEN, "when")
         if field.kind == "findings":
-            return self._mapping(node, expectations.FINDINGS, "findings")
+            return self._mapping(node, keys.FINDINGS, "findings")
         if field.kind == "counts" and isinstance(node, yaml.MappingNode):
-            values = self._mapping(node, expectations.COUNTS, name)
+            values = self._mapping(node, keys.COUNTS, name)
             if values and "exactly" in values and len(values) > 1:
                 self.problems.add(node, "exactly cannot be combined with at_least or at_most")
             return values
@@ -176,29 +176,27 @@ class _Reader:
 
     def _group(self, node: yaml.Node) -> dict[str, Any] | None:
         if isinstance(node, yaml.SequenceNode):
-            return {"ops": self._field(node, expectations.GROUP["ops"], "a plain list"), "": node}
-        values = self._mapping(node, expectations.GROUP, "a group")
+            return {"ops": self._field(node, keys.GROUP["ops"], "a plain list"), "": node}
+        values = self._mapping(node, keys.GROUP, "a group")
         if values is None:
             return None
-        keys = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
-        if keys and not keys & set(expectations.NEEDS_ONE):
-            self.problems.add(node, f"a group needs {_or(expectations.NEEDS_ONE)}")
-        for pair in (tuple(expectations.ORDERS), ("at_least", "exactly")):
-            if len(keys & set(pair)) > 1:
+        given = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
+        if given and not given & set(keys.NEEDS_ONE):
+            self.problems.add(node, f"a group needs {_or(keys.NEEDS_ONE)}")
+        for pair in (tuple(keys.ORDERS), ("at_least", "exactly")):
+            if len(given & set(pair)) > 1:
                 self.problems.add(node, f"a group takes only one of {', '.join(pair)}")
         values[""] = node
         return values
 
     def _module(self, node: yaml.Node) -> dict[str, Any] | None:
-        values = self._mapping(node, expectations.MODULE, "a module")
+        values = self._mapping(node, keys.MODULE, "a module")
         if values is None:
             return None
-        keys = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
-        for lacking in sorted(set(expectations.MODULE) - keys if keys else ()):
-            self.problems.add(
-                node, f"a module needs {lacking}: {expectations.EXAMPLES[expectations.MODULE[lacking].kind]}"
-            )
-        return {**values, "": node} if len(values) == len(expectations.MODULE) else None
+        given = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
+        for lacking in sorted(set(keys.MODULE) - given if given else ()):
+            self.problems.add(node, f"a module needs {lacking}: {keys.EXAMPLES[keys.MODULE[lacking].kind]}")
+        return {**values, "": node} if len(values) == len(keys.MODULE) else None
 
     def _scalar(self, node: yaml.Node, field: Field, name: str) -> Any:
         if field.choices:
@@ -217,11 +215,9 @@ class _Reader:
         if value is None:
             hint = "; put it in quotes" if isinstance(node, yaml.ScalarNode) else ""
             of = "of " if name == "a plain list" else ""
-            self.problems.add(
-                node, f"{name} must be {of}{expectations.EXAMPLES[field.kind]}, not {_a(node)}{hint}"
-            )
-        elif not expectations.fits(field.kind, value):
-            self.problems.add(node, f"{name}: '{value}' is not {expectations.EXAMPLES[field.kind]}")
+            self.problems.add(node, f"{name} must be {of}{keys.EXAMPLES[field.kind]}, not {_a(node)}{hint}")
+        elif not keys.fits(field.kind, value):
+            self.problems.add(node, f"{name}: '{value}' is not {keys.EXAMPLES[field.kind]}")
         elif field.kind == "finding" and value.startswith("FD") and not self._known(value):
             self.problems.add(node, f"{name}: there is no finding {value} (fusiondoc explain lists them)")
         else:
@@ -234,12 +230,12 @@ class _Reader:
     def _number(self, node: yaml.Node, field: Field, name: str) -> Any:
         value = yaml_text.number(node)
         written = yaml_text.text(node)
-        if field.kind == "share" and written is not None and expectations.fits("percent", written):
+        if field.kind == "share" and written is not None and keys.fits("percent", written):
             return (figure(written[:-1]) or 0.0) / 100
         whole = field.kind in ("count", "positive", "counts")
         lowest = 1 if field.kind == "positive" else 0
         if value is None or value < lowest or (whole and value != int(value)):
-            example = expectations.EXAMPLES["count" if field.kind == "counts" else field.kind]
+            example = keys.EXAMPLES["count" if field.kind == "counts" else field.kind]
             self.problems.add(node, f"{name} must be {example}, not {_a(node)}")
             return None
         if field.kind == "share" and value > 1:
@@ -303,13 +299,13 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
 
 
 def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
-    """A group from the values of its keys (``expectations.GROUP``); the key "" is its node."""
-    key = next((key for key in expectations.ORDERS if key in values), "ops")
+    """A group from the values of its keys (``keys.GROUP``); the key "" is its node."""
+    key = next((key for key in keys.ORDERS if key in values), "ops")
     exactly = values.get("exactly")
     node = values.get("")
     return GroupExpectation(
         ops=operators(values.get(key, ())),
-        order=expectations.ORDERS[key],
+        order=keys.ORDERS[key],
         count=Count(exactly, exactly) if exactly is not None else Count(values.get("at_least", 1)),
         phase=values.get("phase"),
         source=tuple(_source(text) for text in values.get("source", ())),

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fusiondoc.expectations import Expectations, Renamed, Section, applying, why_not
+from fusiondoc.expectations import Expectations, Renamed, Section
+from fusiondoc.expectations.applies import applying, why_not
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.moved import alike
 from fusiondoc.model.report import Report

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import ORDERS, Count, Expectations, Path, Section, fits, is_in_layer, yaml_text
+from fusiondoc.expectations import Count, Expectations, Path, Section, is_in_layer, yaml_text
 from fusiondoc.expectations.assignment import specialised_once
+from fusiondoc.expectations.keys import ORDERS, fits
 from fusiondoc.expectations.match import check, lacks_backward
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.new_section import (
