@@ -84,16 +84,14 @@ def _group(
     """
     matched = found.matched[index]
     wanted = matched.wanted
-    number, groups = matched.number, {group.id: group for group in matched.groups}
-    if moved is not None:
-        number += moved.number
-        groups.update((group.id, group) for group in moved.groups)
+    number = matched.number + (moved.number if moved is not None else 0)
+    fulfilling = (*matched.groups, *(moved.groups if moved is not None else ()))
+    groups = {group.id: group for group in fulfilling}
     unknown = cannot_tell(report) if not number and wanted.count.holds(0) else None
     holds = unknown is None and wanted.count.holds(number)
     shown, why, near = _shown(matched, groups, number, holds), None, None
     if not holds and matched.lacking:
-        nearest = [matched.nearest] if matched.nearest is not None else []
-        near = near_miss(report, wanted, nearest, found.claimed, section.not_fused or ())
+        near = near_miss(report, wanted, _nearest(matched), found.claimed, section.not_fused or ())
         why = _why(near, bool(groups)) or (nothing_fused(report) if not groups else None)
         shown = shown if groups else near.found
     names, notes = _other_names(wanted, written, moved)
@@ -111,6 +109,10 @@ def _group(
         "; ".join(notes) or None,
         names,
     )
+
+
+def _nearest(matched: Matched) -> list[Group]:
+    return [matched.nearest] if matched.nearest is not None else []
 
 
 def _expected(wanted: GroupExpectation, written: GroupExpectation) -> str:

@@ -34,28 +34,39 @@ def new_file(report: Report) -> str:
 
 def section_lines(report: Report) -> list[str]:
     """The lines of a section that holds for this report and others of the same model and fuser."""
-    lines = []
-    name = report.target.name or ""
-    # The capture of a run knows its model; the name of a log is no model.
-    if name and report.target.capture:
-        fusers = (report.fuser.effective,) if report.fuser.effective else ()
-        lines.append(f"name: {quoted(section_name(name, fusers))}")
-    when = [f"target: {quoted(name)}"] if lines else []
-    if report.fuser.effective:
-        when.append(f"fuser: {report.fuser.effective}")
-    if when:
-        lines += ["when:", *(f"  {line}" for line in when)]
-    groups = group_items([group for group in report.groups if group.respecialises is None])
-    if groups:
-        lines += ["groups:", *(f"  {line}" for item in groups for line in _as_item(item))]
-    modules = [item for _, item in module_items(report)]
-    if modules:
-        lines += ["modules:", *(f"  {line}" for item in modules for line in _as_item(item))]
-    number = specialised_once(report)
-    lines += [
-        f"number_of_groups: {{at_least: {number}}}",
+    groups = [group for group in report.groups if group.respecialises is None]
+    modules = [lines for _, lines in module_items(report)]
+    return [
+        *_name_and_when(report),
+        *_list("groups", group_items(groups)),
+        *_list("modules", modules),
+        f"number_of_groups: {{at_least: {specialised_once(report)}}}",
         f"max_fallbacks: {sum(fallback.count for fallback in report.fallbacks)}",
+        *_coverage(report),
     ]
+
+
+def _name_and_when(report: Report) -> list[str]:
+    lines, when = [], []
+    target, fuser = report.target.name, report.fuser.effective
+    # The capture of a run knows its model; the name of a log is no model.
+    if target and report.target.capture:
+        lines.append(f"name: {quoted(section_name(target, [fuser] if fuser else []))}")
+        when.append(f"  target: {quoted(target)}")
+    if fuser:
+        when.append(f"  fuser: {fuser}")
+    return [*lines, "when:", *when] if when else lines
+
+
+def _list(key: str, items: Sequence[Sequence[str]]) -> list[str]:
+    """A key with a list of these items; nothing without any."""
+    if not items:
+        return []
+    return [f"{key}:", *(f"  {line}" for item in items for line in _as_item(item))]
+
+
+def _coverage(report: Report) -> list[str]:
+    lines = []
     if report.coverage.told:
         names = sorted({row.op for row in outside(report) if fits("operator", row.op)})
         lines += wrapped("not_fused", names)

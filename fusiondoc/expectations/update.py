@@ -178,33 +178,35 @@ def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
 
 
 def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Report) -> str:
-    of_groups = [o for o in outcomes if o.path[: len(section.path) + 1] == (*section.path, "groups")]
-    claimed = {id_ for outcome in of_groups for id_ in outcome.groups}
+    path = (*section.path, "groups")
+    of_groups = [one for one in outcomes if one.path[: len(path)] == path]
+    claimed = {name for outcome in of_groups for name in outcome.groups}
     gone = []
     for outcome in of_groups:
         if outcome.holds:
             continue
-        near = outcome.near
+        group = _what_it_became(outcome)
         if outcome.groups:
             text = _count(text, outcome)
-        elif near is not None and near.group is not None and len(near.shared) * 2 > len(near.wanted.ops):
-            group = near.group
-            if (group.respecialises or group.id) in claimed:
-                gone.append(outcome)
-                continue
+        elif group is None or (group.respecialises or group.id) in claimed:
+            gone.append(outcome)
+        else:
             claimed.add(group.respecialises or group.id)
             text = _as_found(text, outcome, group)
-        else:
-            gone.append(outcome)
-    path = (*section.path, "groups")
-    left = [g for g in report.groups if g.respecialises is None and g.id not in claimed]
-    new = group_items(left)
-    if of_groups:
-        for item in new:
-            text = yaml_text.append(text, path, item)
+    left = [group for group in report.groups if group.respecialises is None and group.id not in claimed]
+    for item in group_items(left) if of_groups else ():
+        text = yaml_text.append(text, path, item)
     for outcome in reversed(gone):
         text = _take_out(text, section, outcome, report)
     return text
+
+
+def _what_it_became(outcome: Outcome) -> Group | None:
+    """The nearest group, if it has more than half of the expected operators."""
+    near = outcome.near
+    if near is None or near.group is None or len(near.shared) * 2 <= len(near.wanted.ops):
+        return None
+    return near.group
 
 
 def _renamed_modules(text: str, section: Section, outcomes: Sequence[Outcome], report: Report) -> str:
@@ -262,39 +264,55 @@ def _whole(text: str, section: Section, outcomes: Sequence[Outcome]) -> str:
     """Limits and findings; removals last, so that paths stay true."""
     gone = []
     for outcome in outcomes:
-        key = next(
-            (
-                part
-                for part in outcome.path
-                if part in _LIMITS or part in ("modules", "not_fused", "findings")
-            ),
-            None,
-        )
-        if outcome.holds or key is None or "groups" in outcome.path:
+        key = _key_of_whole(outcome)
+        if outcome.holds or key is None:
             continue
-        if key == "modules" and outcome.value is not None:
-            text = yaml_text.set_value(text, (*outcome.path, "coverage"), share(outcome.value))
-        elif key == "findings":
-            if "allow" in outcome.path:
-                for code in dict.fromkeys(f.code for f in outcome.value):
-                    text = yaml_text.append(text, outcome.path[:-1], [code])
-            else:
-                gone.append(outcome)
-        elif outcome.value is None:
+        changed = _with_found(text, key, section, outcome)
+        if changed is None:
             gone.append(outcome)
-        elif key == "not_fused":
-            names = [name for name in outcome.value if fits("operator", name)]
-            if not any("::" in name for name in yaml_text.value(text, outcome.path) or ("::",)):
-                names = [without_namespace(name) for name in names]  # as they were written
-            text = yaml_text.set_value(text, outcome.path, names)
-        elif key == "number_of_groups":
-            assert section.number_of_groups is not None
-            text = _number(text, outcome.path, outcome.value, section.number_of_groups)
         else:
-            text = yaml_text.set_value(text, outcome.path, _LIMITS[str(key)](outcome.value))
-    for outcome in sorted(gone, key=lambda o: [str(part).zfill(6) for part in o.path], reverse=True):
+            text = changed
+    for outcome in sorted(gone, key=lambda one: [str(part).zfill(6) for part in one.path], reverse=True):
         text = yaml_text.remove(text, outcome.path)
     return text
+
+
+def _key_of_whole(outcome: Outcome) -> str | None:
+    """The key of an expectation of the whole report; None of a group."""
+    if "groups" in outcome.path:
+        return None
+    known = (*_LIMITS, "modules", "not_fused", "findings")
+    return next((str(part) for part in outcome.path if part in known), None)
+
+
+def _with_found(text: str, key: str, section: Section, outcome: Outcome) -> str | None:
+    """The text with what was found in the place of what was expected; None where it has to go."""
+    value = outcome.value
+    if key == "findings":
+        return _with_findings(text, outcome) if "allow" in outcome.path else None
+    if value is None:
+        return None
+    if key == "modules":
+        return yaml_text.set_value(text, (*outcome.path, "coverage"), share(value))
+    if key == "not_fused":
+        return _with_operators_outside(text, outcome)
+    if key == "number_of_groups" and section.number_of_groups is not None:
+        return _number(text, outcome.path, value, section.number_of_groups)
+    return yaml_text.set_value(text, outcome.path, _LIMITS[key](value))
+
+
+def _with_findings(text: str, outcome: Outcome) -> str:
+    for code in dict.fromkeys(finding.code for finding in outcome.value):
+        text = yaml_text.append(text, outcome.path[:-1], [code])
+    return text
+
+
+def _with_operators_outside(text: str, outcome: Outcome) -> str:
+    names = [name for name in outcome.value if fits("operator", name)]
+    written = yaml_text.value(text, outcome.path)
+    if written and not any("::" in name for name in written):
+        names = [without_namespace(name) for name in names]  # as they were written
+    return yaml_text.set_value(text, outcome.path, names)
 
 
 def _number(text: str, path: Path, number: int, wanted: Count) -> str:

@@ -13,7 +13,7 @@ from fusiondoc.expectations.near_miss import percent, short, show_speed, speed_o
 from fusiondoc.expectations.outcome import Make, Outcome, cannot_tell, new_name, nothing_fused
 from fusiondoc.model.operator_places import InLayer, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
-from fusiondoc.model.runs import FUSIBLE, GROUPS
+from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps
 
 
 def check_whole(section: Section, written: Section, report: Report, groups: Assignment) -> Iterable[Outcome]:
@@ -41,50 +41,62 @@ def check_whole(section: Section, written: Section, report: Report, groups: Assi
     if section.number_of_groups is not None:
         yield _number_of_groups(section.number_of_groups, report, groups, outcome)
     if section.max_fallbacks is not None:
-        count = sum(fallback.count for fallback in report.fallbacks)
-        unknown = cannot_tell(report) if not count else None
-        error = next((f.error for f in report.fallbacks if f.error), None)
-        fell = ", ".join(sorted({f.group for f in report.fallbacks if f.group}))
-        yield outcome(
-            "max_fallbacks", unknown is None and count <= section.max_fallbacks,
-            f"at most {section.max_fallbacks} fallbacks",
-            unknown or str(count) + (f" (of {fell})" if fell else ""), error if count else None, count,
-        )  # fmt: skip
+        yield _fallbacks(section.max_fallbacks, report, outcome)
     yield from _operators_outside(section, report, outcome)
     if section.min_coverage is not None:
-        part = report.coverage.fraction
-        holds = part is not None and part >= section.min_coverage - 1e-9
-        found = percent(part) if part is not None else _no_share(report)
-        yield outcome(
-            "min_coverage", holds, f"a coverage of {percent(section.min_coverage)}", found,
-            None if holds else _left_out(report, section.not_fused), part,
-        )  # fmt: skip
+        yield _coverage(section.min_coverage, section.not_fused, report, outcome)
     yield from _speed(section, report, outcome)
     yield from _steps(section, report, outcome)
     yield from _findings(section, report, outcome)
 
 
+def _fallbacks(most: int, report: Report, outcome: Make) -> Outcome:
+    count = sum(fallback.count for fallback in report.fallbacks)
+    unknown = cannot_tell(report) if not count else None
+    error = next((fallback.error for fallback in report.fallbacks if fallback.error), None)
+    groups = ", ".join(sorted({fallback.group for fallback in report.fallbacks if fallback.group}))
+    found = f"{count} (of {groups})" if groups else str(count)
+    holds = unknown is None and count <= most
+    expected = f"at most {most} fallbacks"
+    return outcome("max_fallbacks", holds, expected, unknown or found, error if count else None, count)
+
+
+def _coverage(least: float, known: Sequence[str] | None, report: Report, outcome: Make) -> Outcome:
+    part = report.coverage.fraction
+    holds = part is not None and part >= least - 1e-9
+    found = percent(part) if part is not None else _no_share(report)
+    why = None if holds else _left_out(report, known)
+    return outcome("min_coverage", holds, f"a coverage of {percent(least)}", found, why, part)
+
+
 def _number_of_groups(wanted: Count, report: Report, found: Assignment, outcome: Make) -> Outcome:
     number = specialised_once(report)
-    more = number - (wanted.at_most if wanted.at_most is not None else number)
-    note = None
-    holds = wanted.holds(number)
-    if wanted.plain and more > 0:
-        # Written as a bare number, as --update did it: more of the groups that the file names are no loss.
-        equal = [one for one in found.matched if one.is_whole and one.more]
-        if sum(one.more for one in equal) >= more:
-            holds = True
-            names = "; ".join(short(one.wanted.ops) for one in equal)
-            note = f"{more} more of what the file expects ({names}); exactly: {wanted} forbids that"
+    note = _more_of_the_same(wanted, number, found)
+    holds = wanted.holds(number) or note is not None
     unknown = cannot_tell(report) if holds else None
+    why = None if number or unknown is not None else nothing_fused(report)
     ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
-    expected = f"{wanted} group" + "s" * (str(wanted).split()[-1] != "1")
-    made = outcome(
-        "number_of_groups", unknown is None and holds, expected,
-        unknown or (f"{number} ({ids})" if 0 < number <= 12 else str(number)),
-        None if number or unknown else nothing_fused(report), number,
-    )  # fmt: skip
+    numbered = f"{number} ({ids})" if 0 < number <= _MOST_LISTED else str(number)
+    expected = f"{wanted} group" if str(wanted).endswith(" 1") or str(wanted) == "1" else f"{wanted} groups"
+    holds = holds and unknown is None
+    made = outcome("number_of_groups", holds, expected, unknown or numbered, why, number)
     return replace(made, note=note)
+
+
+def _more_of_the_same(wanted: Count, number: int, found: Assignment) -> str | None:
+    """The note on a number written alone, as --update did it, where all groups beyond it are more of those
+    that the file names: these are no loss. Else None."""
+    if not wanted.plain or wanted.at_most is None or number <= wanted.at_most:
+        return None
+    more = number - wanted.at_most
+    equal = [one for one in found.matched if one.is_whole and one.more]
+    if sum(one.more for one in equal) < more:
+        return None
+    names = "; ".join(short(one.wanted.ops) for one in equal)
+    return f"{more} more of what the file expects ({names}); exactly: {wanted} forbids that"
+
+
+_MOST_LISTED = 12
 
 
 def _module(
@@ -207,13 +219,14 @@ def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]
 def _steps(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
     """Limits of the profiled run; broken where there is none."""
     limits, steps = section.steps, report.steps
-    saved = None
-    if steps is not None and steps.could_save_ms is not None and steps.ms:
-        saved = steps.could_save_ms / steps.ms
-    groups, unfused = (steps.share(GROUPS), steps.share(FUSIBLE)) if steps else (None, None)
+    saved = groups = unfused = None
+    if steps is not None:
+        groups, unfused = steps.share(GROUPS), steps.share(FUSIBLE)
+        if steps.could_save_ms is not None and steps.ms:
+            saved = steps.could_save_ms / steps.ms
     unknown = report.steps_note or "no profile: check a TARGET, or a capture of diagnose --time"
     for key, limit, value, what in (
-        ("max_step_ms", limits.max_ms, steps.ms if steps else None, "a step of at most {:g} ms"),
+        ("max_step_ms", limits.max_ms, steps.ms if steps else None, "a step of at most {} ms"),
         ("min_groups_share", limits.min_groups, groups, "groups take at least {} of a step"),
         ("max_unfused_share", limits.max_unfused, unfused, "what could fuse takes at most {} of a step"),
         ("max_could_save", limits.max_could_save, saved, "fusing the rest saves at most {} of a step"),
@@ -221,15 +234,22 @@ def _steps(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]
         if limit is None:
             continue
         in_ms = key == "max_step_ms"
-        low = key == "min_groups_share"
-        holds = value is not None and (value >= limit - 1e-9 if low else value <= limit + 1e-9)
-        expected = what.format(limit if in_ms else percent(limit))
-        if value is None:
+        expected = what.format(f"{limit:g}" if in_ms else percent(limit))
+        if value is None or steps is None:
             yield outcome(key, False, expected, f"unknown: {unknown}", None, None)
             continue
         found = f"{value:.4g} ms" if in_ms else percent(value)
-        parts = ", ".join(f"{one.what} {percent(one.share)}" for one in (steps.parts if steps else ())[:4])
-        yield outcome(key, holds, expected, found, None if holds else f"a step is {parts}", value)
+        holds = _is_within(value, limit, is_lowest=key == "min_groups_share")
+        yield outcome(key, holds, expected, found, None if holds else _largest_parts(steps), value)
+
+
+def _is_within(value: float, limit: float, is_lowest: bool) -> bool:
+    return value >= limit - 1e-9 if is_lowest else value <= limit + 1e-9
+
+
+def _largest_parts(steps: Steps) -> str:
+    parts = [f"{one.what} {percent(one.share)}" for one in steps.parts[:_MOST_NAMED]]
+    return f"a step is {', '.join(parts)}"
 
 
 def is_named(finding: Finding, name: str) -> bool:
