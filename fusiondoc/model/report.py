@@ -325,7 +325,7 @@ class ProgramNode:
     """For a region whose own executor made a plan: the program that this plan is."""
     evidence: Sequence[Evidence] = ()
     reason_text: str | None = None
-    """The reason in words."""
+    """The reason in words, to be shown; its data is in the row."""
     first: int | None = None
     """Of an operator: index of the one node that makes its first argument, which it changes if it works in
     place."""

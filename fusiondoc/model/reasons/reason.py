@@ -12,10 +12,10 @@ class Reason:
     """Why an operator is in no group. ``stated``: the log says it; otherwise fusiondoc worked it out."""
 
     code: str
-    text: str
+    text: str = field(compare=False)
     """The detail as a sentence: for people, and for no decision."""
     stated: bool
-    detail: Detail | None = field(default=None, compare=False)
+    detail: Detail | None = None
     """The reason as data; None in a report that an older version saved."""
 
     @classmethod

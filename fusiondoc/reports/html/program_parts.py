@@ -22,6 +22,7 @@ from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import Module, module_tree, outside
 from fusiondoc.model.other_frontends import AotFunction
+from fusiondoc.model.reasons import Detail
 from fusiondoc.model.remedies import Nothing
 from fusiondoc.model.report import (
     Evidence,
@@ -97,8 +98,8 @@ class NodeData:
         self._unfused = rows_by_index(context.report)
         self._advice: dict[int, str] = {}
         """``Unfused.index`` -> the advice of the finding on that row."""
-        self._advice_alike: dict[tuple[str, ...], str] = {}
-        """Operator, code and perhaps text of the reason -> the advice on the first row with these."""
+        self._advice_alike: dict[tuple[str, str, Detail | None], str] = {}
+        """Operator, code and detail of the reason, None for any -> the advice on the first row with these."""
         self._folded: dict[tuple[str, bool], str] = {}
         """Operator, whether it is of torch's formulas -> the advice of the note on what nobody can change."""
         for finding in context.report.findings:
@@ -153,18 +154,20 @@ class NodeData:
             row = self._unfused.get(index)
             if row is None:
                 continue  # equal to a row of another rank
-            for alike in ((row.op, row.reason.code, row.reason.text), (row.op, row.reason.code)):
-                self._advice_alike.setdefault(alike, finding.advice)
+            code = row.reason.code
+            self._advice_alike.setdefault((row.op, code, row.reason.detail), finding.advice)
+            self._advice_alike.setdefault((row.op, code, None), finding.advice)
 
-    def _advice_on(self, node: ProgramNode, text: str) -> str:
+    def _advice_on(self, node: ProgramNode, row: Unfused | None) -> str:
         """What is advised on an operator: by the finding on its row, else on another row with the same
         reason, else by its code."""
         code, op = node.reason or "", node.op
         known = self._advice.get(node.row) if node.row is not None else None
-        known = known or self._advice_alike.get((op, code, text))
+        detail = row.reason.detail if row is not None else None
+        known = known or self._advice_alike.get((op, code, detail))
         formula = (node.source or "").startswith("<string>")
         if known is None and not formula:
-            known = self._advice_alike.get((op, code))
+            known = self._advice_alike.get((op, code, None))
         known = known or self._folded.get((op, formula))
         general = CODES[code].advice if code in CODES else None
         return known or general or ""
@@ -176,11 +179,8 @@ class NodeData:
         if node.row in self._shown_rows:
             return self._shown_rows[node.row]
         row = self._unfused.get(node.row)
-        text = (
-            node.reason_text
-            if node.reason_text
-            else next((r.text for r in self._context.reasons if r.code == node.reason), "")
-        )
+        alike = (reason.text for reason in self._context.reasons if reason.code == node.reason)
+        text = node.reason_text or next(alike, "")
         quotes = [
             [visible(self._context.place(one)), visible(self._printed(one) or "")]
             for one in islice(row.evidence if row else (), QUOTED)
@@ -195,7 +195,7 @@ class NodeData:
                 bool(row and row.reason.stated),
                 quotes,
                 len(row.evidence) + row.evidence_left_out if row else 0,
-                visible(self._advice_on(node, text)),
+                visible(self._advice_on(node, row)),
                 visible(CODES[node.reason].title if node.reason in CODES else ""),
             ]
         )

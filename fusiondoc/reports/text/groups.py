@@ -188,13 +188,15 @@ def _pass_time(seconds: float | None) -> str:
 
 
 def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
-    """The rows of what ran under their reason: stated reasons first, and of these the ones that cost most; of
-    Transformer Engine, which states none, those first that a change of the program can mend."""
-    reasons: dict[Reason, list[Unfused]] = {}
+    """The rows of what ran under their reason, those of equal words under one: stated reasons first, and of
+    these the ones that cost most; of Transformer Engine, which states none, those first that a change of the
+    program can mend."""
+    of_words: dict[tuple[str, str, bool], list[Unfused]] = {}
     for row in outside(report):
-        reasons.setdefault(row.reason, []).append(row)
+        shown = (row.reason.code, row.reason.text, row.reason.stated)
+        of_words.setdefault(shown, []).append(row)
     return sorted(
-        reasons.items(),
+        ((rows[0].reason, rows) for rows in of_words.values()),
         key=lambda item: (
             not item[0].stated,
             -sum(row.bytes_moved or 0 for row in item[1]),
