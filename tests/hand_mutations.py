@@ -96,13 +96,14 @@ MUTATIONS: Sequence[Mutation] = (
     ),
     *_of(
         "limits_of_reasons limits barriers reasons_in_models",
+        "diagnosis/kept_out.py",
+        ('if (barriers or elsewhere) and self._reasons[index] != "FD231":', "if barriers or elsewhere:"),
+        ("return code in FOR_ITSELF or self._has_no_formula(index)", 'return code in FOR_ITSELF or code == "FD231"'),
+        ("if code is None or node.kind != OPERATOR or code in FOR_ITSELF", "if code is None or node.kind != OPERATOR"),
+    ),
+    *_of(
+        "limits_of_reasons limits reasons_in_models",
         "diagnosis/reasons.py",
-        ('joined = code != "FD231" and any', "joined = any"),
-        (
-            "return node.op not in WITH_FORMULA\n    return code in FOR_ITSELF",
-            "return True\n    return code in FOR_ITSELF",
-        ),
-        ("and not joined:\n                if other.block", "and joined:\n                if other.block"),
         ("if stated.code in CATCH_ALL:", "if stated.code == CATCH_ALL[0]:"),
     ),
     *_of(
@@ -251,11 +252,11 @@ MUTATIONS: Sequence[Mutation] = (
     ),
     *_of(
         "limits_of_checks check_layers check_update",
-        "expectations/moved.py",
+        "expectations/renamed_modules.py",
         ("if share is None or share < one.coverage - 1e-9:", "if share is None:"),
         ("if not taken & set(in_pattern(known, renamed)):", "if True:"),
-        ("if longer % size:", "if False:"),
     ),
+    *_of("limits_of_checks check_update", "expectations/moved.py", ("if longer % size:", "if False:")),
     *_of(
         "expectations_file limits_of_checks near_miss",
         "expectations/applies.py",

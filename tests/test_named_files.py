@@ -20,7 +20,7 @@ from fusiondoc.captures.trust import (
     project_root,
     read_source,
 )
-from fusiondoc.expectations.missing import names_at
+from fusiondoc.expectations.source_lines import names_at
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports.html import render as render_html

@@ -137,7 +137,7 @@ def test_nothing_measured_and_nothing_fused() -> None:
 
 
 def test_the_function_and_class_of_the_program(tmp_path: Path) -> None:
-    from fusiondoc.expectations.missing import names_at
+    from fusiondoc.expectations.source_lines import names_at
     from fusiondoc.model.source import Source
 
     file = tmp_path / "model.py"

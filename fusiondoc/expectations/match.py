@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from fusiondoc.expectations import GroupExpectation, Section, instances_in
 from fusiondoc.expectations.assignment import Assignment, Matched, assign
-from fusiondoc.expectations.missing import tell
-from fusiondoc.expectations.moved import Moved, moved_groups, renamed_modules, with_modules
+from fusiondoc.expectations.missing_in_words import tell
+from fusiondoc.expectations.moved import Moved, moved_groups
 from fusiondoc.expectations.near_miss import NearMiss, describe, instances, near_miss
 from fusiondoc.expectations.outcome import Outcome, cannot_tell, new_name, nothing_fused
+from fusiondoc.expectations.renamed_modules import renamed_modules, with_modules
 from fusiondoc.expectations.whole_report import check_whole
 from fusiondoc.model.report import Group, Report
 from fusiondoc.model.runs import NO_BACKWARD

@@ -1,23 +1,18 @@
-"""Where the operators are that a group lacks: outside every group and why, in another group, or nowhere."""
+"""Where the operators are that a group lacks: outside every group, in another group, or nowhere."""
 
 from __future__ import annotations
 
-import ast
-import os
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 
 from fusiondoc.alignment import common
-from fusiondoc.expectations import GroupExpectation, SourceRange, instances_in
+from fusiondoc.expectations import GroupExpectation, instances_in
+from fusiondoc.expectations.source_lines import line_of
 from fusiondoc.graph.neighbours import GroupNeighbours
 from fusiondoc.model import dataclass
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
-from fusiondoc.model.source import Source, from_package, path_ends_with
-from fusiondoc.whole_files import read_within
+from fusiondoc.model.source import Source
 
 _FAR = 1_000_000
 """A distance in lines beyond every file: another file, or a line that the log does not tell."""
@@ -25,7 +20,8 @@ _FAR = 1_000_000
 _BESIDE = 5
 """Lines: of one function, mostly."""
 
-Key = tuple[int, ...]
+Key = tuple[bool, bool, bool, int, bool, bool]
+"""Lower is nearer: never ran, in another layer, not next to the group, lines away, in another form, fused."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +47,6 @@ class Missing:
     """Absent, but for operators of that name in groups that fulfil other expectations."""
 
 
-_MOST_NAMED = 3
-
-
-def without_namespace(op: str) -> str:
-    """``add`` for ``aten::add``; other namespaces stay."""
-    return op[len("aten::") :] if op.startswith("aten::") else op
-
-
-def reason_of(row: Unfused) -> str:
-    """``NNC has no lowering for it (FD211), model.py:7``."""
-    place = shown(row)
-    return f"{row.reason.text} ({row.reason.code})" + (f", {place}" if place else "")
-
-
 def where_is(
     report: Report,
     wanted: GroupExpectation,
@@ -86,18 +68,13 @@ def where_is(
         # What has few of its operators is another group, and those are other operators of that name.
         unlike = (one.id for one in report.groups if 2 * common(one.ops, wanted.ops) < len(wanted.ops))
         claimed = {*claimed, *unlike}
-    found: list[Missing] = []
     here = _Here.of(group, wanted, neighbours)
+    found: list[Missing] = []
     for op, before in lacking:
         at = here.at(before)
         best = _best(report, op, at, used, claimed, outside)
         if best is None:
-            of_others = any(
-                row.op == op and same_phase(row.phase, at.phase) for row in report.unfused
-            ) or any(
-                one.id in claimed and op in one.ops and same_phase(one.phase, at.phase)
-                for one in report.groups
-            )
+            of_others = _is_of_others(report, op, at.phase, claimed)
             found.append(Missing(op, "absent", phase=at.phase, of_others=of_others))
         elif isinstance(best, Unfused):
             layer = folded(best.layers) if _apart(best.layers, here.layers) or not here.layers else ""
@@ -107,9 +84,17 @@ def where_is(
             rows = neighbours.between(group.id, other.id) if group is not None else ()
             between = sorted(rows, key=_weight) or _on_lines_between(report, at.anchor, node)
             layer = folded(other.layers) if _apart(other.layers, here.layers) else ""
-            as_ = _other_name(node.op, op)
-            found.append(Missing(op, "group", None, other, node, tuple(between), layer, as_))
+            stands_as = _other_name(node.op, op)
+            found.append(Missing(op, "group", None, other, node, tuple(between), layer, stands_as))
     return tuple(found)
+
+
+def _is_of_others(report: Report, op: str, phase: str | None, claimed: Collection[str]) -> bool:
+    """Whether there are operators of that name outside groups, or in groups of other expectations."""
+    if any(row.op == op and same_phase(row.phase, phase) for row in report.unfused):
+        return True
+    of_others = (group for group in report.groups if group.id in claimed)
+    return any(op in group.ops and same_phase(group.phase, phase) for group in of_others)
 
 
 def _other_name(there: str, wanted: str) -> str | None:
@@ -154,6 +139,12 @@ class _Here:
         """From the node at this index of the group; from its first one without an index."""
         return replace(self, anchor=_anchor(self.group, before), side=0 if before is None else 1)
 
+    def may_have_it(self, group: Group) -> bool:
+        """Whether what it lacks may be in that group: another one of the same phase, or another instance."""
+        if self.group is not None and group.id == self.group.id and group.count == 1:
+            return False
+        return same_phase(group.phase, self.phase)
+
     def is_beside(self, row: Unfused) -> bool:
         """Whether it adjoins, or stands a few lines away; also where no line is told."""
         line = line_of(row)
@@ -186,62 +177,6 @@ def _apart(layers: Sequence[str], here: Sequence[str]) -> bool:
     )
 
 
-def tell(missing: Sequence[Missing]) -> list[str]:
-    """The sentences on missing operators: ``mul is not fused: nvFuser has no parsing rule for it (FD201),
-    model.py:31``. Those that are in one place share one, and a reason is said once."""
-    together: dict[object, list[Missing]] = {}
-    for one in missing:
-        if one.row is not None:
-            here = _not_fused(one.row, one.layer)
-        else:
-            here = one.group.id if one.group is not None else _absent(one)
-        together.setdefault((here, one.layer, one.stands_as, tuple(map(id, one.between))), []).append(one)
-    explained = [one.row for one in missing if one.row is not None]
-    sentences = []
-    for these in together.values():
-        names = list(dict.fromkeys(without_namespace(one.op) for one in these))
-        first = these[0]
-        if first.row is not None:
-            where = _not_fused(first.row, first.layer)
-        elif first.group is not None:
-            where = _in_group(these, explained)
-            explained += first.between[:1]
-        else:
-            where = _absent(first)
-        if first.stands_as is not None:
-            sentences.append(f"{names[0]} is there as {without_namespace(first.stands_as)}, which is {where}")
-        else:
-            sentences.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {where}")
-    return sentences
-
-
-def _absent(one: Missing) -> str:
-    graphs = f"{one.phase} graphs" if one.phase == "backward" else "graphs"
-    return f"nowhere{' else' if one.of_others else ''} in the {graphs} of the log"
-
-
-def _not_fused(row: Unfused, layer: str) -> str:
-    return f"not fused{f' in {layer}' if layer else ''}: {reason_of(row)}"
-
-
-def _in_group(these: Sequence[Missing], explained: Sequence[Unfused]) -> str:
-    """``in G2 (model.py:9), split off by cumsum, which is not fused: ...``."""
-    one = these[0]
-    assert one.group is not None
-    places = list(dict.fromkeys(shown(m.node) for m in these if m.node is not None and shown(m.node)))
-    text = f"in {one.group.id}" + (f" in {one.layer}" if one.layer else "")
-    if places:
-        text += f" ({', '.join(places[:_MOST_NAMED])}{', ...' if len(places) > _MOST_NAMED else ''})"
-    if one.between:
-        first = one.between[0]
-        names = list(dict.fromkeys(without_namespace(row.op) for row in one.between))
-        text += f", split off by {' and '.join(names[:_MOST_NAMED])}"
-        if not any(first is row for row in explained):
-            which = "which" if len(names) == 1 else f"of which {without_namespace(first.op)}"
-            text += f", {which} is not fused: {reason_of(first)}"
-    return text
-
-
 def _anchor(group: Group | None, before: int | None) -> Source | None:
     """The user's line to measure from: of the node before, else the first that is known."""
     if group is None:
@@ -260,33 +195,33 @@ def _best(
 ) -> Unfused | tuple[Group, OpNode] | None:
     """The operator of that name, or its other form, nearest in the program: same layer, next to the group in
     its graph, fewest lines away, of that name, unfused first. None in the same phase is none."""
-    found: list[tuple[Key, int, Unfused | tuple[Group, OpNode]]] = []
     names = (op, other_form(op))
 
-    def key(name: str, one: Unfused | Group, line: Source | None, last: int) -> Key:
-        apart = int(_apart(one.layers, here.layers))
-        far = _distance(line, here.anchor)
-        return (apart, int(not here.adjoins(one)), far, int(name != op), last)
+    def key(name: str, found: Unfused | Group, line: Source | None) -> Key:
+        apart = _apart(found.layers, here.layers)
+        never_ran = isinstance(found, Unfused) and found.ran is False
+        distance = _distance(line, here.anchor)
+        fused = isinstance(found, Group)
+        return (never_ran, apart, not here.adjoins(found), distance, name != op, fused)
 
+    candidates: list[tuple[Key, Unfused | tuple[Group, OpNode]]] = []
     for row in report.unfused:
-        if row.op in outside and not here.is_beside(row):
-            continue
-        if row.op in names and same_phase(row.phase, here.phase):
-            found.append(((int(row.ran is False), *key(row.op, row, line_of(row), 0)), id(row), row))
-    for other in report.groups:
-        if here.group is not None and other.id == here.group.id and other.count == 1:
-            continue
-        if other.id in claimed or not same_phase(other.phase, here.phase):
-            continue
-        for node in other.nodes:
-            if node.op in names:
-                found.append(((0, *key(node.op, other, line_of(node), 1)), id(node), (other, node)))
-    left = [one for one in found if one[1] not in used] or found
-    if not left:
-        return None
-    best = min(left, key=lambda one: one[0])
-    used.add(best[1])
-    return best[2]
+        far = row.op in outside and not here.is_beside(row)
+        if row.op in names and not far and same_phase(row.phase, here.phase):
+            candidates.append((key(row.op, row, line_of(row)), row))
+    others = [group for group in report.groups if group.id not in claimed and here.may_have_it(group)]
+    for other in others:
+        nodes = [node for node in other.nodes if node.op in names]
+        candidates += [(key(node.op, other, line_of(node)), (other, node)) for node in nodes]
+    left = [candidate for candidate in candidates if _identity(candidate[1]) not in used] or candidates
+    _, best = min(left, key=lambda candidate: candidate[0], default=(None, None))
+    if best is not None:
+        used.add(_identity(best))
+    return best
+
+
+def _identity(found: Unfused | tuple[Group, OpNode]) -> int:
+    return id(found) if isinstance(found, Unfused) else id(found[1])
 
 
 def same_phase(one: str | None, other: str | None) -> bool:
@@ -315,82 +250,3 @@ def _on_lines_between(report: Report, anchor: Source | None, node: OpNode) -> li
         if first <= line.line <= last:
             rows.append(row)
     return sorted(rows, key=lambda row: not row.reason.stated)[:1]
-
-
-def line_of(node: OpNode | Unfused) -> Source | None:
-    """The user's line of an operator; None where the log cannot tell it."""
-    return Source.parse(node.user_source)
-
-
-def near(line: Source) -> str:
-    """``file:line``, without the name of the current folder."""
-    here = str(Path.cwd()) + os.sep
-    return line.at_line[len(here) :] if line.file.startswith(here) else line.at_line
-
-
-def shown(node: OpNode | Unfused) -> str:
-    """The user's line, or what the log names instead; empty without either."""
-    line = line_of(node)
-    return near(line) if line else from_package(node.source or "")
-
-
-def is_in(line: Source | None, wanted: SourceRange) -> bool:
-    """Whether the line is in the range. The file may be named by the end of its path."""
-    if line is None or not path_ends_with(line.file, wanted.file):
-        return False
-    return wanted.first is None or wanted.first <= line.line <= (wanted.last or wanted.first)
-
-
-def names_at(line: Source) -> tuple[str, str] | None:
-    """Qualified name of the innermost function around a line and of the innermost class ("" for none).
-
-    None where the file is not at hand, or is no Python that this interpreter reads.
-    """
-    try:
-        known = Path(line.file).stat()
-    except (OSError, ValueError):
-        return None
-    spans = _definitions(line.file, known.st_mtime_ns, known.st_size)
-    if spans is None:
-        return None
-    function = owner = ""
-    for first, last, name, is_class in spans:
-        if first <= line.line <= last:
-            function, owner = (function, name) if is_class else (name, owner)
-    return function, owner
-
-
-def named(qualified: str, name: str) -> bool:
-    """Whether ``name`` is the end of a qualified name: forward, Block.forward."""
-    return bool(qualified) and (qualified == name or qualified.endswith("." + name))
-
-
-_MOST_SOURCE = 1 << 20
-"""Bytes of a source file, which a log may name."""
-
-
-@lru_cache(maxsize=64)
-def _definitions(file: str, _changed: int, _size: int) -> tuple[tuple[int, int, str, bool], ...] | None:
-    """(first line, last line, qualified name, whether it is a class), outer ones first. Read again where the
-    file has changed."""
-    try:
-        with warnings.catch_warnings():  # of the compiler, on literals such as "\\d"
-            warnings.simplefilter("ignore")
-            tree = ast.parse(read_within(Path(file), _MOST_SOURCE)) if file.endswith(".py") else None
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    if tree is None:
-        return None
-    found: list[tuple[int, int, str, bool]] = []
-    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
-    while waiting:
-        parent, prefix = waiting.pop()
-        for node in ast.iter_child_nodes(parent):
-            inner = prefix
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                inner = f"{prefix}.{node.name}".lstrip(".")
-                found.append(
-                    (node.lineno, node.end_lineno or node.lineno, inner, isinstance(node, ast.ClassDef))
-                )
-            waiting.append((node, inner))
-    return tuple(sorted(found, key=lambda one: (one[0], -one[1])))

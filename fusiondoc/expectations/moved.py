@@ -1,4 +1,4 @@
-"""What has another name or stands elsewhere, and is otherwise the same: files, modules, lines, functions.
+"""Groups that have other names or stand elsewhere, and are otherwise the same: files, lines, functions.
 
 The matcher of ``compare`` decides which groups are the same ones, by their operators. A file of expectations
 holds no lines of the run that it was written from. So something only counts as moved where the section
@@ -9,22 +9,18 @@ that was lost none is left to be it.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 
-from fusiondoc.alignment import greedy
 from fusiondoc.comparison.group_match import Cluster, items_of, match
 from fusiondoc.comparison.places import NOWHERE
-from fusiondoc.expectations import GroupExpectation, Section, SourceRange, is_in_layer
-from fusiondoc.expectations.assignment import Assignment, specialised_once, with_instances
-from fusiondoc.expectations.missing import is_in, line_of, named, names_at, near
+from fusiondoc.expectations import GroupExpectation, Section, SourceRange
+from fusiondoc.expectations.assignment import Assignment, Matched, specialised_once, with_instances
 from fusiondoc.expectations.near_miss import mismatches, same_operators, short
 from fusiondoc.expectations.outcome import new_name
+from fusiondoc.expectations.source_lines import is_in, line_of, named, names_at, near
 from fusiondoc.model import dataclass
-from fusiondoc.model.operator_places import InLayer, operators_by_layer
 from fusiondoc.model.report import Group, Instance, OpNode, Report
 from fusiondoc.model.source import Source, path_ends_with
 
@@ -44,28 +40,30 @@ class Moved:
 
 def moved_groups(section: Section, found: Assignment, report: Report) -> dict[int, Moved]:
     """Index of an expectation -> what it has become; empty where a group is lost or new."""
-    lacking = [(index, one) for index, one in enumerate(found.matched) if one.lacking]
-    more = sum(one.more for one in found.matched if one.is_whole)
-    if not lacking or not has_its_number(section, report, more):
-        return {}
-    if not all(one.is_whole for _, one in lacking):
-        return {}
-    if any(one.lacking > _MOST_INSTANCES for _, one in lacking):
-        return {}
-    wanted = [as_group(one.wanted, one.lacking, str(index)) for index, one in lacking]
+    lacking = _lacking(section, found, report)
+    wanted = [as_group(one.wanted, one.lacking, str(index)) for index, one in lacking.items()]
     free = {group.id: group for group in report.groups if found.free.get(group.id)}
-    left = [
-        _without_more(with_instances(group, sorted(found.free[name])), wanted) for name, group in free.items()
-    ]
-    pairs: dict[int, list[Group]] = {}
+    left = []
+    for name, group in free.items():
+        left.append(_without_more(with_instances(group, sorted(found.free[name])), wanted))
+    became: dict[int, list[Group]] = {}
     for cluster in clusters(wanted, left):
         if len(cluster.a) != 1 or len(cluster.b) != 1:
             return {}
         index, group = int(cluster.a[0].group.id), free[cluster.b[0].group.id]
         if not _the_same(found.matched[index].wanted, group, report):
             return {}
-        pairs.setdefault(index, []).append(group)
-    return {index: _moved(found.matched[index].wanted, groups) for index, groups in pairs.items()}
+        became.setdefault(index, []).append(group)
+    return {index: _moved(found.matched[index].wanted, groups) for index, groups in became.items()}
+
+
+def _lacking(section: Section, found: Assignment, report: Report) -> dict[int, Matched]:
+    """Index of an expectation -> what it has, where that is too little; none where the section does not
+    account for all groups, or they are too many."""
+    lacking = {index: one for index, one in enumerate(found.matched) if one.lacking}
+    more = sum(one.more for one in found.matched if one.is_whole)
+    are_named = all(one.is_whole and one.lacking <= _MOST_INSTANCES for one in lacking.values())
+    return lacking if are_named and has_its_number(section, report, more) else {}
 
 
 def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
@@ -185,11 +183,21 @@ def _names_now(wanted: GroupExpectation, groups: Sequence[Group]) -> dict[str, t
     if sources != [str(source) for source in wanted.source]:
         names["source"] = tuple(dict.fromkeys(sources))
     around = [known for known in map(names_at, dict.fromkeys(lines)) if known is not None]
-    for key, place, name in (("function", 0, wanted.function), ("module", 1, wanted.module)):
-        there = Counter(known[place] for known in around if known[place])
-        if name is not None and not any(named(one, name) for one in there) and there:
-            names[key] = (there.most_common(1)[0][0],)
+    function = _name_now(wanted.function, [name for name, _ in around])
+    if function is not None:
+        names["function"] = (function,)
+    module = _name_now(wanted.module, [name for _, name in around])
+    if module is not None:
+        names["module"] = (module,)
     return names
+
+
+def _name_now(wanted: str | None, found: Sequence[str]) -> str | None:
+    """The most common name, if the wanted one is not among them; empty ones count for nothing."""
+    there = Counter(filter(None, found))
+    if wanted is None or not there or any(named(name, wanted) for name in there):
+        return None
+    return there.most_common(1)[0][0]
 
 
 def _source_now(wanted: SourceRange, lines: Sequence[Source]) -> str:
@@ -205,105 +213,3 @@ def _source_now(wanted: SourceRange, lines: Sequence[Source]) -> str:
     if wanted.first is None:
         return shown
     return str(SourceRange(shown, min(numbers), max(numbers)))
-
-
-def renamed_modules(section: Section, report: Report) -> dict[str, str]:
-    """Patterns of the section that name no module of the run -> what the modules are called now.
-
-    A module was renamed, put into another one, or taken out of one: the part of the path that changed is the
-    same for all patterns that have it, the new name is in no other pattern, and what is expected of each
-    module holds under it. Numbers are no names: a layer that is gone has no other name.
-    """
-    if not has_its_number(section, report):
-        return {}
-    known = operators_by_layer(report)
-    patterns = list(dict.fromkeys([one.layer for one in section.modules] + _layers(section)))
-    there = {pattern: frozenset(in_pattern(known, pattern)) for pattern in patterns}
-    taken = frozenset(layer for layers in there.values() for layer in layers)
-    ways: dict[tuple[str, str], dict[str, str]] = {}
-    absent = [pattern for pattern in patterns if not there[pattern]]
-    for pattern in absent:
-        for old, new, renamed in _other_names(pattern, list(known)):
-            if not taken & set(in_pattern(known, renamed)):
-                ways.setdefault((old, new), {})[pattern] = renamed
-    olds = list(dict.fromkeys(old for old, _ in ways))
-    news = list(dict.fromkeys(new for _, new in ways))
-    scored = []
-    for (old, new), renamed_patterns in ways.items():
-        likeness = _holds(section, known, renamed_patterns)
-        if likeness is not None:
-            likeness += SequenceMatcher(None, old, new).ratio()
-            scored.append((likeness + len(renamed_patterns), olds.index(old), news.index(new)))
-    found: dict[str, str] = {}
-    for i, j in greedy(scored):
-        for pattern, renamed in ways[olds[i], news[j]].items():
-            found.setdefault(pattern, renamed)
-    return found
-
-
-def with_modules(section: Section, renamed: Mapping[str, str]) -> Section:
-    """The section with the names that modules have now."""
-    if not renamed:
-        return section
-    return replace(
-        section,
-        groups=tuple(
-            replace(one, layer=tuple(renamed.get(pattern, pattern) for pattern in one.layer))
-            for one in section.groups
-        ),
-        modules=tuple(replace(one, layer=renamed.get(one.layer, one.layer)) for one in section.modules),
-    )
-
-
-def _layers(section: Section) -> list[str]:
-    return [pattern for group in section.groups for pattern in group.layer]
-
-
-def in_pattern(known: Mapping[str, InLayer], pattern: str) -> dict[str, InLayer]:
-    """The modules that a pattern names."""
-    return {layer: has for layer, has in known.items() if is_in_layer(layer, pattern)}
-
-
-def _other_names(pattern: str, layers: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """(the part of the path that is not there, what stands for it, the whole pattern with that), for every
-    name at its place in the run: instead of it, around it, or nothing."""
-    parts = pattern.split(".")
-    at = next(
-        (
-            n
-            for n in range(len(parts))
-            if not any(is_in_layer(one, ".".join(parts[: n + 1])) for one in layers)
-        ),
-        None,
-    )
-    if at is None or not re.search("[A-Za-z_]", parts[at]):
-        return
-    before, old, after = parts[:at], ".".join(parts[: at + 1]), parts[at + 1 :]
-    beside = dict.fromkeys(
-        one.split(".")[at]
-        for one in layers
-        if one.count(".") >= at and (not before or is_in_layer(one, ".".join(before)))
-    )
-    heads = [[*before, name] for name in beside if not name.isdigit()]
-    heads += [[*before, name, parts[at]] for name in beside]
-    heads += [before] if after else []
-    for head in heads:
-        renamed = ".".join([*head, *after])
-        if any(is_in_layer(one, renamed) for one in layers):
-            yield old, ".".join(head), renamed
-
-
-def _holds(section: Section, known: Mapping[str, InLayer], renamed: Mapping[str, str]) -> float | None:
-    """The share of the modules whose share in groups is just what is expected; None where one is lower."""
-    wanted = [one for one in section.modules if one.layer in renamed]
-    equal = 0
-    for one in wanted:
-        share = sum(in_pattern(known, renamed[one.layer]).values(), InLayer()).share
-        if share is None or share < one.coverage - 1e-9:
-            return None
-        equal += share - one.coverage < _ROUNDED
-    return equal / len(wanted) if wanted else 0.0
-
-
-_ROUNDED = 0.001
-"""Shares are written rounded down to this."""

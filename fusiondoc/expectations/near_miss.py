@@ -10,18 +10,9 @@ from typing import NamedTuple
 
 from fusiondoc.alignment import common, longest_common
 from fusiondoc.expectations import GroupExpectation, Speed, instances_in
-from fusiondoc.expectations.missing import (
-    Missing,
-    is_in,
-    line_of,
-    named,
-    names_at,
-    near,
-    same_phase,
-    tell,
-    where_is,
-    without_namespace,
-)
+from fusiondoc.expectations.missing import Missing, same_phase, where_is
+from fusiondoc.expectations.missing_in_words import tell, without_namespace
+from fusiondoc.expectations.source_lines import is_in, line_of, named, names_at, near
 from fusiondoc.model import dataclass
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Group, Instance, Kernel, Report

@@ -15,7 +15,7 @@ import yaml
 
 from fusiondoc.expectations.assignment import specialised_once
 from fusiondoc.expectations.keys import fits
-from fusiondoc.expectations.moved import in_pattern
+from fusiondoc.expectations.renamed_modules import in_pattern
 from fusiondoc.model.operator_places import InLayer, Module, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import Group, Report
 

@@ -11,7 +11,7 @@ from fusiondoc.expectations import Count, Expectations, Path, Section, is_in_lay
 from fusiondoc.expectations.assignment import specialised_once
 from fusiondoc.expectations.keys import ORDERS, fits
 from fusiondoc.expectations.match import check, lacks_backward
-from fusiondoc.expectations.missing import without_namespace
+from fusiondoc.expectations.missing_in_words import without_namespace
 from fusiondoc.expectations.new_section import (
     group_items,
     module_items,
@@ -180,6 +180,8 @@ def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
 def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Report) -> str:
     path = (*section.path, "groups")
     of_groups = [one for one in outcomes if one.path[: len(path)] == path]
+    if not of_groups:
+        return text
     claimed = {name for outcome in of_groups for name in outcome.groups}
     gone = []
     for outcome in of_groups:
@@ -188,17 +190,22 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
         group = _what_it_became(outcome)
         if outcome.groups:
             text = _count(text, outcome)
-        elif group is None or (group.respecialises or group.id) in claimed:
+        elif group is None or _first_of(group) in claimed:
             gone.append(outcome)
         else:
-            claimed.add(group.respecialises or group.id)
+            claimed.add(_first_of(group))
             text = _as_found(text, outcome, group)
     left = [group for group in report.groups if group.respecialises is None and group.id not in claimed]
-    for item in group_items(left) if of_groups else ():
+    for item in group_items(left):
         text = yaml_text.append(text, path, item)
     for outcome in reversed(gone):
         text = _take_out(text, section, outcome, report)
     return text
+
+
+def _first_of(group: Group) -> str:
+    """The id of the group that a specialisation is of."""
+    return group.respecialises or group.id
 
 
 def _what_it_became(outcome: Outcome) -> Group | None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from fusiondoc.expectations import Count, ModuleShare, Section, is_in_layer
 from fusiondoc.expectations.assignment import Assignment, specialised_once
-from fusiondoc.expectations.missing import shown as shown_line
-from fusiondoc.expectations.missing import without_namespace
+from fusiondoc.expectations.missing_in_words import without_namespace
 from fusiondoc.expectations.near_miss import percent, short, show_speed, speed_of, too_slow
 from fusiondoc.expectations.outcome import Make, Outcome, cannot_tell, new_name, nothing_fused
+from fusiondoc.expectations.source_lines import shown as shown_line
 from fusiondoc.model.operator_places import InLayer, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps

@@ -1,0 +1,132 @@
+"""Modules of a section that have another name in a run, and are otherwise the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+
+from fusiondoc.alignment import greedy
+from fusiondoc.expectations import Section, is_in_layer
+from fusiondoc.expectations.moved import has_its_number
+from fusiondoc.model.operator_places import InLayer, operators_by_layer
+from fusiondoc.model.report import Report
+
+
+def renamed_modules(section: Section, report: Report) -> dict[str, str]:
+    """Patterns of the section that name no module of the run -> what the modules are called now.
+
+    A module was renamed, put into another one, or taken out of one: the part of the path that changed is the
+    same for all patterns that have it, the new name is in no other pattern, and what is expected of each
+    module holds under it. Numbers are no names: a layer that is gone has no other name.
+    """
+    if not has_its_number(section, report):
+        return {}
+    known = operators_by_layer(report)
+    ways = _ways(section, known)
+    olds = list(dict.fromkeys(old for old, _ in ways))
+    news = list(dict.fromkeys(new for _, new in ways))
+    scored = []
+    for (old, new), renamed_patterns in ways.items():
+        likeness = _holds(section, known, renamed_patterns)
+        if likeness is not None:
+            likeness += SequenceMatcher(None, old, new).ratio()
+            scored.append((likeness + len(renamed_patterns), olds.index(old), news.index(new)))
+    found: dict[str, str] = {}
+    for i, j in greedy(scored):
+        for pattern, renamed in ways[olds[i], news[j]].items():
+            found.setdefault(pattern, renamed)
+    return found
+
+
+def _ways(section: Section, known: Mapping[str, InLayer]) -> dict[tuple[str, str], dict[str, str]]:
+    """(part of a path that is not there, what may stand for it) -> the patterns that have it, with that.
+
+    Args:
+        known: the modules of the run.
+    """
+    patterns = list(dict.fromkeys([one.layer for one in section.modules] + _layers(section)))
+    there = {pattern: frozenset(in_pattern(known, pattern)) for pattern in patterns}
+    taken = frozenset(layer for layers in there.values() for layer in layers)
+    ways: dict[tuple[str, str], dict[str, str]] = {}
+    for pattern in patterns:
+        if there[pattern]:
+            continue
+        for old, new, renamed in _other_names(pattern, list(known)):
+            if not taken & set(in_pattern(known, renamed)):
+                ways.setdefault((old, new), {})[pattern] = renamed
+    return ways
+
+
+def with_modules(section: Section, renamed: Mapping[str, str]) -> Section:
+    """The section with the names that modules have now."""
+    if not renamed:
+        return section
+    return replace(
+        section,
+        groups=tuple(
+            replace(one, layer=tuple(renamed.get(pattern, pattern) for pattern in one.layer))
+            for one in section.groups
+        ),
+        modules=tuple(replace(one, layer=renamed.get(one.layer, one.layer)) for one in section.modules),
+    )
+
+
+def _layers(section: Section) -> list[str]:
+    return [pattern for group in section.groups for pattern in group.layer]
+
+
+def in_pattern(known: Mapping[str, InLayer], pattern: str) -> dict[str, InLayer]:
+    """The modules that a pattern names."""
+    return {layer: has for layer, has in known.items() if is_in_layer(layer, pattern)}
+
+
+def _other_names(pattern: str, layers: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(the part of the path that is not there, what stands for it, the whole pattern with that), for every
+    name at its place in the run: instead of it, around it, or nothing."""
+    parts = pattern.split(".")
+    at = _first_unknown(parts, layers)
+    if at is None or not re.search("[A-Za-z_]", parts[at]):
+        return
+    before, after = parts[:at], parts[at + 1 :]
+    beside = _names_inside(before, layers)
+    heads = [[*before, name] for name in beside if not name.isdigit()]
+    heads += [[*before, name, parts[at]] for name in beside]
+    heads += [before] if after else []
+    for head in heads:
+        renamed = ".".join([*head, *after])
+        if any(is_in_layer(layer, renamed) for layer in layers):
+            yield ".".join(parts[: at + 1]), ".".join(head), renamed
+
+
+def _first_unknown(parts: Sequence[str], layers: Sequence[str]) -> int | None:
+    """The index of the first part of a pattern with which it names no module of the run."""
+    for index in range(len(parts)):
+        head = ".".join(parts[: index + 1])
+        if not any(is_in_layer(layer, head) for layer in layers):
+            return index
+    return None
+
+
+def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
+    """The names of the modules right inside those that a pattern names; of all outermost ones without it."""
+    pattern, depth = ".".join(above), len(above)
+    inside = [layer for layer in layers if not above or is_in_layer(layer, pattern)]
+    return list(dict.fromkeys(layer.split(".")[depth] for layer in inside if layer.count(".") >= depth))
+
+
+def _holds(section: Section, known: Mapping[str, InLayer], renamed: Mapping[str, str]) -> float | None:
+    """The share of the modules whose share in groups is just what is expected; None where one is lower."""
+    wanted = [one for one in section.modules if one.layer in renamed]
+    equal = 0
+    for one in wanted:
+        share = sum(in_pattern(known, renamed[one.layer]).values(), InLayer()).share
+        if share is None or share < one.coverage - 1e-9:
+            return None
+        equal += share - one.coverage < _ROUNDED
+    return equal / len(wanted) if wanted else 0.0
+
+
+_ROUNDED = 0.001
+"""Shares are written rounded down to this."""
