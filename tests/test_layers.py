@@ -1,4 +1,5 @@
-"""The layout of the package: who may import whom (the table of CONTRIBUTING.md), circles, names and sizes.
+"""The layout of the package: who may import whom (the table of CONTRIBUTING.md), circles, names and sizes;
+how dense its code is, and that a fact stands in one place.
 
 Every import statement counts, at the top of a module or inside a function; one under ``if TYPE_CHECKING``
 counts as an arrow, but closes no circle, as it is never run.
@@ -16,12 +17,71 @@ from typing import NamedTuple
 
 import pytest
 from command_line import ROOT
+from measures import complex_functions, decisions_by_words, names_a_fuser, operator_tables, tokens
 
 pytestmark = pytest.mark.xdist_group("layers")  # all arrows are looked for once
 PACKAGE = ROOT / "fusiondoc"
 MOST_LINES = 500
 EVERYWHERE = {"masking", "version", "whole_files"}
 """What anything may import: they import nothing of the package."""
+
+# -- where today's code is above a rule: each figure and list may only become smaller
+
+TOKENS_A_LINE = 8.4
+"""On average, to become 7: a line is one step."""
+MOST_TOKENS = 5_000
+"""Of a file."""
+MOST_COMPLEX = 15
+"""Decisions of a function, and one (``complexity`` in measures.py)."""
+COMPLEX_FUNCTIONS = 129
+"""Functions above that; to become a short list of names."""
+HIGHEST_COMPLEXITY = 33
+FILES_THAT_NAME_A_FUSER = 155
+"""Although they are none of a fuser's; to become a list of those that use the fusers' registry."""
+CIRCLES_OF_TYPES = (
+    "model.boundaries model.other_frontends model.reasons.reason model.reasons.words"
+    " model.reasons.words_of_operators model.reasons.words_of_parts model.reasons.words_of_regions"
+    " model.reasons.words_of_surroundings model.report model.runs model.source",
+    "parsers.facts parsers.jit.earlier_graphs parsers.jit.flow parsers.jit.layers parsers.jit.message_runs"
+    " parsers.jit.plan parsers.jit.statements",
+    "workflows.survey_facts workflows.survey_plans",
+)
+"""Modules that import one another, some of them for types alone."""
+WORDS_READ_BACK = {
+    "changes.source_file": 2,  # lines of the user's program
+    "cli.captures": 1,
+    "comparison.finding_changes": 1,
+    "diagnosis.rules.fd3_failures": 2,
+    "diagnosis.rules.fd3_fd5_crashes_and_wrong_results": 1,
+    "diagnosis.rules.fd9_errors_of_ranks": 1,
+    "errors": 1,
+    "fuser_knobs.overview": 1,
+    "parsers.jit.bare_graphs": 1,  # this and the next: lines of the log
+    "parsers.jit.message_runs": 4,
+    "probe.environment": 1,
+    "rendering.drawing": 1,
+    "reports.code_annotations": 1,
+    "reports.junit": 1,
+    "testing": 1,
+    "views.bench_words": 1,
+    "workflows.kernels": 1,
+    "workflows.refused_logs": 1,
+}
+"""File -> decisions by the words of a sentence."""
+OPERATOR_TABLES = {
+    "changes.pattern": 1,
+    "changes.recipes": 2,
+    "diagnosis.changes_of_operators": 2,
+    "fuser_knobs.knob_table": 1,  # names of knobs
+    "masking.secret_names": 1,  # words that are no operators here
+    "model.codes": 1,
+    "model.reasons.stated_words": 2,
+    "model.reasons.words_of_operators": 1,
+    "model.run_options": 1,
+    "parsers.jit": 1,
+    "repro": 1,
+}
+"""File -> values that name three operators. Their homes are ``model/operator_table.py`` and ``fusers/``."""
 
 ENTRANCES = {"", "__main__"}
 """``fusiondoc/__init__.py`` and ``__main__.py``: the doors to all of it, which nothing else goes through."""
@@ -142,12 +202,16 @@ def against(table: Mapping[str, set[str]], found: list[Arrow]) -> list[str]:
     ]
 
 
-def circles(found: list[Arrow]) -> list[list[str]]:
-    """Groups of modules that import one another, directly or through others (Tarjan's components)."""
+def circles(found: list[Arrow], of_types: bool = False) -> list[list[str]]:
+    """Groups of modules that import one another, directly or through others (Tarjan's components).
+
+    Args:
+        of_types: an import under ``if TYPE_CHECKING`` counts too.
+    """
     following: dict[str, set[str]] = defaultdict(set)
     for arrow in found:
         # A module imports its own package by being there; that is no statement of its own.
-        if not arrow.typing_only and arrow.importer != arrow.imported:
+        if (of_types or not arrow.typing_only) and arrow.importer != arrow.imported:
             following[arrow.importer].add(arrow.imported)
     reach = {start: _reachable(start, following) for start in following}
     parts = {
@@ -225,6 +289,73 @@ def test_no_file_is_too_long() -> None:
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
 
 
+def test_no_new_module_imports_itself_through_types() -> None:
+    known = [{f"fusiondoc.{name}" for name in names.split()} for names in CIRCLES_OF_TYPES]
+    found = circles(all_arrows(), of_types=True)
+    assert [circle for circle in found if not any(one.issuperset(circle) for one in known)] == []
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(text) for name, text in SOURCES.items()}
+
+
+def test_lines_are_no_denser_and_no_file_is_too_large() -> None:
+    found = {name: tokens(text) for name, text in SOURCES.items()}
+    assert {name: number for name, (number, _) in found.items() if number > MOST_TOKENS} == {}
+    density = sum(number for number, _ in found.values()) / sum(lines for _, lines in found.values())
+    assert round(density, 1) <= TOKENS_A_LINE
+
+
+def test_no_more_functions_decide_too_much() -> None:
+    found = [
+        (number, f"{name}.{function}")
+        for name, tree in trees().items()
+        for function, number in complex_functions(tree, MOST_COMPLEX)
+    ]
+    assert len(found) <= COMPLEX_FUNCTIONS, sorted(found, reverse=True)
+    assert max(found)[0] <= HIGHEST_COMPLEXITY, max(found)
+
+
+def _more_than(known: Mapping[str, int], found: Mapping[str, int]) -> dict[str, int]:
+    """What is found in a file beyond what is known of it."""
+    short = {name.removeprefix("fusiondoc."): number for name, number in found.items()}
+    return {name: number for name, number in short.items() if number > known.get(name, 0)}
+
+
+def test_no_more_decisions_are_made_by_the_words_of_a_sentence() -> None:
+    found = {name: decisions_by_words(tree) for name, tree in trees().items()}
+    assert _more_than(WORDS_READ_BACK, found) == {}
+
+
+def test_operators_are_listed_in_their_table_and_with_the_fusers() -> None:
+    homes = ("fusiondoc.model.operator_table", "fusiondoc.fusers")
+    found = {name: operator_tables(tree) for name, tree in trees().items() if not name.startswith(homes)}
+    assert _more_than(OPERATOR_TABLES, found) == {}
+
+
+def test_no_more_files_name_a_fuser() -> None:
+    paths = {name: path.relative_to(PACKAGE).as_posix() for name, path in MODULES.items()}
+    found = [name for name, text in SOURCES.items() if names_a_fuser(text, paths[name])]
+    assert len(found) <= FILES_THAT_NAME_A_FUSER, found
+
+
+def test_the_measures_find_what_they_look_for() -> None:
+    dense = "def f(a):\n    return [b for b in a if b and a] or (1 if a else 2)\n"
+    assert list(complex_functions(ast.parse(dense), 5)) == [("f", 6)]
+    assert list(complex_functions(ast.parse(dense), 6)) == []
+    assert tokens('# a comment\nx = f"{y} {z}"\n') == (3, 1)
+    words = (
+        "if 'lost' in reason.text or finding.advice.startswith('Nothing') or re.search('a', x.message): pass"
+    )
+    assert decisions_by_words(ast.parse(words)) == 3
+    assert decisions_by_words(ast.parse("found = code in reason.codes")) == 0
+    assert operator_tables(ast.parse("A = {'aten::add', 'mul_'}\nB = ('add', 'mul', 'relu')")) == 1
+    assert names_a_fuser("# nvFuser", "views/parts.py") and not names_a_fuser(
+        "# nvFuser", "fusers/nvfuser.py"
+    )
+
+
 @pytest.mark.parametrize(
     ("importer", "statement"),
     [
@@ -247,5 +378,7 @@ def test_a_circle_is_found_also_through_a_function_but_not_through_types() -> No
         return {"p": "", "p.a": "import p.b", "p.b": "from p import c", "p.c": body}
 
     assert circles(arrows(text("def f():\n    from . import a"), {"p"})) == [["p.a", "p.b", "p.c"]]
-    assert circles(arrows(text("if TYPE_CHECKING:\n    from . import a"), {"p"})) == []
+    typed = arrows(text("if TYPE_CHECKING:\n    from . import a"), {"p"})
+    assert circles(typed) == []
+    assert circles(typed, of_types=True) == [["p.a", "p.b", "p.c"]]
     assert circles(arrows(text("x = 1"), {"p"})) == []
