@@ -256,7 +256,6 @@ MUTATIONS: Sequence[Mutation] = (
         ("if share is None or share < one.coverage - 1e-9:", "if share is None:"),
         ("if not taken & set(in_pattern(known, renamed)):", "if True:"),
     ),
-    *_of("limits_of_checks check_update", "expectations/moved.py", ("if longer % size:", "if False:")),
     *_of(
         "expectations_file limits_of_checks near_miss",
         "expectations/applies.py",
@@ -269,7 +268,7 @@ MUTATIONS: Sequence[Mutation] = (
         ("number >= self.at_least", "number > self.at_least"),
     ),
     *_of(
-        "check_places limits_of_checks",
+        "limits_of_checks check_places",
         "expectations/gate.py",
         (
             "if not_told(report) is not None and not all(outcome.holds for outcome in outcomes):",

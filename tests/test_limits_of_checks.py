@@ -13,12 +13,15 @@ from test_near_miss import REJECTS, group_of, made_report
 
 from fusiondoc.expectations import Count, is_in_layer
 from fusiondoc.expectations.applies import version_fits
-from fusiondoc.expectations.gate import hold
+from fusiondoc.expectations.assignment import specialised_once
+from fusiondoc.expectations.gate import gate, hold
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.moved import one_more
 from fusiondoc.expectations.outcome import Outcome
 from fusiondoc.expectations.read_file import loads
-from fusiondoc.model.report import Instance, Report
+from fusiondoc.expectations.renamed_modules import in_pattern, renamed_modules
+from fusiondoc.model.operator_places import InLayer, operators_by_layer
+from fusiondoc.model.report import Finding, Instance, Report
 from fusiondoc.workflows.load import report_from
 
 FLOAT = "Float(8, 64, strides=[64, 1], requires_grad=0, device=cuda:0)"
@@ -164,3 +167,47 @@ def test_a_run_without_a_plan_keeps_what_holds() -> None:
     report = report_from([str(log)])
     section = loads("max_fallbacks: 0\n", "f.yaml").sections[0]
     assert [one.holds for one in hold(section, report)] == [False]
+
+
+@pytest.mark.parametrize(
+    ("more", "taken", "renamed"),
+    [(-0.01, False, True), (0.0, False, True), (0.01, False, False), (-0.01, True, False)],
+)
+def test_a_module_has_another_name_if_its_share_holds_and_no_pattern_has_it(
+    more: float, taken: bool, renamed: bool
+) -> None:
+    report = report_from([str(FIXTURES / "foreign" / "bert.trace.eval.nvfuser.log.xz")])
+    now, before = "encoder.layer.0.output", "stack.layer.0.output"
+    share = sum(in_pattern(operators_by_layer(report), now).values(), InLayer()).share
+    assert share is not None and 0.1 < share < 0.9
+    patterns = {before: share + more, **({now: 0.0} if taken else {})}
+    modules = "".join(f"- {{layer: {layer}, coverage: {least}}}\n" for layer, least in patterns.items())
+    text = f"modules:\n{modules}number_of_groups: {specialised_once(report)}\n"
+    section = loads(text, "f.yaml").sections[0]
+    assert renamed_modules(section, report) == ({before: now} if renamed else {})
+
+
+# -- gates ---------------------------------------------------------------------------------------------------
+
+
+def test_a_switched_off_fuser_breaks_a_section_that_holds_without_a_plan() -> None:
+    log = FIXTURES / "logs" / "nvfuser-2.1.2-unknown-dump-option.log.xz"
+    off = Finding("FD104", "warning", "it is off", None, (), None)
+    report = replace(report_from([str(log)]), groups=(), kernels=(), findings=(off,))
+    section = loads("findings: {forbid: [FD301]}\n", "f.yaml").sections[0]
+    assert [(one.expected, one.holds) for one in hold(section, report)] == [
+        ("the fuser to be on", False),
+        ("no finding FD301", True),
+    ]
+
+
+def test_of_operators_outside_groups_the_one_that_keeps_most_out_breaks_the_section() -> None:
+    one = report_from([str(REJECTS)]).unfused[0]
+    rows = [
+        replace(one, op=f"aten::{op}", ran=True, user_source=f"model.py:{line}", keeps_out=kept)
+        for op, line, kept in (("sort", 4, 0), ("cumsum", 5, 3), ("topk", 6, 1))
+    ]
+    report = made_report(group_of("G1", "mul relu", "forward"), unfused=tuple(rows))
+    section = loads("not_fused: []\n", "f.yaml").sections[0]
+    (row,) = gate(section, report, "f.yaml")
+    assert row.source == "model.py:5"

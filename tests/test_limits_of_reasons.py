@@ -60,6 +60,13 @@ def test_tensors_on_two_devices() -> None:
     assert reason(flow, 0).code == "FD221"
 
 
+@pytest.mark.parametrize(("dimensions", "code"), [(8, "FD225"), (9, "FD224")])
+def test_nvfuser_takes_tensors_of_eight_dimensions(dimensions: int, code: str) -> None:
+    type_ = f"Float({', '.join(['2'] * dimensions)}, requires_grad=0, device=cuda:0)"
+    flow = flow_of(f"%z : {type_} = aten::tanh(%x) # m.py:1:0", inputs=f"%x : {type_}")
+    assert reason(flow, 0).code == code
+
+
 @pytest.mark.parametrize(("inputs", "full"), [(125, False), (126, True)])
 def test_a_group_is_full_with_128_arguments(inputs: int, full: bool) -> None:
     """With 125 inputs and its result it has 126; the operator has two more."""
