@@ -8,7 +8,7 @@ from typing import Any
 
 from fusiondoc.changes.edits import SourceText
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.fixes import Site
+from fusiondoc.fixes import Program, Site
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
 
@@ -17,6 +17,20 @@ def parsed(text: str) -> ParsedFile:
     return ParsedFile(SourceText(Path("m.py"), text, "utf-8", False))
 
 
+class MadeProgram(Program):
+    """A program without a run: what is given of it, and nothing else found."""
+
+    files: Any = ()
+    fuser = "nnc"
+    torch: Any = None
+    backward = False
+
+    def __init__(self, **given: Any) -> None:
+        nothing = SimpleNamespace(programs=[], groups=[])
+        usual = {"rows": [], "sites": [], "idle_sites": [], "lines_that_ran": frozenset(), "report": nothing}
+        self.__dict__.update({**usual, "options": SimpleNamespace(trace=False), **given})
+
+
 def site(text: str, op: str, line: int) -> Site:
-    row: Any = SimpleNamespace(op=op, layers=(), reason=SimpleNamespace(detail=None))
+    row: Any = SimpleNamespace(op=op, layers=(), reason=SimpleNamespace(detail=None, code=""), source=None)
     return Site(row, parsed(text), line)

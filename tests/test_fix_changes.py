@@ -8,19 +8,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fix_sites import HEAD, parsed, site
+from fix_sites import HEAD, MadeProgram, parsed, site
 
+from fusiondoc.changes import literal_numbers, masked_fill, reductions, type_as
 from fusiondoc.changes import out_of_place as rewrite
 from fusiondoc.changes.edits import Edit, changed_text
 from fusiondoc.changes.recipes import RECIPES
+from fusiondoc.changes.rewrite import Line, Rewritten
 from fusiondoc.fixes import (
     Proposal,
     Site,
     added_lines,
-    constants,
-    in_place,
-    operands,
-    order,
+    at_lines,
     proposals,
     recipes_in_code,
 )
@@ -100,8 +99,8 @@ def test_flags_of_constructors() -> None:
         "d = partial(nn.SiLU, inplace=True)\ne = nn.ReLU(inplace=False)\nf = nn.Linear(True, True)\n"
         "g = mine.ReLU(inplace=True)\nh = nn.ReLU()\n"
     )
-    program: Any = SimpleNamespace(files=[parsed(text)])
-    found = list(in_place.constructors(program, frozenset()))
+    program = MadeProgram(files=[parsed(text)], rows=[SimpleNamespace(op="aten::relu_")])
+    found = list(at_lines.modules_in_place(program))
     after = changed_text(text, [edit for one in found for edit in one.edits])
     changed = [new for old, new in zip(text.split("\n"), after.split("\n")) if old != new]
     assert changed == [
@@ -112,17 +111,17 @@ def test_flags_of_constructors() -> None:
     ]
 
 
-def by_recipe(line: str, op: str, types: Sequence[str] = ()) -> tuple[str, Proposal] | None:
+def by_recipe(line: str, op: str, types: Sequence[str] = ()) -> tuple[str, Rewritten] | None:
     """The file, and what a recipe makes of its last line; ``types`` are those of the operator's inputs."""
     text = HEAD + f"\ndef f(x, y, z):\n    {line}\n"
     at = site(text, f"aten::{op}", text.count("\n"))
     at.row.source = "m.py:7:4"
     node = SimpleNamespace(op=at.row.op, source="m.py:7:4", inputs=types)
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
-    program: Any = SimpleNamespace(report=report)
+    line_of = MadeProgram(report=report).line_of(at)
     for recipe in RECIPES:
         if f"aten::{op}" in recipe.replaces and recipes_in_code.may_apply(recipe):
-            found = recipes_in_code.at_site(program, at, recipe)
+            found = recipes_in_code.at_site(line_of, recipe, None)
             if found is not None:
                 return text, found
     return None
@@ -278,11 +277,11 @@ BRANCH = ControlFlow(Condition("unknown"), in_formula=False)
 
 
 def proposed(text: str, line: int, detail: Detail | None, op: str = "aten::softmax") -> str:
-    """The text after everything that constants.propose finds at a line."""
-    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(detail=detail))
-    file = parsed(text)
-    program: Any = SimpleNamespace(sites=[Site(row, file, line)], files=[file])
-    return changed_text(text, [edit for one in constants.propose(program) for edit in one.edits])
+    """The text after everything that is proposed at a line."""
+    at = site(text, op, line)
+    at.row.reason.detail = detail
+    program = MadeProgram(sites=[at], files=[at.file])
+    return changed_text(text, [edit for one in at_lines.propose(program) for edit in one.edits])
 
 
 CLASS = """\
@@ -355,23 +354,18 @@ def test_a_number_stays_a_tensor() -> None:
     text += "z = a * b.item()\n"
     text += "def g(x, s, n: int):\n    return x * float(s) + x * float(n)\n"
     file = parsed(text)
-    program: Any = SimpleNamespace(ran=lambda of, node: of.function_of(node) is not None)
-    found = [edit for one in operands.items(program, file) for edit in one.edits]
+    program = MadeProgram(ran=lambda of, node: of.function_of(node) is not None)
+    found = [edit for one in at_lines.numbers_read(program, file) for edit in one.edits]
     assert changed_text(text, found) == text.replace("x * s.item()", "x * s").replace("float(s)", "s")
-    program.ran = lambda of, node: False  # a function that is no part of the run
-    assert list(operands.items(program, file)) == []
+    other = MadeProgram(ran=lambda of, node: False)  # a function that is no part of the run
+    assert list(at_lines.numbers_read(other, file)) == []
 
 
 def ordered(text: str, op: str, line: int) -> list[Proposal]:
     at = site(text, f"aten::{op}", line)
-    program: Any = SimpleNamespace(
-        sites=[],
-        idle_sites=[at],
-        files=[at.file],
-        lines_that_ran=frozenset((Path("m.py"), n) for n in range(1, 40)),
-        options=SimpleNamespace(trace=False),
-    )
-    return list(order.propose(program))
+    ran = frozenset((Path("m.py"), n) for n in range(1, 40))
+    program = MadeProgram(idle_sites=[at], files=[at.file], lines_that_ran=ran)
+    return list(at_lines.propose(program))
 
 
 @pytest.mark.parametrize(
@@ -532,10 +526,8 @@ def test_a_print_in_the_middle_goes_to_the_end(before: list[str], after: list[st
 def test_a_statement_that_others_see_stays(lines: list[str]) -> None:
     text = "def f(self, x):\n    " + "\n    ".join(lines) + "\n"
     ran = frozenset((Path("m.py"), n) for n in range(2, 9) if "print(x)" not in lines or n > 2)
-    program: Any = SimpleNamespace(
-        files=[parsed(text)], lines_that_ran=ran, options=SimpleNamespace(trace=False)
-    )
-    assert list(order.statements(program)) == []
+    program = MadeProgram(files=[parsed(text)], lines_that_ran=ran)
+    assert list(at_lines.prints(program)) == []
 
 
 # -- operands -----------------------------------------------------------------------------------------------
@@ -548,9 +540,9 @@ def cast(line: str, op: str, types: list[str], detail: Detail = BYTE_TENSORS) ->
     source = f"import torch\ndef f(x, m, n):\n    {line}\n"
     row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(detail=detail, code="FD223"), source="m.py:3:8")
     node = SimpleNamespace(op=op, source="m.py:3:8", inputs=types)
-    report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])])
-    program: Any = SimpleNamespace(sites=[Site(row, parsed(source), 3)], files=[], report=report)
-    edits = [edit for one in operands.propose(program) for edit in one.edits]
+    report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
+    program = MadeProgram(sites=[Site(row, parsed(source), 3)], report=report)
+    edits = [edit for one in at_lines.propose(program) for edit in one.edits]
     return changed_text(source, edits).split("\n")[2].strip()
 
 
@@ -581,14 +573,12 @@ def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
     assert cast("y = x.to(m)", "aten::to", [FLOAT, FLOAT]) == "y = x.type_as(m)"
     assert cast("y = x.to(m)", "aten::to", [FLOAT]) == "y = x.to(m)", "m is a dtype"
     for line in ("y = x.to(torch.half)", "y = x.to(m.device)", "y = x.to(m.dtype, True)"):
-        source = parsed(HEAD + line)
-        row: Any = SimpleNamespace(op="aten::to")
-        assert list(operands.type_as(Site(row, source, HEAD.count("\n") + 1))) == []
+        assert list(type_as.write(Line(parsed(HEAD + line), HEAD.count("\n") + 1, "aten::to"))) == []
     text = HEAD + "y = x * torch.tensor(0.5, device=x.device)\n"
-    (found,) = operands.number(site(text, "aten::tensor", HEAD.count("\n") + 1))
+    (found,) = literal_numbers.write(Line(parsed(text), HEAD.count("\n") + 1))
     assert changed_text(text, found.edits) == HEAD + "y = x * 0.5\n"
     for line in ("torch.tensor([0.5])", "torch.tensor(n)", "torch.tensor(0.5, requires_grad=True)"):
-        assert list(operands.number(site(HEAD + line, "aten::tensor", HEAD.count("\n") + 1))) == []
+        assert list(literal_numbers.write(Line(parsed(HEAD + line), HEAD.count("\n") + 1))) == []
 
 
 # -- what is always given -----------------------------------------------------------------------------------
@@ -599,10 +589,11 @@ def optional(body: str, tested: str, ran: bool = True) -> list[str]:
     file = parsed(body)
     line = body[: body.index(tested)].count("\n") + 1
     detail = ControlFlow(Condition("test_for_none"), in_formula=False)
-    row: Any = SimpleNamespace(op="prim::If", reason=SimpleNamespace(detail=detail))
+    why = SimpleNamespace(detail=detail, code="FD229")
+    row: Any = SimpleNamespace(op="prim::If", reason=why, source=None)
     lines = frozenset([(Path("m.py"), line + 1)] if ran else [])
-    program: Any = SimpleNamespace(sites=[Site(row, file, line)], files=[file], lines_that_ran=lines)
-    return [changed_text(body, one.edits) for one in constants.propose(program)]
+    program = MadeProgram(sites=[Site(row, file, line)], files=[file], lines_that_ran=lines)
+    return [changed_text(body, one.edits) for one in at_lines.propose(program)]
 
 
 MASKED = """\
@@ -685,8 +676,7 @@ def named_dimensions(line: str, op: str, types: list[str]) -> list[str]:
     at.row.source = "m.py:5:4"
     node = SimpleNamespace(op=f"aten::{op}", source="m.py:5:4", inputs=types)
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
-    program: Any = SimpleNamespace(report=report)
-    found = recipes_in_code.dimensions(program, at)
+    found = reductions.name_dimensions(MadeProgram(report=report).line_of(at))
     return [changed_text(text, one.edits)[len(HEAD) :].strip() for one in found]
 
 
@@ -813,10 +803,13 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
     text = HEAD + line + "\n"
     at = site(text, "aten::min" if "min" in line else "aten::max", text.count("\n"))
     program: Any = SimpleNamespace(fuser="nvfuser", torch="2.1.2", backward=False)
-    found = [changed_text(text, one.edits) for one in recipes_in_code.extremes(program, at)]
+    found = []
+    for one in reductions.leave_indices_out(MadeProgram().line_of(at)):
+        found.append(changed_text(text, one.edits))
     assert found == ([] if after is None else [HEAD + after + "\n"])
+    assert recipes_in_code.takes_values_alone(program, at.row.op)
     program.backward = True  # there is no gradient formula
-    assert list(recipes_in_code.extremes(program, at)) == []
+    assert not recipes_in_code.takes_values_alone(program, at.row.op)
 
 
 @pytest.mark.parametrize(
@@ -833,7 +826,7 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
 def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
     text = HEAD + line + "\n"
     at = site(text, "aten::masked_fill", text.count("\n"))
-    found = recipes_in_code.masked(at, False)
+    found = masked_fill.write(Line(at.file, at.line))
     texts = [changed_text(text, one.edits) for one in found]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
 
@@ -852,7 +845,8 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
 )
 def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, after: str | None) -> None:
     at = site(HEAD + line + "\n", "aten::masked_fill", HEAD.count("\n") + 1)
-    texts = [changed_text(at.file.source.text, one.edits) for one in recipes_in_code.masked(at, True)]
+    found = masked_fill.write(Line(at.file, at.line, as_tensor=True))
+    texts = [changed_text(at.file.source.text, one.edits) for one in found]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from command_line import ROOT
-from fix_sites import HEAD, parsed
+from fix_sites import HEAD, MadeProgram, parsed
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from thorough import examples
@@ -29,7 +29,7 @@ from fusiondoc.changes.out_of_place import out_of_place
 from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import Proposal, Site, operands, order, recipes_in_code
+from fusiondoc.fixes import Proposal, Site, at_lines, recipes_in_code
 from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
@@ -139,22 +139,17 @@ def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
     row: Any = SimpleNamespace(op=f"aten::{op}", layers=(), reason=why, source=None)
     at = Site(row, file, line)
     options = SimpleNamespace(trace=True)
-    program: Any = SimpleNamespace(
-        sites=[at],
-        idle_sites=[],
-        files=[],
-        options=options,
-        ran=lambda *of: True,
-        report=SimpleNamespace(programs=[]),
+    view = op == "view"
+    program = MadeProgram(
+        sites=[] if view else [at], idle_sites=[at] if view else [], options=options, ran=lambda *of: True
     )
     if op in ("hardswish", "square"):
         recipe = next(one for one in RECIPES if f"aten::{op}" in one.replaces)
-        found = recipes_in_code.at_site(program, at, recipe)
+        found = recipes_in_code.at_site(program.line_of(at), recipe, None)
         return found.edits if found is not None else ()
     if op == "item":
         program.files = [file]
-    proposals = [*order.propose(program)] if op == "view" else [*operands.propose(program)]
-    return (*out_of_place(at.file, at.line, at.row.op), *(edit for one in proposals for edit in one.edits))
+    return tuple(edit for one in at_lines.propose(program) for edit in one.edits)
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from fix_sites import parsed, site
+from fix_sites import MadeProgram, parsed, site
 from one_line_programs import BY_RECIPE, HEAD, IN_PLACE, OneLine
 
 from fusiondoc.changes.changed_arguments import changes_argument
 from fusiondoc.changes.edits import changed_text
 from fusiondoc.changes.recipes import recipe_for
 from fusiondoc.diagnosis.lines_of_changes import lines_by_recipe, lines_out_of_place
-from fusiondoc.fixes import in_place, recipes_in_code
+from fusiondoc.fixes import at_lines, recipes_in_code
 from fusiondoc.model.change_plan import Edit
 
 torch = pytest.importorskip("torch")
@@ -58,8 +58,9 @@ def by_fix(row: OneLine) -> str | None:
     text, line = row.text(), HEAD.count("\n") + row.line
     at = site(text, f"aten::{row.op}", line)
     fuser, version = fuser_of(row) if row in BY_RECIPE else FUSERS[0]
-    program: Any = SimpleNamespace(sites=[at], rows=[], files=[], fuser=fuser, torch=version, backward=False)
-    found = [*(in_place.propose(program) if row in IN_PLACE else recipes_in_code.propose(program))]
+    program = MadeProgram(sites=[at])
+    program.fuser, program.torch = fuser, version
+    found = [*(at_lines.propose(program) if row in IN_PLACE else recipes_in_code.propose(program))]
     return changed_text(text, found[0].edits) if found else None
 
 

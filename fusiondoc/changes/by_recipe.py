@@ -16,23 +16,12 @@ from fusiondoc.changes.inserted_lines import defined, spelled
 from fusiondoc.changes.out_of_place import module_class
 from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, operand, parse_expression
 from fusiondoc.changes.recipes import Recipe
+from fusiondoc.changes.rewrite import Rewritten
 from fusiondoc.changes.source_file import ParsedFile, dotted
-from fusiondoc.model import dataclass
 from fusiondoc.model.operators import is_in_place
 
 _MODULES = {"torch": "torch", "F": "torch.nn.functional"}
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """An expression that a rewrite replaces."""
-
-    before: str
-    """The expression as it stands."""
-    after: str
-    """The expression in its place, with the definition of a name that it reads."""
-    edits: tuple[Edit, ...]
 
 
 def by_recipe(file: ParsedFile, line: int, recipe: Recipe) -> Rewritten | None:
@@ -120,7 +109,7 @@ def _replaced(
 ) -> Rewritten:
     whole = _stands_alone(file, node) or isinstance(parse_expression(f"({text})"), _ATOMS)
     edit = file.replaced(node, text if whole else f"({text})")
-    return Rewritten(file.text(node), f"{text}{more}", (*edits, edit))
+    return Rewritten.expression(file.text(node), f"{text}{more}", (*edits, edit))
 
 
 def _stands_alone(file: ParsedFile, node: ast.expr) -> bool:
@@ -204,7 +193,7 @@ def _with_function(
     body = [f"def {own}({', '.join(tensors)}):", f"    return {returned}"]
     call = f"{own}({', '.join(bound[name].text for name in tensors)})"
     made = (*edits, *defined(file, body, rank=-6), file.replaced(node, call))
-    return Rewritten(file.text(node), f"{call}, which returns {returned}", made)
+    return Rewritten.expression(file.text(node), f"{call}, which returns {returned}", made)
 
 
 def _own_name(file: ParsedFile, recipe: Recipe, numbers: Bound) -> str:

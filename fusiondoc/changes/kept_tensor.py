@@ -7,8 +7,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.printed_later import is_print
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
 from fusiondoc.changes.source_file import (
     Function,
     ParsedFile,
@@ -19,20 +19,18 @@ from fusiondoc.changes.source_file import (
     walk,
 )
 from fusiondoc.fusers import is_fusible
-from fusiondoc.model import dataclass
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.operators import NAMES_OF_REDUCTIONS
 
 
-@dataclass(frozen=True)
-class KeptTensor:
-    """A number that stays a tensor."""
-
-    before: str
-    after: str
-    edits: tuple[Edit, ...]
+def write(line: Line) -> Iterator[Rewritten]:
+    """The change of the first such number that the line takes."""
+    made = kept_tensor(line.file, line.number, line.gradients)
+    if made is not None:
+        yield made
 
 
-def kept_tensor(file: ParsedFile, line: int, detached: bool) -> KeptTensor | None:
+def kept_tensor(file: ParsedFile, line: int, detached: bool) -> Rewritten | None:
     """The change of a number that a line takes.
 
     Args:
@@ -79,7 +77,7 @@ def _reads(node: ast.expr) -> bool:
     return reduction.func.attr in NAMES_OF_REDUCTIONS and len(reduction.args) == arguments
 
 
-def _kept(file: ParsedFile, read: ast.Call, uses: Sequence[ast.expr], detached: bool) -> KeptTensor | None:
+def _kept(file: ParsedFile, read: ast.Call, uses: Sequence[ast.expr], detached: bool) -> Rewritten | None:
     function = file.function_of(read)
     assert isinstance(read.func, ast.Attribute) and function is not None
     tensor = file.text(read.func.value)
@@ -91,7 +89,7 @@ def _kept(file: ParsedFile, read: ast.Call, uses: Sequence[ast.expr], detached: 
             edits.append(file.inserted(file.span(use)[1], ".item()"))
         elif not _computes_with_tensor(file, function, use):
             return None
-    return KeptTensor(f"{tensor}.item()", after, tuple(edits))
+    return Rewritten.expression(f"{tensor}.item()", after, edits)
 
 
 def _computes_with_tensor(file: ParsedFile, function: Function, use: ast.expr) -> bool:
@@ -134,3 +132,23 @@ def _is_name_of_tensor(function: Function, name: str, deep: int) -> bool:
         return False
     kind = argument.annotation
     return kind is None or (dotted(kind) or "").rpartition(".")[2] == "Tensor"
+
+
+def _example(behind: str, after: str | None, kept: str = "x.max()", gradients: bool = False) -> Example:
+    """A number that the lines behind read as ``n``."""
+    lines = f"n = x.max().item()\n{behind}"
+    changed = f"n = {kept}\n{after}" if after is not None else None
+    return Example(lines, changed, line=lines.count("\n") + 1, gradients=gradients)
+
+
+REWRITE = Rewrite(
+    ChangeKind.NUMBER,
+    write,
+    (
+        _example("return y * n", "return y * n"),
+        _example("return y * n", "return y * n", "x.max().detach()", gradients=True),
+        _example("print(n)\nreturn y * n", "print(n.item())\nreturn y * n"),
+        _example("return y * n if n > 0 else y", None),
+        Example("n = x.item()\nreturn y * n", None, line=2),  # not known to be without dimensions
+    ),
+)

@@ -6,9 +6,16 @@ from __future__ import annotations
 
 import ast
 
-from fusiondoc.changes.by_recipe import Rewritten
 from fusiondoc.changes.inserted_lines import spelled
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
 from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.model.change_plan import ChangeKind
+
+
+def write(line: Line) -> list[Rewritten]:
+    """The calls of a line, written so."""
+    return masked_fill(line.file, line.number, line.as_tensor)
+
 
 _ARGUMENTS = ("input", "mask", "value")
 
@@ -43,7 +50,7 @@ def _rewritten(file: ParsedFile, node: ast.Call, as_tensor: bool, only_numbers: 
     if tensor.startswith("(") and isinstance(given["input"], ast.BinOp):
         tensor = file.text(given["input"])
     text = f"{torch}.where({mask}, {value}, {tensor})"
-    return Rewritten(file.text(node), text, (*imports, file.replaced(node, text)))
+    return Rewritten.expression(file.text(node), text, (*imports, file.replaced(node, text)))
 
 
 def _arguments(file: ParsedFile, node: ast.Call) -> dict[str, ast.expr] | None:
@@ -67,3 +74,21 @@ def _is_number(node: ast.expr) -> bool:
     called = node.func if isinstance(node, ast.Call) else None
     is_literal = isinstance(node, ast.Constant) and type(node.value) in (int, float)
     return is_literal or (isinstance(called, ast.Name) and called.id == "float")
+
+
+REWRITE = Rewrite(
+    ChangeKind.RECIPE,
+    write,
+    (
+        Example("h = x.masked_fill(y == 0, -1e9) * 2", "h = torch.where(y == 0, -1e9, x) * 2"),
+        Example("h = torch.masked_fill(x, y, 0)", "h = torch.where(y, 0, x)"),
+        Example(
+            "h = x.masked_fill(y, -1e4)",
+            "h = torch.where(y, torch.full([], -1e4, device=y.device), x)",
+            as_tensor=True,
+        ),
+        Example("h = x.masked_fill(y == 0, -1e4)", None, as_tensor=True),  # the mask would be computed twice
+        Example("h = x.masked_fill(*y)", None),
+        Example("h = F.masked_fill(x, y, 0)", None),
+    ),
+)

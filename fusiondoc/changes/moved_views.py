@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.printed_later import is_print
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
 from fusiondoc.changes.source_file import ParsedFile, is_compound, names_in, walk
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.operators import OF_EACH_ELEMENT, PERMUTATIONS, SAME_ELEMENTS, plain_name
 
 _VIEWS = frozenset(map(plain_name, [*SAME_ELEMENTS, "aten::contiguous"]))
@@ -35,6 +37,20 @@ class _Moved(NamedTuple):
     call: ast.Call
     tensor: ast.expr
     of_method: bool
+
+
+def write(line: Line) -> Iterator[Rewritten]:
+    """The operator behind the lines, or the expression, that compute each element of its result."""
+    file = line.file
+    for found in moved_over_lines(file, line.number):
+        texts = "; ".join(map(file.text, found.statements))
+        title = on_one_line(f"{texts} after what is computed of its elements")
+        yield Rewritten(title, found.edits, lines=tuple(map(file.line, found.statements)))
+    for node in file.on_line(line.number):
+        edits = moved_in_expression(file, node)
+        if edits:
+            yield Rewritten(on_one_line(f"{file.text(node)}: {line.op} after it"), edits)
+            break
 
 
 # -- within an expression ------------------------------------------------------------------------------------
@@ -360,3 +376,25 @@ def _lines_of(file: ParsedFile, lines: Sequence[ast.stmt], name: str) -> list[as
         found.append(statement)
         name = target
     return found
+
+
+REWRITE = Rewrite(
+    ChangeKind.MOVE_VIEW,
+    write,
+    (
+        Example("return torch.tanh(x.view(4, -1)) * 2", "return (torch.tanh(x) * 2).view(4, -1)", "view"),
+        Example(
+            "h = torch.exp(torch.cat([x, y * 2], 1))",
+            "h = torch.cat([torch.exp(x), torch.exp(y * 2)], 1)",
+            "cat",
+        ),
+        Example(
+            "h = x.view(4, -1)\nh = torch.tanh(h)\nreturn h.t()",
+            "h = torch.tanh(x)\nh = h.view(4, -1)\nreturn h.t()",
+            "view",
+        ),
+        Example("h = torch.softmax(x.view(4, -1), 1)", None, "view"),
+        Example("h = torch.tanh(torch.cat(y, 1))", None, "cat"),  # parts that are not written out
+        Example("h = torch.add(x.view(4, -1), y)", None, "view"),
+    ),
+)

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import spelled
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
 from fusiondoc.changes.source_file import LOOPS, ParsedFile, names_in, walk
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.operators import FILLS, FLAGS, VIEWS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
 from fusiondoc.model.signs import NODE_OF_SIGN
 
@@ -33,6 +35,13 @@ _ATOMS = (
     ast.List,
 )
 _PRODUCTS = (ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.MatMult, ast.Pow)
+
+
+def write(line: Line) -> Iterator[Rewritten]:
+    """Every call of the operator on the line, written out of place."""
+    edits = out_of_place(line.file, line.number, line.op) if is_in_place(line.op) else ()
+    if edits:
+        yield Rewritten(f"{line.op} out of place", edits)
 
 
 def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
@@ -253,3 +262,20 @@ def module_class(file: ParsedFile, node: ast.expr) -> str | None:
     """ "ReLU" for an expression that names torch.nn.ReLU."""
     owner, _, name = (file.meaning(node) or "").rpartition(".")
     return name if owner in _MODULES else None
+
+
+REWRITE = Rewrite(
+    ChangeKind.OUT_OF_PLACE,
+    write,
+    (
+        Example("x += y", "x = x + y", "add_"),
+        Example("x += y if z else 1", "x = x + (y if z else 1)", "add_"),
+        Example("x.mul_(y).add_(z)", "x = x.mul(y).add(z)", "add_"),
+        Example("return (x * 2).add_(1)", "return (x * 2).add(1)", "add_"),
+        Example("F.relu(x, True)", "x = F.relu(x, False)", "relu_"),
+        Example("self.s += y", None, "add_"),
+        Example("x[0] += y", None, "add_"),
+        Example("h = x.add_(y)\nreturn h + x", None, "add_"),
+        Example("global n\nn += y", None, "add_", line=2),
+    ),
+)

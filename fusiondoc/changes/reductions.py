@@ -8,7 +8,29 @@ import ast
 from collections.abc import Iterator
 
 from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
 from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import plain_name
+
+
+def name_dimensions(line: Line) -> Iterator[Rewritten]:
+    """``x.mean()`` -> ``x.mean([0, 1])``: the overload without dimensions has no rule."""
+    if not line.rank:
+        return
+    note = f"true for tensors of {line.rank} dimensions, as in this run"
+    for node, edit in dimensions_named(line.file, line.number, plain_name(line.op), line.rank):
+        title = f"{line.file.text(node)} over the dimensions {list(range(line.rank))}"
+        yield Rewritten(title, (edit,), note=note)
+
+
+def leave_indices_out(line: Line) -> Iterator[Rewritten]:
+    """``x.max(1)[0]`` -> ``x.amax(1)``: the values alone."""
+    name = plain_name(line.op)
+    note = "where several elements are equal, their gradient is shared among them"
+    for node, edits in without_indices(line.file, line.number, name):
+        title = on_one_line(f"{line.file.text(node)} as a{name}, which finds no indices")
+        yield Rewritten(title, edits, note=note)
 
 
 def dimensions_named(file: ParsedFile, line: int, name: str, rank: int) -> Iterator[tuple[ast.Call, Edit]]:
@@ -63,3 +85,31 @@ def without_indices(file: ParsedFile, line: int, name: str) -> Iterator[tuple[as
         last = file.span(call.func)[1]
         renamed = Edit(file.source.path, last - len(name), last, f"a{name}")
         yield node, (renamed, file.removed(end, file.span(node)[1]))
+
+
+NAME_DIMENSIONS = Rewrite(
+    ChangeKind.DIMENSIONS,
+    name_dimensions,
+    (
+        Example("h = x.mean()", "h = x.mean([0, 1])", "mean", rank=2),
+        Example("h = torch.sum(x)", "h = torch.sum(x, [0, 1])", "sum", rank=2),
+        Example("h = x.mean(keepdim=True)", "h = x.mean([0, 1], keepdim=True)", "mean", rank=2),
+        Example("h = x.mean(1)", None, "mean", rank=2),
+        Example("h = mine.mean(x, 1)", None, "mean", rank=2),
+        Example("h = x.mean()", None, "mean"),
+    ),
+)
+
+LEAVE_INDICES_OUT = Rewrite(
+    ChangeKind.DIMENSIONS,
+    leave_indices_out,
+    (
+        Example("h = x.max(1)[0]", "h = x.amax(1)", "max"),
+        Example("h = torch.min(x, 1).values + 1", "h = torch.amin(x, 1) + 1", "min"),
+        Example("h = x.max(1)[1]", None, "max"),
+        Example("h = x.max(1)", None, "max"),
+        Example("h = x.max()", None, "max"),
+    ),
+)
+
+REWRITES = (NAME_DIMENSIONS, LEAVE_INDICES_OUT)

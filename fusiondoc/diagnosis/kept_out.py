@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.fusers import BY_FUSER, nnc
+from fusiondoc.fusers import BY_FUSER, takes_seldom
 from fusiondoc.graph import Graph, graph_of_flow
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model.codes import CODES, Cause
@@ -60,7 +60,7 @@ class _Plan:
         node, code = self._nodes[index], self._reasons.get(index)
         if code is None or node.kind != OPERATOR or code in FOR_ITSELF or code in NEVER_LOOKED_AT:
             return False
-        if node.op in NOTHING_TO_GAIN or (self._fuser == "nnc" and node.op in nnc.SELDOM):
+        if node.op in NOTHING_TO_GAIN or takes_seldom(node.op, self._fuser):
             return False
         return node.op in BY_FUSER[self._fuser] and not self._has_no_formula(index)
 

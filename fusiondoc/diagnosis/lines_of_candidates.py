@@ -15,7 +15,7 @@ from fusiondoc.diagnosis.lines_of_changes import (
     lines_out_of_place,
     ranks_of,
 )
-from fusiondoc.diagnosis.recipes_of_rows import recipe_of
+from fusiondoc.diagnosis.recipes_of_rows import recipe_of, takes_numbers
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Edit
@@ -136,12 +136,12 @@ def _write_by_recipe(one: Candidate, line: _Line) -> Candidate:
     if recipe is None:
         return one
     module = row.layers[0].rpartition(".")[2] if row.layers else None
-    takes_numbers = run.fuser == "nnc" and run.gradients is False
+    numbers = takes_numbers(run)
     edits = lines_by_recipe(
-        line.text, line.file, line.number, recipe, line.rank, module, as_tensor=not takes_numbers
+        line.text, line.file, line.number, recipe, line.rank, module, as_tensor=not numbers
     )
     if recipe.numbers_too and edits:
-        note = None if takes_numbers else "for tensors of a floating-point type"
+        note = None if numbers else "for tensors of a floating-point type"
         one = replace(one, note=note, conditional=False)
     return replace(one, edits=edits)
 

@@ -49,6 +49,11 @@ def reductions(run: RunFacts) -> Remedy:
     return Remedy(f"Let NNC take reductions: {reductions_on(run)}.", setting=NNC_REDUCTIONS)
 
 
+def takes_numbers(run: RunFacts) -> bool:
+    """Whether a number does in the place of a tensor that a recipe needs (``Recipe.numbers_too``)."""
+    return run.fuser == "nnc" and run.gradients is False
+
+
 def general_remedy(code: str) -> Remedy:
     """The remedy that fits all operators with a reason; every code that is worded here has one."""
     remedy = CODES[code].remedy

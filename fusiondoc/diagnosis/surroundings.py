@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fusiondoc.diagnosis.nvfuser_rules import fused_views, refused_because
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.fusers import BY_ANY, BY_FUSER, nnc, nvfuser
+from fusiondoc.fusers import BY_ANY, BY_FUSER, nvfuser, takes_seldom
 from fusiondoc.graph import graph_of_flow
 from fusiondoc.graph.detours import Crossings, Detours, once_a_flow
 from fusiondoc.model import fuser_title
@@ -106,7 +106,7 @@ class Place:
 
     def takes(self, op: str) -> bool:
         """Whether the fuser has a rule for an operator, views left aside."""
-        if op in NOTHING_TO_GAIN or (self.fuser == "nnc" and op in nnc.SELDOM):
+        if op in NOTHING_TO_GAIN or takes_seldom(op, self.fuser):
             return False
         return op in self.catalogue
 

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.kept_out import FOR_ITSELF, NEVER_LOOKED_AT
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.fusers import is_fusible, nnc, taken_by
+from fusiondoc.fusers import is_fusible, nnc, taken_by, takes_seldom
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
@@ -187,11 +187,7 @@ class Plans:
             return False
         if node.op in VIEWS:
             return self._takes(node.op)
-        if (
-            node.op in NOTHING_TO_GAIN
-            or node.op in LIBRARY
-            or (self._fuser == "nnc" and node.op in nnc.SELDOM)
-        ):
+        if node.op in NOTHING_TO_GAIN or node.op in LIBRARY or takes_seldom(node.op, self._fuser):
             return False
         return self._takes(node.op) and not (node.reason == "FD231" and node.op not in WITH_FORMULA)
 

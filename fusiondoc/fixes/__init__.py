@@ -7,6 +7,7 @@ what each family proposes.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from fusiondoc.captures.request import TargetSpec
 from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.edits import Edit, read_text
+from fusiondoc.changes.rewrite import Line
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass, field
@@ -140,6 +142,41 @@ class Program:
             if place is not None and file is not None:
                 yield Site(row, file, place.line)
 
+    def line_of(self, site: Site) -> Line:
+        """The line of an operator, with what the run shows of it."""
+        row = site.row
+        source = Source.parse(row.source)
+        of_nodes = self._types_taken.get((row.source, row.op), ())
+        return Line(
+            file=site.file,
+            number=site.line,
+            op=row.op,
+            column=source.column if source is not None and source.line == site.line else None,
+            types=of_nodes[0] if of_nodes else (),
+            rank=self._rank_of(of_nodes),
+            detail=row.reason.detail,
+            as_tensor=self.backward or self.fuser == "nvfuser",
+        )
+
+    @cached_property
+    def _types_taken(self) -> Mapping[tuple[str | None, str], Sequence[Sequence[str]]]:
+        """Source and kind of an operator -> the types of the tensors that it takes, for each of its nodes."""
+        found: dict[tuple[str | None, str], list[Sequence[str]]] = {}
+        for plan in self.report.programs:
+            for node in plan.nodes:
+                found.setdefault((node.source, node.op), []).append(node.inputs)
+        return found
+
+    def _rank_of(self, of_nodes: Sequence[Sequence[str]]) -> int | None:
+        """How many dimensions an operator's input has: by the plans, else those of most tensors of the run's
+        groups (a wrong guess fails, or computes something else, in the run that tries it)."""
+        of_groups = [text for group in self.report.groups for text in (*group.inputs, *group.outputs)]
+        for types in ([inputs[0] for inputs in of_nodes if inputs], of_groups):
+            ranks = [rank for rank in map(_dimensions_of, types) if rank]
+            if ranks:
+                return max(sorted(set(ranks)), key=ranks.count)
+        return None
+
     @cached_property
     def lines_that_ran(self) -> frozenset[tuple[Path, int]]:
         """The user's lines of operators in groups, and of those outside that ran."""
@@ -217,3 +254,9 @@ class Program:
         parsed = [self.target_file, *map(self.file, sorted(found))]
         by_path = {one.source.path: one for one in parsed if one is not None}
         return list(by_path.values())
+
+
+def _dimensions_of(text: str) -> int | None:
+    """Of a type such as ``Float(4, 8, strides=[8, 1], device=cpu)``."""
+    sizes = re.match(r"\w+\(((?:[\d*]+, )*[\d*]+)(?:,|\))", text)
+    return len(sizes.group(1).split(", ")) if sizes else None

@@ -11,10 +11,7 @@ from fusiondoc.fixes import (
     Program,
     Proposal,
     added_lines,
-    constants,
-    in_place,
-    operands,
-    order,
+    at_lines,
     recipes_in_code,
 )
 from fusiondoc.fusers import taken_by
@@ -164,11 +161,8 @@ def bundles(every: Iterable[Proposal]) -> list[Bundle]:
 
 
 def _all(program: Program) -> Iterator[Proposal]:
-    yield from in_place.propose(program)
+    yield from at_lines.propose(program)
     yield from recipes_in_code.propose(program)
-    yield from constants.propose(program)
-    yield from operands.propose(program)
-    yield from order.propose(program)
     yield from added_lines.propose(program)
 
 

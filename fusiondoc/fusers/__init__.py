@@ -38,6 +38,11 @@ def taken_by(op: str, fuser: str, torch: str | None = None) -> bool:
     return fuser in fusible_by(op, torch)
 
 
+def takes_seldom(op: str, fuser: str | None) -> bool:
+    """Whether a fuser takes the operator only with a knob or only on the CPU: nothing is lost next to it."""
+    return fuser == "nnc" and op in nnc.SELDOM
+
+
 def is_fusible(op: str) -> bool:
     """Whether some fuser can take the operator, and something is lost if none does: false for views."""
     return op in BY_ANY and op not in VIEWS

@@ -1,0 +1,111 @@
+"""An operand of a dtype that the fuser does not take, cast: ``torch.fmod(n, 5) * x`` becomes
+``torch.fmod(n.float(), 5) * x``.
+
+The types of the operator's inputs in the plan tell which operand it is. Whether the change alters the result,
+in its dtype too, is for the comparison of the runs to find.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
+from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.operators import SIGNS, plain_name
+from fusiondoc.model.reasons import WrongType
+from fusiondoc.model.signs import NODE_OF_SIGN
+
+_CASTS = {"Byte": "int", "Char": "int", "Short": "int"}
+"""Dtype that a fuser takes nowhere -> the cast to one that holds all its values."""
+
+_WHOLE = frozenset(["Byte", "Char", "Short", "Int", "Long", "Bool"])
+
+
+def write(line: Line) -> Iterator[Rewritten]:
+    """The operator with every operand cast that has to be."""
+    casts = [_cast_of(text.partition("(")[0], line) for text in line.types]
+    operands = _operands_at(line)
+    if not any(casts) or len(operands) != len(casts):
+        return
+    edits: list[Edit] = []
+    titles = []
+    for operand, cast in zip(operands, casts, strict=True):
+        if cast is not None:
+            edits += _called(line.file, operand, f".{cast}()")
+            titles.append(f"{line.file.text(operand)} as {cast}")
+    yield Rewritten(on_one_line(f"{', '.join(titles)} for {line.op}"), tuple(edits))
+
+
+def _cast_of(dtype: str, line: Line) -> str | None:
+    """The method that casts an operand of a dtype."""
+    floats = isinstance(line.detail, WrongType) and line.detail.takes == "floating"
+    return "float" if floats and dtype in _WHOLE else _CASTS.get(dtype)
+
+
+def _operands_at(line: Line) -> Sequence[ast.expr]:
+    """The operands of the line's operator that are no literal numbers; none if it is not found."""
+    name = plain_name(line.op)
+    found = []
+    for node in line.file.on_line(line.number):
+        operands = _operands(line.file, node, name)
+        if operands:
+            found.append((node, operands))
+    exact = [pair for pair in found if line.file.column(pair[0]) == line.column]
+    for _, operands in exact or found:
+        return [operand for operand in operands if not _is_literal(operand)]
+    return ()
+
+
+def _is_literal(node: ast.expr) -> bool:
+    return isinstance(node, ast.UnaryOp) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
+    )
+
+
+def _operands(file: ParsedFile, node: ast.AST, name: str) -> Sequence[ast.expr]:
+    """The operands of an expression that makes the operator of that name; none of another."""
+    sign = NODE_OF_SIGN.get(SIGNS.get(f"aten::{name}", ""))
+    if isinstance(node, ast.BinOp):
+        return (node.left, node.right) if type(node.op) is sign else ()
+    if isinstance(node, ast.Compare):
+        return (node.left, *node.comparators) if [type(one) for one in node.ops] == [sign] else ()
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name:
+        given = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
+        return given if file.meaning(node.func) is not None else [node.func.value, *given]
+    return ()
+
+
+def _called(file: ParsedFile, node: ast.expr, method: str) -> Iterator[Edit]:
+    """A method of an expression, within the parentheses that are around it."""
+    start, end = file.span(node)
+    plain = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    if not plain:
+        yield file.inserted(start, "(")
+    yield file.inserted(end, method if plain else f"){method}")
+
+
+_FLOAT, _BYTE, _LONG = "Float(4, strides=[1])", "Byte(4, strides=[1])", "Long(4, strides=[1])"
+_FLOATS = WrongType("any", "Long", "floating")
+
+REWRITE = Rewrite(
+    ChangeKind.DTYPE,
+    write,
+    (
+        Example("h = x * y", "h = x * y.int()", "mul", types=(_FLOAT, _BYTE)),
+        Example("h = (y + 1) * x", "h = ((y + 1).int()) * x", "mul", types=(_BYTE, _FLOAT)),
+        Example("h = x > y[0]", "h = x > y[0].int()", "gt", types=(_FLOAT, _BYTE)),
+        Example(
+            "h = torch.fmod(y, 5) * x",
+            "h = torch.fmod(y.float(), 5) * x",
+            "fmod",
+            types=(_LONG,),
+            detail=_FLOATS,
+        ),
+        Example("h = x * y", None, "mul", types=(_FLOAT,)),
+        Example("h = x * y", None, "mul", types=(_FLOAT, _FLOAT)),
+        Example("h = x + y", None, "mul", types=(_FLOAT, _BYTE)),
+    ),
+)

@@ -1,0 +1,48 @@
+"""A number instead of a tensor that is made of it: ``x * torch.tensor(0.5, device=x.device)`` becomes
+``x * 0.5``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
+from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.model.change_plan import ChangeKind
+
+
+def write(line: Line) -> Iterator[Rewritten]:
+    """One for each such tensor on the line."""
+    file = line.file
+    for node in file.on_line(line.number):
+        value = _number_of(file, node)
+        if value is not None:
+            text = file.text(value)
+            title = on_one_line(f"{text} instead of {file.text(node)}")
+            yield Rewritten(title, (file.replaced(node, text),))
+
+
+def _number_of(file: ParsedFile, node: ast.AST) -> ast.expr | None:
+    """The literal number that a call makes a tensor of."""
+    if not isinstance(node, ast.Call) or len(node.args) != 1:
+        return None
+    if file.meaning(node.func) not in ("torch.tensor", "torch.scalar_tensor"):
+        return None
+    if any(option.arg not in ("device", "dtype") for option in node.keywords):
+        return None
+    value = node.args[0]
+    is_number = isinstance(value, ast.Constant) and type(value.value) in (int, float)
+    return value if is_number else None
+
+
+REWRITE = Rewrite(
+    ChangeKind.NUMBER,
+    write,
+    (
+        Example("h = x * torch.tensor(0.5, device=x.device)", "h = x * 0.5", "tensor"),
+        Example("h = torch.tensor([0.5])", None, "tensor"),
+        Example("h = torch.tensor(y)", None, "tensor"),
+        Example("h = torch.tensor(0.5, requires_grad=True)", None, "tensor"),
+    ),
+)
