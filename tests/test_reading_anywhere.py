@@ -18,7 +18,7 @@ from conftest import FIXTURES, ROOT
 from fusiondoc.cli import cli
 from fusiondoc.errors import CannotRun
 from fusiondoc.probe import log_and_records
-from fusiondoc.repro.minimise import run_file
+from fusiondoc.repro.judge import run_file
 
 LOG = FIXTURES / "compare" / "one-group.log"
 OTHER = FIXTURES / "compare" / "split.log"

@@ -31,7 +31,7 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.rendering.drawing import rows_of_lines
 from fusiondoc.repro import write as script_module
-from fusiondoc.repro.minimise import Outcome
+from fusiondoc.repro.judge import Outcome
 from fusiondoc.repro.permitted import WRITTEN
 from fusiondoc.repro.write import Written, groups_of, listed, notes, write_script
 

@@ -13,7 +13,7 @@ import warm_torch
 from conftest import ROOT, Run
 from running import python
 
-from fusiondoc.repro.minimise import judge, normalised
+from fusiondoc.repro.judge import judge, normalised
 
 pytest.importorskip("torch")
 

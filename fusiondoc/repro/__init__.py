@@ -248,24 +248,38 @@ def tensor_input(
     dtype = DTYPES.get(tensor.dtype) if tensor.dtype is not None else "float32"
     if dtype is None:
         return None
-    notes = [] if tensor.dtype is not None else ["the log does not contain its dtype"]
-    sizes: list[int | None] = list(tensor.sizes if tensor.sizes is not None else hint or (None, None))
-    stride = tensor.strides if tensor.sizes is not None and None not in tensor.sizes else None
-    if tensor.sizes is None or None in tensor.sizes:
-        notes.append("the log does not contain its sizes")
-        for back in range(1, len(sizes) + 1):
-            if sizes[-back] is None:
-                near = hint[-back] if hint is not None and back <= len(hint) else None
-                sizes[-back] = near if near is not None else UNKNOWN_SIZE
-    elif stride is None and sizes:
-        notes.append("the log does not contain its strides; contiguous")
-    size = tuple(one for one in sizes if one is not None)
-    if stride is not None and len(stride) != len(size):
-        stride = None
-    spec = TensorSpec(
-        dtype, size, stride, bool(tensor.requires_grad), tensor.device or "cpu", fill(dtype, name, steps)
-    )
+    size, stride, unknown = _size_and_stride(tensor, hint)
+    notes = [f"the log does not contain its {what}" for what in unknown]
+    if tensor.dtype is None:
+        notes.insert(0, "the log does not contain its dtype")
+    how = fill(dtype, name, steps)
+    spec = TensorSpec(dtype, size, stride, bool(tensor.requires_grad), tensor.device or "cpu", how)
     return Input(name, text, spec, "; ".join(notes) or None)
+
+
+def _size_and_stride(
+    tensor: TensorType, hint: Sequence[int | None] | None
+) -> tuple[tuple[int, ...], tuple[int, ...] | None, Sequence[str]]:
+    """Sizes, strides where the type tells them for these sizes, and what it does not tell."""
+    if tensor.sizes is None or None in tensor.sizes:
+        sizes = tensor.sizes if tensor.sizes is not None else hint or (None, None)
+        return _with_hint(sizes, hint), None, ["sizes"]
+    size = tuple(one for one in tensor.sizes if one is not None)
+    if tensor.strides is None and size:
+        return size, None, ["strides; contiguous"]
+    known = tensor.strides is not None and len(tensor.strides) == len(size)
+    return size, tensor.strides if known else None, []
+
+
+def _with_hint(sizes: Sequence[int | None], hint: Sequence[int | None] | None) -> tuple[int, ...]:
+    """The sizes with those of the hint, aligned at the last dimension, where they are not known."""
+    spare = [None] * len(sizes)
+    near = [*spare, *(hint or ())][-len(sizes) :] if sizes else []
+    filled = []
+    for size, other in zip(sizes, near):
+        known = size if size is not None else other
+        filled.append(UNKNOWN_SIZE if known is None else known)
+    return tuple(filled)
 
 
 def fill(dtype: str, name: str, steps: Sequence[Step]) -> str:

@@ -394,18 +394,10 @@ def rebuild(found: Found, hints: Sequence[str] = (), fuser: str | None = None) -
         work.problems.append("the log breaks off inside the graph, or lines of it are mangled")
     for node in found.graph.nodes:
         work.node(node)
-    outputs = [work.output(name) for name in found.graph.outputs]
-    defined = {name for step in work.steps for name, _ in step.outputs}
-    defined.update(value.name for value in (*found.graph.params, *work.lost))
-    defined.update(one.name for one in work.constants)
-    if not outputs:
-        taken = {name for step in work.steps for name in step.inputs}
-        outputs = [n for s in work.steps if s.operator for n, _ in s.outputs if n not in taken]
-    unknown = [Value(n, "Tensor") for s in work.steps for n in s.inputs if n not in defined]
-    unknown += [Value(name, "Tensor") for name in outputs if name not in defined]
-    for value in dict.fromkeys(unknown):
-        work.problems.append(f"%{value.name} is defined in a part of the graph that is missing")
-        work.lost.append(value)
+    outputs = [work.output(name) for name in found.graph.outputs] or _untaken(work.steps)
+    for name in _missing(found, work, outputs):
+        work.problems.append(f"%{name} is defined in a part of the graph that is missing")
+        work.lost.append(Value(name, "Tensor"))
     recipe = Recipe(
         fuser=fuser or FUSER_OF_KIND[found.group.kind].name,
         inputs=(*_inputs(found, work, hints), *work.constants),
@@ -415,6 +407,23 @@ def rebuild(found: Found, hints: Sequence[str] = (), fuser: str | None = None) -
         problems=tuple(work.problems),
     )
     return recipe.pruned()
+
+
+def _untaken(steps: Sequence[Step]) -> list[str]:
+    """The results of operators that no step takes."""
+    taken = {name for step in steps for name in step.inputs}
+    results = [name for step in steps if step.operator for name, _ in step.outputs]
+    return [name for name in results if name not in taken]
+
+
+def _missing(found: Found, work: _Rebuild, outputs: Sequence[str]) -> list[str]:
+    """Values that steps take or that are outputs, and that nothing in the print defines."""
+    defined = {value.name for value in (*found.graph.params, *work.lost)}
+    defined.update(constant.name for constant in work.constants)
+    for step in work.steps:
+        defined.update(name for name, _ in step.outputs)
+    taken = [name for step in work.steps for name in step.inputs]
+    return [name for name in dict.fromkeys([*taken, *outputs]) if name not in defined]
 
 
 def _inputs(found: Found, work: _Rebuild, hints: Sequence[str]) -> list[Input]:

@@ -17,7 +17,8 @@ from fusiondoc.model import FUSER_OF_KIND, count, dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro import Input, Recipe, TensorSpec, ir_type
-from fusiondoc.repro.minimise import Outcome, Search, run_file
+from fusiondoc.repro.judge import Outcome, run_file
+from fusiondoc.repro.minimise import Search
 from fusiondoc.repro.permitted import check, one_line
 from fusiondoc.repro.rebuild import Found, cached_graphs, find_group, rebuild
 from fusiondoc.runner.child import Interruptions

@@ -29,7 +29,7 @@ from fusiondoc.model import TE, dataclass
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.error_texts import is_of_fuser
-from fusiondoc.repro.minimise import run_file
+from fusiondoc.repro.judge import run_file
 from fusiondoc.repro.write import Groups, groups_of, smaller, write_script
 from fusiondoc.runner.launch import ShowProgress, run
 from fusiondoc.workflows.follow_ups import ASKED, measured, try_change

@@ -1,0 +1,173 @@
+"""Smaller recipes out of a recipe: fewer operators, outputs, smaller and plainer inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fusiondoc.repro import (
+    DEFINED,
+    Input,
+    Recipe,
+    ScalarSpec,
+    Step,
+    TensorSpec,
+    fill,
+    scalar_input,
+    tensor_input,
+)
+
+_DEVICE = "cpu"
+
+
+def exposing_all(recipe: Recipe) -> Recipe:
+    """With every value of an operator as an output: run once, it tells what the values are."""
+    undefined = recipe.undefined()
+    names = [n for step in recipe.steps if step.operator for n, _ in step.outputs if n not in undefined]
+    return replace(recipe, outputs=tuple(names))
+
+
+def described_values(recipe: Recipe, rows: Sequence[Mapping[str, Any]]) -> dict[str, TensorSpec | ScalarSpec]:
+    """What the values of :func:`exposing_all` are, from the description that its file printed."""
+    device = _device(recipe)
+    found: dict[str, TensorSpec | ScalarSpec] = {}
+    for name, row in zip(exposing_all(recipe).outputs, rows):
+        if "value" in row:
+            found[name] = ScalarSpec(row["value"])
+        else:
+            size, stride = tuple(row["size"]), tuple(row["stride"])
+            how = fill(row["dtype"], name, recipe.steps)
+            found[name] = TensorSpec(row["dtype"], size, stride, False, device, how)
+    return found
+
+
+def _device(recipe: Recipe) -> str:
+    specs = [one.spec for one in recipe.inputs]
+    devices = [s.device for s in specs if isinstance(s, TensorSpec) and s.device != _DEVICE]
+    return devices[0] if devices else _DEVICE
+
+
+def subset(
+    recipe: Recipe, keep: Sequence[Step], values: Mapping[str, TensorSpec | ScalarSpec]
+) -> Recipe | None:
+    """Only the operators in ``keep``: values of others become inputs, and what others took become outputs.
+
+    None if nothing is left or a value that is needed cannot be made.
+    """
+    kept = set(map(id, keep))
+    lost = [step for step in recipe.steps if step.operator and id(step) not in kept]
+    steps = _without(recipe, lost)
+    outputs = _outputs(recipe, steps, lost)
+    inputs = _inputs(recipe, steps, lost, values)
+    if not outputs or inputs is None:
+        return None
+    return replace(recipe, inputs=inputs, steps=steps, outputs=outputs).pruned()
+
+
+def _without(recipe: Recipe, lost: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps without some operators, and without the question whether a result of these is defined."""
+    ids = set(map(id, lost))
+    gone = {name for step in lost for name, _ in step.outputs}
+    steps = []
+    for step in recipe.steps:
+        asks = step.kind == DEFINED and not gone.isdisjoint(step.inputs)
+        if id(step) not in ids and not asks:
+            steps.append(step)
+    return tuple(steps)
+
+
+def _outputs(recipe: Recipe, steps: Sequence[Step], lost: Sequence[Step]) -> tuple[str, ...]:
+    """The outputs that the steps still make, and what they make for operators that are gone."""
+    makers = [step for step in steps if step.operator or step.kind == DEFINED]
+    made = [name for step in makers for name, _ in step.outputs]
+    known = set(made) - recipe.undefined()
+    taken = {name for step in lost for name in step.inputs}
+    outputs = [name for name in recipe.outputs if name in known]
+    outputs += [name for name in made if name in known and name in taken]
+    return tuple(dict.fromkeys(outputs))
+
+
+def _inputs(
+    recipe: Recipe,
+    steps: Sequence[Step],
+    lost: Sequence[Step],
+    values: Mapping[str, TensorSpec | ScalarSpec],
+) -> tuple[Input, ...] | None:
+    """The inputs, with the results of operators that are gone and that the steps take; None where one of
+    these cannot be made."""
+    made = {name for step in steps for name, _ in step.outputs}
+    taken = {name for step in steps for name in step.inputs}
+    types = recipe.types()
+    inputs = list(recipe.inputs)
+    for name in dict.fromkeys(name for step in lost for name, _ in step.outputs):
+        if name in taken and name not in made:
+            found = _as_input(name, types, steps, values)
+            if found is None:
+                return None
+            inputs.append(found)
+    return tuple(inputs)
+
+
+def _as_input(
+    name: str, types: Mapping[str, str], steps: Sequence[Step], values: Mapping[str, TensorSpec | ScalarSpec]
+) -> Input | None:
+    spec = values.get(name)
+    if spec is not None:
+        return Input(name, types[name], spec, "a result of an operator that was removed")
+    return tensor_input(name, types[name], steps, None) or scalar_input(name, types[name], steps, types)
+
+
+def without_output(recipe: Recipe, number: int) -> Recipe:
+    """Without one output, and without what only that output needed."""
+    outputs = tuple(name for i, name in enumerate(recipe.outputs) if i != number)
+    return replace(recipe, outputs=outputs).pruned()
+
+
+def sizes(recipe: Recipe) -> list[int]:
+    """The sizes above 1 that the inputs have, the largest first."""
+    specs = [one.spec for one in recipe.inputs]
+    return sorted({n for s in specs if isinstance(s, TensorSpec) for n in s.size if n > 1}, reverse=True)
+
+
+def resized(recipe: Recipe, before: int, after: int) -> Recipe:
+    """With another size in the place of one, wherever it stands: in inputs and in lists of sizes."""
+    specs: dict[str, TensorSpec | ScalarSpec] = {}
+    for one in recipe.inputs:
+        spec = one.spec
+        if isinstance(spec, TensorSpec) and before in spec.size and spec.data is None:
+            size = tuple(after if n == before else n for n in spec.size)
+            specs[one.name] = replace(spec, size=size, stride=_strides(spec, size))
+        elif isinstance(spec, ScalarSpec) and isinstance(spec.value, list) and before in spec.value:
+            specs[one.name] = ScalarSpec([after if n == before else n for n in spec.value])
+    steps = tuple(
+        replace(step, attributes=re.sub(rf"\b{before}\b", str(after), step.attributes))
+        if step.kind == "prim::Constant" and step.outputs[0][1] == "int[]"
+        else step
+        for step in recipe.steps
+    )
+    return replace(recipe.with_inputs(specs), steps=steps)
+
+
+def _strides(spec: TensorSpec, size: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Dense strides in the order that the old ones have; an expanded dimension stays expanded."""
+    if spec.stride is None:
+        return None
+    made, step = list(spec.stride), 1
+    for place in sorted(range(len(size)), key=lambda i: (spec.stride or ())[i] * 2 - (spec.size[i] == 1)):
+        if spec.stride[place]:
+            made[place] = step
+            step *= max(size[place], 1)
+    return tuple(made)
+
+
+def plain_strides(recipe: Recipe, name: str) -> Recipe | None:
+    """With one input contiguous; None if it is so already."""
+    for one in recipe.inputs:
+        spec = one.spec
+        if one.name == name and isinstance(spec, TensorSpec) and spec.stride is not None:
+            plain = _strides(replace(spec, stride=tuple(range(len(spec.size), 0, -1))), spec.size)
+            if plain != spec.stride:
+                return recipe.with_inputs({name: replace(spec, stride=plain)})
+    return None
