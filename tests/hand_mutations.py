@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LEAST_KILLED = 0.9
 """Share of the mutants that the tests have to kill."""
 LONGEST_SECONDS = 300
-"""For the tests of one mutant; a mutant that makes them hang is killed."""
+"""For the tests of one mutant; a mutant that makes them hang is killed. Ten times that for all without one."""
 
 NOT_COPIED = (
     ".git",
@@ -373,8 +373,8 @@ class Copy:
         self.root = folder / "repository"
         shutil.copytree(ROOT, self.root, ignore=shutil.ignore_patterns(*NOT_COPIED))
 
-    def status(self, tests: str, *options: str) -> int | None:
-        """pytest's exit status for these tests; None if they do not end in time."""
+    def run(self, tests: str, *options: str, seconds: int = LONGEST_SECONDS) -> tuple[int | None, str]:
+        """pytest's exit status for these tests, None if they do not end in time, and what it prints."""
         files = []
         for name in tests.split():
             file, colons, test = name.partition("::")
@@ -387,12 +387,13 @@ class Copy:
                 cwd=self.root,
                 env=environment,
                 capture_output=True,
-                timeout=LONGEST_SECONDS,
+                text=True,
+                timeout=seconds,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return None
-        return done.returncode
+            return None, f"not ended after {seconds} s"
+        return done.returncode, done.stdout
 
     def test(self, mutation: Mutation) -> str:
         """ "killed", "survived", or "no result" where the tests could not be run at all."""
@@ -400,7 +401,7 @@ class Copy:
         original = path.read_text("utf-8")
         self._write(path, changed(mutation, self.root))
         try:
-            status = self.status(mutation.tests)
+            status, _ = self.run(mutation.tests)
         finally:
             self._write(path, original)
         if status is None:
@@ -436,8 +437,10 @@ def _try_all(rows: Sequence[Mutation], folder: Path, jobs: int) -> int:
         copies.put(Copy(folder / str(number)))
     first = copies.get()
     tests = dict.fromkeys(name for row in rows for name in row.tests.split())
-    if first.status(" ".join(tests), "-n", str(jobs), "--dist", "loadgroup") != 0:
-        print("the tests fail without a mutation")
+    everything = ("-n", str(jobs), "--dist", "loadgroup")
+    status, printed = first.run(" ".join(tests), *everything, seconds=10 * LONGEST_SECONDS)
+    if status != 0:
+        print(f"{printed[-2000:]}\nthe tests fail without a mutation")
         return 2
     copies.put(first)
 
