@@ -86,9 +86,7 @@ class Clusters(NamedTuple):
 def _change(
     one: Kernel, other: Kernel, threshold: float, count_launches: bool, same_work: bool
 ) -> KernelChange | None:
-    lines = (0, 0)
-    if one.code is not None and other.code is not None:
-        lines = changed_lines(one.code, other.code)
+    lines = _changed_lines(one, other)
     kinds = ["code"] if lines != (0, 0) else []
     kinds += _other_figures(one, other, count_launches)
     speed = speed_change(measured(one), measured(other), threshold)
@@ -108,6 +106,13 @@ def _change(
     if not kinds:
         return None
     return KernelChange(tuple(kinds), kernel_ref(one), kernel_ref(other), *lines, speed, bandwidth)
+
+
+def _changed_lines(one: Kernel, other: Kernel) -> tuple[int, int]:
+    """How many lines only one code has, and only the other; none where a code is not known."""
+    if one.code is None or other.code is None:
+        return 0, 0
+    return changed_lines(one.code, other.code)
 
 
 def _other_figures(one: Kernel, other: Kernel, count_launches: bool) -> Iterator[str]:

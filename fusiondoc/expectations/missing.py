@@ -24,6 +24,10 @@ Key = tuple[bool, bool, bool, int, bool, bool]
 """Lower is nearer: never ran, in another layer, not next to the group, lines away, in another form, fused."""
 
 
+_Found = Unfused | tuple[Group, OpNode]
+"""An operator outside groups, or a node of a group."""
+
+
 @dataclass(frozen=True)
 class Missing:
     """An expected operator that the nearest group lacks. ``where`` is "unfused", "group" or "absent"."""
@@ -139,6 +143,17 @@ class _Here:
         """From the node at this index of the group; from its first one without an index."""
         return replace(self, anchor=_anchor(self.group, before), side=0 if before is None else 1)
 
+    def nearness(self, found: Unfused | Group, node: Unfused | OpNode, other_form: bool) -> Key:
+        """How near an operator is that may be the lacking one: outside groups, or a node of a group."""
+        return (
+            isinstance(found, Unfused) and found.ran is False,
+            _apart(found.layers, self.layers),
+            not self.adjoins(found),
+            _distance(line_of(node), self.anchor),
+            other_form,
+            isinstance(found, Group),
+        )
+
     def may_have_it(self, group: Group) -> bool:
         """Whether what it lacks may be in that group: another one of the same phase, or another instance."""
         if self.group is not None and group.id == self.group.id and group.count == 1:
@@ -192,27 +207,21 @@ def _best(
     used: set[int],
     claimed: Collection[str],
     outside: Collection[str],
-) -> Unfused | tuple[Group, OpNode] | None:
+) -> _Found | None:
     """The operator of that name, or its other form, nearest in the program: same layer, next to the group in
     its graph, fewest lines away, of that name, unfused first. None in the same phase is none."""
     names = (op, other_form(op))
-
-    def key(name: str, found: Unfused | Group, line: Source | None) -> Key:
-        apart = _apart(found.layers, here.layers)
-        never_ran = isinstance(found, Unfused) and found.ran is False
-        distance = _distance(line, here.anchor)
-        fused = isinstance(found, Group)
-        return (never_ran, apart, not here.adjoins(found), distance, name != op, fused)
-
-    candidates: list[tuple[Key, Unfused | tuple[Group, OpNode]]] = []
+    candidates: list[tuple[Key, _Found]] = []
     for row in report.unfused:
         far = row.op in outside and not here.is_beside(row)
         if row.op in names and not far and same_phase(row.phase, here.phase):
-            candidates.append((key(row.op, row, line_of(row)), row))
-    others = [group for group in report.groups if group.id not in claimed and here.may_have_it(group)]
-    for other in others:
-        nodes = [node for node in other.nodes if node.op in names]
-        candidates += [(key(node.op, other, line_of(node)), (other, node)) for node in nodes]
+            candidates.append((here.nearness(row, row, row.op != op), row))
+    for other in report.groups:
+        if other.id in claimed or not here.may_have_it(other):
+            continue
+        for node in other.nodes:
+            if node.op in names:
+                candidates.append((here.nearness(other, node, node.op != op), (other, node)))
     left = [candidate for candidate in candidates if _identity(candidate[1]) not in used] or candidates
     _, best = min(left, key=lambda candidate: candidate[0], default=(None, None))
     if best is not None:
@@ -220,7 +229,7 @@ def _best(
     return best
 
 
-def _identity(found: Unfused | tuple[Group, OpNode]) -> int:
+def _identity(found: _Found) -> int:
     return id(found) if isinstance(found, Unfused) else id(found[1])
 
 

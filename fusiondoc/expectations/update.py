@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from fusiondoc.errors import UsageError
@@ -195,12 +195,17 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
         else:
             claimed.add(_first_of(group))
             text = _as_found(text, outcome, group)
-    left = [group for group in report.groups if group.respecialises is None and group.id not in claimed]
-    for item in group_items(left):
+    for item in _unnamed_groups(report, claimed):
         text = yaml_text.append(text, path, item)
     for outcome in reversed(gone):
         text = _take_out(text, section, outcome, report)
     return text
+
+
+def _unnamed_groups(report: Report, claimed: Container[str]) -> list[list[str]]:
+    """The lines of items for the groups that no expectation has."""
+    first = [group for group in report.groups if group.respecialises is None]
+    return group_items([group for group in first if group.id not in claimed])
 
 
 def _first_of(group: Group) -> str:

@@ -55,36 +55,62 @@ class _GraphPrint:
 
 def _graph_prints(log: LogInput) -> Iterator[_GraphPrint]:
     """Every graph print of a log, in the order in which they end."""
-    opened: dict[tuple[Tag, bytes], _GraphPrint] = {}
-    headers: dict[tuple[Tag, bytes], str] = {}
+    prints: dict[tuple[Tag, bytes], _PrintsOfPrefix] = {}
     for number, tag, line in tagged_lines(log):
         found = PREFIX.match(line)
         prefix = found.group() if found is not None else b""
-        key = (tag, prefix)
-        text = line[len(prefix) + 1 :] if prefix else line
-        current = opened.get(key)
+        own = prints.get((tag, prefix))
+        if own is None:
+            own = prints[tag, prefix] = _PrintsOfPrefix(bool(prefix))
+        ended = own.take(number, line[len(prefix) + 1 :] if prefix else line)
+        if ended is not None:
+            yield ended
+    still_open = [own.current for own in prints.values() if own.current is not None]
+    yield from sorted(still_open, key=lambda one: one.first)
+
+
+class _PrintsOfPrefix:
+    """The graph prints of one prefix of one process, line by line."""
+
+    def __init__(self, is_prefixed: bool) -> None:
+        self.current: _GraphPrint | None = None
+        self._is_prefixed = is_prefixed
+        self._header = ""
+        """The message before the next graph."""
+
+    def take(self, number: int, text: bytes) -> _GraphPrint | None:
+        """The print that ends with this line."""
         at = text.find(b"graph(")
-        starts = at == 0 or (prefix and at > 0 and not text.startswith(_CONTINUES))
-        if starts:
-            if current is not None:
-                yield opened.pop(key)
-            header = text[:at].decode("utf-8", "replace").strip() or headers.pop(key, "")
-            opened[key] = _GraphPrint(header, number, number, [text[at:]])
-        elif current is None:
-            if prefix and text.strip() and not text.startswith(_CONTINUES):
-                headers[key] = text.decode("utf-8", "replace").strip()
-        elif text.startswith(_CONTINUES):
-            current.lines.append(text)
-            current.last = number
-            current.foreign = 0
-        elif prefix and text.strip():
-            headers[key] = text.decode("utf-8", "replace").strip()
-            yield opened.pop(key)
-        elif not prefix:
-            current.foreign += 1
-            if current.foreign > _FOREIGN or current.lines[-1].startswith(b"  return ("):
-                yield opened.pop(key)
-    yield from opened.values()
+        is_message = self._is_prefixed and not text.startswith(_CONTINUES)
+        if at == 0 or (at > 0 and is_message):
+            ended = self.current
+            header = _text_of(text[:at])
+            if not header:
+                header, self._header = self._header, ""
+            self.current = _GraphPrint(header, number, number, [text[at:]])
+            return ended
+        if is_message and text.strip():
+            self._header = _text_of(text)
+            return self._end()
+        if self.current is None:
+            return None
+        if text.startswith(_CONTINUES):
+            self.current.lines.append(text)
+            self.current.last = number
+            self.current.foreign = 0
+        elif not self._is_prefixed:
+            self.current.foreign += 1
+            if self.current.foreign > _FOREIGN or self.current.lines[-1].startswith(b"  return ("):
+                return self._end()
+        return None
+
+    def _end(self) -> _GraphPrint | None:
+        ended, self.current = self.current, None
+        return ended
+
+
+def _text_of(line: bytes) -> str:
+    return line.decode("utf-8", "replace").strip()
 
 
 _CACHE_HEADER = "GraphCache created for graph"
