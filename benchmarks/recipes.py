@@ -29,7 +29,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fusiondoc.changes.recipes import RECIPES, Recipe
-from fusiondoc.model.operators import VIEWS
+from fusiondoc.operators import VIEWS
 
 KINDS = {"nvfuser": "prim::CudaFusionGroup", "nnc": "prim::TensorExprGroup"}
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -20,9 +20,9 @@ from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.expectations import Section
 from fusiondoc.expectations.gate import hold
 from fusiondoc.expectations.read_file import loads
-from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import Report
 from fusiondoc.model.run_options import Offer
+from fusiondoc.numbers import whole_number
 from fusiondoc.workflows.run_model import name_of, run_model, slug_of
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fusiondoc.model import AT_WORK, CHOICES, FUSER_OF_KIND, FUSERS, fuser_title
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, at_work, choices, fuser_title, nvfuser_log
 from fusiondoc.model.codes import CODES, Code, Family, Loss
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.parsers.jit import FUSION_KINDS
-from fusiondoc.parsers.jit.rejections import CODES as REJECTIONS
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=list(CODES))
@@ -23,7 +22,8 @@ def test_a_code_is_whole(code: Code) -> None:
 
 
 def test_every_rejection_of_nvfuser_has_a_code_with_advice() -> None:
-    assert {code for code, _ in REJECTIONS.values()} <= {c.code for c in CODES.values() if c.advice}
+    with_advice = {code.code for code in CODES.values() if code.advice}
+    assert {code for code, _ in nvfuser_log.REFUSALS.causes.values()} <= with_advice
 
 
 def test_what_is_lost_and_what_sums_up_the_run() -> None:
@@ -36,6 +36,6 @@ def test_what_is_lost_and_what_sums_up_the_run() -> None:
 def test_fusers_and_their_kinds_are_one_to_one() -> None:
     assert {fuser.name: fuser for fuser in FUSER_OF_KIND.values()} == FUSERS
     assert FUSION_KINDS["prim::CudaFusionGroup"] == "CudaFusionGroup" == FUSERS["nvfuser"].kind
-    assert CHOICES == ("nvfuser", "nnc", "onednn", "none")
-    assert AT_WORK == ("nvfuser", "nnc", "onednn", "legacy", "none")
+    assert choices() == ("nvfuser", "nnc", "onednn", "none")
+    assert at_work() == ("nvfuser", "nnc", "onednn", "legacy", "none")
     assert [fuser_title(name) for name in ("onednn", "none", "other")] == ["oneDNN Graph", "none", "other"]

@@ -15,9 +15,9 @@ from conftest import FIXTURES, Run
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
-from fusiondoc.fusers import BY_FUSER, is_fusible
-from fusiondoc.model.operators import VIEWS
+from fusiondoc.fusers import FUSERS, is_fusible
 from fusiondoc.model.report import Report
+from fusiondoc.operators import VIEWS
 from fusiondoc.reports import code_annotations, markdown
 from fusiondoc.reports.html import render as html
 from fusiondoc.views import comparison_words as words
@@ -144,7 +144,7 @@ def test_coverage_is_that_of_the_fuser_that_ran(path: Path) -> None:
     counted: Counter[bool] = Counter()
     for row in report.unfused:
         if row.ran is not False and row.reason.code != "FD304" and is_fusible(row.op):
-            counted[row.op in BY_FUSER[str(report.fuser.effective)] - VIEWS] += row.count
+            counted[row.op in FUSERS[str(report.fuser.effective)].takes - VIEWS] += row.count
     assert cover.ops_fused == report.fused_operators
     assert cover.ops_total == cover.ops_fused + counted[True]
     assert cover.any_fuser.ops_total == cover.ops_total + counted[False]

@@ -10,8 +10,7 @@ import pytest
 from running import python
 
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.fusers import BY_FUSER, fusible_by, is_fusible, nvfuser
-from fusiondoc.model import FUSER_OF_KIND
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, fusible_by, is_fusible, nvfuser
 
 _SECTION = re.compile(r"with prim::(\w+Group)_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
 _OP = re.compile(r"^ +%.* = ((?:aten|prim)::\w+)[\[(]", re.MULTILINE)
@@ -25,7 +24,7 @@ def test_every_operator_in_a_recorded_group_is_one_that_its_fuser_takes(recordin
         for kind, body in _SECTION.findall(text):
             fuser = FUSER_OF_KIND[kind].name
             for op in set(_OP.findall(body)) - {"prim::Constant"}:
-                assert op in BY_FUSER[fuser], (log.name, kind, op)
+                assert op in FUSERS[fuser].takes, (log.name, kind, op)
                 assert fuser != "nvfuser" or nvfuser.TAKES[op].since <= version, (log.name, op)
                 counted[fuser] = counted.get(fuser, 0) + 1
     assert counted["nvfuser"] > 1000 and counted["nnc"] > 50
@@ -39,12 +38,12 @@ def test_nnc_and_the_legacy_fuser_take_what_the_catalogue_says():
     assert done.returncode == 0, done.stdout[-2000:]
     taken = json.loads(done.stdout.splitlines()[-1])
     for fuser in ("nnc", "legacy"):
-        assert set(taken[fuser]) <= BY_FUSER[fuser], set(taken[fuser]) - BY_FUSER[fuser]
+        assert set(taken[fuser]) <= FUSERS[fuser].takes, set(taken[fuser]) - FUSERS[fuser].takes
         assert len(taken[fuser]) > 50
     if not torch.__version__.startswith("2.13"):
         return
     # Left over: operators that need half precision, a GPU, LLVM or four dimensions.
-    assert BY_FUSER["nnc"] - set(taken["nnc"]) == {
+    assert FUSERS["nnc"].takes - set(taken["nnc"]) == {
         "aten::_autocast_to_full_precision",
         "aten::_convolution",
         "aten::conv2d",
@@ -53,7 +52,7 @@ def test_nnc_and_the_legacy_fuser_take_what_the_catalogue_says():
         "prim::ConstantChunk",
         "prim::ListConstruct",
     }
-    assert BY_FUSER["legacy"] - set(taken["legacy"]) == {
+    assert FUSERS["legacy"].takes - set(taken["legacy"]) == {
         "aten::cat",
         "prim::ConstantChunk",
         "prim::FusedConcat",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from running import python
 
-from fusiondoc.model.operators import WITH_FORMULA
+from fusiondoc.operators import WITH_FORMULA
 
 _SECTION = re.compile(r"with prim::DifferentiableGraph_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
 _TENSOR_OP = re.compile(r"^ +%\S+ : (?:Tensor|Float|Half|Bool)[^=]* = (aten::\w+)[\[(]", re.MULTILINE)

@@ -12,11 +12,12 @@ import raw_log
 from conftest import FIXTURES
 
 from fusiondoc.api import parse
+from fusiondoc.fusers.nnc_log import CONDITIONS, REMARKS, WRAPPER
+from fusiondoc.fusers.nvfuser_log import REFUSALS as REFUSALS_OF_NVFUSER
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.reasons import Stated
 from fusiondoc.model.reasons.stated_words import STATED
 from fusiondoc.model.reasons.words import sentence
-from fusiondoc.parsers.jit.rejections import CODES as REJECTIONS
-from fusiondoc.parsers.jit.rejections import CONDITIONS, REMARKS, WRAPPER
 
 REFUSALS = FIXTURES / "logs" / "nnc-2.13-refusals.log.xz"
 _STATED = re.compile(rb"\[DEBUG tensorexpr_fuser\.cpp:\d+\] Failed cond (.*)")
@@ -32,9 +33,8 @@ def in_torch(other_files: bool) -> set[str]:
 def test_the_table_has_every_condition_of_torch_and_no_other() -> None:
     assert {*CONDITIONS, WRAPPER} == in_torch(other_files=False)
     assert {code for code, _ in CONDITIONS.values()} <= set(CODES)
-    details = [detail for _, detail in (*CONDITIONS.values(), *REJECTIONS.values())]
-    details += REMARKS.values()
-    assert {detail.condition for detail in details} <= set(STATED)
+    names = [name for _, name in (*CONDITIONS.values(), *REFUSALS_OF_NVFUSER.causes.values())]
+    assert {*names, *REMARKS.values()} <= set(STATED)
     assert not [words for words in STATED.values() if "->" in words or "==" in words]
 
 
@@ -86,11 +86,11 @@ def test_reasons_of_a_run_with_a_refusal_of_every_kind() -> None:
         ("aten::stack", str(line["lists"])): ("FD233", "NNC has no rule for aten::stack"),
         ("aten::conv2d", str(line["conv2d"])): (
             "FD215",
-            sentence(REMARKS[b"Params of conv2d are not supported"]),
+            sentence(Stated(REMARKS[b"Params of conv2d are not supported"])),
         ),
         ("aten::matmul", str(line["matmul"])): (
             "FD215",
-            sentence(REMARKS[b"Shapes of matmul inputs are not supported"]),
+            sentence(Stated(REMARKS[b"Shapes of matmul inputs are not supported"])),
         ),
         ("aten::add", str(line["types"])): ("FD215", "NNC does not fuse Half tensors on the CPU"),
         ("aten::mul", str(line["types"])): ("FD215", "NNC does not fuse Half tensors on the CPU"),

@@ -14,8 +14,8 @@ from running import python_apart
 
 from fusiondoc.changes.recipes import EXACT, RECIPES, ROUNDING, Recipe, recipe_for
 from fusiondoc.diagnosis.recipe_pages import recipe_page, recipes_page
-from fusiondoc.fusers import BY_FUSER, taken_by
-from fusiondoc.model.operators import WITH_FORMULA
+from fusiondoc.fusers import FUSERS, taken_by
+from fusiondoc.operators import WITH_FORMULA
 
 ROOT = Path(__file__).resolve().parents[1]
 EVERY = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.before)
@@ -73,10 +73,10 @@ def test_nnc_fuses_more_where_the_catalogue_says_so(recipe: Recipe, tried: dict[
 
 @EVERY
 def test_some_fuser_takes_all_of_it(recipe: Recipe):
-    helped = {fuser for fuser in BY_FUSER if recipe.helps(fuser, None, gradients=False)}
+    helped = {fuser for fuser in FUSERS if recipe.helps(fuser, None, gradients=False)}
     assert helped, "a recipe that no fuser takes"
     if "nvfuser" in helped:
-        assert all(op in BY_FUSER["nvfuser"] for op in recipe.operators)
+        assert all(op in FUSERS["nvfuser"].takes for op in recipe.operators)
 
 
 def test_a_recipe_is_for_the_fuser_the_version_and_the_gradients_of_the_run():

@@ -28,7 +28,7 @@ from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
 from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.diagnosis.te_rules import Planner, version_of
 from fusiondoc.fusers.te import RULES
-from fusiondoc.model.operation_fuser import BasicOperator, OperatorFacts, Plan
+from fusiondoc.fusers.te_records import BasicOperator, OperatorFacts, Plan
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.numbers import whole_number
 
 FOLDER = ".fusiondoc"
 """In the current folder, unless something else is said."""

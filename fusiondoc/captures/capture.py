@@ -23,9 +23,9 @@ from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import Try
-from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.runs import Peak, Speed
 from fusiondoc.model.typed_fields import as_json, object_of, read_object, sound
+from fusiondoc.numbers import whole_number
 from fusiondoc.version import __version__
 from fusiondoc.whole_files import read_within
 

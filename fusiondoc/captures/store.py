@@ -17,7 +17,7 @@ from fusiondoc.captures import FOLDER, folder_named, number_kept
 from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.errors import CannotRun, NotFound, UsageError, nearest
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import read_within
 
 WRITING = "writing"

@@ -18,7 +18,7 @@ from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, operand
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.rewrite import Rewritten
 from fusiondoc.changes.source_file import ParsedFile, dotted
-from fusiondoc.model.operators import is_in_place
+from fusiondoc.operators import is_in_place
 
 _MODULES = {"torch": "torch", "F": "torch.nn.functional"}
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)

@@ -14,9 +14,9 @@ from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import SIGNS, plain_name
 from fusiondoc.model.reasons import WrongType
-from fusiondoc.model.signs import NODE_OF_SIGN
+from fusiondoc.operators import SIGNS, plain_name
+from fusiondoc.operators.signs import NODE_OF_SIGN
 
 _CASTS = {"Byte": "int", "Char": "int", "Short": "int"}
 """Dtype that a fuser takes nowhere -> the cast to one that holds all its values."""

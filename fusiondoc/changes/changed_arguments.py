@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, walk
-from fusiondoc.model.operators import is_in_place
+from fusiondoc.operators import is_in_place
 
 
 def changes_argument(file: ParsedFile, line: int) -> bool:

@@ -20,7 +20,7 @@ from fusiondoc.changes.source_file import (
 )
 from fusiondoc.fusers import is_fusible
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import NAMES_OF_REDUCTIONS
+from fusiondoc.operators import NAMES_OF_REDUCTIONS
 
 
 def write(line: Line) -> Iterator[Rewritten]:

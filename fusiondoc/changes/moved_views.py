@@ -16,7 +16,7 @@ from fusiondoc.changes.printed_later import is_print
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
 from fusiondoc.changes.source_file import ParsedFile, is_compound, names_in, walk
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import OF_EACH_ELEMENT, PERMUTATIONS, SAME_ELEMENTS, plain_name
+from fusiondoc.operators import OF_EACH_ELEMENT, PERMUTATIONS, SAME_ELEMENTS, plain_name
 
 _VIEWS = frozenset(map(plain_name, [*SAME_ELEMENTS, "aten::contiguous"]))
 MOVED_ELEMENTS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])

@@ -17,8 +17,8 @@ from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
 from fusiondoc.changes.source_file import LOOPS, ParsedFile, names_in, walk
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import FILLS, FLAGS, VIEWS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
-from fusiondoc.model.signs import NODE_OF_SIGN
+from fusiondoc.operators import FILLS, FLAGS, VIEWS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
+from fusiondoc.operators.signs import NODE_OF_SIGN
 
 _NO_VERSION = frozenset([*map(plain_name, WITHOUT_PLAIN), "apply", "map", "map2", "share_memory"])
 """Methods in place of a tensor that have no version without the underscore (torch.Tensor, 2.13)."""

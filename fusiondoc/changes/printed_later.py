@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.source_file import FUNCTIONS, Function, ParsedFile, dotted, walk
 from fusiondoc.model import dataclass
-from fusiondoc.model.operators import NAMES_OF_REDUCTIONS, OF_EACH_ELEMENT
+from fusiondoc.operators import NAMES_OF_REDUCTIONS, OF_EACH_ELEMENT
 
 PRINTS = frozenset(["print", "warnings.warn"])
 """Calls that do something beside computing: torch moves no operator past them (``hasSideEffects`` of

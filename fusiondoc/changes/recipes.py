@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from fusiondoc.fusers import nvfuser, taken_by
+from fusiondoc.fusers.nvfuser import GivenOverload
 from fusiondoc.model import dataclass
-from fusiondoc.model.operators import WITH_FORMULA
-from fusiondoc.model.reasons import Detail, GivenOverload, Overload, WrongDevice, WrongType
+from fusiondoc.model.reasons import Detail, Overload, WrongDevice, WrongType
 from fusiondoc.model.remedies import Remedy, nothing
+from fusiondoc.operators import WITH_FORMULA
 
 ROUNDING = "rounding"
 EXACT = "exact"

@@ -11,7 +11,7 @@ from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import plain_name
+from fusiondoc.operators import plain_name
 
 
 def name_dimensions(line: Line) -> Iterator[Rewritten]:

@@ -28,8 +28,8 @@ from fusiondoc.cli.output import (
     write,
 )
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, nearest
-from fusiondoc.model.numbers import figure
 from fusiondoc.model.report import SEVERITIES
+from fusiondoc.numbers import figure
 from fusiondoc.reports import COMPARISON_FORMATS
 
 ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}

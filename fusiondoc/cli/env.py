@@ -16,7 +16,7 @@ import click
 from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.cli.output import format_option, say
 from fusiondoc.errors import UsageError
-from fusiondoc.model import CHOICES
+from fusiondoc.fusers import choices
 
 if TYPE_CHECKING:
     from fusiondoc.runner.interpreter import Tried, TriedFuser
@@ -115,7 +115,7 @@ def _fusers(tried: Tried) -> str:
     table.add_column(no_wrap=True, min_width=8)
     table.add_column(no_wrap=True, min_width=4)
     table.add_column(overflow="fold")
-    for row in sorted(tried.fusers, key=lambda row: CHOICES.index(row.fuser)):
+    for row in sorted(tried.fusers, key=lambda row: choices().index(row.fuser)):
         table.add_row(row.fuser, "yes" if row.available else "no", str(row.why))
         needed = _install(row)
         if needed:

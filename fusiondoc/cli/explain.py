@@ -14,7 +14,7 @@ import click
 
 from fusiondoc.cli.output import complete_codes, say
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.numbers import whole_number
 
 if TYPE_CHECKING:
     from fusiondoc.model.codes import Code

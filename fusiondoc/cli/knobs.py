@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.cli.output import complete_knobs, format_option, say
-from fusiondoc.model import FUSERS, LEGACY
+from fusiondoc.fusers import FUSERS, LEGACY
 from fusiondoc.rendering.drawing import drawn, names_and_texts
 
 if TYPE_CHECKING:

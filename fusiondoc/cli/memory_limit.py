@@ -12,7 +12,7 @@ def memory_was_full() -> bool:
     Python 3.11 loses a MemoryError where there is no memory for its traceback, and raises "SystemError: error
     return without exception set" in its place. False where there is no limit, and on Windows and macOS.
     """
-    from fusiondoc.model.numbers import whole_number
+    from fusiondoc.numbers import whole_number
 
     try:
         import resource

@@ -12,8 +12,8 @@ from click.core import ParameterSource
 
 from fusiondoc.cli.output import complete_dump_options, complete_knob_settings, notify
 from fusiondoc.errors import UsageError
-from fusiondoc.model.numbers import figure, whole_number
 from fusiondoc.model.run_options import BY_NAME, RUN_OPTIONS, Kind, RunOption
+from fusiondoc.numbers import figure, whole_number
 
 if TYPE_CHECKING:
     from fusiondoc.captures.request import RunRequest

@@ -14,7 +14,7 @@ import click
 from fusiondoc.cli.options import SECONDS, captures_option
 from fusiondoc.cli.output import notify, output_option, say
 from fusiondoc.errors import UsageError
-from fusiondoc.model import AT_WORK
+from fusiondoc.fusers import at_work
 
 if TYPE_CHECKING:
     from fusiondoc.repro.write import Groups
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 @output_option("The file to write; repro_ID.py by default.", metavar="FILE.py")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
-    "--fuser", type=click.Choice(AT_WORK), help="The fuser that the file uses; by default that of the group."
+    "--fuser",
+    type=click.Choice(at_work()),
+    help="The fuser that the file uses; by default that of the group.",
 )
 @click.option(
     "--minimise", is_flag=True, help="Remove operators while the failure remains; runs many children."
@@ -122,7 +124,7 @@ def _known_groups(arguments: tuple[str, ...], wanted: str | None) -> Iterator[Gr
     """The groups of the logs, but those of Transformer Engine. Stdin is kept for as long as it is needed: the
     log is read twice."""
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.model import is_te
+    from fusiondoc.fusers import is_te
     from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
     from fusiondoc.repro.write import groups_of
     from fusiondoc.workflows.load import logs_behind, report_from

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fusiondoc import fusers
+from fusiondoc import fusers, operators
 from fusiondoc.changes.recipes import (
     OVERLOADS,
     Recipe,
@@ -33,8 +33,8 @@ from fusiondoc.diagnosis.recipes_of_rows import (
     reductions,
 )
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
-from fusiondoc.fusers import nnc
-from fusiondoc.model import dataclass, fuser_title, operators
+from fusiondoc.fusers import fuser_title, nnc
+from fusiondoc.model import dataclass
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons import (
     AloneInRegion,

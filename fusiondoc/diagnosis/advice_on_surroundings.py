@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fusiondoc import fusers
+from fusiondoc import fusers, operators
 from fusiondoc.changes.recipes import OVERLOADS, recipe_answering
 from fusiondoc.diagnosis.recipes_of_rows import any_recipe, general_remedy, reductions
 from fusiondoc.diagnosis.rules import RunFacts
 from fusiondoc.fusers import nnc
-from fusiondoc.model import operators
 from fusiondoc.model.reasons import (
     Alone,
     Barrier,

@@ -22,8 +22,6 @@ from fusiondoc.captures.frontend_records import (
     TracedNode,
 )
 from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
-from fusiondoc.model.numbers import in_natural_order, whole_number
-from fusiondoc.model.operators import VIEWS
 from fusiondoc.model.other_frontends import (
     AotFunction,
     AotGraph,
@@ -36,6 +34,8 @@ from fusiondoc.model.other_frontends import (
 )
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source
+from fusiondoc.numbers import in_natural_order, whole_number
+from fusiondoc.operators import VIEWS
 
 DEFAULT = "default_partition"
 

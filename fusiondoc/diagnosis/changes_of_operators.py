@@ -25,7 +25,11 @@ from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.fusers import is_fusible, nnc, nvfuser, taken_by
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import (
+from fusiondoc.model.reasons import Argument, ControlFlow, Detail
+from fusiondoc.model.reasons.lacking_constants import reads_training_flag
+from fusiondoc.model.remedies import NNC_REDUCTIONS, Setting
+from fusiondoc.model.report import Unfused
+from fusiondoc.operators import (
     CALLED_BY,
     FILLS,
     IN_PLACE_ASSIGNS,
@@ -38,10 +42,6 @@ from fusiondoc.model.operators import (
     is_in_place,
     sign_of,
 )
-from fusiondoc.model.reasons import Argument, ControlFlow, Detail
-from fusiondoc.model.reasons.lacking_constants import reads_training_flag
-from fusiondoc.model.remedies import NNC_REDUCTIONS, Setting
-from fusiondoc.model.report import Unfused
 
 Maker = Callable[[Unfused, RunFacts], "Candidate | None"]
 """Makes the change for an operator of a run; None where there is none, so that a later row decides."""

@@ -35,14 +35,14 @@ from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import with_err
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.diagnosis.tries import with_tries
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.fusers import BY_FUSER, fusible_by, is_fusible
+from fusiondoc.fusers import FUSERS, fuser_title, fusible_by, is_fusible
 from fusiondoc.graph.shared_tensors import boundaries_of
-from fusiondoc.model import FUSERS, dataclass, fuser_title
+from fusiondoc.model import dataclass
 from fusiondoc.model.codes import CODES, Family
-from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Suppressed
 from fusiondoc.model.source import Source, path_ends_with
+from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.observed import Observed
 
 
@@ -92,7 +92,7 @@ def _rows(report: Report) -> list[Unfused]:
 def _fuser(report: Report) -> str | None:
     state = report.fuser
     named: Iterable[str | None] = (state.effective, state.requested if state.effective is None else None)
-    return next((name for name in named if name in BY_FUSER and name in FUSERS), None)
+    return next((name for name in named if name in FUSERS and name in FUSERS), None)
 
 
 def _missing_plans(report: Report, observed: Observed) -> str | None:

@@ -29,8 +29,6 @@ from fusiondoc.diagnosis.surroundings import (
 )
 from fusiondoc.graph import graph_of_flow
 from fusiondoc.graph.detours import Detours, once_a_flow
-from fusiondoc.model.operator_kinds import Kind
-from fusiondoc.model.operators import GRADIENTS, KEPT_OUT, LIBRARY, MAKERS, WITH_FORMULA, is_in_place, of
 from fusiondoc.model.reasons import (
     AloneInRegion,
     Detail,
@@ -43,6 +41,8 @@ from fusiondoc.model.reasons import (
     SmallRegion,
 )
 from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.operators import GRADIENTS, KEPT_OUT, LIBRARY, MAKERS, WITH_FORMULA, is_in_place, of
+from fusiondoc.operators.kinds import Kind
 from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, Flow, FlowNode, Operand
 
 _OF_MODULE = ("", "prim::GetAttr")

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.fusers import BY_FUSER, takes_seldom
+from fusiondoc.fusers import FUSERS, takes_seldom
 from fusiondoc.graph import Graph, graph_of_flow
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model.codes import CODES, Cause
-from fusiondoc.model.operators import KEPT_OUT, WITH_FORMULA
 from fusiondoc.model.reasons import Side
+from fusiondoc.operators import KEPT_OUT, WITH_FORMULA
 from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, Flow, FlowNode
 
 FOR_ITSELF = frozenset(code for code, known in CODES.items() if known.cause is Cause.OPERATOR)
@@ -62,7 +62,7 @@ class _Plan:
             return False
         if node.op in NOTHING_TO_GAIN or takes_seldom(node.op, self._fuser):
             return False
-        return node.op in BY_FUSER[self._fuser] and not self._has_no_formula(index)
+        return node.op in FUSERS[self._fuser].takes and not self._has_no_formula(index)
 
     def _has_no_formula(self, index: int) -> bool:
         return self._reasons.get(index) == "FD231" and self._nodes[index].op not in WITH_FORMULA

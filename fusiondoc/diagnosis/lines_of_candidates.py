@@ -19,9 +19,9 @@ from fusiondoc.diagnosis.recipes_of_rows import recipe_of, takes_numbers
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.operators import sign_of
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
+from fusiondoc.operators import sign_of
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 

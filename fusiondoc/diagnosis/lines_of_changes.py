@@ -23,8 +23,8 @@ from fusiondoc.changes.source_file import ParsedFile, parsed_text
 from fusiondoc.fusers import nvfuser
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit
-from fusiondoc.model.operators import CALLED_BY, plain_name
 from fusiondoc.model.report import Program
+from fusiondoc.operators import CALLED_BY, plain_name
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 

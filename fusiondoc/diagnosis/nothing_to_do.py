@@ -11,7 +11,8 @@ from fusiondoc.diagnosis.planned_changes import can_be_fixed
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.rules.fd1_fd2_not_fused import listed
 from fusiondoc.diagnosis.step_time import IDLE
-from fusiondoc.model import count, dataclass, takers
+from fusiondoc.fusers import takers
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.equal_ranks import EachRank, each_rank
 from fusiondoc.model.remedies import Nothing
 from fusiondoc.model.report import Report, rows_by_index

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import median
 
-from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused, shared_positions
 from fusiondoc.model.runs import (
@@ -21,6 +20,7 @@ from fusiondoc.model.runs import (
     rank_names,
 )
 from fusiondoc.model.source import SharedPositions
+from fusiondoc.numbers import whole_numbers
 
 _DEVICE = re.compile(r"device=(\w+):(\d+)")
 _MOST_KERNELS = 50

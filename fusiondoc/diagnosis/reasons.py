@@ -34,8 +34,7 @@ from fusiondoc.diagnosis.surroundings import (
     read_before,
     surroundings,
 )
-from fusiondoc.fusers import BY_FUSER, is_fusible
-from fusiondoc.model import FUSERS
+from fusiondoc.fusers import FUSERS, is_fusible
 from fusiondoc.model.reasons import NotKnown, NotOptimised
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.jit.flow import Flow
@@ -138,4 +137,4 @@ class Reasons:
     ) -> Mapping[int, AbstractSet[int]]:
         """What each barrier keeps out of groups."""
         fuser = fuser or self._requested
-        return kept_out(flow, fuser, reasons) if fuser in BY_FUSER else {}
+        return kept_out(flow, fuser, reasons) if fuser in FUSERS else {}

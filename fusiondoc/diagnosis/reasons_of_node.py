@@ -18,19 +18,8 @@ from fusiondoc.diagnosis.surroundings import (
     by_version,
     is_of_a_formula,
 )
-from fusiondoc.fusers import BY_FUSER, nnc
+from fusiondoc.fusers import FUSERS, nnc
 from fusiondoc.graph.detours import once_a_flow
-from fusiondoc.model.operator_kinds import Kind
-from fusiondoc.model.operators import (
-    BY_NAME,
-    ELEMENTWISE,
-    MAKERS,
-    MAY_COPY,
-    VIEWS,
-    WITH_PARTNER,
-    is_in_place,
-    of,
-)
 from fusiondoc.model.reasons import (
     AbsentGradients,
     Argument,
@@ -54,6 +43,17 @@ from fusiondoc.model.reasons import (
     WrongType,
 )
 from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.operators import (
+    BY_NAME,
+    ELEMENTWISE,
+    MAKERS,
+    MAY_COPY,
+    VIEWS,
+    WITH_PARTNER,
+    is_in_place,
+    of,
+)
+from fusiondoc.operators.kinds import Kind
 from fusiondoc.parsers.ir.types import TensorType, in_order, is_tensor, parse_type
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, PYTHON, Flow
 
@@ -302,7 +302,7 @@ def _overload(place: Place) -> PythonCall | ReductionsOff | NotConstant | Argume
         return PythonCall()
     if op in nnc.REDUCTIONS:
         return ReductionsOff()
-    if op not in BY_FUSER["nnc"]:
+    if op not in FUSERS["nnc"].takes:
         return None
     types = [operand.type for operand in place.node.operands]
     if op in nnc.PAIRS_ONLY and len(types) != 2:

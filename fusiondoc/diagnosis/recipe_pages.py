@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fusiondoc.changes.recipes import RECIPES, Recipe
-from fusiondoc.fusers import BY_FUSER, taken_by
-from fusiondoc.model import fuser_title
+from fusiondoc.fusers import FUSERS, fuser_title, taken_by
 
 _REPLACE = """\
 class Written(torch.nn.Module):
@@ -80,7 +79,7 @@ def recipes_page() -> str:
 
 def _helped(recipe: Recipe) -> list[str]:
     """Fusers that take what the recipe writes, and not what it replaces, in some version."""
-    return [fuser_title(fuser) for fuser in BY_FUSER if _helps_under(recipe, fuser)]
+    return [fuser_title(fuser) for fuser in FUSERS if _helps_under(recipe, fuser)]
 
 
 def _helps_under(recipe: Recipe, fuser: str) -> bool:

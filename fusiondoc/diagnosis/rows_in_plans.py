@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import may_be_read_as_it_was
-from fusiondoc.model.operators import ELEMENTWISE
 from fusiondoc.model.report import ProgramNode, Report, Unfused
+from fusiondoc.operators import ELEMENTWISE
 
 _Node = tuple[Graph[ProgramNode], int]
 """A plan and a node index."""

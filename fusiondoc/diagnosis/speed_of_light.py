@@ -12,9 +12,9 @@ import re
 from typing import NamedTuple
 
 from fusiondoc.fuser_knobs.catalogue import SLOWEST
-from fusiondoc.model.numbers import as_count, pair_of
 from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Group, Kernel, Report
+from fusiondoc.numbers import as_count, pair_of
 
 FLOOR_MS = 0.005
 """Milliseconds that a launch takes however little it moves, as nvFuser's events time it. In 225 logs of an

@@ -14,12 +14,12 @@ from fusiondoc.diagnosis.unlocked import saving_share
 from fusiondoc.fusers import is_fusible
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part
-from fusiondoc.model.numbers import in_natural_order, whole_numbers
-from fusiondoc.model.operator_kinds import Kind
-from fusiondoc.model.operators import LIBRARY, of
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps, Time
 from fusiondoc.model.source import Source
+from fusiondoc.numbers import in_natural_order, whole_numbers
+from fusiondoc.operators import LIBRARY, of
+from fusiondoc.operators.kinds import Kind
 from fusiondoc.parsers.profiler_trace import ACCUMULATE, OPTIMIZER, Launched, Trace, Unit
 
 _KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")

@@ -12,11 +12,9 @@ from typing import NamedTuple
 
 from fusiondoc.diagnosis.nvfuser_rules import fused_views, refused_because
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.fusers import BY_ANY, BY_FUSER, nvfuser, takes_seldom
+from fusiondoc.fusers import FUSERS, fuser_title, nvfuser, taken_by_any, takes_seldom
 from fusiondoc.graph import graph_of_flow
 from fusiondoc.graph.detours import Crossings, Detours, once_a_flow
-from fusiondoc.model import fuser_title
-from fusiondoc.model.operators import LIBRARY, MAKERS, VIEWS, WITH_FORMULA, is_in_place, plain_name
 from fusiondoc.model.reasons import (
     Alone,
     Barrier,
@@ -35,6 +33,7 @@ from fusiondoc.model.reasons import (
     WriteBetween,
 )
 from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.operators import LIBRARY, MAKERS, VIEWS, WITH_FORMULA, is_in_place, plain_name
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit import OUT_OF_CONTAINERS
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow, FlowNode
@@ -114,10 +113,10 @@ class Place:
     def catalogue(self) -> frozenset[str]:
         """What the fuser of this run can take; of any fuser where it is not known which ran."""
         if self.fuser is None:
-            return BY_ANY
+            return taken_by_any()
         if self.fuser == "nvfuser" and self.torch is not None:
             return nvfuser.taken_in(parse_version(self.torch))
-        return BY_FUSER[self.fuser]
+        return FUSERS[self.fuser].takes
 
     @property
     def fuser_name(self) -> str:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from fusiondoc.captures.frontend_records import Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.rules import te_coverage
 from fusiondoc.diagnosis.te_rules import Planner, lacks_recipe, version_of
+from fusiondoc.fusers import TE, TE_KIND
 from fusiondoc.fusers.te import LATEST
-from fusiondoc.model import TE, TE_KIND, dataclass
-from fusiondoc.model.operation_fuser import Plan, PlannedOperator
+from fusiondoc.fusers.te_records import Plan, PlannedOperator
+from fusiondoc.model import dataclass
 from fusiondoc.model.other_frontends import (
     TeFuser,
     TeOperator,

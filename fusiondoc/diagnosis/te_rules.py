@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from fusiondoc.fusers.te import RULES, Condition, Operand, Rule, Slot
+from fusiondoc.fusers.te_records import BasicOperator, OperatorFacts, Plan
 from fusiondoc.model import dataclass
-from fusiondoc.model.numbers import pair_of
-from fusiondoc.model.operation_fuser import BasicOperator, OperatorFacts, Plan
 from fusiondoc.model.reasons import (
     Detail,
     MissingNeighbours,
@@ -23,6 +22,7 @@ from fusiondoc.model.reasons import (
     UnmetConditions,
 )
 from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.numbers import pair_of
 
 
 def version_of(text: str | None) -> tuple[int, int] | None:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
-from fusiondoc.fusers import nnc, taken_by
+from fusiondoc.fusers import FUSERS, NNC, nnc, taken_by
 from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
-from fusiondoc.model.operators import CONTROL_FLOW, is_in_place
 from fusiondoc.model.reasons.lacking_constants import lacks_constant
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Options
+from fusiondoc.operators import CONTROL_FLOW, is_in_place
 
 MOST_TRIES = 8
 
@@ -40,9 +40,6 @@ _REDUCED = {"nnc_reductions": nnc.REDUCTIONS}
 
 _FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::feature_dropout"])
 """What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
-
-_NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), "legacy": ("nnc",)}
-"""The fuser to try instead of another, best first."""
 
 
 def suggested(report: Report, options: Options, kind: str, training: bool | None = None) -> list[Change]:
@@ -140,7 +137,8 @@ def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str
     torch = report.environment.get("torch")
     ops = {row.op for row in report.unfused if row.reason.code in codes}
     alone = bool(ops) and all(code in _WITHOUT_RULE for code in codes)
-    for fuser in _NEXT.get(str(effective), ("nnc",)):
+    instead = FUSERS[effective].instead if effective in FUSERS else (NNC.name,)
+    for fuser in instead:
         if _can_run(fuser, report, options) and (not alone or any(taken_by(op, fuser, torch) for op in ops)):
             return fuser
     return None

@@ -17,9 +17,9 @@ from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
-from fusiondoc.model.operators import ELEMENTWISE, LIBRARY, PERMUTATIONS, VIEWS, WITH_FORMULA
 from fusiondoc.model.reasons import Detail, Detour
 from fusiondoc.model.report import ProgramNode, Report
+from fusiondoc.operators import ELEMENTWISE, LIBRARY, PERMUTATIONS, VIEWS, WITH_FORMULA
 
 
 def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None) -> dict[int, float]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import Group, Instance
+from fusiondoc.numbers import whole_number
 
 Path = tuple[str | int, ...]
 """Keys and indices from the top of the file: ``("sections", 0, "groups", 2)``."""

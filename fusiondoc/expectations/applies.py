@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from fusiondoc.expectations import Expectations, Section, When
-from fusiondoc.model.numbers import all_whole
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Target, path_ends_with
+from fusiondoc.numbers import all_whole
 
 _PART = re.compile(r"(>=|<=|==|!=|>|<)?\s*(\d+(?:\.\d+)*)\Z")
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fusiondoc.model import AT_WORK, TE, dataclass
+from fusiondoc.fusers import TE, at_work
+from fusiondoc.model import dataclass
 
 PHASES = ("forward", "backward")
 DTYPES = (
@@ -93,7 +94,7 @@ MODULE: Mapping[str, Field] = {
 }
 
 WHEN: Mapping[str, Field] = {
-    "fuser": Field("choice", "The fuser that worked.", "either", (*AT_WORK, TE)),
+    "fuser": Field("choice", "The fuser that worked.", "either", (*at_work(), TE)),
     "torch": Field("versions", "Versions of torch, in quotes; '2.1' is every 2.1.x."),
     "gpu": Field("text", "A part of the GPU's name: H100.", "either"),
     "target": Field("text", "The model: the end of its path, bias_gelu.py or model.py:block.", "either"),

@@ -28,7 +28,7 @@ from fusiondoc.expectations import (
 )
 from fusiondoc.expectations.keys import Field
 from fusiondoc.expectations.yaml_text import Problems
-from fusiondoc.model.numbers import figure, whole_number
+from fusiondoc.numbers import figure, whole_number
 from fusiondoc.whole_files import read_within
 
 HINT = "docs/commands/check.md lists the keys; docs/expectations.schema.json lets an editor complete them."

@@ -23,7 +23,7 @@ from fusiondoc.fixes import Program, Proposal
 from fusiondoc.fixes.model_place import Place, place_of_model, value_of_model
 from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import is_in_place, plain_name
+from fusiondoc.operators import is_in_place, plain_name
 from fusiondoc.runner.own_launcher import knob_lines
 
 

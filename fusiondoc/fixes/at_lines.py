@@ -26,9 +26,9 @@ from fusiondoc.changes.rewrite import Rewrite, Rewritten
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import is_in_place, plain_name
 from fusiondoc.model.reasons import ControlFlow
 from fusiondoc.model.reasons.lacking_constants import lacks_constant
+from fusiondoc.operators import is_in_place, plain_name
 
 _DTYPE_CODES = frozenset(["FD202", "FD203", "FD215", "FD223"])
 """Reasons that are of the dtype of an operand."""

@@ -17,7 +17,7 @@ from fusiondoc.fixes import (
 from fusiondoc.fusers import taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import FILLS, IN_PLACE_ASSIGNS, WITH_FORMULA, is_in_place, plain_name, sign_of
+from fusiondoc.operators import FILLS, IN_PLACE_ASSIGNS, WITH_FORMULA, is_in_place, plain_name, sign_of
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fusiondoc.fixes import Program, Proposal
 from fusiondoc.fixes.at_lines import proposal
 from fusiondoc.fusers import nvfuser, taken_by
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.operators import WITH_FORMULA, plain_name
+from fusiondoc.operators import WITH_FORMULA, plain_name
 
 _CHECKED_BY_SHAPE = frozenset(
     [

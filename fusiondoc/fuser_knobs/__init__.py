@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model.numbers import pair_of, version_pair
+from fusiondoc.numbers import pair_of, version_pair
 
 
 class Knob(NamedTuple):

@@ -26,7 +26,7 @@ from fusiondoc.fuser_knobs import (
 )
 from fusiondoc.fuser_knobs.knob_table import KNOBS
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, VARIABLES
-from fusiondoc.model.numbers import pair_of, whole_number
+from fusiondoc.numbers import pair_of, whole_number
 
 TorchVersion = str | Version | None
 

@@ -19,8 +19,8 @@ from fusiondoc.errors import UsageError, did_you_mean, nearest
 from fusiondoc.fuser_knobs import FuserDump, Knob, catalogue, describe, exists_in, hull
 from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
 from fusiondoc.fuser_knobs.variable_table import OPTIONS
-from fusiondoc.model import fuser_title
-from fusiondoc.model.numbers import all_whole
+from fusiondoc.fusers import fuser_title
+from fusiondoc.numbers import all_whole
 
 JIT_LOG = "PYTORCH_JIT_LOG_LEVEL"
 _HIGHEST = 2

@@ -1,30 +1,136 @@
-"""The operators that each fuser takes: one module a fuser, with all facts that hold for this fuser alone.
+"""The registry of fusers, and what it answers for all of them.
 
-"Takes" means: for some types, shapes and arguments. A rule may still refuse a node, say for a dimension that
-is not a constant. Operators are given as printed (``aten::add``).
+All facts that hold for one fuser alone stand in modules of its name here: the operators that it takes
+(``nnc.py``), its lines in logs (``nnc_log.py``). "Takes" means: for some types, shapes and arguments. A rule
+may still refuse a node, say for a dimension that is not a constant.
 """
 
 from __future__ import annotations
 
-from fusiondoc.fusers import legacy, nnc, nvfuser, onednn
-from fusiondoc.model.numbers import version_pair
-from fusiondoc.model.operators import VIEWS
+from functools import cache
 
-BY_FUSER: dict[str, frozenset[str]] = {
-    "nvfuser": frozenset(nvfuser.TAKES),
-    "nnc": frozenset(nnc.TAKES),
-    "onednn": onednn.TAKES,
-    "legacy": legacy.TAKES,
-}
-"""Name of a fuser -> the operators that it can take into a group, in some version of torch."""
+from fusiondoc.fusers import legacy, nnc, nnc_log, nvfuser, nvfuser_log, onednn, onednn_log
+from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.numbers import version_pair
+from fusiondoc.operators import VIEWS
 
-BY_ANY: frozenset[str] = frozenset().union(*BY_FUSER.values())
+NVFUSER = Fuser(
+    "nvfuser",
+    "nvFuser",
+    "CudaFusionGroup",
+    takes=frozenset(nvfuser.TAKES),
+    pass_headers=nvfuser_log.PASS_HEADERS,
+    guards=nvfuser_log.GUARDS,
+    refusals=nvfuser_log.REFUSALS,
+    words=nvfuser_log.WORDS,
+    instead=("nnc",),
+)
+NNC = Fuser(
+    "nnc",
+    "NNC",
+    "TensorExprGroup",
+    takes=frozenset(nnc.TAKES),
+    pass_headers=nnc_log.PASS_HEADERS,
+    guards=nnc_log.GUARDS,
+    words=nnc_log.WORDS,
+    instead=("nvfuser", "onednn"),
+)
+ONEDNN = Fuser(
+    "onednn",
+    "oneDNN Graph",
+    "oneDNNFusionGroup",
+    takes=onednn.TAKES,
+    guards=onednn_log.GUARDS,
+    instead=("nnc",),
+)
+LEGACY = Fuser(
+    "legacy",
+    "the legacy fuser",
+    "FusionGroup",
+    takes=legacy.TAKES,
+    can_be_requested=False,
+    instead=("nnc",),
+)
+
+FUSERS: dict[str, Fuser] = {}
+"""Every fuser by its name."""
+
+FUSER_OF_KIND: dict[str, Fuser] = {}
+"""Kind of a fusion group -> its fuser."""
+
+
+def register(fuser: Fuser) -> None:
+    """Add a fuser, before modules that read logs are imported: they make their tables from the registry."""
+    FUSERS[fuser.name] = fuser
+    FUSER_OF_KIND[fuser.kind] = fuser
+
+
+for _fuser in (NVFUSER, NNC, ONEDNN, LEGACY):
+    register(_fuser)
+
+
+def choices() -> tuple[str, ...]:
+    """What can be requested for a run: a fuser by name, or none at all."""
+    return (*(fuser.name for fuser in FUSERS.values() if fuser.can_be_requested), "none")
+
+
+def requests() -> tuple[str, ...]:
+    """What ``--fuser`` takes; "auto" leaves the choice to what this torch has."""
+    return ("auto", *choices())
+
+
+def at_work() -> tuple[str, ...]:
+    """What a log can show at work."""
+    return (*FUSERS, "none")
+
+
+TE = "te"
+"""The operation fuser of Transformer Engine: a frontend with a fuser of its own."""
+
+TE_KIND = "te.ops."
+"""How ``Group.kind`` of its groups begins; the class of the fused operator follows."""
+
+
+def is_te(name: str) -> bool:
+    """Whether the kind of a group, or an operator, is Transformer Engine's."""
+    return name.startswith(TE_KIND)
+
+
+AOT = "aot"
+"""AOTAutograd in front of TorchScript and its fusers."""
+
+FRONTENDS = ("auto", "torchscript", AOT, TE)
+"""What ``--frontend`` takes."""
+
+RECIPES = ("none", "delayed", "current", "block", "mxfp8", "nvfp4")
+"""What ``--recipe`` takes: recipes of Transformer Engine."""
+
+
+def fuser_title(name: str) -> str:
+    """The fuser as a sentence names it; another name, such as none, as it is."""
+    if name == TE:
+        return "the operation fuser of Transformer Engine"
+    return FUSERS[name].title if name in FUSERS else name
+
+
+def takers(effective: str | None, te: bool) -> str:
+    """What could take an operator, as a sentence names it; ``te``: Transformer Engine was at work too."""
+    if effective == TE:
+        return "Transformer Engine"
+    name = fuser_title(effective) if effective in FUSERS else "the fuser"
+    return f"{name} and Transformer Engine" if te else name
+
+
+@cache
+def taken_by_any() -> frozenset[str]:
+    """The operators that some fuser can take, in some version of torch."""
+    return frozenset().union(*(fuser.takes for fuser in FUSERS.values()))
 
 
 def fusible_by(op: str, torch: str | None = None) -> frozenset[str]:
     """The fusers that can take the operator into a group; with a version of torch, nvFuser only if its rules
     there do."""
-    fusers = {fuser for fuser, ops in BY_FUSER.items() if op in ops}
+    fusers = {fuser.name for fuser in FUSERS.values() if op in fuser.takes}
     version = version_pair(torch) if torch is not None else None
     if version is not None and "nvfuser" in fusers and not nvfuser.TAKES[op].since <= version <= nvfuser.LAST:
         fusers.discard("nvfuser")
@@ -34,7 +140,7 @@ def fusible_by(op: str, torch: str | None = None) -> frozenset[str]:
 def taken_by(op: str, fuser: str, torch: str | None = None) -> bool:
     """Whether a fuser has a rule for the operator, for some arguments; without a version, in any version."""
     if torch is None:
-        return op in BY_FUSER.get(fuser, ())
+        return fuser in FUSERS and op in FUSERS[fuser].takes
     return fuser in fusible_by(op, torch)
 
 
@@ -45,4 +151,4 @@ def takes_seldom(op: str, fuser: str | None) -> bool:
 
 def is_fusible(op: str) -> bool:
     """Whether some fuser can take the operator, and something is lost if none does: false for views."""
-    return op in BY_ANY and op not in VIEWS
+    return op in taken_by_any() and op not in VIEWS

@@ -13,9 +13,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from fusiondoc.model.reasons import GivenOverload
+GivenOverload = Literal[
+    "all_dimensions",
+    "all_elements",
+    "with_indices",
+    "without_dim",
+    "correction",
+    "rounding_mode",
+    "decimals",
+    "number",
+    "number_first",
+    "chosen_number",
+    "tensor_limits",
+    "device",
+    "dtype_of_tensor",
+    "layout_or_device",
+    "other_arguments",
+    "not_two_tensors",
+    "other_types",
+]
+"""``all_elements``: of ``max`` and ``min``; ``number``: where a tensor is needed; ``number_first``: before
+the tensor; ``chosen_number``: of ``where``; ``tensor_limits``: of ``clamp``; ``device`` to
+``other_arguments``: of ``to``; ``other_types``: of the types in ``Overload.types``."""
 
 Version = tuple[int, int]
 

@@ -6,10 +6,10 @@ and 2.20. To add a fused operator, add its rule to ``RULES``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from fusiondoc.model import dataclass
-from fusiondoc.model.operation_fuser import OperatorFacts, Plan
+from fusiondoc.fusers.te_records import OperatorFacts, Plan
 
 LATEST = (2, 20)
 """The newest version whose rules are in this table."""
@@ -222,3 +222,28 @@ RULES = (
     Rule("GroupedMLP_CuTeGEMM", "backward", _GROUPED, (_NEVER_HERE,), (2, 14)),
 )
 """In the order in which the fuser tries them."""
+
+
+CONDITIONS_IN_WORDS: Mapping[str, str] = {
+    "row_parallel": "the linear operator is row-parallel: its outputs are summed over the processes first",
+    "column_parallel": "the linear operator is column-parallel: its input gradient is summed over the"
+    " processes",
+    "sum_not_in_place": "the sum is not in place: AddExtraInput(in_place=True) lets the matrix product add to"
+    " it",
+    "not_half": "the weight is neither float16 nor bfloat16: cuBLAS adds a bias in these only",
+    "output_not_in_place": "the extra output is not in place: with in_place=True the matrix product adds to"
+    " its gradient",
+    "output_in_place": "the extra output is in place: the norm adds the gradient only for"
+    " MakeExtraOutput(in_place=False)",
+    "no_recipe": "there is no recipe: nothing is quantized",
+    "other_recipe": "the recipe is neither DelayedScaling nor MXFP8BlockScaling",
+    "backward_override": "the recipe overrides the backward pass (backward_override)",
+    "not_quantized": "the operator before the bias takes no quantized gradient",
+    "no_userbuffers": "it has no userbuffers options",
+    "one_process": "torch.distributed does not run with several processes",
+    "no_tensor_parallelism": "userbuffers need tensor parallelism of several processes",
+    "grouped_mlp": "the grouped MLP needs NVTE_CUTEDSL_FUSED_GROUPED_MLP=1, a GPU of compute capability 10, a"
+    " new cuDNN front end and an MXFP8 or NVFP4 recipe",
+    "left_basic": "all that the rule needs is there, and Transformer Engine left it basic",
+}
+"""Conditions of the rules of Transformer Engine that do not hold."""

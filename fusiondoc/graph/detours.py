@@ -13,7 +13,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from fusiondoc.graph import Graph
-from fusiondoc.model.operators import is_in_place
+from fusiondoc.operators import is_in_place
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.hubs import most_steps
 

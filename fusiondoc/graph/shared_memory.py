@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fusiondoc.graph import Graph
-from fusiondoc.model.operators import VIEWS, is_in_place
 from fusiondoc.model.report import ProgramNode
+from fusiondoc.operators import VIEWS, is_in_place
 
 
 def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:

@@ -14,9 +14,9 @@ from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.codes import CODES, Cause
 from fusiondoc.model.operator_places import NO_OPERATORS
-from fusiondoc.model.operators import VIEWS
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused, rows_by_index
+from fusiondoc.operators import VIEWS
 from fusiondoc.parsers.ir.types import bytes_once
 
 MOST_BOUNDARIES = 2_000

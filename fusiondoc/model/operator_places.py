@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from fusiondoc.model import dataclass
-from fusiondoc.model.numbers import all_whole, in_natural_order
 from fusiondoc.model.report import Group, Instance, Report, Unfused
+from fusiondoc.numbers import all_whole, in_natural_order
 
 NO_OPERATORS = ("prim::GetAttr",)
 """Nodes with a tensor that read a module's attribute: in the JSON report, noise for a reader."""

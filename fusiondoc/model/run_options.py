@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, Flag, auto
 from typing import Any, NamedTuple
 
-from fusiondoc.model import FRONTENDS, RECIPES, REQUESTS
+from fusiondoc.fusers import FRONTENDS, RECIPES, requests
 
 
 class Kind(Enum):
@@ -85,7 +85,7 @@ RUN_OPTIONS = (
         ANY_RUN,
         "--fuser",
         "auto: nvFuser where this torch really has it, else NNC.",
-        choices=REQUESTS,
+        choices=requests(),
     ),
     RunOption(
         "frontend",

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.typed_fields import as_json
+from fusiondoc.numbers import whole_number
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Evidence

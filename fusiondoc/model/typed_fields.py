@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin
 
-from fusiondoc.model.numbers import LARGEST, is_figure
+from fusiondoc.numbers import LARGEST, is_figure
 
 
 @cache

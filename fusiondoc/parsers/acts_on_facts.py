@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fusiondoc.fusers import FUSERS
+from fusiondoc.fusers.nnc_log import REMARKS
 from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.events import (
     DumpBegan,
@@ -37,12 +39,11 @@ from fusiondoc.parsers.facts import (
 from fusiondoc.parsers.jit.bare_graphs import KnownPlans
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.message_runs import Print
-from fusiondoc.parsers.jit.rejections import (
+from fusiondoc.parsers.jit.nnc_failed_conditions import (
     CONSIDERING,
     FAILED,
     INTO,
     MERGING,
-    REMARKS,
     FailedConditions,
     NncState,
 )
@@ -116,6 +117,9 @@ class MessageActs:
             b"Profiled Graph:": self._profiled,
             b"TensorExprKernel graph (Before graph optimization):": self._nnc_compiles,
         }
+        for fuser in FUSERS.values():
+            if fuser.plan_header is not None:
+                self.of_header[fuser.plan_header.encode()] = self._left_by_pass
         begin_work = (self._cache_made, self._compile_fell_back, self._nnc_compiles)
         self._no_work = {
             *(self.rejected, self.nnc_lines, self.logged, self.nvfuser_starts, self.nnc_starts),
@@ -258,6 +262,9 @@ class MessageActs:
 
     def _executed(self, at: int, graph: Print, simple: bool = False) -> None:
         self._plan(at, graph, PlanLevel.EXECUTOR, simple)
+
+    def _left_by_pass(self, _: int, at: int, graph: Print) -> None:
+        self._plan(at, graph, PlanLevel.FUSION_PASS)
 
     def _left_by_nnc(self, at: int, graph: Print) -> None:
         use = self._plan(at, graph, PlanLevel.FUSION_PASS)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.numbers import BITS_64, whole_number
 from fusiondoc.model.report import Evidence
+from fusiondoc.numbers import BITS_64, whole_number
 from fusiondoc.parsers.facts import CacheInstance, ErrorSeen, Facts, KernelNamed, PlanLevel, Work
 from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence

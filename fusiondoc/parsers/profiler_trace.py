@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import open_regular
 
 MOST_BYTES = 256 << 20

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fusiondoc.model import FUSER_OF_KIND, NNC, NVFUSER, dataclass
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import (
     Fallback,
     Group,
@@ -123,8 +124,8 @@ def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
     kinds = [row.group.kind for row in groups.rows for _ in row.members]
     if kinds:
         return FUSER_OF_KIND[max(sorted(set(kinds)), key=kinds.count)].name
-    for headers, fuser in _PASSES:
-        if any(header in facts.headers for header in headers):
+    for fuser in FUSERS.values():
+        if any(header in facts.headers for header in fuser.pass_headers):
             return fuser.name
     return None
 
@@ -134,18 +135,12 @@ def _fuser_at_work(groups: Iterable[Group], streams: Sequence[Facts]) -> FuserSt
     names = [FUSER_OF_KIND[group.kind].name for group in groups for _ in group.instances]
     if names:
         return FuserState(None, max(sorted(set(names)), key=names.count), True)
-    for headers, fuser in _PASSES:
-        passes = max(sum(facts.headers.get(header, 0) for facts in streams) for header in headers)
+    for fuser in FUSERS.values():
+        numbers = [sum(facts.headers.get(header, 0) for facts in streams) for header in fuser.pass_headers]
+        passes = max(numbers, default=0)
         if passes:
             return FuserState(None, fuser.name, True, f"{passes} pass{'es' * (passes > 1)}, no group")
     return FuserState(None, None, None)
-
-
-_PASSES = (
-    (("Before Fusion:", "Before Compilation:"), NVFUSER),
-    (("Before TExprFuser:", "After TExprFuser:"), NNC),
-)
-"""What the passes of a fuser print."""
 
 
 def _iterations(facts: Facts) -> list[Iteration]:

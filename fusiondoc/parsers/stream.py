@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from re import Match
 
-from fusiondoc.model.numbers import whole_numbers
+from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.acts_on_facts import LineEvents
 from fusiondoc.parsers.events import (
     DumpBegan,

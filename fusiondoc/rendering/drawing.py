@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.numbers import whole_number
 from fusiondoc.rendering.printable import no_workflow_commands, visible
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}

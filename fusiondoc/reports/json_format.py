@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import SUITE_SCHEMA, Bench, BenchPhase, Suite
-from fusiondoc.model.numbers import is_figure, whole_number
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Evidence, Report
 from fusiondoc.model.typed_fields import field_types, is_union, json_within, sound, variants
+from fusiondoc.numbers import is_figure, whole_number
 from fusiondoc.rendering.printable import in_json
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison
+from fusiondoc.fusers import FUSER_OF_KIND
 from fusiondoc.model.bench import EACH_CALL, MEMORY, SPEED, TRAINING, VARIANTS, Bench, Suite
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.report import SEVERITIES, Report
@@ -96,7 +97,7 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
     "Published.measure": {"enum": [SPEED, MEMORY]},
     "Gone.by": {"enum": list(DIMENSIONS)},
     "RunRow.kind": {"enum": ["report", "capture", "log"]},
-    "Group.kind": {"pattern": r"^((Cuda|oneDNN)?FusionGroup|TensorExprGroup|te\.ops\..+)$"},
+    "Group.kind": {"pattern": rf"^({'|'.join(FUSER_OF_KIND)}|te\.ops\..+)$"},
     "Group.id": {"pattern": "^G[1-9][0-9]*$"},
     "Kernel.id": {"pattern": "^K[1-9][0-9]*$"},
     "Kernel.block": _POSITIVE,

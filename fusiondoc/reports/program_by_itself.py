@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiondoc.model import fuser_title
+from fusiondoc.fusers import fuser_title
 from fusiondoc.model.own_fuser import OwnFuser
 
 LABEL = "Program"

@@ -12,8 +12,8 @@ from dataclasses import replace
 from enum import Enum
 
 from fusiondoc.model import dataclass
-from fusiondoc.model.numbers import all_whole
-from fusiondoc.model.operators import RANDOM
+from fusiondoc.numbers import all_whole
+from fusiondoc.operators import RANDOM
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 DEFINED = "prim::AutogradAllNonZero"

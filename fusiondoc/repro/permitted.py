@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 
 from fusiondoc.errors import UsageError
-from fusiondoc.fusers import BY_ANY, nvfuser
-from fusiondoc.model import AT_WORK
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.fusers import at_work, nvfuser, taken_by_any
+from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.ir import Node
 from fusiondoc.repro import DEFINED, DTYPES, Input, Recipe, Step, TensorSpec, ir_type
 
@@ -38,7 +37,7 @@ _REPLACED = frozenset(
 )
 """What a printed group may hold that is not in the catalogue, and that a file does without."""
 
-PRINTED = BY_ANY | nvfuser.VIEWS | _WITH_THEM | _REPLACED
+PRINTED = taken_by_any() | nvfuser.VIEWS | _WITH_THEM | _REPLACED
 """The operators that a printed group may hold."""
 
 WRITTEN = frozenset(
@@ -118,7 +117,7 @@ def is_literal(type_: str, text: str) -> bool:
 def check(recipe: Recipe) -> None:
     """UsageError if a file of this recipe would hold anything but operators of a fusion group, literals,
     types and names."""
-    if recipe.fuser not in AT_WORK:
+    if recipe.fuser not in at_work():
         raise _refused(f"'{_short(recipe.fuser)}' is no fuser")
     for one in recipe.inputs:
         _check_value(one.name, one.type)

@@ -14,8 +14,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from fusiondoc.fusers import FUSER_OF_KIND
 from fusiondoc.fusers.nvfuser import COPY_OF
-from fusiondoc.model import FUSER_OF_KIND, dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, OpNode
 from fusiondoc.parsers.ir import Dump, Graph, Node, Section, Value
 from fusiondoc.parsers.ir.parse import parse_dump

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
-from fusiondoc.model import FUSER_OF_KIND, count, dataclass
+from fusiondoc.fusers import FUSER_OF_KIND
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro import Input, Recipe, TensorSpec, ir_type

@@ -17,7 +17,8 @@ from fusiondoc.comparison import (
     SpeedChange,
     UnfusedChange,
 )
-from fusiondoc.model import count, fuser_title
+from fusiondoc.fusers import fuser_title
+from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import OpNode
 from fusiondoc.rendering.units import TERMINAL, bandwidth, interval, milliseconds, short_percent, whole

@@ -19,8 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from fusiondoc.fusers import TE, fuser_title, is_te, takers
 from fusiondoc.masking import texts_changed
-from fusiondoc.model import TE, count, fuser_title, is_te, takers
+from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside

@@ -20,7 +20,7 @@ from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import NotFound, UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Bench, Suite
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, find_logs, read_chunks
 from fusiondoc.reports.json_format import (
     looks_like_bench,

@@ -25,9 +25,9 @@ from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
-from fusiondoc.model.operators import CONTROL_FLOW
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import Verification
+from fusiondoc.operators import CONTROL_FLOW
 from fusiondoc.runner.launch import ShowProgress, run
 from fusiondoc.workflows.follow_ups import speeds_in_turns
 from fusiondoc.workflows.load import report_of

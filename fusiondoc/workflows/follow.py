@@ -27,8 +27,9 @@ from fusiondoc.captures.probe_records import Environment, LiveRecord
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError
+from fusiondoc.fusers import FUSER_OF_KIND, fuser_title
 from fusiondoc.masking import masked
-from fusiondoc.model import FUSER_OF_KIND, count, fuser_title
+from fusiondoc.model import count
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing, is_pipe, is_there

@@ -23,7 +23,8 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.diagnosis.tries import Change, eval_mode, suggested
 from fusiondoc.errors import FusiondocError
-from fusiondoc.model import CHOICES, dataclass
+from fusiondoc.fusers import choices
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EAGER, FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Report
@@ -75,7 +76,7 @@ def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[R
 
 def _start(request: RunRequest, fuser: str | None) -> Start | None:
     """What starts a process of it; None where it cannot be timed."""
-    if fuser not in CHOICES or request.script or request.frontend not in ("auto", "torchscript"):
+    if fuser not in choices() or request.script or request.frontend not in ("auto", "torchscript"):
         return None
     wanted = BenchRequest(
         target=request.target,

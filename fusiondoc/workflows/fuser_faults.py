@@ -25,7 +25,8 @@ from fusiondoc.diagnosis.failing_read import suspects
 from fusiondoc.diagnosis.tries import Change, other_fuser
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.model import TE, dataclass
+from fusiondoc.fusers import TE
+from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.error_texts import is_of_fuser

@@ -25,7 +25,7 @@ from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
 from fusiondoc.captures.trust import sign
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
-from fusiondoc.model import REQUESTS
+from fusiondoc.fusers import requests
 from fusiondoc.model.report import Report
 from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
@@ -74,8 +74,8 @@ class LiveRun:
         keep: bool = False,
         model_name: str | None = None,
     ) -> None:
-        if fuser not in REQUESTS:
-            raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, REQUESTS))
+        if fuser not in requests():
+            raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, requests()))
         self._store = CaptureStore(folder, name=name, keep=keep, tell=self._print_line)
         self._fuser = fuser
         if log_limit < 1:

@@ -21,8 +21,9 @@ from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import FusiondocError, UsageError
+from fusiondoc.fusers import TE
 from fusiondoc.masking import masked, masked_in
-from fusiondoc.model import TE, dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import (
     FuserState,

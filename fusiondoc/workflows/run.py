@@ -24,10 +24,11 @@ from fusiondoc.captures.trust import PackageFiles, keep_sources
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.fuser_knobs import catalogue, exists_in
 from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
-from fusiondoc.model import TE, dataclass
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.fusers import TE
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
+from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error
 from fusiondoc.runner import keep_peak
 from fusiondoc.runner.interpreter import inspect

@@ -33,8 +33,8 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import of_file, of_name
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError
-from fusiondoc.model.numbers import pair_of
 from fusiondoc.model.source import from_package
+from fusiondoc.numbers import pair_of
 from fusiondoc.probe import CALLER, FUSER
 from fusiondoc.probe.switch_watch import off_in_process
 from fusiondoc.whole_files import open_regular

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.numbers import whole_number, whole_numbers
 from fusiondoc.model.survey_answers import DIMENSIONS, NAMES, Gone, RunRow
+from fusiondoc.numbers import whole_number, whole_numbers
 from fusiondoc.workflows.loss_causes import SAME_RUNS, Loss, losses_of, onset
 from fusiondoc.workflows.share_explanations import DATE, Factor, History, scopes_of
 from fusiondoc.workflows.survey_facts import GroupKey, text_of

@@ -23,16 +23,16 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.casts import casts_to_other_types
-from fusiondoc.fusers import taken_by
+from fusiondoc.fusers import is_te, taken_by
 from fusiondoc.graph import Graph, graph_of
-from fusiondoc.model import dataclass, field, is_te
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.operators import CONTROL_FLOW, OF_MANY_ELEMENTS, VIEWS
 from fusiondoc.model.reasons.lacking_constants import reads_training_flag
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence, Finding, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
 from fusiondoc.model.source import file_of
+from fusiondoc.operators import CONTROL_FLOW, OF_MANY_ELEMENTS, VIEWS
 from fusiondoc.parsers.observed import Observed
 
 

@@ -17,12 +17,12 @@ from fusiondoc.fusers import is_fusible, taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded
-from fusiondoc.model.operators import is_in_place
 from fusiondoc.model.other_frontends import AotFunction
 from fusiondoc.model.reasons import OutOfRegion
 from fusiondoc.model.remedies import Nothing, Remedy
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Time
+from fusiondoc.operators import is_in_place
 
 DYNAMO = "torch.compile"
 

@@ -15,7 +15,7 @@ from fusiondoc.captures.switch_records import (
     SwitchedOff,
 )
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.model import fuser_title
+from fusiondoc.fusers import fuser_title
 from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Finding, Report
 

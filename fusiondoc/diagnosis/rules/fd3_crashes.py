@@ -9,7 +9,7 @@ from fusiondoc.captures.ending import OF_SIGNAL, Ended
 from fusiondoc.captures.fuser_fault import Blame
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
-from fusiondoc.model import NNC
+from fusiondoc.fusers import NNC
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Group, Report
 from fusiondoc.parsers.observed import LastWork, NamedKernel, Observed

@@ -18,10 +18,10 @@ from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import count
-from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.model.runs import Verification, furthest_off
+from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.lines.error_texts import IN_WORDS, read_error
 from fusiondoc.parsers.observed import NOT_IN_SCOPE, SizedReduction

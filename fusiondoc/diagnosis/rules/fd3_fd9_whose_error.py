@@ -19,7 +19,8 @@ from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     errors_of_ranks,
     remedy_for_lost,
 )
-from fusiondoc.model import count, fuser_title
+from fusiondoc.fusers import fuser_title
+from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Fallback, Finding, Group, Report

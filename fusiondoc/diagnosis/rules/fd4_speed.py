@@ -21,12 +21,12 @@ from fusiondoc.diagnosis.speed_of_light import (
     must_move,
     needed_ms,
 )
-from fusiondoc.model.operator_kinds import Kind
-from fusiondoc.model.operators import of
 from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Source
+from fusiondoc.operators import of
+from fusiondoc.operators.kinds import Kind
 from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 
 IN_A_ROW = 4

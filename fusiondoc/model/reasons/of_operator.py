@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fusiondoc.fusers.nvfuser import GivenOverload
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.reasons.parts import Condition, OperatorAt
 
@@ -34,30 +35,6 @@ class PythonCall:
     """A call of a Python function, into which no fuser sees."""
 
     kind: Literal["python_call"] = field(default="python_call", init=False)
-
-
-GivenOverload = Literal[
-    "all_dimensions",
-    "all_elements",
-    "with_indices",
-    "without_dim",
-    "correction",
-    "rounding_mode",
-    "decimals",
-    "number",
-    "number_first",
-    "chosen_number",
-    "tensor_limits",
-    "device",
-    "dtype_of_tensor",
-    "layout_or_device",
-    "other_arguments",
-    "not_two_tensors",
-    "other_types",
-]
-"""``all_elements``: of ``max`` and ``min``; ``number``: where a tensor is needed; ``number_first``: before
-the tensor; ``chosen_number``: of ``where``; ``tensor_limits``: of ``clamp``; ``device`` to
-``other_arguments``: of ``to``; ``other_types``: of the types in ``Overload.types``."""
 
 
 @dataclass(frozen=True)

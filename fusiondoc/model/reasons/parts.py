@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fusiondoc.model import dataclass
+from fusiondoc.operators.kinds import FormulaOverload
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,6 @@ class Condition:
     """TorchScript type of that attribute."""
     steps: str | None = None
     """How many steps of the loop are unrolled into one, where that is known."""
-
-
-FormulaOverload = Literal["two_tensors", "number", "arguments"]
-"""An overload without a gradient formula: of two tensors, with a number, or with any of these arguments."""
 
 
 @dataclass(frozen=True)

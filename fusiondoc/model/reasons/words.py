@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fusiondoc.fusers.te import CONDITIONS_IN_WORDS
 from fusiondoc.model.reasons import (
     AbsentGradients,
     Alone,
@@ -45,7 +46,7 @@ from fusiondoc.model.reasons import (
     WrongDevice,
     WrongType,
 )
-from fusiondoc.model.reasons.stated_words import STATED, TE_CONDITIONS
+from fusiondoc.model.reasons.stated_words import STATED
 from fusiondoc.model.reasons.words_of_operators import (
     argument,
     control_flow,
@@ -97,7 +98,7 @@ def _unmet_conditions(detail: UnmetConditions) -> str:
             own = ", a fusion of the program's own" if one.own_fusion else ""
             why = f"{one.neighbour} next to it went into {one.taken_by}{own}"
         else:
-            why = TE_CONDITIONS[one.condition]
+            why = CONDITIONS_IN_WORDS[one.condition]
         clauses.append(f"{one.rule}: {why}")
     text = "; ".join(clauses)
     return f"{text}; it is fused with {' and '.join(detail.fused_under)}" if detail.fused_under else text

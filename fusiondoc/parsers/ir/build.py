@@ -13,16 +13,13 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.fusers import FUSERS, nnc_log
+from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.ir import Block, Dump, Graph, Node, RawNode, Section
 
-SUBGRAPH_KINDS = frozenset(["tensorexpr::Group"]) | frozenset(
+SUBGRAPH_KINDS = frozenset([nnc_log.OLD_GROUP, *(fuser.node for fuser in FUSERS.values())]) | frozenset(
     f"prim::{name}"
     for name in (
-        "CudaFusionGroup",
-        "TensorExprGroup",
-        "oneDNNFusionGroup",
-        "FusionGroup",
         "DifferentiableGraph",
         "FallbackGraph",
         "BailoutTemplate",

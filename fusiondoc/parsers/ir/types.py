@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from fusiondoc.model.numbers import all_whole, whole_number
+from fusiondoc.numbers import all_whole, whole_number
 
 _WHOLE = re.compile(r"-?[0-9]+\Z")
 """A size; one beyond all bounds is not known."""

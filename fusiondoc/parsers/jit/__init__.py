@@ -25,9 +25,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from fusiondoc.fusers import FUSERS, NNC, nnc_log
 from fusiondoc.fusers.nvfuser import SIZED_REDUCTIONS
-from fusiondoc.model import FUSERS, NNC, OLD_NNC_GROUP, dataclass
-from fusiondoc.model.numbers import whole_numbers
+from fusiondoc.model import dataclass
+from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
 if TYPE_CHECKING:
@@ -38,23 +39,11 @@ AUTOGRAD = "prim::Autograd"
 """How the nodes of gradient executors begin."""
 
 FUSION_KINDS = {fuser.node: fuser.kind for fuser in FUSERS.values()}
-FUSION_KINDS[OLD_NNC_GROUP] = NNC.kind
+FUSION_KINDS[nnc_log.OLD_GROUP] = NNC.kind
 
 GUARDS = frozenset(
-    (
-        "prim::TypeCheck",
-        "prim::RequiresGradCheck",
-        "prim::CudaFusionGuard",
-        "prim::CudaFusionSizeEq",
-        "prim::CudaFusionIvalGuard",
-        "prim::CudaFusionViewGuard",
-        "prim::TensorExprDynamicGuard",
-        "prim::oneDNNFusionGuard",
-        "prim::BailOut",
-        "prim::BailoutTemplate",
-        "prim::Guard",
-    )
-)
+    ("prim::RequiresGradCheck", "prim::BailOut", "prim::BailoutTemplate", "prim::Guard")
+).union(*(fuser.guards for fuser in FUSERS.values()))
 """Nodes that a fuser or the executor adds to check types; they compute nothing of the program."""
 
 NOT_OPERATORS = ("prim::profile", "prim::Tuple", "prim::List")

@@ -13,9 +13,10 @@ kernel_cache.cpp, and of the statements of partition.cpp, in logs of the wheels 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.fusers import FUSERS
+from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.acts_on_facts import (
     CACHE_MADE,
     FELL_BACK,
@@ -90,12 +91,16 @@ class JitMessages:
         self._headless = HeadlessPlans()
         self._headers: dict[bytes, bytes] = {}
         """Prefix -> the header that it had last: a statement of torch's source prints one kind of graph."""
-        self._rejections = Rejections()
+        refusals = [fuser.refusals for fuser in FUSERS.values() if fuser.refusals is not None]
+        self._rejections = {one.file: Rejections(one) for one in refusals}
+        """By the file of torch that prints them."""
         self._acts = acts = MessageActs(facts, kernels, layers)
         self.bare = acts.bare
         self.condensed = acts.condensed
         """See there."""
-        self._rejected = RunAct(acts.rejected, self._rejections_in)
+        self._rejected = {
+            file: RunAct(acts.rejected, _refusals_by(reader)) for file, reader in self._rejections.items()
+        }
         self._pointers = RunAct(acts.pointer_lines, _payloads)
         self._nnc_says = RunAct(acts.nnc_lines, _behind_prefixes)
         self._nnc_prints = {
@@ -217,7 +222,8 @@ class JitMessages:
         """The log ends: what is open stays cut off."""
         for prefix in list(self._open):
             self._finish(prefix)
-        self._rejections.clear()
+        for reader in self._rejections.values():
+            reader.clear()
         self._acts.close()
         self._facts.plans += self._headless.plans(self._headers, self._facts.plans)
         self._facts.release = _nvfuser_release(self._files)
@@ -278,9 +284,9 @@ class JitMessages:
         """Take a run of one-line messages; False if the run holds a graph."""
         name = self._file(prefix)
         act: RunAct | None = None
-        if name == "partition":
+        if name in self._rejected and not prefix.startswith(b"[DUMP "):
             self.settle()
-            self._tape.do_run(self._rejected, pos, lines, cut)
+            self._tape.do_run(self._rejected[name], pos, lines, cut)
         elif name == "kernel_cache" and first.startswith((POINTER_MADE, POINTER_RUNS)):
             act = self._pointers
         elif name == "tensorexpr_fuser" and first.startswith(SINGLE):
@@ -301,13 +307,14 @@ class JitMessages:
         if act is not None:
             self._tape.do_run(act, pos, lines, cut)
 
-    def _rejections_in(self, lines: Lines, cut: int) -> tuple[object]:
-        return (self._rejections.found(lines, cut),)
-
     def _logged(self, file: str, pos: int) -> None:
         """A file of torch printed something."""
         if file not in self._facts.levels:
             self._tape.do(self._acts.logged, pos, file)
+
+
+def _refusals_by(reader: Rejections) -> Callable[[Lines, int], tuple[object]]:
+    return lambda lines, cut: (reader.found(lines, cut),)
 
 
 def _payloads(lines: Lines, cut: int) -> tuple[list[bytes]]:

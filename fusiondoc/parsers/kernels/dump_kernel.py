@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.packed_text import PackedText
+from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.facts import CacheInstance, DumpSeen, Facts, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind, TextStore
 

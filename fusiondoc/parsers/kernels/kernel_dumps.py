@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from re import Pattern
 
 from fusiondoc.model import dataclass
-from fusiondoc.model.numbers import figure, whole_number, whole_numbers
+from fusiondoc.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.facts import KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import scheduler_of_parameters
 from fusiondoc.parsers.kernels.dump_kinds import BUILT, COMPILE, GROUP, KINDS, SCHEDULE, Kind, Section

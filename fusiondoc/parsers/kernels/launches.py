@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 
-from fusiondoc.model.numbers import figure, whole_number, whole_numbers
+from fusiondoc.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import Placer
 from fusiondoc.parsers.kernels.dump_kinds import digest_of

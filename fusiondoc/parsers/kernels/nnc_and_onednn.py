@@ -25,8 +25,8 @@ from sys import intern
 from typing import NamedTuple
 
 from fusiondoc.fusers import onednn
-from fusiondoc.model.numbers import figure, whole_number, whole_numbers
 from fusiondoc.model.packed_text import PackedText
+from fusiondoc.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.facts import Facts, PrintedKernel
 from fusiondoc.parsers.jit.plan import PlanGroup
 

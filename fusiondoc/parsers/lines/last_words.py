@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.facts import ErrorSeen, Facts, Work
 from fusiondoc.parsers.lines.error_texts import (
     INTERPRETER,

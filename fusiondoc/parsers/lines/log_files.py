@@ -16,7 +16,7 @@ from typing import IO, BinaryIO, cast
 
 from fusiondoc.errors import CannotRun, NotFound, UsageError
 from fusiondoc.model import dataclass
-from fusiondoc.model.numbers import whole_number
+from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import open_given, open_regular, refuse_endless
 
 CHUNK_BYTES = 1 << 20

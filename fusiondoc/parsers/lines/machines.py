@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fusiondoc.model.numbers import all_whole
+from fusiondoc.numbers import all_whole
 
 LAUNCHED = b"OMP_NUM_THREADS environment variable for each process to be "
 """torch's launcher, when it starts several processes (torch/distributed/run.py, 1.9 to 2.13)."""

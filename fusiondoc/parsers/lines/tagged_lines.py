@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from fusiondoc.model.numbers import whole_number, whole_numbers
+from fusiondoc.numbers import whole_number, whole_numbers
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
 from fusiondoc.parsers.lines.machines import LOCAL, Machines, counted_on, tag_of
 from fusiondoc.parsers.lines.outer_prefix import (

@@ -15,9 +15,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.operators import GRADIENTS
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.model.source import Source, SourceMap, user_source
+from fusiondoc.operators import GRADIENTS
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
 from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
 from fusiondoc.parsers.jit.plan import Op, PlanGroup

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from fusiondoc.fusers import nvfuser
 from fusiondoc.model import dataclass
-from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.report import Segment
+from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.facts import DumpSeen, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kernel import (
     Asked,

@@ -13,7 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model import count, is_te
+from fusiondoc.fusers import is_te
+from fusiondoc.model import count
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.other_frontends import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime

@@ -15,11 +15,11 @@ from rich.text import Text
 
 from fusiondoc.errors import UsageError, did_you_mean, nearest
 from fusiondoc.model import count
-from fusiondoc.model.numbers import in_natural_order
 from fusiondoc.model.operator_places import folded, layers_of_kernels
 from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
+from fusiondoc.numbers import in_natural_order
 from fusiondoc.rendering.drawing import MOST_ROWS, bar, drawn, more, plain
 from fusiondoc.rendering.printable import in_github_log, one_line, visible
 from fusiondoc.rendering.units import TERMINAL, bandwidth, megabytes, short_percent, tenths, whole

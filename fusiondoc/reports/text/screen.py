@@ -14,7 +14,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model import TE, count
+from fusiondoc.fusers import TE
+from fusiondoc.model import count
 from fusiondoc.model.bench import Part
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.equal_ranks import each_rank

@@ -7,12 +7,12 @@ installed torch. Gradient formulas: torch/csrc/jit/runtime/symbolic_script.cpp a
 out of its regions: ``isViewOp`` of torch/csrc/jit/passes/create_autodiff_subgraphs.cpp. The flag ``inplace``:
 torch/nn/functional.py, torch/nn/modules/activation.py and dropout.py, 1.12 to 2.13.
 
-To add an operator, add its row; the queries in ``operators.py`` find it.
+To add an operator, add its row; the queries in ``__init__.py`` find it.
 """
 
 from __future__ import annotations
 
-from fusiondoc.model.operator_kinds import (
+from fusiondoc.operators.kinds import (
     ASSIGNS,
     CASTS,
     CONTROL,

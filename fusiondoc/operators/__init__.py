@@ -1,7 +1,7 @@
 """Questions to the table of operators: sets by kind, signs, partners in place, flags of modules.
 
 Operators are given and returned as printed (``aten::add``) unless a docstring says otherwise. Add a row to
-``operator_table.py`` and every set here holds the new operator.
+``table.py`` and every set here holds the new operator.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from fusiondoc.model.operator_kinds import Gradient, Kind, Operator
-from fusiondoc.model.operator_table import OPERATORS
+from fusiondoc.operators.kinds import Gradient, Kind, Operator
+from fusiondoc.operators.table import OPERATORS
 
 BY_NAME: Mapping[str, Operator] = {row.name: row for row in OPERATORS}
 

@@ -1,12 +1,10 @@
-"""The columns of the table of operators (its rows: ``operator_table.py``)."""
+"""The columns of the table of operators (its rows: ``table.py``)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Flag
-from typing import NamedTuple
-
-from fusiondoc.model.reasons.parts import FormulaOverload
+from typing import Literal, NamedTuple
 
 
 class Kind(Flag):
@@ -59,6 +57,10 @@ VIEW, RESHAPES, TRANSPOSES, PERMUTES = Kind.VIEW, Kind.RESHAPES, Kind.TRANSPOSES
 SELECTS, JOINS, COPIES, CASTS, HANDS_ON = Kind.SELECTS, Kind.JOINS, Kind.COPIES, Kind.CASTS, Kind.HANDS_ON
 LIBRARY, MATMUL, RANDOM, MAKES = Kind.LIBRARY, Kind.MATMUL, Kind.RANDOM, Kind.MAKES
 ASSIGNS, CONTROL = Kind.ASSIGNS, Kind.CONTROL
+
+
+FormulaOverload = Literal["two_tensors", "number", "arguments"]
+"""An overload without a gradient formula: of two tensors, with a number, or with any of these arguments."""
 
 
 class Gradient(NamedTuple):

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from fusiondoc.model import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

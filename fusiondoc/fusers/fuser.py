@@ -1,0 +1,56 @@
+"""A fuser: all facts about it that readers of logs, rules and reports need, in one object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from re import Pattern
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """Lines of the JIT log in which a fusion pass states why it does not take a node."""
+
+    file: str
+    """The file of torch that prints them, without folder and ending: ``partition``."""
+    mark: bytes
+    """How each of these lines begins."""
+    form: Pattern[bytes]
+    """Group 1 is the text of the cause, group 2 the node as it is printed."""
+    causes: Mapping[bytes, tuple[str, str]]
+    """Text of a cause -> the code of the finding and the name of the condition (a key of ``Fuser.words``)."""
+    other: str
+    """The code of a cause that is not known."""
+
+
+@dataclass(frozen=True)
+class Fuser:
+    """A fuser of TorchScript. A new one is an entry of the registry (``fusers/__init__.py``)."""
+
+    name: str
+    """As options and reports have it: ``nnc``."""
+    title: str
+    """How a sentence names it: "NNC", "the legacy fuser"."""
+    kind: str
+    """``Group.kind`` of its fusion groups: ``TensorExprGroup``."""
+    takes: frozenset[str] = frozenset()
+    """Operators as printed that it can take into a group, for some types and arguments, in some version."""
+    can_be_requested: bool = True
+    """False for a fuser whose logs are read, and that fusiondoc switches on for no run."""
+    pass_headers: tuple[str, ...] = ()
+    """Headers of the graphs that its pass prints, whether it makes groups or not."""
+    plan_header: str | None = None
+    """Header of the graph that its pass leaves; None where that is read by the fuser's own reader."""
+    guards: frozenset[str] = frozenset()
+    """Nodes that check types before its groups; they compute nothing of the program."""
+    refusals: Refusals | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Condition that does not hold -> the reason in a sentence. ``{op}`` and ``{text}`` are fields of
+    ``Stated`` (model/reasons/stated.py)."""
+    instead: tuple[str, ...] = ()
+    """Names of the fusers to try instead, best first."""
+
+    @property
+    def node(self) -> str:
+        """The kind of its node in a graph: ``prim::TensorExprGroup``."""
+        return f"prim::{self.kind}"

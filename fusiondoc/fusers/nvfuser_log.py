@@ -1,0 +1,50 @@
+"""nvFuser in logs: the graphs, guards and refusals that its pass prints.
+
+The seven texts of torch/csrc/jit/codegen/cuda/partition.cpp (torch 1.12 to 2.1, level UPDATE); headers and
+guards of graph_fuser.cpp there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fusiondoc.fusers.fuser import Refusals
+
+PASS_HEADERS = ("Before Fusion:", "Before Compilation:")
+
+GUARDS = frozenset(
+    (
+        "prim::CudaFusionGuard",
+        "prim::CudaFusionSizeEq",
+        "prim::CudaFusionIvalGuard",
+        "prim::CudaFusionViewGuard",
+    )
+)
+
+REFUSALS = Refusals(
+    file="partition",
+    mark=b"rejecting node",
+    form=re.compile(rb"rejecting node(?: from fusion)? \((.+?)\): (.*)", re.S),
+    causes={
+        b"node not parsible": ("FD201", "nvfuser_no_rule"),
+        b"input scalar type not supported": ("FD202", "input_type"),
+        b"output scalar type not supported": ("FD203", "output_type"),
+        b"non-cuda device": ("FD204", "not_cuda"),
+        b"non element-wise op not supported on SM < 7X": ("FD205", "before_volta"),
+        b"bfloat not supported on SM < 8X": ("FD206", "before_ampere"),
+        b"outputs device not matching fusion": ("FD207", "device_of_group"),
+    },
+    other="FD201",
+)
+
+WORDS: Mapping[str, str] = {
+    "nvfuser_no_rule": "nvFuser has no parsing rule for it",
+    "input_type": "nvFuser does not support the type of an input",
+    "output_type": "nvFuser does not support the type of an output",
+    "not_cuda": "it does not run on a CUDA device",
+    "before_volta": "nvFuser fuses only element-wise operators on a GPU older than Volta",
+    "before_ampere": "nvFuser needs an Ampere GPU or newer for bfloat16",
+    "device_of_group": "it runs on another device than the group",
+}
+"""Condition -> the reason in a sentence."""

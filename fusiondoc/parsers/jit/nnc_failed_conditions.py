@@ -1,0 +1,111 @@
+"""The conditions that NNC states to fail, line by line: of which node, and what it was to be joined with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from fusiondoc.fusers.nnc_log import CONDITIONS, REMARKS, WRAPPER
+from fusiondoc.model.reasons import Stated
+from fusiondoc.parsers.jit.rejections import read_node
+from fusiondoc.parsers.jit.statements import Block, NodeText, Said
+
+FAILED = b"Failed cond "
+CONSIDERING = b"Considering node:"
+MERGING = b"Trying to merge: "
+INTO = b"Current fusion group: "
+"""What MERGING tries to put it into: a group, or the operator that is to begin one."""
+
+_UNKNOWN = b"?"
+"""In place of what nodes are tried to go into, where that stands before the lines that are looked at."""
+
+_NEVER_STARTS = ("prim::Constant", "prim::Param", "prim::TensorExprGroup")
+
+
+NncState = tuple[bytes | None, bytes | None, Stated | None]
+"""The node that is looked at, what it is tried to go into, the remark before the next condition."""
+
+
+@lru_cache(maxsize=500)
+def _of_condition(condition: bytes) -> tuple[str, Stated] | None:
+    """Code and detail of a condition as it is printed; None for WRAPPER."""
+    text = condition.decode("utf-8", "replace").strip()
+    if text == WRAPPER:
+        return None
+    known = CONDITIONS.get(text)
+    if known is None:
+        return "FD219", Stated("other_condition", text=text)
+    code, name = known
+    return code, Stated(name)
+
+
+class FailedConditions:
+    """The small state machine that ties each ``Failed cond`` to its node."""
+
+    def __init__(self) -> None:
+        self.state: NncState = (None, None, None)
+        self._known: dict[bytes, NodeText | None] = {}
+
+    def take(self, payload: bytes) -> Sequence[Said]:
+        """A message of one line; what it says of nodes."""
+        node, into, remark = self.state
+        if payload.startswith(FAILED):
+            self.state = node, into, None
+            return self._failed(payload[len(FAILED) :], node, into, remark)
+        if payload.startswith(CONSIDERING):
+            # A node is being considered,
+            self.state = payload[len(CONSIDERING) :], into, None
+        elif payload.startswith(MERGING):
+            # or tried as the next member of a group,
+            self.state = payload[len(MERGING) :], into, None
+        elif payload.startswith(INTO):
+            # which is this one.
+            self.state = node, payload[len(INTO) :], remark
+        elif payload in REMARKS:
+            self.state = node, into, Stated(REMARKS[payload])
+        return ()
+
+    def _failed(
+        self, condition: bytes, looked_at: bytes | None, into: bytes | None, remark: Stated | None
+    ) -> Sequence[Said]:
+        stated = _of_condition(condition)
+        if stated is None or looked_at is None:
+            return ()
+        node = self._read(looked_at)
+        if node is None or node.kind in _NEVER_STARTS:
+            return ()
+        code, detail = stated
+        said = Said(node, code, remark if remark is not None and code == "FD215" else detail)
+        if code == "FD216" and into is not None:
+            # Of an operator that was to begin a group it says the same.
+            begins = self._read(into)
+            if begins is not None and begins.kind not in _NEVER_STARTS:
+                return said, Said(begins, code, Stated("order_of_group", node.kind))
+        return (said,)
+
+    def known_again(self, payloads: Iterable[tuple[int, bytes]]) -> Block | None:
+        """What lines say, with their numbers, if it is the same whatever stands before them; ``state`` is
+        then that behind them."""
+        said: list[tuple[int, Said]] = []
+        self.state = None, _UNKNOWN, None
+        for number, payload in payloads:
+            if self.state[0] is None and not payload.startswith((CONSIDERING, MERGING)):
+                return None
+            into = self.state[1]
+            told = self.take(payload)
+            if into is _UNKNOWN and any(one.code == "FD216" for one in told):
+                return None
+            said += [(number, one) for one in told]
+        return said
+
+    def goes_on(self, state: NncState) -> None:
+        """Lines were read whose ``state`` it is by ``known_again``."""
+        node, into, remark = state
+        self.state = node, self.state[1] if into is _UNKNOWN else into, remark
+
+    def _read(self, text: bytes) -> NodeText | None:
+        if text not in self._known:
+            if len(self._known) >= 5_000:
+                self._known.clear()
+            self._known[text] = read_node(text)
+        return self._known[text]

@@ -1,0 +1,88 @@
+"""A new fuser of TorchScript is one object: what it prints is seen in every report and in ``check``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import ROOT
+
+TENSOR = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"
+LOG = f"""[DUMP toy_fuser.cpp:110] Before ToyFuser:
+[DUMP toy_fuser.cpp:110] graph(%x : {TENSOR}):
+[DUMP toy_fuser.cpp:110]   %a : {TENSOR} = aten::mul(%x, %x) # model.py:1:4
+[DUMP toy_fuser.cpp:110]   %b : {TENSOR} = aten::tanh(%a) # model.py:2:4
+[DUMP toy_fuser.cpp:110]   %c : {TENSOR} = aten::cumsum(%b, %b) # model.py:3:4
+[DUMP toy_fuser.cpp:110]   %d : {TENSOR} = aten::erfinv(%c) # model.py:4:4
+[DUMP toy_fuser.cpp:110]   return (%d)
+[UPDATE toy_fuser.cpp:120] skipping node (too many dims): %c : {TENSOR} = aten::cumsum(%b, %b) # model.py:3:4
+[UPDATE toy_fuser.cpp:120] skipping node (no kernel): %d : {TENSOR} = aten::erfinv(%c) # model.py:4:4
+[DUMP toy_fuser.cpp:130] After ToyFuser:
+[DUMP toy_fuser.cpp:130] graph(%x : {TENSOR}):
+[DUMP toy_fuser.cpp:130]   %b : {TENSOR} = prim::ToyGroup_0(%x)
+[DUMP toy_fuser.cpp:130]   %c : {TENSOR} = aten::cumsum(%b, %b) # model.py:3:4
+[DUMP toy_fuser.cpp:130]   %d : {TENSOR} = aten::erfinv(%c) # model.py:4:4
+[DUMP toy_fuser.cpp:130]   return (%d)
+[DUMP toy_fuser.cpp:130] with prim::ToyGroup_0 = graph(%x : {TENSOR}):
+[DUMP toy_fuser.cpp:130]   %a : {TENSOR} = aten::mul(%x, %x) # model.py:1:4
+[DUMP toy_fuser.cpp:130]   %b : {TENSOR} = aten::tanh(%a) # model.py:2:4
+[DUMP toy_fuser.cpp:130]   return (%b)
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    (tmp_path / "toy.log").write_text(LOG)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tests" / "toy_fuser.py"), *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_json_has_its_group_and_what_it_refuses(toy: Path) -> None:
+    done = run(toy, "parse", "toy.log", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    (group,) = report["groups"]
+    assert (group["kind"], [node["op"] for node in group["nodes"]]) == (
+        "ToyGroup",
+        ["aten::mul", "aten::tanh"],
+    )
+    assert report["fuser"]["effective"] == "toy"
+    reasons = {row["op"]: row["reason"] for row in report["unfused"]}
+    assert reasons["aten::cumsum"]["text"] == "the toy fuser takes at most two dimensions"
+    assert reasons["aten::erfinv"]["text"] == "the toy fuser has no kernel for it"
+    assert reasons["aten::erfinv"]["detail"]["condition"] == "toy_no_kernel"
+    assert all(reason["stated"] for reason in reasons.values())
+    assert report["parse"]["unrecognised"] == 0
+
+
+@pytest.mark.parametrize("form", ["text", "html", "markdown"])
+def test_documents_show_it(toy: Path, form: str) -> None:
+    done = run(toy, "parse", "toy.log", "--format", form)
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "the toy fuser has no kernel for it" in text
+    assert "ToyGroup" in text or form == "markdown"  # which names no kinds of groups
+    assert "aten::cumsum" in text
+
+
+def test_check_holds_its_groups(toy: Path) -> None:
+    (toy / "fusions.yaml").write_text("when:\n  fuser: toy\ngroups:\n  - [mul, tanh]\n")
+    held = run(toy, "check", "toy.log", "--expect", "fusions.yaml")
+    assert held.returncode == 0, held.stdout + held.stderr
+    (toy / "fusions.yaml").write_text("groups:\n  - [mul, tanh, cumsum]\n")
+    lost = run(toy, "check", "toy.log", "--expect", "fusions.yaml")
+    assert lost.returncode == 1
+    assert "the toy fuser takes at most two dimensions" in " ".join(lost.stdout.split())
+
+
+def test_without_it_the_group_is_not_known(toy: Path) -> None:
+    command = [sys.executable, "-m", "fusiondoc", "parse", "toy.log", "--format", "json"]
+    done = subprocess.run(command, cwd=toy, capture_output=True, text=True, timeout=120, check=False)
+    assert json.loads(done.stdout)["groups"] == []

@@ -1,0 +1,39 @@
+"""A fuser that torch does not have, in one file: ``python toy_fuser.py`` is ``fusiondoc`` with it.
+
+Its pass (``toy_fuser.cpp``) prints the graph that it leaves, with ``prim::ToyGroup`` nodes, and two messages
+on nodes that it does not take.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fusiondoc.fusers import register
+from fusiondoc.fusers.fuser import Fuser, Refusals
+
+TOY = Fuser(
+    name="toy",
+    title="the toy fuser",
+    kind="ToyGroup",
+    takes=frozenset(("aten::mul", "aten::add", "aten::relu", "aten::tanh", "aten::cumsum")),
+    pass_headers=("Before ToyFuser:", "After ToyFuser:"),
+    plan_header="After ToyFuser:",
+    guards=frozenset(("prim::ToyGuard",)),
+    refusals=Refusals(
+        file="toy_fuser",
+        mark=b"skipping node",
+        form=re.compile(rb"skipping node \((.+?)\): (.*)", re.S),
+        causes={b"no kernel": ("FD201", "toy_no_kernel"), b"too many dims": ("FD203", "toy_dimensions")},
+        other="FD201",
+    ),
+    words={
+        "toy_no_kernel": "the toy fuser has no kernel for it",
+        "toy_dimensions": "the toy fuser takes at most two dimensions",
+    },
+)
+
+if __name__ == "__main__":
+    register(TOY)
+    from fusiondoc.cli import main
+
+    main()
