@@ -144,6 +144,20 @@ def test_what_a_block_makes_comes_before_what_takes_it() -> None:
     assert Plans(report, "nvfuser", None).with_changes({0, 3}) == []
 
 
+def test_two_groups_around_a_change_become_one_with_it() -> None:
+    """One feeds the other also past the operator: that they are two is for it alone."""
+    made = Made()
+    made.node("group"), made.node("aten::add_", "FD230"), made.node("group")
+    report = made.report((0, 1), (1, 2), (0, 2))
+    (group,) = Plans(report, "nnc", None).with_changes({0})
+    assert group.joined == 2 and group.ops == ("aten::add_",)
+    # Without it nothing tells why they are two: a print may be between them.
+    apart = Made()
+    apart.node("group"), apart.node("group"), apart.node("aten::add_", "FD230")
+    (group,) = Plans(apart.report((0, 1), (1, 2)), "nnc", None).with_changes({0})
+    assert group.joined == 1
+
+
 @pytest.fixture(scope="module")
 def profiled(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """A training step under torch's profiler, NNC on a CPU."""

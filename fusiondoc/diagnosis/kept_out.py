@@ -46,6 +46,28 @@ def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, Ab
     return dict(kept)
 
 
+def is_lost_outside(
+    op: str, code: str | None, fuser: str | None, counts: AbstractSet[str] = frozenset()
+) -> bool:
+    """Whether something is lost where an operator that the fuser takes is in no group, and its reason could
+    go with a change of what stands around it.
+
+    Args:
+        code: of the reason.
+        counts: operators of which something is lost although they compute nothing.
+    """
+    if code in FOR_ITSELF or code in NEVER_LOOKED_AT:
+        return False
+    if op in counts:
+        return True
+    return not (op in NOTHING_TO_GAIN or takes_seldom(op, fuser) or _lacks_formula(op, code))
+
+
+def _lacks_formula(op: str, code: str | None) -> bool:
+    """Whether it is outside differentiable graphs for having no gradient formula."""
+    return code == "FD231" and op not in WITH_FORMULA
+
+
 class _Plan:
     """A plan whose operators outside groups have reasons."""
 
@@ -58,14 +80,9 @@ class _Plan:
     def could_fuse(self, index: int) -> bool:
         """Whether an operator outside groups could be in one, for all that is known of it."""
         node, code = self._nodes[index], self._reasons.get(index)
-        if code is None or node.kind != OPERATOR or code in FOR_ITSELF or code in NEVER_LOOKED_AT:
+        if node.kind != OPERATOR or node.op not in FUSERS[self._fuser].takes:
             return False
-        if node.op in NOTHING_TO_GAIN or takes_seldom(node.op, self._fuser):
-            return False
-        return node.op in FUSERS[self._fuser].takes and not self._has_no_formula(index)
-
-    def _has_no_formula(self, index: int) -> bool:
-        return self._reasons.get(index) == "FD231" and self._nodes[index].op not in WITH_FORMULA
+        return code is not None and is_lost_outside(node.op, code, self._fuser)
 
     def _joins(self, index: int) -> bool:
         """Whether it is a group, or an operator that could be in one."""
@@ -73,7 +90,7 @@ class _Plan:
 
     def _is_barrier(self, index: int) -> bool:
         code = self._reasons.get(index)
-        return code in FOR_ITSELF or self._has_no_formula(index)
+        return code in FOR_ITSELF or _lacks_formula(self._nodes[index].op, code)
 
     def barriers_of(self, index: int) -> Iterator[int]:
         """What keeps an operator out: each neighbour, views left aside, with which it would be in a group if
@@ -127,17 +144,10 @@ class _Plan:
         nodes = sorted({*near, *blocks})
         part = self._graph.part(nodes)
         gone = {at for at, node in enumerate(nodes) if node in without}
-        limits = Limits([_around(block, part, gone) for block in part.inside], skipped=gone)
+        limits = Limits([part.block_around(block, gone) for block in part.inside], skipped=gone)
         both = {nodes.index(index), nodes.index(other)}
         groups = would_fuse(part, [node in free for node in nodes], limits)
         return any(both.issubset(members) for members in groups)
-
-
-def _around(block: int | None, graph: Graph[FlowNode], gone: AbstractSet[int]) -> int | None:
-    """The innermost block that does not go, of a block and those around it."""
-    while block is not None and block in gone:
-        block = graph.inside[block]
-    return block
 
 
 def _blocks_between(node: FlowNode, other: FlowNode) -> Sequence[int]:

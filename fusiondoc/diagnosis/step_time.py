@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.captures.probe_records import Profiled
-from fusiondoc.diagnosis.unlocked import saving_share
+from fusiondoc.diagnosis.possible_savings import saving_share
 from fusiondoc.fusers import is_fusible
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part

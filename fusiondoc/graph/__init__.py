@@ -84,6 +84,12 @@ class Graph(Generic[AnyNode]):
             [number.get(inside) if (inside := self.inside[node]) is not None else None for node in nodes],
         )
 
+    def block_around(self, block: int | None, gone: Container[int]) -> int | None:
+        """The innermost of a branch, loop or region and those around it that does not go; None for none."""
+        while block is not None and block in gone:
+            block = self.inside[block]
+        return block
+
     def side(self, side: Side) -> Sequence[Collection[int]]:
         return self.before if side == "before" else self.after
 
