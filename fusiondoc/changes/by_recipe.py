@@ -65,9 +65,9 @@ def _makes(file: ParsedFile, node: ast.AST, attribute: str, kind: str) -> bool:
 def _rewritten(
     file: ParsedFile, node: ast.expr, recipe: Recipe, bound: Bound, names: frozenset[str]
 ) -> Rewritten:
-    after, helper, edits = _with_imports(file, recipe)
+    after, helper, edits = with_imports(file, recipe)
     if helper:
-        after, definition = _with_free_name(file, after, helper)
+        after, definition = with_free_name(file, after, helper)
         edits += defined(file, definition, rank=-6)
         return _replaced(file, node, filled(after, bound), edits)
     twice = [name for name in names & set(bound) if _reads(after, name) > 1 and not bound[name].is_plain]
@@ -78,7 +78,7 @@ def _rewritten(
     return _with_function(file, node, recipe, after, bound, names, edits)
 
 
-def _with_imports(file: ParsedFile, recipe: Recipe) -> tuple[str, str, tuple[Edit, ...]]:
+def with_imports(file: ParsedFile, recipe: Recipe) -> tuple[str, str, tuple[Edit, ...]]:
     """The recipe's ``after`` and its definitions with torch as the file names it, and imports that are
     missing."""
     after, helper = recipe.after, recipe.helper.rstrip()
@@ -91,7 +91,7 @@ def _with_imports(file: ParsedFile, recipe: Recipe) -> tuple[str, str, tuple[Edi
     return after, helper, edits
 
 
-def _with_free_name(file: ParsedFile, after: str, helper: str) -> tuple[str, list[str]]:
+def with_free_name(file: ParsedFile, after: str, helper: str) -> tuple[str, list[str]]:
     """The replacement and the lines of the function that it calls, under a name that the file does not
     use."""
     own = helper.split("(")[0].split()[-1]

@@ -243,19 +243,24 @@ def _gradient(row: Unfused, run: RunFacts) -> str | Remedy:
             "Nothing in training: torch loses that type itself.",
             "Under torch.no_grad() no such graph is made.",
         )
-    training = "move operators without a gradient formula out of the block"
-    if isinstance(detail, AloneInRegion):
-        if detail.detour is not None and detail.detour.by == "write":
-            return (
-                "Do what changes the attribute or argument before or after these operators, where that is"
-                " yours."
-            )
-        ends = [end for end in detail.ends if end.gap.why in CHANGEABLE]
-        in_place = instead_of_in_place(ends[0], run) if ends else None
-        if in_place is not None:
-            training = in_place
-        elif ends and all(end.operator.op in operators.LIBRARY for end in ends):
-            return nothing("Nothing: what is next to it are kernels of libraries.")
+    if not isinstance(detail, AloneInRegion):
+        return _in_training(_WITHOUT_FORMULA, run)
+    if detail.detour is not None and detail.detour.by == "write":
+        return (
+            "Do what changes the attribute or argument before or after these operators, where that is yours."
+        )
+    ends = [end for end in detail.ends if end.gap.why in CHANGEABLE]
+    in_place = instead_of_in_place(ends[0], run) if ends else None
+    if in_place is None and ends and all(end.operator.op in operators.LIBRARY for end in ends):
+        return nothing("Nothing: what is next to it are kernels of libraries.")
+    return _in_training(in_place or _WITHOUT_FORMULA, run)
+
+
+_WITHOUT_FORMULA = "move operators without a gradient formula out of the block"
+
+
+def _in_training(training: str, run: RunFacts) -> str | Remedy:
+    """What to do where gradients are recorded: first that they are not, unless a backward pass ran."""
     small = "--knob autodiff_inlining=off keeps small regions."
     if run.backward:
         step = f"{training[0].upper()}{training[1:]}"

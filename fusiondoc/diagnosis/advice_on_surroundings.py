@@ -51,6 +51,11 @@ def on_separated(row: Unfused, run: RunFacts) -> str | Remedy:
     refused = isinstance(detail, Barrier) and detail.why == "refused"
     if barrier in OVERLOADS and run.fuser == "nnc" and refused:
         return OVERLOADS[barrier]
+    return _instead_of(barrier, run)
+
+
+def _instead_of(barrier: str, run: RunFacts) -> str | Remedy:
+    """How an operator that stands between is written otherwise."""
     recipe = None
     if run.fuser is not None:
         recipe = recipe_answering(None, barrier, run.fuser, run.torch, run.gradients)

@@ -95,22 +95,34 @@ class _Plan:
     def barriers_of(self, index: int) -> Iterator[int]:
         """What keeps an operator out: each neighbour, views left aside, with which it would be in a group if
         that could be in one; the branch or loop without which it would be in a group with a neighbour."""
-        node = self._nodes[index]
+        block = self._nodes[index].block
         near = self._near(index)
-        here = [other for other in near if self._nodes[other].block == node.block]
-        barriers = [other for other in here if self._is_barrier(other)]
-        elsewhere = [other for other in near if other not in here and self._joins(other)]
+        here = {other: views for other, views in near.items() if self._nodes[other].block == block}
+        barriers = {other: views for other, views in here.items() if self._is_barrier(other)}
+        partners = {other: views for other, views in near.items() if self._joins(other)}
+        elsewhere = {other: views for other, views in partners.items() if other not in here}
+        if not barriers and not elsewhere:
+            return
         # Regions of few operators are given up, also where two stand next to each other.
-        if (barriers or elsewhere) and self._reasons[index] != "FD231":
-            partners = (other for other in here if self._joins(other))
-            if any(self._would_join(index, other, near[other]) for other in partners):
+        if self._reasons[index] != "FD231":
+            inside = (other for other in partners if other in here)
+            if any(self._would_join(index, other, here[other]) for other in inside):
                 return
-        for other in barriers:
-            if self._would_join(index, other, near[other]):
+        for other, views in barriers.items():
+            if self._would_join(index, other, views):
                 yield other
-        for other in elsewhere:
-            between = _blocks_between(node, self._nodes[other])
-            if between[0] in self._reasons and self._would_join(index, other, near[other], between):
+        yield from self._branches_of(index, elsewhere)
+
+    def _branches_of(self, index: int, elsewhere: Mapping[int, Sequence[int]]) -> Iterator[int]:
+        """The branches and loops without which an operator would be in a group with a neighbour in another
+        block.
+
+        Args:
+            elsewhere: these neighbours, with the views on the way to each.
+        """
+        for other, views in elsewhere.items():
+            between = _blocks_between(self._nodes[index], self._nodes[other])
+            if between[0] in self._reasons and self._would_join(index, other, views, between):
                 yield between[0]
 
     def _near(self, index: int) -> Mapping[int, Sequence[int]]:

@@ -8,11 +8,12 @@ file (another fuser), and inputs that ask for gradients which no backward pass u
 from __future__ import annotations
 
 import ast
-import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TypeGuard
 
+from fusiondoc.changes.by_recipe import with_free_name, with_imports
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import after_imports, defined, lines_at, spelled
 from fusiondoc.changes.recipes import Recipe
@@ -106,12 +107,12 @@ def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Pro
     old, more = spelled(file, f"torch.nn.{kind}")
     own = file.free_name(f"Fusible{kind}", f"{kind}InParts")
     number, attribute = _PARAMETER.get(kind, ("", ""))
-    body = recipe.after.replace(number, f"self.{attribute}") if number else recipe.after
-    for word, meaning in (("torch", "torch"), ("F", "torch.nn.functional")):
-        if re.search(rf"\b{word}\.", body + recipe.helper):
-            name, extra = spelled(file, meaning)
-            body = re.sub(rf"\b{word}\.", f"{name}.", body)
-            more += extra
+    of_module = recipe.after.replace(number, f"self.{attribute}") if number else recipe.after
+    body, helper, more_imports = with_imports(file, replace(recipe, after=of_module))
+    definition: list[str] = []
+    if helper:
+        body, definition = with_free_name(file, body, helper)
+        definition += ["", ""]
     head = [f"class {own}({module}):"]
     if number:
         head += [
@@ -120,31 +121,37 @@ def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Pro
             f"        self.{attribute} = {attribute}",
             "",
         ]
-    helper = [*recipe.helper.rstrip().split("\n"), "", ""] if recipe.helper else []
-    if helper:
-        called = helper[0].split("(")[0].split()[-1]
-        free = file.free_name(called, f"fusible_{called}")
-        body, helper[0] = (re.sub(rf"(?<![\w.]){called}(?=\()", free, one) for one in (body, helper[0]))
-    written = [*helper, *head, "    def forward(self, x):", f"        return {body}"]
+    written = [*definition, *head, "    def forward(self, x):", f"        return {body}"]
     parent, name, child = (
         file.free_name(*words) for words in (("parent", "above"), ("name", "child_name"), ("child", "inner"))
     )
-    condition = f"type({child}) is {old}"
-    if kind == "GELU":
-        condition += f' and {child}.approximate == "{"tanh" if "tanh" in recipe.before else "none"}"'
-    elif kind in _ONLY_IF:
-        condition += f" and {_ONLY_IF[kind].format(child)}"
+    condition = _condition(kind, child, old, recipe)
     loop = [
         f"for {parent} in list({place.name}.modules()):",
         f"    for {name}, {child} in {parent}.named_children():",
         f"        if {condition}:",
         f"            setattr({parent}, {name}, {own}({f'{child}.{attribute}' if number else ''}))",
     ]
-    edits = (*imports, *more, *place.edits, *defined(file, written, rank=-5), place.insert(loop, rank=1))
+    edits = (
+        *(*imports, *more, *more_imports, *place.edits),
+        *defined(file, written, rank=-5),
+        place.insert(loop, rank=1),
+    )
     title = f"{kind} of {place.name} -> {recipe.after}"
     note = None if recipe.difference in ("rounding", "exact") else f"{kind}: {recipe.difference}"
     where = (place.where,)
     yield Proposal(ChangeKind.RECIPE, title, edits, where, note, ops=ops, fewer=True, from_outside=True)
+
+
+def _condition(kind: str, child: str, old: str, recipe: Recipe) -> str:
+    """When a module is one that the recipe can stand for."""
+    condition = f"type({child}) is {old}"
+    if kind == "GELU":
+        approximate = "tanh" if "tanh" in recipe.before else "none"
+        return f'{condition} and {child}.approximate == "{approximate}"'
+    if kind in _ONLY_IF:
+        return f"{condition} and {_ONLY_IF[kind].format(child)}"
+    return condition
 
 
 _INFERENCE = "for inference only"

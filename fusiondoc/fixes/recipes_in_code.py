@@ -10,8 +10,8 @@ from dataclasses import replace
 from fusiondoc.changes import masked_fill, reductions
 from fusiondoc.changes.by_recipe import by_recipe, called_as_module
 from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
-from fusiondoc.changes.rewrite import Line, Rewritten
-from fusiondoc.fixes import Program, Proposal
+from fusiondoc.changes.rewrite import Line, Rewrite, Rewritten
+from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.fixes.at_lines import proposal
 from fusiondoc.fusers import nvfuser, taken_by
 from fusiondoc.model.change_plan import ChangeKind
@@ -34,24 +34,35 @@ _CHECKED_BY_SHAPE = frozenset(
 
 
 def propose(program: Program) -> Iterator[Proposal]:
-    """One for each line with an operator that a recipe helps with."""
+    """One for each line with an operator that a recipe helps with; reductions and masks in other forms."""
     for site in program.sites:
-        op = "aten::" + plain_name(site.row.op)
         line, ops = program.line_of(site), frozenset([site.row.op])
-        module = site.row.layers[0].rpartition(".")[2] if site.row.layers else None
-        made = (at_site(line, recipe, module) for recipe in helping(program, op) if may_apply(recipe))
-        first = next((found for found in made if found is not None), None)
-        if first is not None:
-            yield proposal(ChangeKind.RECIPE, site, first, ops, fewer=True)
-        if op in nvfuser.WITH_DIMENSIONS_ONLY:
-            for found in reductions.name_dimensions(line):
-                yield proposal(ChangeKind.DIMENSIONS, site, found, ops)
-        if op == "aten::masked_fill" and not taken_by(op, program.fuser, program.torch):
-            for found in masked_fill.write(line):
-                yield proposal(ChangeKind.RECIPE, site, found, ops, fewer=True)
-        if op in ("aten::max", "aten::min") and takes_values_alone(program, op):
-            for found in reductions.leave_indices_out(line):
-                yield proposal(ChangeKind.DIMENSIONS, site, found, ops)
+        found = _by_recipe(program, site, line)
+        if found is not None:
+            yield proposal(ChangeKind.RECIPE, site, found, ops, fewer=True)
+        for rewrite in _rewrites_of(program, f"aten::{plain_name(site.row.op)}"):
+            is_recipe = rewrite.kind is ChangeKind.RECIPE
+            for made in rewrite.write(line):
+                yield proposal(rewrite.kind, site, made, ops, fewer=is_recipe)
+
+
+def _by_recipe(program: Program, site: Site, line: Line) -> Rewritten | None:
+    """What the first recipe that fits makes of a line."""
+    module = site.row.layers[0].rpartition(".")[2] if site.row.layers else None
+    for recipe in helping(program, f"aten::{plain_name(site.row.op)}"):
+        found = at_site(line, recipe, module) if may_apply(recipe) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _rewrites_of(program: Program, op: str) -> Iterator[Rewrite]:
+    if op in nvfuser.WITH_DIMENSIONS_ONLY:
+        yield reductions.NAME_DIMENSIONS
+    if op == "aten::masked_fill" and not taken_by(op, program.fuser, program.torch):
+        yield masked_fill.REWRITE
+    if op in ("aten::max", "aten::min") and takes_values_alone(program, op):
+        yield reductions.LEAVE_INDICES_OUT
 
 
 def helping(program: Program, op: str) -> Iterator[Recipe]:

@@ -1,0 +1,144 @@
+"""Groups of a plan that more than operators outside groups keeps apart: by what the program prints between
+them, by a number that is waited for, by the end of a differentiable graph.
+
+NNC takes no operator past a print or a warning (``printed_later.py``), and a differentiable graph ends
+there, which the log does not show as an operator outside groups: it is found in the user's lines between the
+lines of two groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.diagnosis.lines_of_changes import lines_printed_later
+from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
+from fusiondoc.diagnosis.rules import RunFacts, in_package
+from fusiondoc.diagnosis.unlocked import WouldBeGroup, views_of
+from fusiondoc.graph import graph_of
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.report import Group, Program, ProgramNode, Report
+from fusiondoc.model.source import Source
+
+Pair = tuple[Program, int, int]
+"""Two groups of a program, by the places of their nodes: the second takes what the first makes."""
+
+
+def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Candidate]:
+    """One for each function in which something printed keeps groups apart. A trace holds no prints."""
+    if run.fuser != "nnc" or run.traced or report.texts is None or len(report.groups) < 2:
+        return
+    by_file: dict[str, list[_PairAtLines]] = {}
+    groups = {group.id: group for group in report.groups}
+    for pair in _pairs(regions_as_groups(report)):
+        found = _lines_between(pair, groups)
+        if found is not None:
+            file, lines = found
+            by_file.setdefault(file, []).append((pair, lines))
+    for file, pairs in by_file.items():
+        text = report.texts.source(file) if not in_package(file) else None
+        if text is not None:
+            waiting = [one for one in pairs if not _waits_for_number(text, one[1])]
+            yield from _printed_later(text, file, waiting)
+
+
+_PairAtLines = tuple[Pair, tuple[int, int]]
+"""A pair, the last line of its first group and the first line of its second one."""
+
+
+def _printed_later(text: str, file: str, pairs: Sequence[_PairAtLines]) -> Iterator[Candidate]:
+    """The prints of a file between pairs of groups, behind what is computed."""
+    for found in lines_printed_later(text, file, [lines for _, lines in pairs]):
+        yield Candidate(
+            ChangeKind.SPLIT,
+            "Print after what is computed",
+            before=found.before,
+            after=found.after,
+            where=f"{file}:{found.edits[0].line}",
+            edits=found.edits,
+            joins=tuple(_joined([pairs[number][0] for number in sorted(found.pairs)])),
+        )
+
+
+_NUMBER = re.compile(r"\b(?:float|int|bool)\(|\.item\(|\.tolist\(")
+
+
+def _waits_for_number(text: str, lines: tuple[int, int]) -> bool:
+    """Whether a number is made of a tensor there: what takes it waits for it, and numbers are on no edge."""
+    return any(_NUMBER.search(line) for line in text.splitlines()[lines[0] - 1 : lines[1]])
+
+
+def with_numbers(report: Report, found: Sequence[Candidate]) -> Report:
+    """The report with what goes from operator to operator as a number: kept as a tensor, it is waited for
+    as well."""
+    kept = [one for one in found if one.kind is ChangeKind.NUMBER]
+    if not kept:
+        return report
+    groups = {group.id: group for group in report.groups}
+    programs = []
+    for program in report.programs:
+        lines = [_lines_of(node, groups) for node in program.nodes]
+        more = []
+        for one in kept:
+            read = {f"{edit.file}:{edit.line}" for edit in one.edits}
+            takers = [i for i, node in enumerate(program.nodes) if node.row in one.rows]
+            more += [(i, taker) for taker in takers for i in range(taker) if lines[i] & read]
+        programs.append(replace(program, edges=tuple(dict.fromkeys([*program.edges, *more]))))
+    return replace(report, programs=tuple(programs))
+
+
+def _lines_of(node: ProgramNode, groups: Mapping[str, Group]) -> set[str]:
+    group = groups.get(node.group or "")
+    found = [one.user_source for one in group.nodes] if group is not None else [node.user_source]
+    places = [Source.parse(one) for one in found]
+    return {place.at_line for place in places if place is not None}
+
+
+def _pairs(report: Report) -> Iterator[Pair]:
+    """Groups of which one takes what the other makes, in the same block, and nothing else stands between."""
+    for program in report.programs:
+        if program.specialisation > 1 or program.cut:
+            continue
+        graph = graph_of(program)
+        for a, b in program.edges:
+            one, other = program.nodes[a], program.nodes[b]
+            both = one.kind == other.kind == "group" and one.inside == other.inside
+            if both and graph.detour(a, b) is None:
+                yield program, a, b
+
+
+def _lines_between(pair: Pair, groups: Mapping[str, Group]) -> tuple[str, tuple[int, int]] | None:
+    """The file of both groups, the last line of the first and the first line of the second."""
+    program, maker, taker = pair
+    before = _sources_of(program.nodes[maker], groups)
+    after = _sources_of(program.nodes[taker], groups)
+    if not before or not after or len({source.file for source in (*before, *after)}) != 1:
+        return None
+    last, first = max(source.line for source in before), min(source.line for source in after)
+    return (before[0].file, (last, first)) if last < first else None
+
+
+def _sources_of(node: ProgramNode, groups: Mapping[str, Group]) -> Sequence[Source]:
+    """The user's lines of a group; none where one of them is not known."""
+    group = groups.get(node.group or "")
+    found = [Source.parse(one.user_source) for one in group.nodes] if group is not None else []
+    known = [source for source in found if source is not None and source.has_file]
+    return known if len(known) == len(found) else ()
+
+
+def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
+    """The groups that the pairs become, those of one program that hang together as one."""
+    parts: list[tuple[Program, set[int]]] = []
+    for program, a, b in pairs:
+        mine = {a, b}
+        touching = [one for one in parts if one[0] is program and one[1] & mine]
+        parts = [one for one in parts if all(one is not other for other in touching)]
+        parts.append((program, mine.union(*(one[1] for one in touching))))
+    for program, members in parts:
+        names = [program.nodes[i].group for i in sorted(members)]
+        groups = tuple(dict.fromkeys(name for name in names if name is not None))
+        graph = graph_of(program)
+        saved = graph.kept_in_registers(sorted(members), views_of(graph))
+        yield WouldBeGroup(frozenset(), frozenset(), (), groups, len(members), saved)

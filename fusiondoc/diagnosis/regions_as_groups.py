@@ -1,0 +1,110 @@
+"""Differentiable graphs that are one group each, as that group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from fusiondoc.model.report import Program, ProgramNode, Report
+
+
+def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> Report:
+    """The report with differentiable graphs that are one group each as these groups: torch ends a graph at a
+    view or a print, and makes one graph of both where it goes
+    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp). Beside what goes, a graph that ends in one group
+    alone, or begins with one, is that group too: a matrix product at its other side stays where it is.
+
+    Args:
+        moved: rows of ``report.unfused``: only graphs beside their operators. None: all.
+    """
+    ends = {}
+    for program in report.programs:
+        if not program.cut and not program.edges_left_out:
+            ends[program.id] = _Ends(program)
+    rows = frozenset(moved or ())
+    if not any(end.first or end.last for end in ends.values()) or (moved is not None and not rows):
+        return report
+    programs = []
+    for program in report.programs:
+        every = range(len(program.nodes))
+        sides = _sides_of(program, rows) if moved is not None else dict.fromkeys(every, "")
+        programs.append(_with_groups(program, sides, ends, rows))
+    return replace(report, programs=tuple(programs))
+
+
+def _with_groups(
+    program: Program, sides: Mapping[int, str], ends: Mapping[str, _Ends], rows: AbstractSet[int]
+) -> Program:
+    """A plan with its differentiable graphs as groups.
+
+    Args:
+        sides: node index -> on which side of what goes it stands.
+        ends: program of a differentiable graph -> the groups at its ends.
+        rows: of what goes.
+    """
+    nodes, edges = list(program.nodes), program.edges
+    for index, side in sides.items():
+        end = ends.get(nodes[index].program or "")
+        group = end.towards(side) if end is not None else None
+        if nodes[index].kind != "region" or end is None or group is None:
+            continue
+        nodes[index] = replace(nodes[index], kind="group", group=group)
+        if side == "both" and end.first != end.last:
+            edges = _without_other_end(edges, index, nodes, rows, far=1 if group == end.last else 0)
+    return replace(program, nodes=tuple(nodes), edges=edges)
+
+
+_Edges = tuple[tuple[int, int], ...]
+
+
+def _without_other_end(
+    edges: _Edges, index: int, nodes: Sequence[ProgramNode], rows: AbstractSet[int], far: int
+) -> _Edges:
+    """The edges without those between a region and what goes at its other end, where nothing joins it.
+
+    Args:
+        far: the end of an edge that the region is there: 1 where it takes, 0 where it makes.
+    """
+    return tuple(edge for edge in edges if edge[far] != index or nodes[edge[1 - far]].row not in rows)
+
+
+class _Ends:
+    """The group that a plan begins with, and that it ends in, where nothing else is at that end."""
+
+    def __init__(self, program: Program) -> None:
+        takes = {b for _, b in program.edges}
+        taken = {a for a, _ in program.edges}
+        self._alone = len(program.nodes) == 1
+        self.first = self._only(program, takes)
+        self.last = self._only(program, taken)
+
+    @staticmethod
+    def _only(program: Program, others: AbstractSet[int]) -> str | None:
+        found = [node for index, node in enumerate(program.nodes) if index not in others]
+        return found[0].group if len(found) == 1 else None
+
+    def towards(self, side: str) -> str | None:
+        """The group that it is, seen from what goes.
+
+        Args:
+            side: "before" what goes, "after" it, "both"; or neither, where only the whole graph counts.
+        """
+        if side == "both":
+            both = {self.first, self.last} - {None}
+            return both.pop() if len(both) == 1 else None
+        if side == "before":
+            return self.last
+        return self.first if side == "after" or self._alone else None
+
+
+def _sides_of(program: Program, rows: AbstractSet[int]) -> dict[int, str]:
+    """What stands beside the operators of rows -> on which side of them."""
+    mine = {index for index, node in enumerate(program.nodes) if node.row in rows}
+    sides: dict[int, str] = {}
+    for a, b in program.edges:
+        if b in mine and a not in mine:
+            sides[a] = "both" if sides.get(a) in ("after", "both") else "before"
+        elif a in mine and b not in mine:
+            sides[b] = "both" if sides.get(b) in ("before", "both") else "after"
+    return sides
