@@ -226,7 +226,16 @@ def test_what_other_parts_fill_is_shown() -> None:
     for text in (
         *("a <reduction> is in it", "===== Pointwise & <Parameters> =====", "served from a cache"),
         *("125 % of peak", "Over 100 %", "Peak 4,000 GB/s (table)", "1.50× the speed of eager"),
-        *("times without dumps", "1.05 MB", "0/1", "9 (+2)", "1 (-2)", "failed: ValueError: <no>", "900 ms"),
+        *(
+            "times without dumps",
+            "1.05 MB",
+            "0/1",
+            "9 (+2)",
+            "1 (-2)",
+            "failed",
+            "trace: ValueError: <no>",
+            "900 ms",
+        ),
     ):
         assert text in said, text
     comment = render_markdown(filled)

@@ -67,7 +67,7 @@ OF_NUMBERS = {
     "rendering/plots.py": {"float(HEIGHT - _BOTTOM)"},
     "reports/html/page_context.py": {"int(code[2:])"},
     "reports/html/program_picture.py": {"float(p)"},
-    "reports/html/run_views.py": {"float(median(known))"},
+    "views/report_times.py": {"float(median(known))"},
     "reports/markdown.py": {"int((LIMIT - _SPARE) * share)"},
     "rendering/drawing.py": {"int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)"},
     # Constants of a program are what they are: infinities too.

@@ -42,10 +42,10 @@ from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.rendering.drawing import Detail
 from fusiondoc.reports import render_report
-from fusiondoc.reports.run_words import gain
 from fusiondoc.reports.text.screen import _shortened, render
 from fusiondoc.runner.own_launcher import knob_lines
 from fusiondoc.views.formatting import with_near_places
+from fusiondoc.views.plan_words import gain
 from fusiondoc.workflows.load import report_from
 
 TENSOR = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"

@@ -28,7 +28,7 @@ from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.outer_prefix import MARKER, OuterPrefix, sample_of, text_field
 from fusiondoc.probe import rank_process
-from fusiondoc.reports.run_words import rank_sentences, ranks_merged
+from fusiondoc.views.report_ranks import rank_sentences, ranks_merged
 from fusiondoc.workflows import with_ranks
 from fusiondoc.workflows.follow import LiveView, follow
 from fusiondoc.workflows.load import report_from

@@ -417,10 +417,11 @@ def test_the_trace_names_the_groups(tmp_path: Path) -> None:
 
 def test_the_page_has_a_bar_and_every_row_its_time(tmp_path: Path) -> None:
     page = render_report(report_of(Capture(unpacked("between", tmp_path))), "html")
-    bar = page[page.index('<svg class="slices"') :].split("</svg>")[0]
-    assert "103 ms a step: outside operators 51 %" in bar
-    widths = [float(found) for found in re.findall(r'width="([0-9.]+)" height="40"', bar)]
-    assert len(widths) == 3 and sum(widths) == pytest.approx(1000, abs=0.2)
+    assert "103 ms a step: outside operators 51 %" in page
+    bar = page[page.index('<svg class="stackplot"') :].split("</svg>")[0]
+    assert "a step: outside operators" in bar and ", 51 %" in bar
+    widths = [float(found) for found in re.findall(r'width="([0-9.]+)" height="24"', bar)]
+    assert len(widths) == 3 and sum(widths) == pytest.approx(100, abs=0.02)
     assert page.count("16.1 ms (16 %)") >= 2  # the operator's row, and its finding
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from rich.console import Console
+from rich.console import Group as Lines
 from running import write
 from timed_child import TimedChild
 
@@ -24,8 +23,10 @@ from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Unfused
 from fusiondoc.model.source import Options
-from fusiondoc.reports.text.findings import tries as table_of_tries
+from fusiondoc.rendering.drawing import drawn
+from fusiondoc.rendering.terminal_documents import sections
 from fusiondoc.views.formatting import verdict_on_tries
+from fusiondoc.views.report_checks import tried
 from fusiondoc.workflows import bench_turns, follow_ups
 from fusiondoc.workflows.follow_ups import speeds_in_turns
 
@@ -286,8 +287,7 @@ def test_the_verdict_names_the_best_or_says_that_nothing_helped() -> None:
 def test_a_long_change_leaves_room_for_the_numbers() -> None:
     """A change of ``fix`` is a line of the program: it is broken, the numbers are not."""
     long = row(change="fix: " + "x = torch.transpose(y, 0, 1); " * 4, ops_fused=13)
-    console = Console(width=80, file=io.StringIO(), highlight=False)
-    console.print(table_of_tries(SimpleNamespace(tries=(row(change="as asked"), long))))  # type: ignore[arg-type]
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    section = tried(SimpleNamespace(tries=(row(change="as asked"), long)))  # type: ignore[arg-type]
+    text = drawn(Lines(*sections((section,), 80)), 80, colour=False)
     assert "groups" in text and "not fused" in text and "…" not in text
     assert text.count("transpose") == 8  # in the table and in the verdict, whole

@@ -34,10 +34,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Count:
-    """A number of things."""
+    """A number of things; ``base`` is the number that it is compared with."""
 
     number: int | None
     tone: Tone = Tone.PLAIN
+    base: int | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,13 @@ class Millis:
     ms: float | None
     low: float | None = None
     high: float | None = None
+
+
+@dataclass(frozen=True)
+class Duration:
+    """A duration in milliseconds, written with a unit that suits it."""
+
+    ms: float | None
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,47 @@ class Status:
     sign: str = ""
 
 
-Cell = Text | Count | Millis | Seconds | Bytes | Share | Rate | Factor | Difference | Status
+@dataclass(frozen=True)
+class Reference:
+    """Groups or kernels by their ids: links where a format has these."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A bar of ``share`` (0 to 1, more is over) of its room.
+
+    Args:
+        label: the same in words.
+        kind: a class of the pages' style, which gives the bar its colour.
+    """
+
+    share: float
+    label: str
+    kind: str = ""
+
+    @property
+    def width(self) -> str:
+        """Of 100; what is more than nothing shows."""
+        return f"{min(100.0, max(1.5, self.share * 100)):.1f}" if self.share > 0 else "0"
+
+
+Cell = (
+    Text
+    | Count
+    | Millis
+    | Duration
+    | Seconds
+    | Bytes
+    | Share
+    | Rate
+    | Factor
+    | Difference
+    | Status
+    | Reference
+    | Gauge
+)
 UNKNOWN = Count(None, Tone.DIM)
 """Stands in a table where nothing was measured."""
 
@@ -116,11 +164,17 @@ class Column:
     Args:
         number: its cells are figures, which stand at the right.
         wanted: 0 is always shown; where a format has a width, the column with the least is left out first.
+        optional: a terminal leaves it out where nothing in it is known.
+        spread: the intervals of its durations are shown on a terminal that has room for them.
+        wide: it has long texts, for which a page keeps room.
     """
 
     head: str
     number: bool = False
     wanted: int = 0
+    optional: bool = False
+    spread: bool = False
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,13 +193,23 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under heads. ``left_out`` rows are not shown."""
+    """Rows of cells under heads.
+
+    Args:
+        caption: its name for a screen reader; without it the title.
+        left_out: rows that no format shows.
+        on_terminal: a terminal shows so many rows; None: all.
+        page_only: text has another table, or sentences, for it.
+    """
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     title: str = ""
     note: str = ""
+    caption: str = ""
     left_out: int = 0
+    on_terminal: int | None = None
+    page_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,6 +224,22 @@ class Remarks:
     """Sentences, each for itself."""
 
     lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Lines of text; ``tone`` says how they stand out."""
+
+    lines: tuple[str, ...]
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside a section; ``key`` is its anchor on a page."""
+
+    text: str
+    key: str
 
 
 @dataclass(frozen=True)
@@ -249,10 +329,11 @@ class Stack:
 
 @dataclass(frozen=True)
 class Stacks:
-    """Stacked bars: a picture. ``kinds`` gives each part its colour."""
+    """Stacked bars: a picture. ``kinds`` gives each part its colour, ``note`` is the picture in words."""
 
     kinds: tuple[str, ...]
     rows: tuple[Stack, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -280,7 +361,7 @@ class Pictures:
     rows: tuple[Picture, ...]
 
 
-Block = Table | Facts | Remarks | Items | Diff | Bars | Plots | Stacks | Pictures
+Block = Table | Facts | Remarks | Sentences | Heading | Items | Diff | Bars | Plots | Stacks | Pictures
 PICTURES = (Bars, Plots, Stacks, Pictures)
 """Only pages show them: tables have their figures."""
 
@@ -326,8 +407,13 @@ class Document:
 
 
 def shown(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """The sections that hold anything."""
-    return tuple(section for section in sections if any(map(_holds, section.blocks)))
+    """The sections and blocks that hold anything."""
+    kept = []
+    for section in sections:
+        blocks = tuple(filter(_holds, section.blocks))
+        if blocks:
+            kept.append(replace(section, blocks=blocks))
+    return tuple(kept)
 
 
 def without_pictures(sections: Sequence[Section]) -> tuple[Section, ...]:
@@ -335,15 +421,19 @@ def without_pictures(sections: Sequence[Section]) -> tuple[Section, ...]:
     kept = []
     for section in sections:
         if not section.page_only:
-            blocks = tuple(block for block in section.blocks if not isinstance(block, PICTURES))
+            blocks = tuple(block for block in section.blocks if not _of_pages_alone(block))
             kept.append(replace(section, blocks=blocks))
     return shown(kept)
 
 
+def _of_pages_alone(block: Block) -> bool:
+    return isinstance(block, PICTURES) or (isinstance(block, Table) and block.page_only)
+
+
 def _holds(block: Block) -> bool:
-    if isinstance(block, Diff):
+    if isinstance(block, (Diff, Heading)):
         return bool(block.text)
-    if isinstance(block, Remarks):
+    if isinstance(block, (Remarks, Sentences)):
         return bool(block.lines)
     if isinstance(block, Bars):
         return bool(block.bars)

@@ -7,10 +7,14 @@ from fusiondoc.rendering.blocks import (
     Cell,
     Count,
     Difference,
+    Duration,
     Factor,
+    Gauge,
     Millis,
     Rate,
+    Reference,
     Seconds,
+    Sentences,
     Share,
     Status,
     Text,
@@ -21,8 +25,8 @@ from fusiondoc.rendering.units import (
     difference,
     digits,
     interval,
-    percent,
     ratio,
+    share,
     size,
     whole,
 )
@@ -35,22 +39,36 @@ def written(cell: Cell, notation: Notation) -> str:
             return text
         case Status(word):
             return word
-        case Count(number):
-            return notation.count(number)
+        case Count():
+            return _count(cell, notation)
         case Millis(ms):
             return notation.known(ms, digits)
+        case Duration(ms):
+            return notation.known(ms, notation.duration)
         case Seconds(value):
             return notation.known(value, _seconds)
         case Bytes(number):
             return notation.known(number, size)
-        case Share(share):
-            return notation.known(share, percent)
+        case Share(part):
+            return notation.known(part, share)
         case Rate(rate):
             return notation.known(rate, whole)
         case Factor(factor):
             return notation.known(factor, ratio)
         case Difference(value):
             return notation.known(value, difference)
+        case Reference(ids):
+            return ", ".join(ids)
+        case Gauge():
+            return ""  # a picture; its row has the figure
+
+
+def _count(cell: Count, notation: Notation) -> str:
+    """``1,024``, or ``5 (+2)`` against the number that it is compared with."""
+    text = notation.count(cell.number)
+    if cell.number is None or cell.base is None or cell.number == cell.base:
+        return text
+    return f"{text} ({cell.number - cell.base:+,})"
 
 
 def _seconds(value: float) -> str:
@@ -67,6 +85,6 @@ def interval_of(cell: Cell) -> str:
     return interval(cell.low, cell.high)
 
 
-def tone_of(cell: Cell) -> Tone:
+def tone_of(cell: Cell | Sentences) -> Tone:
     """How the cell stands out."""
     return getattr(cell, "tone", Tone.PLAIN)

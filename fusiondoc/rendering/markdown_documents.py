@@ -11,10 +11,12 @@ from fusiondoc.rendering.blocks import (
     Diff,
     Document,
     Facts,
+    Heading,
     Item,
     Items,
     Remarks,
     Section,
+    Sentences,
     Table,
     without_pictures,
 )
@@ -55,6 +57,11 @@ def _section(section: Section, room: int) -> Iterator[str]:
     yield from (f"**{escaped(section.title)}**", "")
     if section.note:
         yield from (escaped(section.note), "")
+    yield from blocks_of(section, room)
+
+
+def blocks_of(section: Section, room: int) -> Iterator[str]:
+    """The blocks of a section below one another, each in ``room`` characters at most."""
     for block in section.blocks:
         yield from _block(block, room)
         yield ""
@@ -65,8 +72,10 @@ def _block(block: Block, room: int) -> Iterator[str]:
         yield from _table(block, room)
     elif isinstance(block, Facts):
         yield from _list([f"- {escaped(name)}: {escaped(value)}" for name, value in block.rows], room)
-    elif isinstance(block, Remarks):
+    elif isinstance(block, (Remarks, Sentences)):
         yield from _list([f"- {escaped(line)}" for line in block.lines], room)
+    elif isinstance(block, Heading):
+        yield f"**{escaped(block.text)}**"
     elif isinstance(block, Items):
         yield from _list([line for item in block.rows for line in _item(item)], room, block.left_out)
     elif isinstance(block, Diff):

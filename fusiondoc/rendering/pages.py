@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from fusiondoc.model import count
 from fusiondoc.rendering import plots
-from fusiondoc.rendering.blocks import Block, Cell, Document, shown
+from fusiondoc.rendering.blocks import Block, Cell, Document, Sentences, shown
 from fusiondoc.rendering.cells import interval_of, tone_of, written
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds, size
@@ -28,7 +28,7 @@ TEMPLATES = _HERE / "templates"
 
 def render(document: Document, further_style: str = "") -> str:
     """The document as a page of HTML. ``further_style``: rules for the classes of its pictures."""
-    style = style_sheet() + (_HERE / "document.css").read_text(encoding="utf-8") + further_style
+    style = style_sheet() + further_style
     return render_page(
         (TEMPLATES,),
         "document.html.jinja",
@@ -113,5 +113,5 @@ def _written(cell: Cell) -> str:
     return written(cell, PAGE)
 
 
-def _tone(cell: Cell) -> str:
+def _tone(cell: Cell | Sentences) -> str:
     return tone_of(cell).value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from rich.cells import cell_len
@@ -21,17 +22,30 @@ from fusiondoc.rendering.blocks import (
     Document,
     Factor,
     Facts,
+    Gauge,
+    Heading,
     Item,
     Items,
+    Millis,
     Remarks,
     Row,
     Section,
+    Sentences,
     Table,
     Tone,
     without_pictures,
 )
 from fusiondoc.rendering.cells import interval_of, tone_of, written
-from fusiondoc.rendering.drawing import Indented, WithVariables, drawn, fields, names_and_texts, plain, prose
+from fusiondoc.rendering.drawing import (
+    Indented,
+    WithVariables,
+    bar,
+    drawn,
+    fields,
+    names_and_texts,
+    plain,
+    prose,
+)
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.units import TERMINAL
 
@@ -44,6 +58,8 @@ STYLES = {
     Tone.DOUBTFUL: "yellow",
 }
 _GAP = 2
+_GAUGE = 20
+"""Characters of a bar in a table."""
 _LONGEST_HEAD = 8
 """A longer head of figures continues in a second line, behind a hyphen."""
 
@@ -60,22 +76,30 @@ def render(document: Document, *, width: int = 80, colour: bool = False, blocks:
         head.add_row(name, value)
     warning = [Styled(document.warning, style=STYLES[Tone.BAD])] if document.warning else []
     parts: list[RenderableType] = [*warning, head]
-    for section in without_pictures(document.sections):
-        if section.off_terminal:
-            continue
-        parts += _section(section, width)
+    parts += sections(document.sections, width)
     parts += ["", Styled(document.verdict, style="bold")]
     text = drawn(Lines(*parts), width, colour)
     return text if blocks else plain(text)
 
 
+def sections(these: Sequence[Section], width: int) -> Iterator[RenderableType]:
+    """The sections that a terminal shows, each behind an empty line, in ``width`` columns."""
+    for section in without_pictures(these):
+        if not section.off_terminal:
+            yield from _section(section, width)
+
+
 def _section(section: Section, width: int) -> Iterator[RenderableType]:
-    bodies = [_block(block, width - 1) for block in section.blocks]
     title = Styled(section.title, style="bold")
     if section.note:
         title.append(f"  {section.note}", style="not bold dim")
     yield from ("", title)
-    yield from (Padding(body, (0, 0, 0, 1)) for body in bodies)
+    before: Block | None = None
+    for block in section.blocks:
+        if isinstance(before, Table) and isinstance(block, Table) and not block.title:
+            yield ""
+        yield Indented(_block(block, width - 1))
+        before = block
 
 
 def _block(block: Block, width: int) -> RenderableType:
@@ -87,6 +111,10 @@ def _block(block: Block, width: int) -> RenderableType:
         return Lines(*(_item(item) for item in block.rows), *_left_out(block.left_out))
     if isinstance(block, Remarks):
         return Lines(*(prose(f"→ {line}") for line in block.lines))
+    if isinstance(block, Heading):
+        return Styled(block.text, style=STYLES[Tone.STRONG])
+    if isinstance(block, Sentences):
+        return Lines(*(prose(line, STYLES[block.tone]) for line in block.lines))
     assert isinstance(block, Diff)
     return Styled(block.text)
 
@@ -103,11 +131,15 @@ def _table(table: Table, width: int) -> RenderableType:
     if table.title:
         title = Styled(table.title, style="dim")
         parts.append(title.append(f"  {table.note}" if table.note else ""))
+    left_out = table.left_out
+    if table.on_terminal is not None and len(table.rows) > table.on_terminal:
+        left_out += len(table.rows) - table.on_terminal
+        table = replace(table, rows=table.rows[: table.on_terminal])
     if any(row.narrow is not None for row in table.rows):
         parts += _sentences(table.rows)
     else:
         parts.append(_grid(table, width))
-    return Lines(*parts, *_left_out(table.left_out))
+    return Lines(*parts, *_left_out(left_out))
 
 
 def _sentences(rows: Sequence[Row]) -> Iterator[RenderableType]:
@@ -132,7 +164,7 @@ def _grid(table: Table, width: int) -> RenderableType:
             grid = _columns(table, kept, width, intervals)
             parts += [Styled(above, style="dim"), grid]
         for row in rows:
-            grid.add_row(*(_cell(row.cells[number], intervals) for number in kept))
+            grid.add_row(*(_cell(table, row, number, intervals) for number in kept))
     return Lines(*parts)
 
 
@@ -154,16 +186,18 @@ def _head(column: Column) -> str:
     return column.head
 
 
-def _cell(cell: Cell, interval: bool) -> Styled:
-    return Styled(_text(cell, interval), style=STYLES[tone_of(cell)])
+def _cell(table: Table, row: Row, number: int, intervals: bool) -> Styled:
+    return Styled(_text(table, row, number, intervals), style=STYLES[tone_of(row.cells[number])])
 
 
-def _text(cell: Cell, interval: bool = True) -> str:
-    """The cell; only a ratio has its interval here."""
-    text = written(cell, TERMINAL)
-    if not interval or not isinstance(cell, Factor) or not interval_of(cell):
-        return text
-    return f"{text} ({interval_of(cell)})"
+def _text(table: Table, row: Row, number: int, intervals: bool) -> str:
+    """The cell; of what has an interval, ratios show it, and durations where the column has their spread."""
+    cell = row.cells[number]
+    if isinstance(cell, Gauge):
+        return bar(cell.share, _GAUGE)
+    text, limits = written(cell, TERMINAL), interval_of(cell)
+    shown = isinstance(cell, Factor) or (isinstance(cell, Millis) and table.columns[number].spread)
+    return f"{text} ({limits})" if intervals and shown and limits else text
 
 
 def fitting(table: Table, width: int) -> list[int]:
@@ -171,7 +205,8 @@ def fitting(table: Table, width: int) -> list[int]:
     and one that counts what never happened."""
     kept = []
     for number, column in enumerate(table.columns):
-        if column.wanted == 0 or not all(_is_empty(row.cells[number]) for row in table.rows):
+        always = column.wanted == 0 and not column.optional
+        if always or not all(_is_empty(row.cells[number]) for row in table.rows):
             kept.append(number)
     while _needed(table, kept, intervals=True) > width:
         droppable = [number for number in kept if table.columns[number].wanted]
@@ -184,7 +219,7 @@ def fitting(table: Table, width: int) -> list[int]:
 def _is_empty(cell: Cell) -> bool:
     if isinstance(cell, Count):
         return not cell.number
-    return _text(cell) in ("", TERMINAL.unknown)
+    return written(cell, TERMINAL) in ("", TERMINAL.unknown)
 
 
 def _needed(table: Table, kept: Sequence[int], intervals: bool) -> int:
@@ -193,7 +228,7 @@ def _needed(table: Table, kept: Sequence[int], intervals: bool) -> int:
 
 def _width(table: Table, number: int, intervals: bool) -> int:
     heads = [cell_len(line) for line in _head(table.columns[number]).split("\n")]
-    return max(heads + [cell_len(_text(row.cells[number], intervals)) for row in table.rows])
+    return max(heads + [cell_len(_text(table, row, number, intervals)) for row in table.rows])
 
 
 def _item(item: Item) -> RenderableType:

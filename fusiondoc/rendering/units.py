@@ -29,10 +29,12 @@ class Notation:
     Args:
         unknown: stands for a value that is not known.
         by: joins dimensions.
+        duration: writes milliseconds with a unit.
     """
 
     unknown: str
     by: str
+    duration: Callable[[float], str]
 
     def known(self, value: T | None, write: Callable[[T], str]) -> str:
         """The value as ``write`` has it, or the sign for an unknown one."""
@@ -50,11 +52,6 @@ class Notation:
         while len(used) > 1 and used[-1] == 1:
             used.pop()
         return self.by.join(map(str, used))
-
-
-TERMINAL = Notation(unknown="-", by="x")
-PAGE = Notation(unknown="–", by="×")
-"""Markdown and HTML."""
 
 
 def digits(value: float) -> str:
@@ -92,6 +89,15 @@ def seconds(value: float) -> str:
     if value < 1:
         return f"{digits(value * 1e3)} ms"
     return f"{digits(value)} s"
+
+
+def _of_a_page(ms: float) -> str:
+    return seconds(ms / 1e3)
+
+
+TERMINAL = Notation(unknown="-", by="x", duration=milliseconds)
+PAGE = Notation(unknown="–", by="×", duration=_of_a_page)
+"""Markdown and HTML."""
 
 
 def size(number: int) -> str:

@@ -27,7 +27,7 @@ from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.rendering.printable import in_json, markdown, visible
 from fusiondoc.rendering.units import short_percent
-from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
+from fusiondoc.reports.markdown import plan_in_markdown
 from fusiondoc.reports.text.findings import sentence
 from fusiondoc.views.formatting import (
     covered,
@@ -36,6 +36,7 @@ from fusiondoc.views.formatting import (
     with_near_paths,
     with_near_places,
 )
+from fusiondoc.views.plan_words import gain, unlocks
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""

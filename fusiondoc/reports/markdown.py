@@ -12,11 +12,12 @@ from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
+from fusiondoc.rendering.markdown_documents import blocks_of
 from fusiondoc.rendering.printable import markdown as _text
 from fusiondoc.rendering.printable import markdown_code as _code
+from fusiondoc.rendering.printable import one_line
 from fusiondoc.rendering.units import PAGE, interval, percent, seconds, size, whole
-from fusiondoc.reports import program_by_itself, run_words
-from fusiondoc.reports.run_words import plan_in_markdown
+from fusiondoc.reports import program_by_itself
 from fusiondoc.views.formatting import (
     covered,
     fuser,
@@ -33,6 +34,8 @@ from fusiondoc.views.formatting import (
     with_near_paths,
     without_column,
 )
+from fusiondoc.views.plan_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, position, unlocks
+from fusiondoc.views.report_ranks import ranks, ranks_merged
 
 LIMIT = 65_536
 """Characters of a comment on GitHub."""
@@ -54,7 +57,7 @@ def render(report: Report) -> str:
         room.add(line)
     for line in _ranks(report):
         room.add(line, LIMIT // 5)
-    report = run_words.ranks_merged(report)
+    report = ranks_merged(report)
     parts = {
         "expectations": (
             "Expectations",
@@ -124,13 +127,9 @@ class _Room:
 def _ranks(report: Report) -> Iterable[str]:
     if report.ranks is None:
         return
-    yield f"<details open><summary><b>Ranks</b> ({_text(run_words.of_ranks(report.ranks))})</summary>\n"
-    yield _header(*run_words.RANK_HEADER)
-    for row in report.ranks.rows[:64]:
-        yield f"| {' | '.join(map(_text, run_words.rank_cells(row)))} |"
-    yield ""
-    for sentence in run_words.rank_sentences(report):
-        yield f"- {_text(sentence)}"
+    section = ranks(report)
+    yield f"<details open><summary><b>{section.title}</b> ({_text(section.note)})</summary>\n"
+    yield from blocks_of(section, LIMIT // 6)
     yield "\n</details>\n"
 
 
@@ -268,3 +267,37 @@ def _place(source: str) -> str:
 
 def _short(place: str) -> str:
     return place if len(place) <= 200 else "…" + place[-199:]
+
+
+def plan_in_markdown(report: Report) -> list[str]:
+    """The plan as lines of GitHub-flavoured Markdown: for comments and job summaries."""
+    if not report.plan:
+        lines = [f"**{no_plan(report)}**: {_text(report.plan_note)}"] if report.plan_note else []
+        if report.plan_try is not None:
+            lines += ["", f"{ONLY_TRYING} {_code(report.plan_try)}"]
+        return lines
+    lines = [f"**{TITLE}**", ""]
+    for number, change in enumerate(report.plan, 1):
+        where, brings = position(change), gain(change)
+        head = f"{number}. **{_text(change.change)}**"
+        head += f" ({_code(where)})" if where else ""
+        lines.append(head + (f": {_text(brings)}" if brings else ""))
+        lines += [f"   {_text(text)}" for text in (unlocks(change), change.note) if text]
+        if change.before is not None and change.after is not None:
+            rows = [f"- {row}" for row in change.before.split("\n")]
+            rows += [f"+ {row}" for row in change.after.split("\n")]
+            lines += ["   ```diff", *(f"   {_in_a_fence(row)}" for row in rows), "   ```"]
+        if change.python is not None:
+            lines += [
+                "   ```python",
+                *(f"   {_in_a_fence(row)}" for row in change.python.split("\n")),
+                "   ```",
+            ]
+        first = before_command(change)
+        lines.append(f"   {f'{first} ' if first else ''}{_code(change.command)}")
+    return lines
+
+
+def _in_a_fence(row: str) -> str:
+    """A line of code that ends no fence."""
+    return one_line(row).replace("```", "`` `")

@@ -29,8 +29,8 @@ from fusiondoc.reports.code_annotations import (
     planned,
     problems,
 )
-from fusiondoc.reports.run_words import no_plan, unlocks
 from fusiondoc.version import __version__
+from fusiondoc.views.plan_words import no_plan, unlocks
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 

@@ -22,33 +22,20 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
+from fusiondoc.rendering import blocks
+from fusiondoc.rendering.blocks import Gauge
 from fusiondoc.rendering.pages import TEMPLATES, digest, render_page, style_sheet
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import bandwidth, percent, whole
 from fusiondoc.reports import program_by_itself
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
-from fusiondoc.reports.html.page_context import Bar, Context, ReasonKind, colours, peak_bar
-from fusiondoc.reports.html.program_parts import aot_view, module_list, program_view, script_view, source_view
+from fusiondoc.reports.html.page_context import Context, ReasonKind, colours, peak_bar
+from fusiondoc.reports.html.program_parts import module_list, program_view, source_view
 from fusiondoc.reports.html.run_views import (
     expectations_view,
     findings_view,
     log_view,
-    numbers_view,
-    ranks_view,
     reproduce_view,
-    speed_view,
-    step_view,
-    time_line,
-    tries_view,
-)
-from fusiondoc.reports.run_words import (
-    ONLY_TRYING,
-    before_command,
-    gain,
-    no_plan,
-    place,
-    ranks_merged,
-    unlocks,
 )
 from fusiondoc.version import __version__
 from fusiondoc.views import comparison_words as words
@@ -64,6 +51,11 @@ from fusiondoc.views.formatting import (
     verdict,
     with_near_paths,
 )
+from fusiondoc.views.plan_words import ONLY_TRYING, before_command, gain, no_plan, position, unlocks
+from fusiondoc.views.report_checks import numbers, tried
+from fusiondoc.views.report_frontends import aot, script
+from fusiondoc.views.report_ranks import ranks, ranks_merged
+from fusiondoc.views.report_times import shapes, speed, time_line, where_time_goes
 
 _MOST = 4
 
@@ -73,7 +65,7 @@ class Fused:
     """Did it fuse?"""
 
     answer: str
-    bar: Bar | None = None
+    bar: Gauge | None = None
     said: str | None = None
     groups: str | None = None
     fallbacks: str | None = None
@@ -102,7 +94,7 @@ class Light:
     """The kernels that take longest against the peak: (id, name, bar)."""
 
     median: str
-    kernels: tuple[tuple[str, str, Bar], ...]
+    kernels: tuple[tuple[str, str, Gauge], ...]
     note: str
 
 
@@ -170,7 +162,7 @@ def _fused(report: Report) -> Fused:
     said = f"{whose}{cover.ops_fused} of {cover.ops_total} operators: {share}"
     return Fused(
         percent(cover.fraction),
-        Bar(cover.fraction, str(share)),
+        Gauge(cover.fraction, str(share)),
         said,
         groups,
         fallbacks,
@@ -214,7 +206,7 @@ def _light(report: Report, timed: list[Kernel]) -> Light:
     for kernel, rate in list(zip(timed, rates))[:_MOST]:
         share = peak_share(kernel, report)
         if share is None:
-            bar = Bar(rate / fastest, f"{bandwidth(rate)}")
+            bar = Gauge(rate / fastest, f"{bandwidth(rate)}")
         else:
             bar = peak_bar(share, f"{bandwidth(rate)}, {percent(share)} of peak")
         rows.append((kernel.id, kernel.name, bar))
@@ -267,7 +259,7 @@ def plan_view(context: Context) -> Plan | None:
         Step(
             one.change,
             gain(one),
-            place(one),
+            position(one),
             unlocks(one),
             _diff(one.before, one.after),
             one.note,
@@ -289,35 +281,40 @@ def _diff(before: str | None, after: str | None) -> str | None:
 
 _HERE = Path(__file__).resolve().parent
 
-_SECTIONS: tuple[tuple[str, str, Callable[[Context], object]], ...] = (
+_View = Callable[[Context], object]
+_Blocks = Callable[[Report], blocks.Section]
+
+_SECTIONS: tuple[_Blocks | tuple[str, str, _View], ...] = (
     ("plan", "Do this first", plan_view),
     ("expectations", "Expectations", expectations_view),
     ("findings", "Findings", findings_view),
-    ("ranks", "Ranks", ranks_view),
+    ranks,
     ("program", "Program", program_view),
     ("source", "Source", source_view),
     ("modules", "Modules", module_list),
-    ("script", "What the program ran", script_view),
-    ("aot", "AOTAutograd", aot_view),
+    script,
+    aot,
     ("groups", "Groups", group_list),
     ("unfused", "Not fused", unfused_list),
     ("kernels", "Kernels", kernel_list),
-    ("speed", "Speed", speed_view),
-    ("steps", "Where the time goes", step_view),
-    ("time", "Time line", time_line),
-    ("numbers", "Numbers", numbers_view),
-    ("tried", "Tried", tries_view),
+    speed,
+    where_time_goes,
+    shapes,
+    time_line,
+    numbers,
+    tried,
     ("reproduce", "Reproduce", reproduce_view),
     ("log", "Log", log_view),
 )
-"""(name, title, what prepares it); the template has the same name. In the order of the page."""
+"""In the order of the page: sections of blocks, and those with a template of their own (name, title, what
+prepares it; the template has the same name)."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a heading that the navigation leads to."""
+    """A part of the page with a template of its own."""
 
-    id: str
+    key: str
     usual_title: str
     view: object
 
@@ -326,17 +323,12 @@ class Section:
         return getattr(self.view, "title", None) or self.usual_title
 
     @property
-    def link(self) -> str:
-        """Its short title."""
-        return "What to do" if self.title != self.usual_title else self.title
-
-    @property
     def note(self) -> str | None:
         return getattr(self.view, "note", None)
 
     @property
     def template(self) -> str:
-        return f"{self.id}.html.jinja"
+        return f"{self.key}.html.jinja"
 
 
 def render(report: Report) -> str:
@@ -344,7 +336,7 @@ def render(report: Report) -> str:
     report = with_near_paths(report)
     head = header(Context(report))
     context = Context(ranks_merged(report))
-    made = [Section(name, title, view(context)) for name, title, view in _SECTIONS]
+    made = [section for one in _SECTIONS if (section := _section(one, context)) is not None]
     style = style_sheet() + colours()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = (
@@ -359,8 +351,17 @@ def render(report: Report) -> str:
         style=Markup(style),
         script=Markup(script),
         header=head,
-        sections=[section for section in made if section.view is not None],
+        sections=made,
     )
+
+
+def _section(one: _Blocks | tuple[str, str, _View], context: Context) -> Section | blocks.Section | None:
+    """None where there is nothing to show."""
+    if isinstance(one, tuple):
+        name, title, view = one
+        shown = view(context)
+        return Section(name, title, shown) if shown is not None else None
+    return next(iter(blocks.shown([one(context.report)])), None)
 
 
 MOST_ROWS = 15

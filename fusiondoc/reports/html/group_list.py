@@ -11,13 +11,13 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import folded, layers_of_kernels, outside
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.model.source import from_package
+from fusiondoc.rendering.blocks import Gauge
 from fusiondoc.rendering.units import PAGE, bandwidth, interval, percent, seconds, size, whole
 from fusiondoc.reports.html.page_context import (
     MOST_IN_TABLE,
     MOST_KERNELS,
     MOST_QUOTING,
     MOST_ROWS,
-    Bar,
     Context,
     Quotes,
     ReasonKind,
@@ -25,7 +25,6 @@ from fusiondoc.reports.html.page_context import (
     peak_bar,
     shown,
 )
-from fusiondoc.reports.run_words import ranks_where
 from fusiondoc.views.formatting import (
     further_values,
     never_ran,
@@ -37,6 +36,7 @@ from fusiondoc.views.formatting import (
     where_from,
     without_column,
 )
+from fusiondoc.views.report_ranks import ranks_where
 from fusiondoc.views.step_words import takes
 
 Facts = Sequence["tuple[str, str | None]"]
@@ -277,7 +277,7 @@ class KernelRow:
     block: str
     time: str
     rate: str | None
-    peak: Bar | None
+    peak: Gauge | None
     share: str
     registers: int | None
     shared: str

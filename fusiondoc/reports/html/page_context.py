@@ -15,6 +15,7 @@ from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
+from fusiondoc.rendering.blocks import Gauge
 from fusiondoc.rendering.pages import escaped
 from fusiondoc.rendering.printable import visible
 from fusiondoc.views import formatting
@@ -275,20 +276,6 @@ def _lines(report: Report) -> Iterable[Evidence]:
             yield from islice(row.evidence, QUOTED)
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A bar of ``share`` (0 to 1, more is over) of its room; ``label`` says the same in words."""
-
-    share: float
-    label: str
-    kind: str = ""
-
-    @property
-    def width(self) -> str:
-        """Of 100; what is more than nothing shows."""
-        return f"{min(100.0, max(1.5, self.share * 100)):.1f}" if self.share > 0 else "0"
-
-
-def peak_bar(share: float, label: str) -> Bar:
+def peak_bar(share: float, label: str) -> Gauge:
     """A share of the peak; over it the data come from a cache."""
-    return Bar(share, label, "over" if share > 1 else "")
+    return Gauge(share, label, "over" if share > 1 else "")

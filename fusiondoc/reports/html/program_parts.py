@@ -1,13 +1,10 @@
-"""The program on the page: its plans, its modules, its source, and where its graphs come from.
+"""The program on the page: its plans, its modules and its source.
 
 The section with the pictures of the plans: selector, filter by reason, details of each node.
 
 The rows of the module tree: which modules show, and which are folded.
 
 The user's source with what became of each line, as a coverage report shows it.
-
-The sections on where graphs come from: the models of a program, and AOTAutograd's functions with their
-graphs, their groups and what a partition keeps.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from markupsafe import Markup
 from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import Module, module_tree, outside
-from fusiondoc.model.other_frontends import AotFunction
 from fusiondoc.model.reasons import Detail
 from fusiondoc.model.remedies import Nothing
 from fusiondoc.model.report import (
@@ -34,11 +30,11 @@ from fusiondoc.model.report import (
     rows_by_index,
 )
 from fusiondoc.model.source import Source
+from fusiondoc.rendering.blocks import Gauge
 from fusiondoc.rendering.pages import script_data
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds
-from fusiondoc.reports import run_words
-from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, ReasonKind, hue, shown
+from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, shown
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
 from fusiondoc.views.formatting import near
 
@@ -220,7 +216,7 @@ class ModuleRow:
     share: float
     """-1 without an operator."""
     shown_share: str
-    bar: Bar
+    bar: Gauge
     ms: float
     """-1 where no kernel was timed."""
     shown_ms: str
@@ -279,7 +275,7 @@ def _row(at: int, module: Module, depth: int) -> ModuleRow:
         unfused=module.unfused,
         share=-1 if share is None else share,
         shown_share=PAGE.known(share, percent),
-        bar=Bar(share or 0.0, f"{module.fused} of {total} fused"),
+        bar=Gauge(share or 0.0, f"{module.fused} of {total} fused"),
         ms=-1 if module.ms is None else module.ms,
         shown_ms=PAGE.known(module.ms, lambda ms: seconds(ms / 1e3)),
         is_open=depth > 0,
@@ -422,59 +418,4 @@ def _line(number: int, code: Markup | str, mark: _Mark | None, context: Context)
         groups=tuple(mark.groups),
         reasons=tuple((code, hue(code)) for code in codes),
         says=", ".join(said) + (" …" if len(seen) > 4 else "") + (" not fused" if said else ""),
-    )
-
-
-@dataclass(frozen=True)
-class FunctionView:
-    """A function; ``more`` of its tensors are only in the JSON report."""
-
-    id: str
-    headline: str
-    sides: tuple[run_words.Side, ...]
-    partition: str | None
-    kept: tuple[run_words.Kept, ...]
-    more: int
-    remarks: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class AotView:
-    modules: tuple[str, ...]
-    functions: tuple[FunctionView, ...]
-
-
-@dataclass(frozen=True)
-class ScriptView:
-    lines: tuple[str, ...]
-
-
-def script_view(context: Context) -> ScriptView | None:
-    """What a program that ran as it is gave to TorchScript; None of another run."""
-    lines = run_words.script_lines(context.report)
-    return ScriptView(tuple(lines)) if lines else None
-
-
-def aot_view(context: Context) -> AotView | None:
-    """Functions that were given to AOTAutograd; None without any."""
-    report = context.report
-    if not report.aot and not report.fused_modules:
-        return None
-    return AotView(
-        tuple(run_words.module_line(one) for one in report.fused_modules),
-        tuple(_function(one) for one in report.aot[:100]),
-    )
-
-
-def _function(one: AotFunction) -> FunctionView:
-    rows = run_words.kept(one)
-    shown = rows[: 4 * run_words.MOST_VALUES]
-    return FunctionView(
-        one.id,
-        run_words.headline(one),
-        run_words.sides(one),
-        run_words.partition(one),
-        shown,
-        len(rows) - len(shown),
-        run_words.aot_remarks(one),
     )

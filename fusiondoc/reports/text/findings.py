@@ -6,8 +6,7 @@ broken ones with what was found instead.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -16,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model import count
-from fusiondoc.model.change_plan import PlannedChange, Try
+from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.model.runs import NO_BACKWARD, Expectation, Verification, furthest_off
+from fusiondoc.model.runs import NO_BACKWARD, Expectation
 from fusiondoc.rendering.drawing import (
     MOST_ROWS,
     STYLES,
@@ -32,16 +31,15 @@ from fusiondoc.rendering.drawing import (
     prose,
 )
 from fusiondoc.rendering.printable import visible_in
-from fusiondoc.rendering.units import TERMINAL, difference, ratio, seconds, whole
-from fusiondoc.reports.run_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, place, unlocks
+from fusiondoc.rendering.units import seconds
 from fusiondoc.views.formatting import (
     DOING,
-    NO_DIFFERENCE,
     near,
-    verdict_on_tries,
     with_near_paths,
     with_near_places,
 )
+from fusiondoc.views.plan_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, position, unlocks
+from fusiondoc.views.report_checks import numbers_in_a_line
 from fusiondoc.views.step_words import takes
 
 
@@ -165,7 +163,7 @@ def _change(number: int, change: PlannedChange, said: str | None) -> list[Render
     head.add_column(overflow="fold")
     head.add_row(Text(f" {number}. ", style="bold"), said_first)
     lines: list[RenderableType] = [head]
-    where = place(change)
+    where = position(change)
     if change.unlocks and change.unlocks != said:
         lines.append(_indented(prose(unlocks(change))))
     if where:
@@ -216,7 +214,7 @@ def expectation_text(
             lines.append(Unbroken(f"         $ {_command(report, one.file)}", "cyan"))
     broken = any(not one.holds for one in report.expectations)
     last: list[RenderableType] = [Text(_verdict(report), style="red" if broken else "green")]
-    compared = numbers(report)
+    compared = numbers_in_a_line(report)
     if compared is not None:
         last.append(Text(f"Numbers: {compared}"))
     if detail is Detail.VERDICT:
@@ -295,153 +293,3 @@ def sentence(one: Expectation) -> str:
     """``expected X; found Y: why``."""
     text = f"expected {one.expected}; found {one.found}" + (f": {one.why}" if one.why else "")
     return text + (f" (note: {one.note})" if one.note else "")
-
-
-def tries(report: Report) -> RenderableType | None:
-    """The runs with a change against the run as it was asked for; None without ``--try``. Columns that would
-    be empty are left out."""
-    if not report.tries:
-        return None
-    asked, longest = report.tries[0], max(len(row.change) for row in report.tries)
-    columns = [
-        column
-        for column in _COLUMNS
-        if column.always or any(column.text(row) not in ("-", "0") for row in report.tries)
-    ]
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("change", no_wrap=longest <= _MOST_ON_A_LINE)
-    for column in columns:
-        table.add_column(column.name, justify="right", no_wrap=True)
-    for row in report.tries:
-        base = report.tries[row.against]
-        cells = [Text(column.text(row), style=column.style(row, base)) for column in columns]
-        failed = row.problem is not None and row is not asked
-        table.add_row(Text(row.change), *([Text("failed", style="bold red")] if failed else cells))
-    lines: list[RenderableType] = [table]
-    lines += [
-        Text(f"{row.change}: {row.problem}", style="dim") for row in report.tries if row.problem is not None
-    ]
-    if any(row.speed is not None for row in report.tries):
-        lines.append(Text("speed: against the run as asked, timed in turns and without logs", style="dim"))
-        if any(row.against and row.frozen for row in report.tries):
-            lines.append(Text("what is frozen is compared with the first run that is frozen", style="dim"))
-    elif any(row.steady_seconds is None and row.groups for row in report.tries):
-        why = "no speed where NNC ran through its own evaluator (no LLVM in this torch)"
-        lines.append(Text(why, style="dim"))
-    lines.append(Text(verdict_on_tries(report.tries), style="bold"))
-    return Lines(*lines)
-
-
-_MOST_ON_A_LINE = 36
-"""Characters of a change that is never broken, so that the numbers have room at 80 columns."""
-
-
-class _Column(NamedTuple):
-    name: str
-    text: Callable[[Try], str]
-    style: Callable[[Try, Try], str] = lambda row, asked: ""
-    always: bool = False
-
-
-def _speed_of_try(row: Try) -> str:
-    """Against the run as it was asked for."""
-    if row.speed is None:
-        return "-"
-    return ratio(row.speed.value) if row.speed.differs else NO_DIFFERENCE
-
-
-_COLUMNS = (
-    _Column("groups", lambda row: str(row.groups), always=True),
-    _Column(
-        "fused",
-        lambda row: str(row.ops_fused),
-        lambda row, asked: "green" if row.ops_fused > asked.ops_fused else "",
-        always=True,
-    ),
-    _Column(
-        "not fused",
-        lambda row: str(row.unfused),
-        lambda row, asked: "green" if row.unfused < asked.unfused else "",
-        always=True,
-    ),
-    _Column("fallbacks", lambda row: str(row.fallbacks)),
-    _Column("GB/s", lambda row: TERMINAL.known(row.gb_per_s, whole)),
-    _Column("speed", _speed_of_try),
-    _Column(
-        "wrong",
-        lambda row: TERMINAL.count(row.wrong),
-        lambda row, asked: "bold red" if row.wrong else "",
-    ),
-)
-
-
-_MOST_COMPARED = 20
-_MOST_JUDGED = 5
-
-
-def numbers(report: Report) -> str | None:
-    """The outcome of ``--verify`` in one line: how many results are the same as without a fuser, and the one
-    that is furthest off; None without ``--verify``."""
-    if not report.verification:
-        options = report.target.options
-        return "nothing was compared with eager" if options is not None and options.verify else None
-    text = f"{_how_many_same(report)}, fused and eager"
-    off = [row for row in report.verification if not row.same]
-    if not off:
-        return text
-    worst = furthest_off(off)
-    off_by = TERMINAL.known(worst.max_abs, difference)
-    of_its_size = TERMINAL.known(worst.max_rel, difference)
-    return f"{text}; {worst.what} is off by {off_by}, {of_its_size} of its size"
-
-
-def _how_many_same(report: Report) -> str:
-    names = {row.what for row in report.verification}
-    off = {row.what for row in report.verification if not row.same}
-    passes = len({row.iteration for row in report.verification})
-    return f"{len(names - off)} of {len(names)} results are the same in all of {passes} passes"
-
-
-def verification(report: Report) -> RenderableType | None:
-    """One row for each compared tensor, those that differ first; None without ``--verify``."""
-    if not report.verification:
-        return None
-    by_name: dict[str, list[Verification]] = {}
-    for row in report.verification:
-        by_name.setdefault(row.what, []).append(row)
-    rows = sorted(by_name.values(), key=lambda rows: all(row.same for row in rows))
-    passes = len({row.iteration for row in report.verification})
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("compared with eager", no_wrap=True)
-    for name in ("same", "off by", "of its size", "allowed"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for one in rows[:_MOST_COMPARED]:
-        table.add_row(*_verified_row(one, passes))
-    lines: list[RenderableType] = [Text(_how_many_same(report)), table]
-    if len(rows) > _MOST_COMPARED:
-        lines.append(Text(f"... {len(rows) - _MOST_COMPARED} more: --format json has all", style="dim"))
-    judged = [(one.what, one.judgement) for one in map(furthest_off, rows) if one.judgement]
-    lines += [Text(f"{what}: {judgement}") for what, judgement in judged[:_MOST_JUDGED]]
-    if len(judged) > _MOST_JUDGED:
-        lines.append(Text(f"... and {len(judged) - _MOST_JUDGED} more judged so", style="dim"))
-    return Lines(*lines)
-
-
-def _verified_row(rows: Sequence[Verification], passes: int) -> Sequence[Text]:
-    same = sum(row.same for row in rows)
-    worst = furthest_off(rows)
-    remarks = []
-    if worst.by == "statistics":
-        remarks.append("by statistics")
-    noted = next((row.detail for row in (worst, *rows) if row.detail), None)
-    if noted:
-        remarks.append(noted)
-    return (
-        Text(worst.what),
-        Text(f"{same}/{len(rows)}", style="" if same == len(rows) else "bold red"),
-        Text(TERMINAL.known(worst.max_abs, difference)),
-        Text(TERMINAL.known(worst.max_rel, difference)),
-        Text("equal" if worst.tolerance == 0 else TERMINAL.known(worst.tolerance, difference)),
-        Text(": ".join(remarks), style="dim"),
-    )

@@ -1,6 +1,5 @@
 """The sections of the terminal report on what fused and what did not: fusion groups and the operators that
-are in none; operators, plans, kernels and times of Transformer Engine; and of AOTAutograd the graphs, the
-groups of each side and what a partition keeps.
+are in none; operators, plans, kernels and times of Transformer Engine.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ from fusiondoc.fusers import is_te
 from fusiondoc.model import count
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded, outside
-from fusiondoc.model.other_frontends import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime
+from fusiondoc.model.other_frontends import TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import SEVERITIES, Group, Report, Unfused
-from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Texts
 from fusiondoc.rendering.drawing import MOST_ROWS, STYLES, more
-from fusiondoc.rendering.units import TERMINAL, milliseconds, size, tenths
-from fusiondoc.reports import run_words
+from fusiondoc.rendering.units import TERMINAL, size, tenths
 from fusiondoc.views.formatting import (
     code_at,
     further_values,
@@ -34,6 +31,7 @@ from fusiondoc.views.formatting import (
     where_from,
     with_near_places,
 )
+from fusiondoc.views.report_ranks import ranks_where
 from fusiondoc.views.step_words import takes
 
 
@@ -52,7 +50,7 @@ def groups(report: Report, every: bool = False) -> RenderableType | None:
         if number >= whole:
             parts.append(_on_a_line(alike))
             continue
-        head = _group_head(alike[0], run_words.ranks_where(report, alike[0].id))
+        head = _group_head(alike[0], ranks_where(report, alike[0].id))
         parts += [head, Padding(_group_body(alike[0]), (0, 0, 0, 2))]
         if len(alike) > 1:
             parts.append(Padding(_others(alike[1:]), (0, 0, 0, 2)))
@@ -144,48 +142,6 @@ def _group_body(group: Group) -> RenderableType:
     if left_out is not None:
         table.add_row(Text("left out", style="dim"), left_out)
     return table
-
-
-def ranks(report: Report) -> RenderableType | None:
-    """A row for each rank, and what is to be said of them; None for one process."""
-    if report.ranks is None:
-        return None
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for name in run_words.RANK_HEADER:
-        table.add_column(name, justify="left" if name == "Ended" else "right")
-    rows = [run_words.rank_cells(row) for row in report.ranks.rows]
-    for cells in rows[:MOST_ROWS]:
-        table.add_row(*map(Text, cells))
-    said = [Text(f"- {sentence}") for sentence in run_words.rank_sentences(report)]
-    return Lines(table, *more(len(rows)), *said)
-
-
-def shapes(report: Report) -> RenderableType | None:
-    """A row for each set of inputs; None if there is one."""
-    rows = by_inputs(report.iterations, report.groups)
-    if not rows:
-        return None
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("inputs", justify="right")
-    table.add_column("passes", justify="right")
-    table.add_column("compiling", justify="right")
-    table.add_column("first pass", justify="right")
-    table.add_column("steady", justify="right")
-    table.add_column("groups made for it")
-    for row in rows:
-        table.add_row(
-            str(row.inputs),
-            str(row.passes),
-            str(row.compiled),
-            _pass_time(row.first),
-            _pass_time(row.steady),
-            ", ".join(row.groups) or "none: those of other inputs serve",
-        )
-    return table
-
-
-def _pass_time(seconds: float | None) -> str:
-    return TERMINAL.known(seconds, lambda known: milliseconds(known * 1e3))
 
 
 def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
@@ -402,44 +358,3 @@ def _passes(passes: tuple[TePass, ...]) -> RenderableType | None:
             )
         )
     return Lines(*lines) if lines else None
-
-
-def aot(report: Report) -> RenderableType | None:
-    """Every function that was given to AOTAutograd; None without any."""
-    if not report.aot and not report.fused_modules:
-        return None
-    parts: list[RenderableType] = [Text(run_words.module_line(one)) for one in report.fused_modules]
-    for one in report.aot[:MOST_ROWS]:
-        head = Text(one.id, style="bold green")
-        head.append(f"  {run_words.headline(one)}", style="default")
-        parts += [head, Padding(_function(one), (0, 0, 0, 2))]
-    parts += more(len(report.aot))
-    return Lines(*parts)
-
-
-def _function(one: AotFunction) -> RenderableType:
-    graphs = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    graphs.add_column("graph", no_wrap=True)
-    graphs.add_column("operators", justify="right", no_wrap=True)
-    graphs.add_column("in groups", justify="right", no_wrap=True)
-    graphs.add_column("")
-    graphs.add_column("not in groups", overflow="fold")
-    for side in run_words.sides(one):
-        graphs.add_row(side.phase, f"{side.operators:,}", side.fused, " ".join(side.groups), side.others)
-    parts: list[RenderableType] = [graphs]
-    said = run_words.partition(one)
-    if said is not None:
-        parts.append(Text(said))
-    rows = run_words.kept(one)
-    if rows:
-        table = Table.grid(padding=(0, 2), pad_edge=False)
-        for row in rows[: run_words.MOST_VALUES]:
-            table.add_row(
-                Text(row.fate, style="dim"), row.op, row.type, row.bytes, Text(row.line, style="dim")
-            )
-        parts.append(Padding(table, (0, 0, 0, 2)))
-        left = len(rows) - run_words.MOST_VALUES
-        if left > 0:
-            parts.append(Text(f"  ... {left} more: --format json has all", style="dim"))
-    parts += [Text(text, style="dim") for text in run_words.aot_remarks(one)]
-    return Lines(*parts)

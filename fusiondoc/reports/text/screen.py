@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from rich.console import Group as Lines
@@ -16,45 +16,34 @@ from rich.text import Text
 
 from fusiondoc.fusers import TE
 from fusiondoc.model import count
-from fusiondoc.model.bench import Part
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Speed
 from fusiondoc.rendering.drawing import (
-    MOST_ROWS,
     STYLES,
     Detail,
     Indented,
-    bar,
     drawn,
     fields,
     linked,
-    more,
     plain,
     sparkline,
 )
 from fusiondoc.rendering.printable import visible_in
+from fusiondoc.rendering.terminal_documents import STYLES as TONES
+from fusiondoc.rendering.terminal_documents import sections
 from fusiondoc.rendering.units import (
-    TERMINAL,
-    digits,
     interval,
     milliseconds,
-    ratio,
-    share,
     short_percent,
-    size,
     whole,
 )
-from fusiondoc.reports import program_by_itself, run_words
-from fusiondoc.reports.run_words import last_word
-from fusiondoc.reports.text.findings import fallbacks, findings, log, numbers, plan, tries, verification
-from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
+from fusiondoc.reports import program_by_itself
+from fusiondoc.reports.text.findings import fallbacks, findings, log, plan
+from fusiondoc.reports.text.groups import by_reason, groups, te_plans, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
 from fusiondoc.views.formatting import (
-    NO_DIFFERENCE,
-    against,
     covered,
     fuser,
     groups_of,
@@ -62,7 +51,12 @@ from fusiondoc.views.formatting import (
     with_near_paths,
     with_near_places,
 )
-from fusiondoc.views.step_words import remarks, sentence
+from fusiondoc.views.plan_words import last_word
+from fusiondoc.views.report_checks import numbers, numbers_in_a_line, tried
+from fusiondoc.views.report_frontends import aot, script
+from fusiondoc.views.report_ranks import of_ranks, ranks, ranks_merged
+from fusiondoc.views.report_times import how_fast, pairs, shapes, speed, where_time_goes
+from fusiondoc.views.step_words import sentence
 
 MOST_REASONS = 3
 
@@ -91,7 +85,7 @@ def heading(report: Report, all_of_it: bool = False, with_lines: bool = True) ->
     if knobs:
         table.add_row("Knobs", ", ".join(knobs))
     if report.ranks is not None:
-        table.add_row("Ranks", run_words.of_ranks(report.ranks))
+        table.add_row("Ranks", of_ranks(report.ranks))
     table.add_row("Fused", _verdict(report))
     worst = next((f for f in report.findings if f.severity == "error"), None)
     if worst is not None:
@@ -258,7 +252,8 @@ def _speed(report: Report) -> list[Text]:
         if eager is None or fused is None or fused.inputs != 0:
             continue
         text = Text(f"{fused.phase}: ")
-        text.append_text(verdict(eager, fused))
+        result = how_fast(eager, fused)
+        text.append(result.text, style=TONES[result.tone])
         both = f"{fused.way} {milliseconds(fused.ms.median)}, eager {milliseconds(eager.ms.median)}"
         lines.append(text.append(f" ({both})"))
     if not lines and report.speed_note:
@@ -284,124 +279,6 @@ def _when(report: Report) -> str:
     return (line + "  " if line else "") + ", ".join(parts)
 
 
-def program(report: Report) -> RenderableType | None:
-    """The models of a program that ran as it is, and its steps; None of another run."""
-    lines = run_words.script_lines(report)
-    return Lines(*(Text(line) for line in lines)) if lines else None
-
-
-def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
-    """(eager, the other way) of each shape and phase, in the order of the report."""
-    found: dict[tuple[int, str], dict[str, Speed]] = {}
-    for row in report.speed:
-        found.setdefault((row.inputs, row.phase), {})[row.way] = row
-    both = [(one.get("eager"), one.get("fused") or one.get("scripted")) for one in found.values()]
-    return [pair for pair in both if pair != (None, None)]
-
-
-def speed(report: Report, width: int) -> RenderableType | None:
-    """A row for each shape and phase, and what warming up took; None without times. The spread is left out
-    where ``width`` columns have no room for it."""
-    rows = pairs(report)
-    if not rows:
-        return None
-    several = len({row.inputs for row in report.speed}) > 1
-    memory = any(row.memory_bytes is not None for row in report.speed)
-    shown = rows[:MOST_ROWS]
-    other = next((two.way for _, two in rows if two is not None), "fused")
-    names = [*(["inputs"] if several else []), "ms", "eager", other, f"{other} is"]
-    names += ["memory, eager", other] if memory else []
-    cells = [_row(eager, fused, several, memory, True) for eager, fused in shown]
-    if _width(names, cells) > width:
-        cells = [_row(eager, fused, several, memory, False) for eager, fused in shown]
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for name in names:
-        table.add_column(name, justify="left" if name == "ms" else "right", no_wrap=True)
-    for row in cells:
-        table.add_row(*row)
-    lines: list[RenderableType] = [table, *more(len(rows))]
-    lines += [Text(text) for text in _warm_up(report)]
-    if report.speed_note:
-        lines.append(Text(report.speed_note, style="dim"))
-    return Lines(*lines)
-
-
-def _width(names: list[str], rows: list[list[Text]]) -> int:
-    """Columns that the table takes, with two spaces between its own."""
-    return sum(max(len(name), *(len(row[i]) for row in rows)) + 2 for i, name in enumerate(names)) - 2
-
-
-def _row(eager: Speed | None, fused: Speed | None, several: bool, memory: bool, spread: bool) -> list[Text]:
-    known = eager or fused
-    assert known is not None
-    cells = [Text(str(known.inputs))] if several else []
-    cells += [
-        Text(known.phase),
-        Text(_time(eager, spread)),
-        Text(_time(fused, spread)),
-        verdict(eager, fused),
-    ]
-    if memory:
-        for one in (eager, fused):
-            cells.append(Text(TERMINAL.known(one.memory_bytes if one is not None else None, size)))
-    return cells
-
-
-def verdict(eager: Speed | None, fused: Speed | None) -> Text:
-    """``2.57× as fast``, or that no difference could be shown."""
-    if eager is None or fused is None or not fused.ms.median:
-        return Text("-")
-    times, differs = against(eager, fused)
-    if not differs:
-        return Text(NO_DIFFERENCE)
-    return Text(f"{ratio(times)} as fast", style="green" if times > 1 else "yellow")
-
-
-def _time(one: Speed | None, spread: bool) -> str:
-    """``31.9 (30.1 to 39.9)``, or the median alone."""
-    if one is None:
-        return "-"
-    if not spread:
-        return digits(one.ms.median)
-    return f"{digits(one.ms.median)} ({interval(one.ms.min, one.ms.max, digits)})"
-
-
-def _warm_up(report: Report) -> list[str]:
-    """What the first passes took: profiling and compiling."""
-    said = []
-    for row in report.speed:
-        if row.way != "eager" and row.inputs == 0 and len(row.warmup_ms) > 1:
-            times = ", ".join(digits(value) for value in row.warmup_ms[:5])
-            said.append(f"warm-up, {row.phase}: {sparkline(row.warmup_ms)}  {times} ms")
-    return said
-
-
-_MOST_LAYERS = 8
-
-
-def where_time_goes(report: Report) -> RenderableType | None:
-    """Kinds of work and the modules that take most of a step; None without a profile."""
-    steps = report.steps
-    if steps is None:
-        return Text(report.steps_note, style="dim") if report.steps_note is not None else None
-    lines: list[RenderableType] = [_parts("of a step", steps.parts)]
-    if len(steps.layers) > 1:
-        lines += ["", _parts("by module", steps.layers[:_MOST_LAYERS])]
-    lines += ["", *(Text(text) for text in remarks(report))]
-    return Lines(*lines)
-
-
-def _parts(name: str, parts: Sequence[Part]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column(name, overflow="fold")
-    table.add_column("takes", justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for part in parts:
-        table.add_row(part.what, milliseconds(part.ms), share(part.share), bar(part.share, 20))
-    return table
-
-
 _SCREEN = 24
 """Lines of a terminal."""
 
@@ -423,8 +300,8 @@ def _screen(report: Report, detail: Detail, with_lines: bool, reasons: int) -> l
     what_to_do = plan(report)
     if what_to_do is not None:
         parts += ["", what_to_do]
-    more = summary(run_words.ranks_merged(report), reasons)
-    compared = numbers(report)
+    more = summary(ranks_merged(report), reasons)
+    compared = numbers_in_a_line(report)
     if detail is Detail.SUMMARY and compared is not None:
         more.add_row("Numbers", compared)
     if more.row_count:
@@ -452,37 +329,34 @@ def render(
     report = with_near_paths(visible_in(report))
     last = Text(last_word(report), style="bold")
     if detail is Detail.VERDICT:
-        compared = numbers(report)
+        compared = numbers_in_a_line(report)
         more_words = [Text(f"Numbers: {compared}")] if compared is not None else []
         return drawn(Lines(last, *more_words), width, colour)
     parts = _first_screen(report, width, detail)
-    report = run_words.ranks_merged(report)
-    sections = _sections(report, width, detail is Detail.ALL) if detail is not Detail.SUMMARY else ()
-    for title, part in sections:
-        if part is not None:
-            parts += ["", Text(title, style="bold"), Indented(part)]
+    report = ranks_merged(report)
     if detail is not Detail.SUMMARY:
+        parts += _sections(report, width, detail is Detail.ALL)
         parts += ["", last]
     text = drawn(Lines(*parts), width, colour)
     text = text if blocks else plain(text)
     return linked(text) if links else text
 
 
-def _sections(report: Report, width: int, every: bool) -> Sequence[tuple[str, RenderableType | None]]:
-    return (
-        ("Speed", speed(report, width - 1)),
-        ("Time", where_time_goes(report)),
-        ("Ranks", ranks(report)),
-        ("Program", program(report)),
-        ("AOTAutograd", aot(report)),
-        ("Transformer Engine", te_plans(report)),
-        ("Groups", groups(report, every)),
-        ("Not fused", unfused(report, width, every)),
-        ("Fallbacks", fallbacks(report)),
-        ("Shapes", shapes(report)),
-        ("Kernels", kernels(report, width - 1)),
-        ("Numbers", verification(report)),
-        ("Tried", tries(report)),
-        ("Findings", findings(report, every)),
-        ("Log", log(report)),
-    )
+def _sections(report: Report, width: int, every: bool) -> Iterator[RenderableType]:
+    """What follows the first screen."""
+    first = (speed(report), where_time_goes(report), ranks(report), script(report), aot(report))
+    yield from sections(first, width)
+    yield from _titled("Transformer Engine", te_plans(report))
+    yield from _titled("Groups", groups(report, every))
+    yield from _titled("Not fused", unfused(report, width, every))
+    yield from _titled("Fallbacks", fallbacks(report))
+    yield from sections((shapes(report),), width)
+    yield from _titled("Kernels", kernels(report, width - 1))
+    yield from sections((numbers(report), tried(report)), width)
+    yield from _titled("Findings", findings(report, every))
+    yield from _titled("Log", log(report))
+
+
+def _titled(title: str, part: RenderableType | None) -> Iterator[RenderableType]:
+    if part is not None:
+        yield from ("", Text(title, style="bold"), Indented(part))

@@ -1,0 +1,154 @@
+"""The ranks of a run: their section, and a report with one row for what is equal on several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from fusiondoc.model import count
+from fusiondoc.model.report import Report, Unfused, shared_positions
+from fusiondoc.model.runs import RankRow, Ranks, SlowRank, rank_names
+from fusiondoc.model.source import SharedPositions
+from fusiondoc.rendering.blocks import Column, Count, Millis, Remarks, Row, Section, Table, Text
+from fusiondoc.rendering.drawing import MOST_ROWS
+from fusiondoc.rendering.units import TERMINAL, digits
+
+_COLUMNS = (
+    Column("Rank", number=True),
+    Column("Groups", number=True),
+    Column("Ops", number=True),
+    Column("Unfused", number=True),
+    Column("Kernels", number=True),
+    Column("their ms", number=True),
+    Column("Step ms", number=True),
+    Column("Fell back", number=True),
+    Column("Ended", wide=True),
+)
+
+_KNOWN_BY = {
+    "launcher": "started by torch.distributed.run",
+    "files": "told apart by the names of their files",
+    "prefixes": "told apart by what comes before their lines",
+    "order": "told apart by what comes before their lines",
+    "devices": "a guess by the GPU of their groups",
+}
+_SLOWER = 1.05
+"""A ratio below this is no difference that a few launches show."""
+_MOST = 12
+
+
+def ranks_merged(report: Report) -> Report:
+    """The report with one row for what is equal on several ranks, that of the lowest; itself where there is
+    nothing to merge. Counts of rows are then those of one rank; the report's own sums are of all."""
+    ranks = report.ranks
+    if ranks is None or ranks.known_by == "devices":
+        return report
+    others = {group for one in ranks.groups for group in one.groups[1:]}
+    kept = tuple(group for group in report.groups if group.id not in others)
+    programs = tuple(
+        program for program in report.programs if not _all_in([node.group for node in program.nodes], others)
+    )
+    script = report.script
+    if script is not None:
+        models = (replace(m, groups=tuple(g for g in m.groups if g not in others)) for m in script.models)
+        script = replace(script, models=tuple(models))
+    return replace(
+        report,
+        groups=kept,
+        unfused=_unfused(report.unfused, shared_positions(report.groups, report.unfused)),
+        kernels=tuple(k for k in report.kernels if not _all_in(k.groups, others)),
+        programs=programs,
+        script=script,
+    )
+
+
+def _all_in(groups: Sequence[str | None], others: set[str]) -> bool:
+    known = [group for group in groups if group is not None]
+    return bool(known) and all(group in others for group in known)
+
+
+def _unfused(rows: Sequence[Unfused], positions: SharedPositions) -> tuple[Unfused, ...]:
+    alike: dict[Hashable, list[Unfused]] = {}
+    for row in rows:
+        key = (
+            row.op,
+            positions.of(row.source),
+            positions.of(row.user_source),
+            row.phase,
+            row.reason,
+            row.ran,
+        )
+        alike.setdefault(key, []).append(row)
+    return tuple(max(several, key=lambda row: row.count) for several in alike.values())
+
+
+def ranks_where(report: Report, group: str) -> str | None:
+    """``ranks 0-7`` of a group, in a report of several."""
+    if report.ranks is None:
+        return None
+    there = report.ranks.of_group(group)
+    return rank_names(there) if there else None
+
+
+def of_ranks(ranks: Ranks) -> str:
+    """``2 ranks, started by torch.distributed.run``."""
+    several = count(len(ranks.rows), "rank")
+    if ranks.expected is not None and ranks.expected != len(ranks.rows):
+        several += f" of {ranks.expected}"
+    return f"{several}, {_KNOWN_BY.get(ranks.known_by, ranks.known_by)}"
+
+
+def ranks(report: Report) -> Section:
+    """A row for each rank, and what is the same or differs between them; empty for one process."""
+    known = report.ranks
+    if known is None:
+        return Section("ranks", "Ranks")
+    table = Table(_COLUMNS, tuple(map(_row, known.rows)), on_terminal=MOST_ROWS)
+    return Section("ranks", "Ranks", of_ranks(known), (table, Remarks(tuple(rank_sentences(report)))))
+
+
+def _row(row: RankRow) -> Row:
+    ended = TERMINAL.unknown if row.ended is None else row.ended.partition(":")[0]
+    if row.restarts:
+        ended += f" (started {row.restarts + 1} times)"
+    counts = (row.rank, row.groups, row.operators, row.unfused, row.kernels)
+    return Row(
+        (
+            *map(Count, counts),
+            Millis(row.kernel_ms),
+            Millis(row.step_ms),
+            Count(row.fallbacks),
+            Text(ended),
+        )
+    )
+
+
+def rank_sentences(report: Report) -> list[str]:
+    """What is the same, what differs and why, and what is slowest; the table stands apart."""
+    ranks = report.ranks
+    if ranks is None:
+        return []
+    everywhere = sum(len(one.groups) == len(ranks.rows) for one in ranks.groups)
+    lines = [f"{everywhere} of {len(ranks.groups)} groups are equal on all of them"]
+    lines += [f"{one.text}: {one.why}" if one.why else one.text for one in ranks.differences[:_MOST]]
+    more = len(ranks.differences) + ranks.differences_left_out - _MOST
+    if more > 0:
+        has = f"the first {len(ranks.differences)}" if ranks.differences_left_out else "all"
+        lines.append(f"{count(more, 'more difference')}: --format json has {has}")
+    if not any(row.failed for row in ranks.rows):
+        ended = [
+            f"rank {row.rank} {row.ended}, at {row.where}" for row in ranks.rows if row.where is not None
+        ]
+        lines += ended[:_MOST]
+    if ranks.slowest_step is not None:
+        lines.append("slowest by step: " + _slow(ranks.slowest_step))
+    kernels = [one for one in ranks.slowest_kernels if one.ratio >= _SLOWER]
+    lines += [f"slowest by kernel {one.what}: {_slow(one)}" for one in kernels[:3]]
+    if ranks.slowest_kernels and not kernels:
+        lines.append("no kernel is slower on one rank than on the others by more than 5 %")
+    return lines + ([ranks.note] if ranks.note else [])
+
+
+def _slow(rank: SlowRank) -> str:
+    others = f"{digits(rank.others_ms)} of the others"
+    return f"rank {rank.rank}, {digits(rank.ms)} ms against {others} ({rank.ratio:.2f} times)"

@@ -1,0 +1,269 @@
+"""The times of a run as sections: eager against fused, where the time of a step goes, its passes in order,
+and what each set of input shapes cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from statistics import median
+
+from fusiondoc.model import count
+from fusiondoc.model.bench import Part
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Iteration, Speed, by_inputs
+from fusiondoc.rendering.blocks import (
+    UNKNOWN,
+    Block,
+    Bytes,
+    Cell,
+    Column,
+    Count,
+    Duration,
+    Gauge,
+    Millis,
+    Reference,
+    Row,
+    Section,
+    Sentences,
+    Share,
+    Stack,
+    Stacks,
+    Table,
+    Text,
+    Tone,
+)
+from fusiondoc.rendering.drawing import MOST_ROWS, sparkline
+from fusiondoc.rendering.units import digits, milliseconds, ratio, share
+from fusiondoc.views.formatting import NO_DIFFERENCE, against
+from fusiondoc.views.step_words import remarks, sentence
+
+_EVERY_WAY = (
+    Column("way"),
+    Column("phase"),
+    Column("inputs", number=True),
+    Column("median", number=True),
+    Column("from", number=True),
+    Column("to", number=True),
+    Column("first pass", number=True),
+    Column("peak memory", number=True),
+    Column("passes", number=True),
+)
+
+
+def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
+    """(eager, the other way) of each shape and phase, in the order of the report."""
+    found: dict[tuple[int, str], dict[str, Speed]] = {}
+    for row in report.speed:
+        found.setdefault((row.inputs, row.phase), {})[row.way] = row
+    both = [(ways.get("eager"), ways.get("fused") or ways.get("scripted")) for ways in found.values()]
+    return [pair for pair in both if pair != (None, None)]
+
+
+def how_fast(eager: Speed | None, other: Speed | None) -> Text:
+    """``2.57× as fast``, or that no difference could be shown."""
+    if eager is None or other is None or not other.ms.median:
+        return Text("-")
+    times, differs = against(eager, other)
+    if not differs:
+        return Text(NO_DIFFERENCE)
+    return Text(f"{ratio(times)} as fast", Tone.GOOD if times > 1 else Tone.DOUBTFUL)
+
+
+def speed(report: Report) -> Section:
+    """A row for each shape and phase, what warming up took, and on a page each way by itself."""
+    rows = pairs(report)
+    several = len({row.inputs for row in report.speed}) > 1
+    memory = any(row.memory_bytes is not None for row in report.speed)
+    other = next((two.way for _, two in rows if two is not None), "fused")
+    columns = [
+        *([Column("inputs", number=True)] if several else []),
+        Column("ms"),
+        Column("eager", number=True, spread=True),
+        Column(other, number=True, spread=True),
+        Column(f"{other} is", number=True),
+    ]
+    if memory:
+        columns += [Column("memory, eager", number=True), Column(other, number=True)]
+    made = tuple(_compared(eager, fused, several, memory) for eager, fused in rows)
+    blocks: list[Block] = [Table(tuple(columns), made, on_terminal=MOST_ROWS)]
+    if rows:
+        blocks.append(Sentences(tuple(_warm_up(report))))
+        blocks.append(Sentences((report.speed_note,) if report.speed_note else (), Tone.DIM))
+    blocks.append(Table(_EVERY_WAY, tuple(map(_way, report.speed)), "Each way", page_only=True))
+    return Section("speed", "Speed", blocks=tuple(blocks))
+
+
+def _compared(eager: Speed | None, fused: Speed | None, several: bool, memory: bool) -> Row:
+    known = eager or fused
+    assert known is not None
+    cells: list[Cell] = [Count(known.inputs)] if several else []
+    cells += [Text(known.phase), _median_of(eager), _median_of(fused), how_fast(eager, fused)]
+    if memory:
+        cells += [Bytes(way.memory_bytes if way is not None else None) for way in (eager, fused)]
+    return Row(tuple(cells))
+
+
+def _median_of(way: Speed | None) -> Cell:
+    return UNKNOWN if way is None else Millis(way.ms.median, way.ms.min, way.ms.max)
+
+
+def _way(row: Speed) -> Row:
+    return Row(
+        (
+            Text(row.way),
+            Text(row.phase),
+            Count(row.inputs),
+            Duration(row.ms.median),
+            Duration(row.ms.min),
+            Duration(row.ms.max),
+            Duration(row.first_ms),
+            Bytes(row.memory_bytes),
+            Count(row.passes),
+        )
+    )
+
+
+def _warm_up(report: Report) -> list[str]:
+    """What the first passes took: profiling and compiling."""
+    lines = []
+    for row in report.speed:
+        if row.way != "eager" and row.inputs == 0 and len(row.warmup_ms) > 1:
+            times = ", ".join(digits(value) for value in row.warmup_ms[:5])
+            lines.append(f"warm-up, {row.phase}: {sparkline(row.warmup_ms)}  {times} ms")
+    return lines
+
+
+_MOST_MODULES = 20
+_MODULES_ON_A_TERMINAL = 8
+
+
+def where_time_goes(report: Report) -> Section:
+    """Kinds of work and the modules that take most of a step; without a profile why there is none."""
+    steps = report.steps
+    if steps is None:
+        notes = (report.steps_note,) if report.steps_note is not None else ()
+        return Section("steps", "Where the time goes", blocks=(Sentences(notes, Tone.DIM),))
+    kinds = tuple(part.what for part in steps.parts)
+    pieces = tuple(
+        (part.what, part.share, f"{part.what} {milliseconds(part.ms)}, {share(part.share)}")
+        for part in steps.parts
+    )
+    blocks: list[Block] = [
+        Stacks(kinds, (Stack("a step", milliseconds(steps.ms), pieces),), f"{sentence(steps)}."),
+        _parts("of a step", steps.parts),
+    ]
+    if len(steps.layers) > 1:
+        blocks.append(_parts("by module", steps.layers[:_MOST_MODULES], _MODULES_ON_A_TERMINAL))
+    blocks.append(Sentences(tuple(remarks(report))))
+    return Section("steps", "Where the time goes", blocks=tuple(blocks))
+
+
+def _parts(name: str, parts: Sequence[Part], on_terminal: int | None = None) -> Table:
+    columns = (
+        Column(name, wide=True),
+        Column("takes", number=True),
+        Column("share", number=True),
+        Column(""),
+    )
+    rows = tuple(
+        Row((Text(part.what), Duration(part.ms), Share(part.share), Gauge(part.share, share(part.share))))
+        for part in parts
+    )
+    return Table(columns, rows, on_terminal=on_terminal)
+
+
+_ALONE = 3
+"""So many equal passes in a row have a line each; more are put together."""
+
+_STAGES = {"compiling": Tone.DOUBTFUL, "steady": Tone.GOOD}
+
+
+def time_line(report: Report) -> Section:
+    """The passes in order: profiling, compiling, steady; only pages have it."""
+    if not report.iterations:
+        return Section("time", "Time line", page_only=True)
+    spans = _spans(report.iterations)
+    longest = max((_median(span) or 0.0 for span in spans), default=0.0)
+    profiling = sum(one.stage == "profiling" for one in report.iterations)
+    steady = next((one.index for one in report.iterations if one.stage == "steady"), None)
+    note = f"{count(profiling, 'pass')} went to profiling"
+    note += f"; steady from {steady}." if steady is not None else "; none was steady."
+    several = len({one.inputs for one in report.iterations}) > 1
+    columns = [
+        Column("pass"),
+        Column("phase"),
+        Column("for"),
+        Column(""),
+        Column("took (median)", number=True),
+        Column("new groups"),
+    ]
+    columns += [Column("inputs", number=True)] if several else []
+    rows = tuple(_span(span, longest, report, several) for span in spans)
+    return Section("time", "Time line", note, (Table(tuple(columns), rows),), page_only=True)
+
+
+def _span(span: Sequence[Iteration], longest: float, report: Report, several: bool) -> Row:
+    first, last, took = span[0], span[-1], _median(span)
+    made = tuple(
+        group.id
+        for group in report.groups
+        if group.iteration is not None
+        and first.index <= group.iteration <= last.index
+        and group.phase in (None, first.phase)
+    )
+    numbers = str(first.index) if first.index == last.index else f"{first.index}–{last.index}"
+    stage = first.stage or ""
+    drawn = took is not None and longest > 0
+    return Row(
+        (
+            Text(numbers),
+            Text(first.phase),
+            Text(stage or "not known", _STAGES.get(stage, Tone.PLAIN)),
+            Gauge(took / longest, milliseconds(took), stage) if took is not None and drawn else Text(""),
+            Duration(took),
+            Reference(made),
+            *((Count(first.inputs),) if several else ()),
+        )
+    )
+
+
+def _spans(iterations: Sequence[Iteration]) -> list[list[Iteration]]:
+    """Passes in a row of one phase, stage and set of inputs; few of them each by itself."""
+    in_order = sorted(iterations, key=lambda one: (one.phase != "forward", one.index))
+    spans: list[list[Iteration]] = []
+    for _, same in groupby(in_order, key=lambda one: (one.phase, one.stage, one.inputs)):
+        span = list(same)
+        spans += [span] if len(span) > _ALONE else [[one] for one in span]
+    return sorted(spans, key=lambda span: (span[0].index, span[0].phase != "forward"))
+
+
+def _median(span: Sequence[Iteration]) -> float | None:
+    """Milliseconds."""
+    known = [one.seconds * 1e3 for one in span if one.seconds is not None]
+    return float(median(known)) if known else None
+
+
+_SHAPES = (
+    Column("inputs", number=True),
+    Column("passes", number=True),
+    Column("compiling", number=True),
+    Column("first pass", number=True),
+    Column("steady", number=True),
+    Column("groups made for it", wide=True),
+)
+
+
+def shapes(report: Report) -> Section:
+    """A row for each set of inputs; none if there is one."""
+    rows = []
+    for row in by_inputs(report.iterations, report.groups):
+        first, steady = _in_ms(row.first), _in_ms(row.steady)
+        groups = Reference(row.groups) if row.groups else Text("none: those of other inputs serve")
+        numbers = (Count(row.inputs), Count(row.passes), Count(row.compiled))
+        rows.append(Row((*numbers, Duration(first), Duration(steady), groups)))
+    return Section("shapes", "Shapes", blocks=(Table(_SHAPES, tuple(rows)),))
+
+
+def _in_ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
