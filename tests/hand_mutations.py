@@ -271,8 +271,8 @@ MUTATIONS: Sequence[Mutation] = (
         "limits_of_checks check_places",
         "expectations/gate.py",
         (
-            "if not_told(report) is not None and not all(outcome.holds for outcome in outcomes):",
-            "if not_told(report) is not None:",
+            "if without_plan(report) is not None and not all(outcome.holds for outcome in outcomes):",
+            "if without_plan(report) is not None:",
         ),
         ("return _line(max(rows, key=", "return _line(min(rows, key="),
     ),
@@ -334,7 +334,7 @@ MUTATIONS: Sequence[Mutation] = (
     ),
     *_of(
         "limits_of_comparison limits compare_match",
-        "comparison/places.py",
+        "comparison/positions.py",
         ("_MOST_UNLIKE = 0.5", "_MOST_UNLIKE = 0.0"),
     ),
     *_of(
@@ -342,7 +342,7 @@ MUTATIONS: Sequence[Mutation] = (
         "comparison/unfused_changes.py",
         ("return other.coverage.told and not one.coverage.told", "return not one.coverage.told"),
         ("if False not in (one.row.ran, other.row.ran):", "if True:"),
-        ("return self.place.weak or not self.place.aligned", "return True"),
+        ("return self.position.weak or not self.position.aligned", "return True"),
     ),
     *_of(
         "limits_of_comparison bench",

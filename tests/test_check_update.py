@@ -19,7 +19,7 @@ from thorough import examples
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations.applies import applying
 from fusiondoc.expectations.match import check
-from fusiondoc.expectations.outcome import not_told
+from fusiondoc.expectations.outcome import without_plan
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import quoted, updated
 from fusiondoc.workflows.load import report_from
@@ -249,7 +249,7 @@ def test_files_written_from_every_recording_hold_and_are_brought_in_line_with_th
         if log.stat().st_size > 1_000_000:
             continue
         report = report_from([str(log)])
-        if not_told(report) is not None:
+        if without_plan(report) is not None:
             with pytest.raises(UsageError, match="found nothing to write down"):
                 updated(before, "f.yaml", report)
             continue

@@ -10,7 +10,7 @@ from test_compare_match import group, report, timed, told
 from fusiondoc.comparison import counted_bytes, measured, rate, rate_change, reached, total
 from fusiondoc.comparison.bench_changes import ratio_of_medians
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.comparison.places import Places
+from fusiondoc.comparison.positions import Positions
 from fusiondoc.model.bench import Measured
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Fallback, Kernel, Report, Unfused
@@ -227,4 +227,4 @@ def test_a_file_of_another_name_is_the_renamed_one_where_half_of_its_lines_are_e
         )
     )
     before = replace(before, unfused=tuple(replace(one, user_source=None) for one in before.unfused))
-    assert Places(before, after).of(0, "m.py:10:8").aligned is renamed
+    assert Positions(before, after).of(0, "m.py:10:8").aligned is renamed

@@ -70,7 +70,7 @@ class GroupRef:
     kernels: tuple[str, ...]
     evidence: Evidence | None
     instances: int = 1
-    """In how many places of the plans its side has it."""
+    """How often the plans of its side have it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class GroupChange:
     count: int = 1
     """How many instances changed so."""
     layers: tuple[str, ...] = ()
-    """The modules that these are in, where the log tells modules: in B; of what is gone in A."""
+    """The modules that these are in, where the log has modules: in B; of what is gone in A."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,8 @@ class KernelRef:
 class KernelChange:
     """A kernel. ``kinds``, one or more of: "added", "gone", "code", "registers", "spills", "shared memory",
     "scheduler", "launch" (block or grid), "launches" (how often), "slower", "faster", "bandwidth"
-    (another one, although no time tells it), "bytes" (nvFuser counted others, so bandwidths say nothing)."""
+    (another one, although no time shows it), "bytes" (nvFuser counted others, so that bandwidths cannot be
+    compared)."""
 
     kinds: tuple[str, ...]
     a: KernelRef | None
@@ -199,7 +200,7 @@ class Comparison:
     """Groups of A that B has too, with the same operators, types and (where measured) speed."""
     kernels_same: int
     notes: tuple[str, ...]
-    """What one side does not tell, so that it could not be compared."""
+    """What one side lacks, so that it could not be compared."""
     schema: str = SCHEMA
     unrelated: str | None = None
     """A sentence where A and B are of programs that have nothing in common."""
@@ -210,7 +211,7 @@ class Comparison:
 
     @property
     def coverage_changed(self) -> bool:
-        """Where one log tells less than the other, only what is in groups can have changed."""
+        """Where one log has less than the other, only what is in groups can have changed."""
         a, b = self.a.coverage, self.b.coverage
         return a != b if a.told == b.told else a.ops_fused != b.ops_fused
 
@@ -243,7 +244,7 @@ def _registers(kernel: KernelRef | None) -> int:
 
 
 def _coverage(c: Comparison) -> bool:
-    """A smaller share of operators is fused; where a side does not tell its share, fewer operators are."""
+    """A smaller share of operators is fused; where a side has no share, fewer operators are."""
     a, b = c.a.coverage.fraction, c.b.coverage.fraction
     if a is None or b is None:
         return c.a.coverage.ops_fused > c.b.coverage.ops_fused
@@ -357,8 +358,8 @@ def rate(kernel: Kernel) -> Spread | None:
 
 
 def counted_bytes(kernel: Kernel) -> float | None:
-    """The bytes that nvFuser counted to tell the bandwidth: it counts others in other versions, and then
-    bandwidths say nothing about speed."""
+    """The bytes that nvFuser counted for the bandwidth: it counts others in other versions, and then
+    bandwidths do not show speed."""
     if kernel.ms is None or kernel.gb_per_s is None:
         return None
     # The fastest launch has the highest bandwidth, unless launches move different bytes.

@@ -69,7 +69,7 @@ class BenchComparison:
     schema: str = SCHEMA
 
     def having(self, change: str) -> list[BenchChange]:
-        """The rows with that change, without eager ones: those tell of the machine."""
+        """The rows with that change, without eager ones: those measure the machine."""
         return [one for one in self.changes if one.change == change and one.variant != VARIANTS[0]]
 
 
@@ -77,7 +77,7 @@ def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0
     """Variants by name, interpreters by name (else by order), shapes by their inputs.
 
     Args:
-        least: a smaller difference (0.1 is 10 %) is none, whatever the interval says.
+        least: a smaller difference (0.1 is 10 %) is none, whatever the interval is.
     """
     old, new = dict(_timed(a, a)), dict(_timed(b, a))
     changes = []
@@ -99,10 +99,10 @@ def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0
                 peak_bytes_b=new[key][1].peak_bytes,
             )
         )
-    places: dict[tuple[str, ...], int] = {}
+    first_index: dict[tuple[str, ...], int] = {}
     for number, change in enumerate(changes):
-        places.setdefault(_place(change), number)
-    changes.sort(key=lambda one: places[_place(one)])
+        first_index.setdefault(_section_of(change), number)
+    changes.sort(key=lambda one: first_index[_section_of(one)])
     return BenchComparison(
         *names,
         tuple(_environment(a, b)),
@@ -112,7 +112,7 @@ def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0
     )
 
 
-def _place(change: BenchChange) -> tuple[str, ...]:
+def _section_of(change: BenchChange) -> tuple[str, ...]:
     return change.phase, change.inputs, change.interpreter
 
 
@@ -182,7 +182,7 @@ def _timed(bench: Bench, first: Bench) -> Iterator[tuple[_Key, tuple[BenchVarian
 
 
 def _interpreters(bench: Bench, first: Bench) -> dict[str, str]:
-    """What each is called in the first bench, or the one at its place there."""
+    """The name of each in the first bench, or the name at the same index there."""
     mine, theirs = _labels(bench), _labels(first)
     if len(mine) != len(theirs):
         return {label: label for label in mine}

@@ -17,7 +17,7 @@ from fusiondoc.comparison.group_match import Cluster, Item, items_of, match
 from fusiondoc.comparison.kernel_changes import Clusters, kernel_changes
 from fusiondoc.comparison.kernel_match import content
 from fusiondoc.comparison.notes import notes
-from fusiondoc.comparison.places import Places
+from fusiondoc.comparison.positions import Positions
 from fusiondoc.comparison.relatedness import nothing_in_common
 from fusiondoc.comparison.unfused_changes import unfused_changes
 from fusiondoc.model.report import Report
@@ -38,14 +38,14 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         slower_than: share by which a median time must differ to be called slower or faster.
     """
     b = _apart(b)
-    places = Places(a, b)
-    clusters = _clusters(a, b, places)
+    positions = Positions(a, b)
+    clusters = _clusters(a, b, positions)
     on_both_sides = [cluster for cluster in clusters if cluster.a and cluster.b]
     kernels, kernels_same = kernel_changes(
         a.kernels, b.kernels, _numbered(clusters), slower_than, count_launches=not passes_differ(a, b)
     )
-    unfused = unfused_changes(a, b, places)
-    groups = GroupChanges(a, b, unfused, places, slower_than).of_all(clusters)
+    unfused = unfused_changes(a, b, positions)
+    groups = GroupChanges(a, b, unfused, positions, slower_than).of_all(clusters)
     same_groups = {cluster.a[0].group.id: cluster.b[0].group.id for cluster in on_both_sides}
     return Comparison(
         a=_side(a),
@@ -56,7 +56,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         unfused=unfused,
         fallbacks=fallback_changes(a, b, same_groups),
         kernels=kernels,
-        findings=finding_changes(a, b, places),
+        findings=finding_changes(a, b, positions),
         speed=_model_speed(a, b, slower_than),
         groups_same=a.fusion_groups - sum(len(change.a) * change.count for change in groups),
         kernels_same=kernels_same,
@@ -67,14 +67,14 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
 
 
 def _apart(b: Report) -> Report:
-    """The report with rows of its own: those of A and B are told apart by being other objects, and a report
+    """The report with rows of its own: those of A and B are distinguished by identity, and a report
     made of the other one by ``dataclasses.replace`` shares them."""
     return replace(b, kernels=tuple(map(copy, b.kernels)), fallbacks=tuple(map(copy, b.fallbacks)))
 
 
-def _clusters(a: Report, b: Report, places: Places) -> list[Cluster]:
-    items_a = items_of(a.groups, partial(places.of, 0))
-    items_b = items_of(b.groups, partial(places.of, 1))
+def _clusters(a: Report, b: Report, positions: Positions) -> list[Cluster]:
+    items_a = items_of(a.groups, partial(positions.of, 0))
+    items_b = items_of(b.groups, partial(positions.of, 1))
     kernels_of: dict[int, dict[str, Any]] = {}
     """id() of an item -> the kernels of its side by id, without their numbers."""
     for report, items in ((a, items_a), (b, items_b)):

@@ -16,7 +16,7 @@ _NOT_COMPARED = ("executable",)
 
 
 def differences(a: Report, b: Report) -> tuple[Difference, ...]:
-    """What both sides tell and is not the same; what only one tells of its machine is no difference."""
+    """Values of both sides that differ; what only one side states of its machine is no difference."""
     found = list(_mapping("environment", a.environment, b.environment, both=True))
     for name in ("requested", "effective", "live"):
         values = (getattr(a.fuser, name), getattr(b.fuser, name))
@@ -57,11 +57,11 @@ def _mapping(kind: str, a: Mapping[str, Any], b: Mapping[str, Any], both: bool) 
 
 
 def passes_differ(a: Report, b: Report) -> bool:
-    """Whether both tell how often they ran the model, and not the same."""
+    """Whether both state how often they ran the model, and the numbers differ."""
     return None not in (runs_of(a), runs_of(b)) and runs_of(a) != runs_of(b)
 
 
 def runs_of(report: Report) -> int | None:
-    """How many passes the run was to make; None where nothing tells."""
+    """How many passes the run was to make; None where it is not known."""
     options = report.target.options
     return options.runs if options is not None else None

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from fusiondoc.alignment import pair_equal
 from fusiondoc.comparison import FallbackChange, FindingChange
-from fusiondoc.comparison.places import Place, Places
+from fusiondoc.comparison.positions import Position, Positions
 from fusiondoc.comparison.unfused_changes import lacks_plans
 from fusiondoc.model import dataclass
 from fusiondoc.model.codes import CODES
@@ -25,27 +25,27 @@ _SOURCES = re.compile(r"[^\s()]+:\d+(?::\d+)?")
 @dataclass(frozen=True, eq=False)
 class _Found:
     finding: Finding
-    place: Place
+    position: Position
     words: str
-    """The message without numbers, places and modules."""
+    """The message without numbers, positions and modules."""
 
     @property
     def fixed(self) -> bool:
-        return self.place.aligned and not self.place.weak
+        return self.position.aligned and not self.position.weak
 
 
 _SAME: tuple[Callable[[_Found], Hashable | None], ...] = (
-    lambda f: (f.finding.code, f.place.token, f.words),
-    lambda f: (f.finding.code, f.place.token) if f.fixed else None,
+    lambda f: (f.finding.code, f.position.token, f.words),
+    lambda f: (f.finding.code, f.position.token) if f.fixed else None,
     lambda f: None if f.fixed else (f.finding.code, f.words),
     lambda f: f.finding.code if _of_the_run(f.finding) else None,
 )
 """When two findings are the same, from everything to the code alone."""
 
 
-def finding_changes(a: Report, b: Report, places: Places) -> tuple[FindingChange, ...]:
+def finding_changes(a: Report, b: Report, positions: Positions) -> tuple[FindingChange, ...]:
     """What came, worst first, then what is gone."""
-    left_a, left_b = _found(a, 0, places), _found(b, 1, places)
+    left_a, left_b = _found(a, 0, positions), _found(b, 1, positions)
     of_a, of_b = _without_line(left_a), _without_line(left_b)
     for key in _SAME:
         pair_equal(left_a, left_b, key)
@@ -57,8 +57,8 @@ def finding_changes(a: Report, b: Report, places: Places) -> tuple[FindingChange
     )
 
 
-def _found(report: Report, side: int, places: Places) -> list[_Found]:
-    return [_Found(one, places.of(side, one.source), _words(one)) for one in report.findings]
+def _found(report: Report, side: int, positions: Positions) -> list[_Found]:
+    return [_Found(one, positions.of(side, one.source), _words(one)) for one in report.findings]
 
 
 def _without_line(found: Sequence[_Found]) -> set[tuple[str, str]]:
@@ -71,7 +71,7 @@ def _new(left: Sequence[_Found], of_others: AbstractSet[tuple[str, str]], is_bli
 
     Args:
         of_others: findings of that side that have no line of their own, which are not counted.
-        is_blind: it lacks plans, so that it says nothing of the operators outside them.
+        is_blind: it lacks plans, so that operators outside them are not known.
     """
     new = []
     for one in left:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fusiondoc.comparison import GroupChange, GroupRef, SpeedChange, UnfusedChange, speed_change, total
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, nodes_of
-from fusiondoc.comparison.places import Places, Token, split_source
+from fusiondoc.comparison.positions import Positions, Token, split_source
 from fusiondoc.graph.neighbours import GroupNeighbours
 from fusiondoc.model.report import Group, Kernel, Report
 
@@ -22,12 +22,12 @@ class GroupChanges:
     """
 
     def __init__(
-        self, a: Report, b: Report, unfused: Sequence[UnfusedChange], places: Places, threshold: float
+        self, a: Report, b: Report, unfused: Sequence[UnfusedChange], positions: Positions, threshold: float
     ) -> None:
         self._kernels_a = {kernel.id: kernel for kernel in a.kernels}
         self._kernels_b = {kernel.id: kernel for kernel in b.kernels}
         self._came = [row for row in unfused if row.change == "came"]
-        self._places = places
+        self._positions = positions
         self._threshold = threshold
         self._neighbours = GroupNeighbours(b)
 
@@ -37,9 +37,9 @@ class GroupChanges:
         for cluster in clusters:
             change = self._of(cluster)
             if change is not None:
-                place_in_a = min((item.index for item in cluster.a), default=-1)
-                place_in_b = min((item.index for item in cluster.b), default=-1)
-                found.append((not cluster.b, place_in_b, place_in_a, change))
+                index_in_a = min((item.index for item in cluster.a), default=-1)
+                index_in_b = min((item.index for item in cluster.b), default=-1)
+                found.append((not cluster.b, index_in_b, index_in_a, change))
         found.sort(key=lambda row: row[:3])
         return _folded(change for *_, change in found)
 
@@ -77,7 +77,7 @@ class GroupChanges:
         found = []
         for row in self._came:
             in_graph = (row.op, row.source, row.reason_b) in between
-            if in_graph or left.has(row, self._places.of(1, row.source).token):
+            if in_graph or left.has(row, self._positions.of(1, row.source).token):
                 found.append(row)
         return tuple(found[:_MOST_CAUSES])
 
@@ -104,11 +104,11 @@ class _Left:
         self._phases = {item.group.phase for item in (*cluster.a, *cluster.b)}
         self._spans = _spans(cluster.b)
         self._ops = {node.op for node in nodes}
-        self._without_line = {node.op for node in nodes if not node.place.aligned}
+        self._without_line = {node.op for node in nodes if not node.position.aligned}
         """Operators on a line that only one side has, or on none: their names are all that is known."""
         self._at: set[tuple[str, Token | None]] = set()
         for node in nodes:
-            self._at.update([(node.op, node.place.token), (node.op, node.user.token)])
+            self._at.update([(node.op, node.position.token), (node.op, node.user.token)])
 
     def has(self, row: UnfusedChange, token: Token | None) -> bool:
         """Whether an operator outside groups may be one of them, or stands on lines of the groups."""
@@ -190,7 +190,7 @@ def _with_one_more(known: GroupChange, change: GroupChange) -> GroupChange:
 
 
 def other_work(cluster: Cluster) -> bool:
-    """Whether both sides do not compute the same, so that their times say nothing: other operators, or
+    """Whether both sides do not compute the same, so that their times cannot be compared: other operators, or
     tensors of other sizes or dtypes. The layout of a tensor is no other work."""
     if sorted(op for item in cluster.a for op in item.ops) != sorted(op for i in cluster.b for op in i.ops):
         return True
@@ -212,7 +212,7 @@ def _refs(items: Sequence[Item]) -> tuple[GroupRef, ...]:
 
 
 def _group_ref(group: Group) -> GroupRef:
-    """What a comparison tells of a group."""
+    """The part of a group that a comparison has."""
     return GroupRef(
         group.id,
         group.name,

@@ -1,7 +1,7 @@
-"""Which groups of A are which groups of B, by their operators and places; never by name, id or order.
+"""Which groups of A are which groups of B, by their operators and positions; never by name, id or order.
 
-A group is compared by its operators at places that mean the same on both sides, and by types without what
-is no change. Exact keys first (operators at the same places, then with other types), then the rest by
+A group is compared by its operators at positions that mean the same on both sides, and by types without what
+is no change. Exact keys first (operators at the same positions, then with other types), then the rest by
 likeness; what is left over may be a part that a group was split into, or that went into another one.
 """
 
@@ -14,36 +14,36 @@ from dataclasses import replace
 from typing import Any
 
 from fusiondoc.alignment import candidates, greedy, pair_equal
-from fusiondoc.comparison.places import NOWHERE, Place, Token, split_source
+from fusiondoc.comparison.positions import NOWHERE, Position, Token, split_source
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, OpNode
 
 _GRAD = re.compile(r", requires_grad=[01]|requires_grad=[01](?:, )?")
 
 Key = tuple[str, tuple[int, int], tuple[int, int]]
-"""(operator, place of its source, place of the user's line)."""
+"""(operator, position of its source, position of the user's line)."""
 
 _NONE: Token = (-1, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An operator at its place."""
+    """An operator at its position."""
 
     node: OpNode
     op: str
-    place: Place
-    user: Place
+    position: Position
+    user: Position
 
     @property
     def key(self) -> Key:
-        return (self.op, self.place.token or _NONE, self.user.token or _NONE)
+        return (self.op, self.position.token or _NONE, self.user.token or _NONE)
 
     @property
     def strong(self) -> tuple[str, Token] | None:
-        """Operator and line, where that says which operator it is."""
-        if self.place.token is not None and not self.place.weak:
-            return (self.op, self.place.token)
+        """Operator and line, where that identifies it."""
+        if self.position.token is not None and not self.position.weak:
+            return (self.op, self.position.token)
         if self.user.token is not None and not self.user.weak:
             return (self.op, self.user.token)
         return None
@@ -52,8 +52,8 @@ class Node:
     def elsewhere(self) -> bool:
         """Its line is on the other side too: of two such lines that are not the same, none became the
         other."""
-        place = self.place if self.place.token is not None and not self.place.weak else self.user
-        return place.aligned and not place.weak
+        position = self.position if self.position.token is not None and not self.position.weak else self.user
+        return position.aligned and not position.weak
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Item:
     group: Group
     nodes: tuple[Node, ...]
     keys: tuple[Key, ...]
-    """Sorted: the order in which a graph lists independent operators says nothing."""
+    """Sorted: the order in which a graph lists independent operators has no meaning."""
     ops: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -75,21 +75,21 @@ class Item:
         return self.inputs, self.outputs
 
 
-def items_of(groups: Iterable[Group], place_of: Callable[[str | None], Place]) -> list[Item]:
-    """The groups of one side, in their order: one for each instance. ``place_of`` tells what place, on both
-    sides, a ``file:line:column`` of this side is."""
+def items_of(groups: Iterable[Group], position_of: Callable[[str | None], Position]) -> list[Item]:
+    """The groups of one side, in their order: one for each instance. ``position_of`` gives the position, on
+    both sides, of a ``file:line:column`` of this side."""
     items: list[Item] = []
     for group in groups:
-        first = _item(len(items), group, place_of)
+        first = _item(len(items), group, position_of)
         layers = [one.layer for one in group.instances]
         layers += [None] * (group.count - len(layers))
         items += [replace(first, index=first.index + nth, layer=layer) for nth, layer in enumerate(layers)]
     return items
 
 
-def _item(index: int, group: Group, place_of: Callable[[str | None], Place]) -> Item:
+def _item(index: int, group: Group, position_of: Callable[[str | None], Position]) -> Item:
     nodes = tuple(
-        Node(node, node.op, place_of(node.source), place_of(node.user_source)) for node in group.nodes
+        Node(node, node.op, position_of(node.source), position_of(node.user_source)) for node in group.nodes
     )
     return Item(
         index,
@@ -131,19 +131,19 @@ class Overlap:
         self.formulas = 0
         """Operators of the same line of an autodiff formula: the same formula, perhaps of another call."""
         self.weak = 0
-        """Operators told by their name alone."""
+        """Operators identified by their name alone."""
         self.left_b = left_b
         self.left_a: list[Node] = []
-        # Formulas at the same place first, then any operator of that name whose place does not forbid it.
-        for same_place in (True, False):
+        # Formulas at the same position first, then any operator of that name that its position allows.
+        for same_position in (True, False):
             rest: list[Node] = []
             for node in left_a:
-                at = _partner(node, self.left_b, same_place)
+                at = _partner(node, self.left_b, same_position)
                 if at is None:
                     rest.append(node)
                 else:
                     del self.left_b[at]
-                    if same_place:
+                    if same_position:
                         self.formulas += 1
                     else:
                         self.weak += 1
@@ -160,15 +160,15 @@ class Overlap:
 
 _FORMULA = 0.9
 _WEAK = 0.75
-"""What operators count that are told by their formula's line, and by their name."""
+"""What operators count that are identified by the line of their formula, and by their name."""
 
 
-def _partner(node: Node, others: Sequence[Node], same_place: bool) -> int | None:
+def _partner(node: Node, others: Sequence[Node], same_position: bool) -> int | None:
     for at, other in enumerate(others):
         if other.op != node.op:
             continue
-        if same_place:
-            if other.key == node.key and node.place is not NOWHERE:
+        if same_position:
+            if other.key == node.key and node.position is not NOWHERE:
                 return at
         elif not (node.elsewhere and other.elsewhere):
             return at
@@ -176,14 +176,14 @@ def _partner(node: Node, others: Sequence[Node], same_place: bool) -> int | None
 
 
 LEAST_LIKENESS = 0.6
-"""Likeness of groups that are told by their operators' names alone, below which they are different ones."""
+"""Likeness of groups that are identified by names of operators alone, below which they are different ones."""
 
 LEAST_SHARE = 0.5
 """Share of a group's operators that must be in another for it to be a part of that one."""
 
 _MOST_CANDIDATES = 40_000
-"""Pairs that are looked at: 200 groups of the same operators, of which no line tells which is which, take two
-seconds. Of more each is held against those at about the same place."""
+"""Pairs that are looked at: 200 groups of the same operators, which no line distinguishes, take two
+seconds. Of more each is held against those at about the same position."""
 
 
 @dataclass
@@ -225,12 +225,12 @@ _KEYS: tuple[Callable[[Item], Hashable], ...] = (
     lambda item: (item.group.rank, item.group.phase, item.keys, item.group.specialisation),
     lambda item: (item.group.phase, item.keys),
 )
-"""From everything to operators and places alone. Of equal groups those of one module are the same one: what
-is left over is the one whose module lost it."""
+"""From everything to operators and positions alone. Of equal groups those of one module are the same one:
+what is left over is the one whose module lost it."""
 
 
 def compatible(one: Item, other: Item) -> bool:
-    """A log that cannot tell forward from backward says None."""
+    """The phase is None in a log that does not distinguish forward from backward."""
     return one.group.phase == other.group.phase or None in (one.group.phase, other.group.phase)
 
 
@@ -239,7 +239,7 @@ def _strong_keys(item: Item) -> list[Hashable]:
 
 
 def _weak_keys(item: Item) -> list[Hashable]:
-    """Told by names: the whole set of operators, and each operator whose line says nothing."""
+    """By names: the whole set of operators, and each operator whose line does not identify it."""
     single: list[Hashable] = [node.key for node in item.nodes if node.strong is None]
     return [*single, ("", item.ops)]
 
@@ -249,12 +249,12 @@ def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
     wanted = candidates(left_a, left_b, _strong_keys, _MOST_CANDIDATES)
     wanted += candidates(left_a, left_b, _weak_keys, _MOST_CANDIDATES)
     pairs = _best(left_a, left_b, wanted)
-    # Lines that changed tell no place: then the order in the source does.
+    # Lines that changed give no position: then the order in the source does.
     return pairs + _best(left_a, left_b, _near_in_source(left_a, left_b))
 
 
 def _near_in_source(left_a: list[Item], left_b: list[Item]) -> list[tuple[int, int]]:
-    """Groups at about the same place in the order of files and lines."""
+    """Groups at about the same position in the order of files and lines."""
     ranks = [sorted(range(len(side)), key=lambda n: _position(side[n])) for side in (left_a, left_b)]
     found = []
     for number, i in enumerate(ranks[0]):
@@ -267,10 +267,10 @@ _NEAR = 8
 
 
 def _position(item: Item) -> tuple[str, str, int, int]:
-    places = [
+    positions = [
         split_source(node.node.source) for node in item.nodes if node.strong and node.node.source is not None
     ]
-    file, line, _ = min(places, default=("", 0, 0))
+    file, line, _ = min(positions, default=("", 0, 0))
     return (item.group.phase or "", file.rpartition("/")[2], line, item.index)
 
 
@@ -334,10 +334,10 @@ def _best_whole(
     item: Item, changed: list[Cluster], keys: dict[Hashable, list[int]], whole: str, parts: str
 ) -> Cluster | None:
     best: tuple[float, Cluster] | None = None
-    places = dict.fromkeys(
+    positions = dict.fromkeys(
         index for node in item.nodes for index in keys.get(node.strong or node.op, ())[:_MOST_WHOLES]
     )
-    for index in places:
+    for index in positions:
         cluster = changed[index]
         if not compatible(getattr(cluster, whole)[0], item):
             continue

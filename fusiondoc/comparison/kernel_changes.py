@@ -68,7 +68,7 @@ class Clusters(NamedTuple):
     one_sided: set[int]
     """Clusters of groups that only one side has; their kernels go with them and are not named again."""
     other_work: set[int]
-    """Clusters whose sides compute different things, so that times say nothing."""
+    """Clusters whose sides compute different things, so that times cannot be compared."""
 
     def same_work(self, kernel: Kernel) -> bool:
         """Of a kernel of A."""
@@ -128,7 +128,7 @@ def _other_figures(one: Kernel, other: Kernel, count_launches: bool) -> Iterator
 
 
 def kernel_ref(kernel: Kernel) -> KernelRef:
-    """What a comparison tells of a kernel."""
+    """The part of a kernel that a comparison has."""
     return KernelRef(
         kernel.id,
         kernel.name,

@@ -61,7 +61,7 @@ def match_kernels(
     pairs += pair_equal(left_a, left_b, lambda kernel: (tied(kernel), content(kernel)))
     pairs += pair_equal(left_a, left_b, same_work)
     pairs += _within_groups(left_a, left_b, tied)
-    # A log that is out of order ties no kernel to a group: its code alone tells it.
+    # A log that is out of order ties no kernel to a group: its code alone identifies it.
     pairs += pair_equal(left_a, left_b, _code, content)
     all_tied_a, all_tied_b = all(map(tied, left_a)), all(map(tied, left_b))
     loose_a = [kernel for kernel in left_a if not tied(kernel) or not all_tied_b]
@@ -75,7 +75,7 @@ def _code(kernel: Kernel) -> Hashable | None:
 
 
 def _work(kernel: Kernel) -> Hashable | None:
-    """What tells a kernel without code: how it is launched, and the bytes that nvFuser counts for it (it
+    """What identifies a kernel without code: how it is launched, and the bytes that nvFuser counts for it (it
     prints six digits)."""
     counted = counted_bytes(kernel)
     if kernel.block is None and counted is None:

@@ -1,4 +1,4 @@
-"""What two reports do not tell, so that it could not be compared: sentences for the end of a comparison."""
+"""What two reports lack, so that it could not be compared: sentences for the end of a comparison."""
 
 from __future__ import annotations
 

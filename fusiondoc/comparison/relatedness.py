@@ -11,7 +11,7 @@ from fusiondoc.model.source import Source, from_package
 
 def nothing_in_common(a: Report, b: Report, matched: bool) -> str | None:
     """A sentence where A and B are of programs that have nothing to do with each other, else None; also where
-    a side tells no line of a program.
+    a side has no line of a program.
 
     They have something in common if a group of one is in the other (``matched``), if they are of the same
     file, if one operator of both is of the same line of a file of the same name, or if both have the same
@@ -37,9 +37,9 @@ def _operators(report: Report) -> Iterator[tuple[str, str, int]]:
     nodes = [(node.op, node.user_source or node.source) for group in report.groups for node in group.nodes]
     rows = [(row.op, row.user_source or row.source) for row in report.unfused]
     for op, source in (*nodes, *rows):
-        place = Source.parse(source)
-        if place is not None and place.has_file and from_package(place.file) == place.file:
-            yield op, place.file, place.line
+        position = Source.parse(source)
+        if position is not None and position.has_file and from_package(position.file) == position.file:
+            yield op, position.file, position.line
 
 
 def _near(operators: set[tuple[str, str, int]]) -> set[tuple[str, str, int]]:

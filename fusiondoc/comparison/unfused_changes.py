@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.comparison import UnfusedChange
-from fusiondoc.comparison.places import Place, Places
+from fusiondoc.comparison.positions import Position, Positions
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report, Unfused
 
@@ -18,8 +18,8 @@ class _Row:
 
     row: Unfused
     index: int
-    place: Place
-    user: Place
+    position: Position
+    user: Position
     left: int
     """Nodes of it that are not matched yet."""
 
@@ -29,22 +29,22 @@ class _Row:
 
     @property
     def operator(self) -> Hashable:
-        return (self.row.op, self.place.token)
+        return (self.row.op, self.position.token)
 
     @property
     def is_movable(self) -> bool:
-        """Nothing says that it stays where it was: no source, a formula, or a line of one side."""
-        return self.place.weak or not self.place.aligned
+        """Nothing shows that it stays where it was: no source, a formula, or a line of one side."""
+        return self.position.weak or not self.position.aligned
 
 
 _Key = Callable[[_Row], "Hashable | None"]
 
 _SAME: tuple[_Key, ...] = (
-    lambda r: (r.row.rank, r.row.op, r.place.token, r.user.token, r.row.phase, r.row.reason.code),
-    lambda r: (r.row.op, r.place.token, r.row.phase, r.row.reason.code),
-    lambda r: (r.row.op, r.place.token, r.row.reason.code),
+    lambda r: (r.row.rank, r.row.op, r.position.token, r.user.token, r.row.phase, r.row.reason.code),
+    lambda r: (r.row.op, r.position.token, r.row.phase, r.row.reason.code),
+    lambda r: (r.row.op, r.position.token, r.row.reason.code),
 )
-"""The same operator at the same place for the same reason."""
+"""The same operator at the same position for the same reason."""
 
 
 def _moved(row: _Row) -> Hashable | None:
@@ -53,16 +53,16 @@ def _moved(row: _Row) -> Hashable | None:
 
 
 _OTHER_REASON: tuple[_Key, ...] = (
-    lambda r: (r.row.op, r.place.token, r.row.phase),
+    lambda r: (r.row.op, r.position.token, r.row.phase),
     lambda r: (r.row.op, r.row.phase) if r.is_movable else None,
 )
 """For rows whose reason differs."""
 
 
-def unfused_changes(a: Report, b: Report, places: Places) -> tuple[UnfusedChange, ...]:
+def unfused_changes(a: Report, b: Report, positions: Positions) -> tuple[UnfusedChange, ...]:
     """What changed, in the order of B, then what is gone. What never ran neither comes nor goes. Where a log
-    lacks plans, it cannot be told whether what only the other one shows was in a group."""
-    rows_a, rows_b = _rows(a, 0, places), _rows(b, 1, places)
+    lacks plans, it is not known whether what only the other one shows was in a group."""
+    rows_a, rows_b = _rows(a, 0, positions), _rows(b, 1, positions)
     for key in _SAME:
         _settle(rows_a, rows_b, key)
     _settle_sourceless(rows_a, rows_b)
@@ -73,9 +73,9 @@ def unfused_changes(a: Report, b: Report, places: Places) -> tuple[UnfusedChange
             # One that runs now, or no longer, is not fused all the same.
             if False not in (one.row.ran, other.row.ran):
                 changes.append((other.index, _change("reason", one.row, other.row, count)))
-    for row in _left_over(rows_b, _fused(a, 0, places) if lacks_plans(a, b) else None):
+    for row in _left_over(rows_b, _fused(a, 0, positions) if lacks_plans(a, b) else None):
         changes.append((row.index, _change("came", None, row.row, row.left)))
-    for row in _left_over(rows_a, _fused(b, 1, places) if lacks_plans(b, a) else None):
+    for row in _left_over(rows_a, _fused(b, 1, positions) if lacks_plans(b, a) else None):
         changes.append((len(rows_b), _change("gone", row.row, None, row.left)))
     return tuple(change for _, change in sorted(changes, key=lambda numbered: numbered[0]))
 
@@ -86,9 +86,9 @@ def lacks_plans(one: Report, other: Report) -> bool:
     return other.coverage.told and not one.coverage.told
 
 
-def _rows(report: Report, side: int, places: Places) -> list[_Row]:
+def _rows(report: Report, side: int, positions: Positions) -> list[_Row]:
     return [
-        _Row(row, index, places.of(side, row.source), places.of(side, row.user_source), row.count)
+        _Row(row, index, positions.of(side, row.source), positions.of(side, row.user_source), row.count)
         for index, row in enumerate(report.unfused)
     ]
 
@@ -101,9 +101,11 @@ def _left_over(rows: Sequence[_Row], among: AbstractSet[Hashable] | None) -> Ite
             yield row
 
 
-def _fused(report: Report, side: int, places: Places) -> set[Hashable]:
-    """The operators in groups, with their places."""
-    return {(node.op, places.of(side, node.source).token) for group in report.groups for node in group.nodes}
+def _fused(report: Report, side: int, positions: Positions) -> set[Hashable]:
+    """The operators in groups, with their positions."""
+    return {
+        (node.op, positions.of(side, node.source).token) for group in report.groups for node in group.nodes
+    }
 
 
 def _settle_sourceless(a: Sequence[_Row], b: Sequence[_Row]) -> None:

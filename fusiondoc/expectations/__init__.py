@@ -75,7 +75,7 @@ class Speed:
 class GroupExpectation:
     """A fusion group that must be there, or must not.
 
-    ``order`` says how ``ops`` are meant: "sequence" (the whole body in this order), "set" (these operators
+    ``order``: how ``ops`` are meant: "sequence" (the whole body in this order), "set" (these operators
     and no others, in any order and number) or "contains" (these in this order, others between them).
     """
 
@@ -159,12 +159,12 @@ class Section:
     number_of_groups: Count | None = None
     max_fallbacks: int | None = None
     not_fused: tuple[str, ...] | None = None
-    """Operators that may be outside groups; None says nothing of them."""
+    """Operators that may be outside groups; None allows all."""
     min_coverage: float | None = None
     speed: Speed = Speed()
     steps: StepLimits = StepLimits()
     findings: Findings = Findings()
-    places: dict[str, Position] = field(default_factory=dict)
+    positions: dict[str, Position] = field(default_factory=dict)
     """Key of the section -> where it stands."""
     renamed: Renamed | None = None
     """Its model has another name in the run that it is held against."""
@@ -179,7 +179,7 @@ class Expectations:
 
     @property
     def need_profile(self) -> bool:
-        """Whether any section says something of the time of a step."""
+        """Whether any section limits the time of a step."""
         return any(section.steps != StepLimits() for section in self.sections)
 
 

@@ -21,7 +21,7 @@ def applying(expectations: Expectations, report: Report) -> list[Section]:
 def why_not(when: When, report: Report) -> str | None:
     """Why a section does not hold for this run; None if it does.
 
-    What a plain log does not tell (its torch, its GPU) counts as different: a gate must not guess.
+    What a plain log does not hold (its torch, its GPU) counts as different: a gate must not guess.
     """
     torch, gpu = report.environment.get("torch"), report.environment.get("gpu")
     if when.fuser and report.fuser.effective not in when.fuser:

@@ -57,7 +57,7 @@ class Assignment:
     @property
     def claimed(self) -> frozenset[str]:
         """Groups all of whose instances fulfil an expectation."""
-        return frozenset(name for name, places in self.free.items() if not places)
+        return frozenset(name for name, instances in self.free.items() if not instances)
 
 
 def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
@@ -90,9 +90,9 @@ def specialised_once(report: Report) -> int:
     return listed + report.fusion_groups_left_out
 
 
-def with_instances(group: Group, places: Sequence[int]) -> Group:
+def with_instances(group: Group, indices: Sequence[int]) -> Group:
     """The group with some of its instances alone."""
-    return replace(group, instances=tuple(group.instances[place] for place in places), instances_left_out=0)
+    return replace(group, instances=tuple(group.instances[index] for index in indices), instances_left_out=0)
 
 
 def _first(group: Group, known: dict[str, Group]) -> Group:
@@ -172,17 +172,17 @@ def _give_nearest(found: Assignment, report: Report) -> None:
     """
     kernels = {kernel.id: kernel for kernel in report.kernels}
     known = {group.id: group for group in report.groups}
-    asking: dict[int, Iterator[Near]] = {}
+    proposals: dict[int, Iterator[Near]] = {}
     for index, one in enumerate(found.matched):
         if one.lacking:
             one.nearest = _only_too_slow(one.wanted, report, kernels)
             if one.nearest is None:
-                asking[index] = _in_question(one, found, report, kernels)
+                proposals[index] = _in_question(one, found, report, kernels)
     kept: dict[str, list[tuple[float, int, int]]] = {}
-    waiting = deque(asking)
+    waiting = deque(proposals)
     while waiting:
         index = waiting.popleft()
-        near = next(asking[index], None)
+        near = next(proposals[index], None)
         found.matched[index].nearest = near.group if near is not None else None
         if near is None:
             continue

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fusiondoc.expectations import Section, is_in_layer
 from fusiondoc.expectations.match import check
-from fusiondoc.expectations.outcome import Outcome, not_told
+from fusiondoc.expectations.outcome import Outcome, without_plan
 from fusiondoc.expectations.whole_report import is_named
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Group, Report, Unfused
@@ -25,7 +25,7 @@ def hold(section: Section, report: Report) -> list[Outcome]:
     one for each thing that switches the fuser off, unless the section says that it knows (``findings``
     expects or allows FD104), or is broken by it already: without a plan what it expects is unknown."""
     outcomes = check(section, report)
-    if not_told(report) is not None and not all(outcome.holds for outcome in outcomes):
+    if without_plan(report) is not None and not all(outcome.holds for outcome in outcomes):
         return outcomes
     return [*_failed(section, report), *_off(section, report), *outcomes]
 
@@ -74,7 +74,7 @@ def _row(outcome: Outcome, section: Section, report: Report, file: str) -> Expec
 
 
 def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
-    """``file:line`` of the program that breaks an expectation; None where nothing tells."""
+    """``file:line`` of the program that breaks an expectation; None where it is not known."""
     key = next((part for part in reversed(outcome.path) if isinstance(part, str)), "")
     find = _CAUSES.get(key)
     source = find(outcome, section, report) if find is not None else None
@@ -155,7 +155,7 @@ def _first_line(groups: Sequence[Group]) -> str | None:
 
 
 def _of_no_plan(report: Report) -> str | None:
-    """Of what kept every group from being made, where a finding tells it."""
+    """Of what kept every group from being made, where a finding names it."""
     if report.groups:
         return None
     causes = (f for f in report.findings if f.code[:3] in ("FD1", "FD9") and not f.ops)

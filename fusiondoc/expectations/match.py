@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from fusiondoc.expectations import GroupExpectation, Section, instances_in
 from fusiondoc.expectations.assignment import Assignment, Matched, assign
-from fusiondoc.expectations.missing_in_words import tell
+from fusiondoc.expectations.missing_in_words import sentences
 from fusiondoc.expectations.moved import Moved, moved_groups
 from fusiondoc.expectations.near_miss import NearMiss, describe, instances, near_miss
-from fusiondoc.expectations.outcome import Outcome, cannot_tell, new_name, nothing_fused
+from fusiondoc.expectations.outcome import Outcome, new_name, nothing_fused, unknown_without_plan
 from fusiondoc.expectations.renamed_modules import renamed_modules, with_modules
 from fusiondoc.expectations.whole_report import check_whole
 from fusiondoc.model.report import Group, Report
@@ -39,7 +39,7 @@ def _target(section: Section) -> Iterable[Outcome]:
             True,
             f"the model {section.renamed.old}",
             section.renamed.new,
-            at=section.places.get("when"),
+            at=section.positions.get("when"),
             note=new_name([section.renamed.old], [section.renamed.new]),
             names={"target": (section.renamed.new,)},
         )
@@ -51,20 +51,20 @@ def lacks_backward(section: Section, report: Report) -> bool:
         return False
     phases = {one.phase for one in report.groups} | {one.phase for one in report.unfused}
     options = report.target.options
-    asked = options.backward if options is not None else None
-    return "backward" not in phases and ("forward" in phases or asked is False)
+    requested = options.backward if options is not None else None
+    return "backward" not in phases and ("forward" in phases or requested is False)
 
 
 def _without_backward(section: Section, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Groups of backward passes, the number that they are counted in, and what is fused of the whole share
     one cause: a forward pass that records nothing for a backward pass has other plans."""
-    places = {one.path for one in section.groups if one.phase == "backward"}
+    paths = {one.path for one in section.groups if one.phase == "backward"}
     number = (*section.path, "number_of_groups")
     whole = ((*section.path, "not_fused"), (*section.path, "min_coverage"))
     return [
         replace(one, why=NO_BACKWARD, near=None)
         if not one.holds
-        and (one.path in places or one.path in whole or (one.path == number and one.too_few(section)))
+        and (one.path in paths or one.path in whole or (one.path == number and one.too_few(section)))
         else one
         for one in outcomes
     ]
@@ -88,7 +88,7 @@ def _group(
     number = matched.number + (moved.number if moved is not None else 0)
     fulfilling = (*matched.groups, *(moved.groups if moved is not None else ()))
     groups = {group.id: group for group in fulfilling}
-    unknown = cannot_tell(report) if not number and wanted.count.holds(0) else None
+    unknown = unknown_without_plan(report) if not number and wanted.count.holds(0) else None
     holds = unknown is None and wanted.count.holds(number)
     shown, why, near = _shown(matched, groups, number, holds), None, None
     if not holds and matched.lacking:
@@ -133,7 +133,7 @@ def _why(near: NearMiss, some_fulfil: bool) -> str | None:
         return near.why or None
     if near.group is not None:
         return f"the next nearest is {near.found}: {near.why}"
-    return "; ".join(tell([one for one in near.missing if one.row is not None])) or None
+    return "; ".join(sentences([one for one in near.missing if one.row is not None])) or None
 
 
 def _other_names(

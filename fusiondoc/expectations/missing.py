@@ -15,7 +15,7 @@ from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source
 
 _FAR = 1_000_000
-"""A distance in lines beyond every file: another file, or a line that the log does not tell."""
+"""A distance in lines beyond every file: another file, or a line that the log does not have."""
 
 _BESIDE = 5
 """Lines: of one function, mostly."""
@@ -117,7 +117,7 @@ def _weight(row: Unfused) -> tuple[int, bool]:
 
 @dataclass(frozen=True)
 class _Here:
-    """The nearest group as a place to look from."""
+    """The nearest group, from which is looked."""
 
     group: Group | None
     phase: str | None
@@ -161,7 +161,7 @@ class _Here:
         return same_phase(group.phase, self.phase)
 
     def is_beside(self, row: Unfused) -> bool:
-        """Whether it adjoins, or stands a few lines away; also where no line is told."""
+        """Whether it adjoins, or stands a few lines away; also where no line is known."""
         line = line_of(row)
         if self.anchor is None or line is None:
             return True
@@ -180,7 +180,7 @@ class _Here:
 
 
 def _apart(layers: Sequence[str], here: Sequence[str]) -> bool:
-    """Whether both are told and none is in one of the others."""
+    """Whether both are known and none is in one of the others."""
     known = set(here)
     return (
         bool(layers)
@@ -234,7 +234,7 @@ def _identity(found: _Found) -> int:
 
 
 def same_phase(one: str | None, other: str | None) -> bool:
-    """Whether both may be of one phase: None is a phase that nothing tells."""
+    """Whether both may be of one phase: None is an unknown phase."""
     return one is None or other is None or one == other
 
 
@@ -245,7 +245,7 @@ def _distance(line: Source | None, anchor: Source | None) -> int:
 
 
 def _on_lines_between(report: Report, anchor: Source | None, node: OpNode) -> list[Unfused]:
-    """Where the plans do not tell: an unfused operator on the lines between; one with a stated reason
+    """Where the plans do not show it: an unfused operator on the lines between; one with a stated reason
     first."""
     end = line_of(node)
     if anchor is None or end is None or anchor.file != end.file:

@@ -1,4 +1,4 @@
-"""What is said of operators that a group lacks."""
+"""Sentences on operators that a group lacks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def without_namespace(op: str) -> str:
 
 def reason_of(row: Unfused) -> str:
     """``NNC has no lowering for it (FD211), model.py:7``."""
-    place = shown(row)
-    return f"{row.reason.text} ({row.reason.code})" + (f", {place}" if place else "")
+    position = shown(row)
+    return f"{row.reason.text} ({row.reason.code})" + (f", {position}" if position else "")
 
 
-def tell(missing: Sequence[Missing]) -> list[str]:
+def sentences(missing: Sequence[Missing]) -> list[str]:
     """The sentences on missing operators: ``mul is not fused: nvFuser has no parsing rule for it (FD201),
-    model.py:31``. Those that are in one place share one, and a reason is said once."""
+    model.py:31``. Those at one source position share a sentence, and a reason is given once."""
     together: dict[object, list[Missing]] = {}
     for one in missing:
         if one.row is not None:
@@ -64,10 +64,10 @@ def _in_group(these: Sequence[Missing], explained: Sequence[Unfused]) -> str:
     """``in G2 (model.py:9), split off by cumsum, which is not fused: ...``."""
     one = these[0]
     assert one.group is not None
-    places = list(dict.fromkeys(shown(m.node) for m in these if m.node is not None and shown(m.node)))
+    positions = list(dict.fromkeys(shown(m.node) for m in these if m.node is not None and shown(m.node)))
     text = f"in {one.group.id}" + (f" in {one.layer}" if one.layer else "")
-    if places:
-        text += f" ({', '.join(places[:_MOST_NAMED])}{', ...' if len(places) > _MOST_NAMED else ''})"
+    if positions:
+        text += f" ({', '.join(positions[:_MOST_NAMED])}{', ...' if len(positions) > _MOST_NAMED else ''})"
     if one.between:
         first = one.between[0]
         names = list(dict.fromkeys(without_namespace(row.op) for row in one.between))

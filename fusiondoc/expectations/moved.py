@@ -2,7 +2,7 @@
 
 The matcher of ``compare`` decides which groups are the same ones, by their operators. A file of expectations
 holds no lines of the run that it was written from. So something only counts as moved where the section
-accounts for every group of the run: there are as many as ``number_of_groups`` says (or more of those that
+accounts for every group of the run: there are as many as ``number_of_groups`` is (or more of those that
 are expected), and each that fulfils nothing is, but for its names, one that an expectation lacks. Of a group
 that was lost none is left to be it.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.comparison.group_match import Cluster, items_of, match
-from fusiondoc.comparison.places import NOWHERE
+from fusiondoc.comparison.positions import NOWHERE
 from fusiondoc.expectations import GroupExpectation, Section, SourceRange
 from fusiondoc.expectations.assignment import Assignment, Matched, specialised_once, with_instances
 from fusiondoc.expectations.near_miss import mismatches, same_operators, short
@@ -76,7 +76,7 @@ def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
 
 
 def has_its_number(section: Section, report: Report, more: int = 0) -> bool:
-    """Whether the section says how many groups there are, and there are just so many.
+    """Whether the section has a number of groups, and there are just so many.
 
     Args:
         more: groups beyond that, which are known to be equal to expected ones.
@@ -149,9 +149,9 @@ def one_more(few: Sequence[str], many: Sequence[str]) -> tuple[str, ...] | None:
     for size in range(1, longer + 1):
         if longer % size:
             continue
-        for place in range(max(size, len(few) - end), start + 1):
-            part = tuple(few[place - size : place])
-            if tuple(many[place : place + longer]) == part * (longer // size):
+        for end_of_part in range(max(size, len(few) - end), start + 1):
+            part = tuple(few[end_of_part - size : end_of_part])
+            if tuple(many[end_of_part : end_of_part + longer]) == part * (longer // size):
                 return part
     return None
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fusiondoc.alignment import common, longest_common
 from fusiondoc.expectations import GroupExpectation, Speed, instances_in
 from fusiondoc.expectations.missing import Missing, same_phase, where_is
-from fusiondoc.expectations.missing_in_words import tell, without_namespace
+from fusiondoc.expectations.missing_in_words import sentences, without_namespace
 from fusiondoc.expectations.source_lines import is_in, line_of, named, names_at, near
 from fusiondoc.model import dataclass
 from fusiondoc.model.operator_places import folded
@@ -57,7 +57,7 @@ class NearMiss:
     @property
     def why(self) -> str:
         """What parts it from what was expected, in one line."""
-        parts = tell(self.missing)
+        parts = sentences(self.missing)
         if len(parts) > _MOST_REASONS:
             parts[_MOST_REASONS:] = [f"and {len(parts) - _MOST_REASONS} more reasons"]
         if self.extra:
@@ -183,7 +183,7 @@ class Near(NamedTuple):
 
 
 _Rank = tuple[int, int, int, int, int]
-"""Lower is nearer: operators shared in order, shared in any, conditions failed, operators, place."""
+"""Lower is nearer: operators shared in order, shared in any, conditions failed, operators, index."""
 
 
 def by_nearness(
@@ -193,9 +193,9 @@ def by_nearness(
     order, then in any, then conditions, fewest others. Worked out as far as they are taken."""
     # Layers repeat: each different body is compared once, the most promising first.
     bodies: dict[tuple[str, ...], list[tuple[int, Group]]] = {}
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         if same_phase(group.phase, wanted.phase):
-            bodies.setdefault(group.ops, []).append((place, group))
+            bodies.setdefault(group.ops, []).append((index, group))
     bounds = sorted(((common(ops, wanted.ops), ops) for ops in bodies), key=lambda one: -one[0])
     waiting: list[tuple[_Rank, Near]] = []
     for bound, ops in bounds[:_MOST_COMPARED]:
@@ -205,9 +205,9 @@ def by_nearness(
         shared = len(longest_common(wanted.ops, ops) if in_order else set(ops) & set(wanted.ops))
         if wanted.ops and not shared:
             continue
-        for place, group in bodies[ops]:
+        for index, group in bodies[ops]:
             failed = sum(m.what != "operators" for m in mismatches(group, wanted, kernels))
-            heappush(waiting, ((-shared, -bound, failed, len(ops), place), Near(group, shared, failed)))
+            heappush(waiting, ((-shared, -bound, failed, len(ops), index), Near(group, shared, failed)))
     while waiting:
         yield heappop(waiting)[1]
 
@@ -263,7 +263,7 @@ def same_operators(ops: tuple[str, ...], wanted: GroupExpectation) -> bool:
 
 
 def too_slow(kernels: list[Kernel], speed: Speed) -> list[str]:
-    """What is said of kernels below the limits; of none of them measured too, for then nothing is known."""
+    """Sentences on kernels below the limits; also where none was measured, as nothing is known then."""
     found = []
     for key, limit in (("min_peak", speed.peak), ("min_gb_per_s", speed.gb_per_s)):
         if limit is None:

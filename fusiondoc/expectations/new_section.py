@@ -99,9 +99,9 @@ def group_items(groups: Sequence[Group]) -> list[list[str]]:
 
 def module_items(report: Report) -> list[tuple[str, list[str]]]:
     """The path and the lines of an item for each outermost module (those in it, where it is the only one)
-    with a group: at most twenty, the largest. None where the layers or the coverage are not told.
+    with a group: at most twenty, the largest. None where the layers or the coverage are not known.
 
-    Modules that are told by a number alone are one item, the module that they are in: with one more, others
+    Modules that differ by a number alone are one item, the module that they are in: with one more, others
     have these numbers, and a group that two of them share belongs to what is around them.
     """
     modules = module_tree(report) if report.coverage.told else ()
@@ -150,7 +150,7 @@ def lowest_share(module: Module) -> float:
 def lowest_coverage(report: Report) -> float:
     """The share of what the fuser takes that is in groups, however many more of the numbered modules come.
 
-    Of what is outside groups a report tells how much the fuser takes in all, not where: one of several equal
+    Of what is outside groups a report has how much the fuser takes in all, not where: one of several equal
     modules has no more than its part of that.
     """
     cover = report.coverage

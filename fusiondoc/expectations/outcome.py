@@ -1,4 +1,4 @@
-"""What came of an expectation that was held against a report, and what a report cannot tell."""
+"""What came of an expectation that was held against a report, and when a report cannot decide it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Outcome:
 
     section: str
     path: Path
-    """Its place in the file: ``("groups", 1)``, ``("max_fallbacks",)``."""
+    """Its path in the file: ``("groups", 1)``, ``("max_fallbacks",)``."""
     holds: bool
     expected: str
     found: str
     why: str | None = None
-    """What parts the two; None where the two say it all."""
+    """What separates the two; None where the two need no explanation."""
     at: Position | None = None
     groups: tuple[str, ...] = ()
     """The groups that fulfil it, each first specialisation once."""
@@ -71,7 +71,7 @@ def new_name(old: Iterable[object], new: Iterable[object]) -> str:
 
 
 def nothing_fused(report: Report) -> str | None:
-    """Why there is no group at all, where a finding tells it."""
+    """Why there is no group at all, where a finding names it."""
     if report.groups:
         return None
     causes = (f for f in report.findings if f.code[:3] in ("FD0", "FD1", "FD9") and not f.in_header)
@@ -80,11 +80,11 @@ def nothing_fused(report: Report) -> str | None:
 
 
 _NO_PLAN = ("FD101", "FD104", "FD901")
-"""Findings of a run without groups that made no plan with a fuser, so that what is absent says nothing."""
+"""Findings of a run without groups that made no plan with a fuser, so that absence proves nothing."""
 
 
-def not_told(report: Report) -> str | None:
-    """Why the absence of groups, fallbacks and unfused operators says nothing: no plan was made that could
+def without_plan(report: Report) -> str | None:
+    """Why the absence of groups, fallbacks and unfused operators proves nothing: no plan was made that could
     have had any."""
     if report.groups or report.kernels:
         return None
@@ -92,7 +92,7 @@ def not_told(report: Report) -> str | None:
     return f"{cause.message} ({cause.code})" if cause is not None else None
 
 
-def cannot_tell(report: Report) -> str | None:
+def unknown_without_plan(report: Report) -> str | None:
     """What is found where nothing can be; None where something can."""
-    cause = not_told(report)
+    cause = without_plan(report)
     return f"unknown: {cause}" if cause is not None else None

@@ -38,7 +38,7 @@ def load(file: FilePath, codes: Container[str] = ()) -> Expectations:
     """The expectations in a file. ``codes`` are the finding codes that exist; empty takes any.
 
     Raises:
-        UsageError: it cannot be read, or does not say what it should.
+        UsageError: it cannot be read, or is not as it should be.
     """
     return loads(read_text(file), str(file), codes)
 
@@ -113,7 +113,7 @@ class _Reader:
         return sections
 
     def _mapping(self, node: yaml.Node, known: Mapping[str, Field], what: str) -> dict[str, Any] | None:
-        """Its values by key, read as their fields say. A key with a problem is left out."""
+        """Its values by key, read by their fields. A key with a problem is left out."""
         if not isinstance(node, yaml.MappingNode):
             self.problems.add(node, f"{what} must be a mapping of {_or(known)}, not {_a(node)}")
             return None
@@ -294,7 +294,7 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
             forbid=tuple(findings.get("forbid", ())),
             allow=None if allow is None else tuple(allow),
         ),
-        places={str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)},
+        positions={str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)},
     )
 
 

@@ -84,7 +84,7 @@ def in_pattern(known: Mapping[str, InLayer], pattern: str) -> dict[str, InLayer]
 
 def _other_names(pattern: str, layers: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """(the part of the path that is not there, what stands for it, the whole pattern with that), for every
-    name at its place in the run: instead of it, around it, or nothing."""
+    name at its depth in the run: instead of it, around it, or nothing."""
     parts = pattern.split(".")
     at = _first_unknown(parts, layers)
     if at is None or not re.search("[A-Za-z_]", parts[at]):

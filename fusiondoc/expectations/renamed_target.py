@@ -20,7 +20,7 @@ def sections_for(expectations: Expectations, report: Report) -> list[Section]:
     """The sections that hold for the run. Where none does: those of a target that is not there any more and
     whose groups are those of this run, each with ``renamed``.
 
-    Empty where nothing tells, or more than one target fits as well.
+    Empty where nothing shows it, or more than one target fits as well.
     """
     return applying(expectations, report) or _of_renamed(expectations, report)
 
@@ -86,7 +86,7 @@ _TARGET = re.compile(
 
 
 def _file(target: str) -> str:
-    """The file of a target, as far as its name tells; "" without one."""
+    """The file of a target, as far as its name shows it; "" without one."""
     match = _TARGET.match(target)
     if match is None:
         return ""
@@ -99,22 +99,21 @@ def _exists(target: str, expectations: Expectations, report: Report) -> bool:
     match = _TARGET.match(target)
     name = (match["name"] or match["of"]) if match is not None else None
     file = _file(target) or target
-    for place in _places(file, expectations, report):
-        if not place.exists():
+    for path in _paths(file, expectations, report):
+        if not path.exists():
             continue
-        if name is None or not place.is_file() or place.suffix != ".py":
+        if name is None or not path.is_file() or path.suffix != ".py":
             return True
         try:
             return (
-                re.search(rf"\b{re.escape(name)}\b", read_within(place).decode("utf-8", "replace"))
-                is not None
+                re.search(rf"\b{re.escape(name)}\b", read_within(path).decode("utf-8", "replace")) is not None
             )
         except (OSError, ValueError):
             return True
     return False
 
 
-def _places(file: str, expectations: Expectations, report: Report) -> Iterator[Path]:
+def _paths(file: str, expectations: Expectations, report: Report) -> Iterator[Path]:
     """Where a file may be that is named by the end of its path."""
     folders = [Path.cwd(), Path(expectations.file).resolve().parent]
     folders += [Path(report.target.folder)] if report.target.folder else []

@@ -15,7 +15,7 @@ from fusiondoc.whole_files import read_within
 
 
 def line_of(node: OpNode | Unfused) -> Source | None:
-    """The user's line of an operator; None where the log cannot tell it."""
+    """The user's line of an operator; None where the log does not have it."""
     return Source.parse(node.user_source)
 
 

@@ -21,7 +21,7 @@ from fusiondoc.expectations.new_section import (
     section_name,
     share,
 )
-from fusiondoc.expectations.outcome import Outcome, not_told
+from fusiondoc.expectations.outcome import Outcome, without_plan
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.renamed_target import sections_for
 from fusiondoc.expectations.yaml_text import CannotEdit
@@ -39,7 +39,7 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
         UsageError: the text is no file of expectations, or is written in a way that cannot be edited; or the
             report is of a run without a plan, which would leave nothing of what is expected.
     """
-    cause = not_told(report)
+    cause = without_plan(report)
     if cause is not None:
         raise UsageError(
             f"--update found nothing to write down: {cause}",
@@ -114,11 +114,11 @@ def _under_its_name(text: str, section: Section) -> str:
     renamed = section.renamed
     if renamed is None:
         return text
-    place = (*section.path, "when", "target")
-    several = yaml_text.value(text, place)
+    at = (*section.path, "when", "target")
+    several = yaml_text.value(text, at)
     if several is not None:
-        place = (*place, several.index(renamed.old))
-    text = yaml_text.set_value(text, place, quoted(renamed.new))
+        at = (*at, several.index(renamed.old))
+    text = yaml_text.set_value(text, at, quoted(renamed.new))
     if section.name == section_name(renamed.old, section.when.fuser[:1]):
         name = section_name(renamed.new, section.when.fuser[:1])
         text = yaml_text.set_value(text, (*section.path, "name"), quoted(name))
@@ -143,20 +143,20 @@ def _set_names(text: str, path: Path, names: Mapping[str, Sequence[str]]) -> str
         if key == "ops":
             text = _set_operators(text, path, values)
             continue
-        place = (*path, key)
-        several = yaml_text.value(text, place) is not None or len(values) > 1
+        at = (*path, key)
+        several = yaml_text.value(text, at) is not None or len(values) > 1
         new = [quoted(one) for one in values]
-        text = yaml_text.set_value(text, place, new if several else new[0])
+        text = yaml_text.set_value(text, at, new if several else new[0])
     return text
 
 
 def _set_operators(text: str, path: Path, ops: Sequence[str]) -> str:
     """The operators of an expectation of a group, under its own key and as they were written."""
     keys = [key for key in ORDERS if yaml_text.value(text, (*path, key)) is not None]
-    place = (*path, keys[0]) if keys else path  # else a plain list
-    if not any("::" in name for name in yaml_text.value(text, place) or ()):
+    at = (*path, keys[0]) if keys else path  # else a plain list
+    if not any("::" in name for name in yaml_text.value(text, at) or ()):
         ops = [without_namespace(op) for op in ops]
-    return yaml_text.set_value(text, place, ops)
+    return yaml_text.set_value(text, at, ops)
 
 
 def _chosen(expectations: Expectations, report: Report, only: Sequence[str]) -> list[Section]:
@@ -298,7 +298,7 @@ def _key_of_whole(outcome: Outcome) -> str | None:
 
 
 def _with_found(text: str, key: str, section: Section, outcome: Outcome) -> str | None:
-    """The text with what was found in the place of what was expected; None where it has to go."""
+    """The text with what was found instead of what was expected; None where it has to go."""
     value = outcome.value
     if key == "findings":
         return _with_findings(text, outcome) if "allow" in outcome.path else None

@@ -9,7 +9,7 @@ from fusiondoc.expectations import Count, ModuleShare, Section, is_in_layer
 from fusiondoc.expectations.assignment import Assignment, specialised_once
 from fusiondoc.expectations.missing_in_words import without_namespace
 from fusiondoc.expectations.near_miss import percent, short, show_speed, speed_of, too_slow
-from fusiondoc.expectations.outcome import Make, Outcome, cannot_tell, new_name, nothing_fused
+from fusiondoc.expectations.outcome import Make, Outcome, new_name, nothing_fused, unknown_without_plan
 from fusiondoc.expectations.source_lines import shown as shown_line
 from fusiondoc.model.operator_places import InLayer, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
@@ -32,7 +32,7 @@ def check_whole(section: Section, written: Section, report: Report, groups: Assi
             expected,
             found,
             why,
-            section.places.get(key),
+            section.positions.get(key),
             value=value,
         )
 
@@ -52,7 +52,7 @@ def check_whole(section: Section, written: Section, report: Report, groups: Assi
 
 def _fallbacks(most: int, report: Report, outcome: Make) -> Outcome:
     count = sum(fallback.count for fallback in report.fallbacks)
-    unknown = cannot_tell(report) if not count else None
+    unknown = unknown_without_plan(report) if not count else None
     error = next((fallback.error for fallback in report.fallbacks if fallback.error), None)
     groups = ", ".join(sorted({fallback.group for fallback in report.fallbacks if fallback.group}))
     found = f"{count} (of {groups})" if groups else str(count)
@@ -73,7 +73,7 @@ def _number_of_groups(wanted: Count, report: Report, found: Assignment, outcome:
     number = specialised_once(report)
     note = _more_of_the_same(wanted, number, found)
     holds = wanted.holds(number) or note is not None
-    unknown = cannot_tell(report) if holds else None
+    unknown = unknown_without_plan(report) if holds else None
     why = None if number or unknown is not None else nothing_fused(report)
     ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
     numbered = f"{number} ({ids})" if 0 < number <= _MOST_LISTED else str(number)
@@ -160,11 +160,11 @@ def _new(rows: Sequence[Unfused], known: Sequence[str] | None) -> list[Unfused]:
 
 
 def _not_fused(rows: Sequence[Unfused], known: Sequence[str] | None) -> str | None:
-    """What is newly outside groups, where the file tells what was; else all that is."""
+    """What is newly outside groups, where the file names what was; else all that is."""
     shown = _new(rows, known) or rows
     if not shown:
         return None
-    texts = _some(_codes_and_places(shown))
+    texts = _some(_codes_and_positions(shown))
     return f"not fused are {texts}" if shown is rows else f"newly outside groups: {texts}"
 
 
@@ -175,19 +175,19 @@ def _operators_outside(section: Section, report: Report, outcome: Make) -> Itera
         return
     names = ", ".join(map(without_namespace, known))
     expected = f"no operator but {names} outside groups" if known else "no operator outside groups"
-    unknown = cannot_tell(report) if report.coverage.told else f"unknown: {report.coverage.unknown}"
+    unknown = unknown_without_plan(report) if report.coverage.told else f"unknown: {report.coverage.unknown}"
     if unknown is not None:
         yield outcome("not_fused", False, expected, unknown, None, None)
         return
     rows = outside(report)
     new = _new(rows, known)
-    found = _some(_codes_and_places(new)) if new else "no other" if known else "none"
+    found = _some(_codes_and_positions(new)) if new else "no other" if known else "none"
     kinds = {row.op for row in new}
     why = new[0].reason.text if len(kinds) == 1 else None  # its code and line are in what was found
     yield outcome("not_fused", not new, expected, found, why, sorted({row.op for row in rows}))
 
 
-def _codes_and_places(rows: Sequence[Unfused]) -> list[str]:
+def _codes_and_positions(rows: Sequence[Unfused]) -> list[str]:
     """``cumsum (FD211, model.py:7)``, once for an operator and a reason."""
     first: dict[str, Unfused] = {}
     for row in rows:
@@ -201,7 +201,7 @@ def _some(names: Sequence[str]) -> str:
 
 def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
     speed = section.speed
-    # The share of a kernel that moves too little to be bound by the memory says nothing.
+    # The share of a kernel that moves too little to be bound by the memory is not meaningful.
     kernels = [kernel for kernel in report.kernels if kernel.bound != "launch"] or list(report.kernels)
     for key, limit, alone in (
         ("min_peak", speed.peak, replace(speed, gb_per_s=None)),

@@ -26,8 +26,8 @@ class Problems:
         self._found: list[tuple[int, int, str]] = []
 
     def add(self, node: yaml.Node, message: str) -> None:
-        place = position(node)
-        self._found.append((place.line, place.column, message))
+        at = position(node)
+        self._found.append((at.line, at.column, message))
 
     def raise_if_any(self, hint: str) -> None:
         """UsageError with every problem, one a line."""
@@ -57,17 +57,17 @@ def compose(text: str, file: str) -> yaml.Node | None:
         return root
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        position = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         began = error.context_mark
         since = f" ({error.context} that begins at {began.line + 1}:{began.column + 1})" if began else ""
-        raise UsageError(f"{file}{place}: {error.problem or 'not YAML'}{since}", _HINT) from None
+        raise UsageError(f"{file}{position}: {error.problem or 'not YAML'}{since}", _HINT) from None
     except yaml.YAMLError as error:
-        place = ""
+        position = ""
         if isinstance(error, yaml.reader.ReaderError) and isinstance(error.position, int):
             before = text[: error.position]
-            place = f":{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+            position = f":{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
         reason = getattr(error, "reason", None) or "not YAML"
-        raise UsageError(f"{file}{place}: {reason}", _HINT) from None
+        raise UsageError(f"{file}{position}: {reason}", _HINT) from None
     except RecursionError:
         raise UsageError(f"{file}: brackets nested too deeply", _HINT) from None
 
@@ -81,7 +81,7 @@ thousand take seconds."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Says at once, and where, that brackets are nested deeper than it can go."""
+    """Reports at once, with the position, that brackets are nested deeper than it can go."""
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
         if self.flow_level >= _MOST_NESTED:
@@ -308,11 +308,11 @@ def _after_line(text: str, index: int) -> int:
 
 def _insert(text: str, end: int, lines: Sequence[str]) -> str:
     newline = _newline(text)
-    place = _after_line(text, end)
-    before = text[:place]
+    start = _after_line(text, end)
+    before = text[:start]
     if before and not before.endswith("\n"):
         before += newline
-    return before + "".join(line + newline for line in lines) + text[place:]
+    return before + "".join(line + newline for line in lines) + text[start:]
 
 
 def _newline(text: str) -> str:

@@ -1,7 +1,7 @@
 """A fusion group of a log as one stand-alone Python file, and that file made smaller.
 
 Here: a group taken apart, as what such a file needs to build it again, with values named as in the log; and
-inputs for a graph: tensors as the printed types say, numbers as the operators that take them need.
+inputs for a graph: tensors as the printed types are, numbers as the operators that take them need.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ScalarSpec:
 
 @dataclass(frozen=True)
 class Input:
-    """An input of the graph. ``type`` as the log prints it; ``note`` says what the log does not tell."""
+    """An input of the graph. ``type`` as the log prints it; ``note``: what the log does not hold."""
 
     name: str
     type: str
@@ -150,7 +150,7 @@ DTYPES = {
 need a scale that no log prints."""
 
 UNKNOWN_SIZE = 8
-"""What stands for a size that the log does not tell."""
+"""What stands for a size that the log does not hold."""
 
 
 class Fit(Enum):
@@ -240,7 +240,7 @@ def tensor_input(
 ) -> Input | None:
     """An input of a printed tensor type; None if such a tensor cannot be made.
 
-    ``hint``: sizes to take, aligned at the last dimension, where the type does not tell them.
+    ``hint``: sizes to take, aligned at the last dimension, where the type does not have them.
     """
     tensor = parse_type(text)
     if not isinstance(tensor, TensorType):
@@ -260,7 +260,7 @@ def tensor_input(
 def _size_and_stride(
     tensor: TensorType, hint: Sequence[int | None] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...] | None, Sequence[str]]:
-    """Sizes, strides where the type tells them for these sizes, and what it does not tell."""
+    """Sizes, strides where the type has them for these sizes, and what it lacks."""
     if tensor.sizes is None or None in tensor.sizes:
         sizes = tensor.sizes if tensor.sizes is not None else hint or (None, None)
         return _with_hint(sizes, hint), None, ["sizes"]
@@ -293,7 +293,7 @@ def fill(dtype: str, name: str, steps: Sequence[Step]) -> str:
 
 
 def scalar_input(name: str, text: str, steps: Sequence[Step], types: Mapping[str, str]) -> Input | None:
-    """An input that is no tensor and whose value the log does not tell; None for a type without a default."""
+    """An input that is no tensor and whose value the log does not hold; None for a type without a default."""
     value: object = None
     plain = text.rstrip("?")
     if plain not in _PLAIN:
@@ -329,7 +329,7 @@ def _sizes_of(text: str) -> list[int] | None:
 
 def tensor_constant(name: str, type_: str, text: str) -> Input | None:
     """A tensor constant as printed (`` 1  2 [ CPUFloatType{2} ]`` or ``<Tensor>``); None if its sizes are
-    not told."""
+    not known."""
     shown = re.search(r"\[ (?:CPU|CUDA)?(\w+)Type\{([0-9]{1,18}(?:,[0-9]{1,18})*)?\} \]\s*$", text)
     data = None
     if shown is not None:

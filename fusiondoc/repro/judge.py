@@ -99,12 +99,12 @@ def judge(
 def normalised(message: str) -> str:
     """An error without what changes when the graph gets smaller: numbers, names, sizes.
 
-    A failed assertion of torch is known by its place, an NVRTC error by the compiler's first complaint: the
-    text around holds the whole kernel.
+    A failed assertion of torch is known by its file and line, an NVRTC error by the compiler's first
+    complaint: the text around holds the whole kernel.
     """
-    place = _ASSERT.search(message)
-    if place is not None:
-        return f"assert {place[1].rpartition('/')[2]}:{place[2]}"
+    assertion = _ASSERT.search(message)
+    if assertion is not None:
+        return f"assert {assertion[1].rpartition('/')[2]}:{assertion[2]}"
     compiler = _COMPILER.search(message)
     line = compiler[1] if compiler is not None else short(message)
     line = re.sub(r"\[[^\]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|%[\w.]+", "_", line)
@@ -112,11 +112,11 @@ def normalised(message: str) -> str:
 
 
 def short(message: str) -> str:
-    """The line of an error that says what is wrong."""
-    place = _ASSERT.search(message)
+    """The line of an error that names what is wrong."""
+    assertion = _ASSERT.search(message)
     lines = [line.strip() for line in message.split("\n") if line.strip()]
-    if place is not None:
-        lines = [line for line in lines if place[0] in line]
+    if assertion is not None:
+        lines = [line for line in lines if assertion[0] in line]
     compiler = _COMPILER.search(message)
     if compiler is not None:
         return f"CUDA NVRTC compile error: {compiler[1]}"

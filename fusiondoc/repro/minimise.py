@@ -34,7 +34,7 @@ class Search:
     first: Outcome
     run: Run
     most: int
-    said: Callable[[str], None]
+    notify: Callable[[str], None]
     tries: int = 0
     interrupted: bool = False
 
@@ -60,7 +60,7 @@ class Search:
             known = outcome.fails and outcome.signature == self.first.signature
             self._known[key] = known
             if known:
-                self.said(f"try {self.tries}: fails the same with {_size(recipe)}")
+                self.notify(f"try {self.tries}: fails the same with {_size(recipe)}")
         if known:
             self.best = recipe
         return known
@@ -84,7 +84,7 @@ class Search:
         return self.best
 
     def _describe(self) -> None:
-        """What the values between the operators are: the log does not tell of all of them."""
+        """What the values between the operators are: the log does not hold all of them."""
         self.tries += 1
         outcome = self.run(exposing_all(self.best), True)
         self.interrupted = outcome.interrupted

@@ -6,7 +6,7 @@ prints back: a graph with its ``with`` sections, taken out of the other lines th
 own, with the log's own line numbers.
 
 ``torch._C.parse_ir`` refuses some of what torch prints, and some operators live only inside nvFuser's
-pass. What cannot be rebuilt is said, and its outputs become inputs.
+pass. What cannot be rebuilt is reported, and its outputs become inputs.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Found:
     def constant(self, number: int) -> object:
         """The value of the body's input ``number`` where the graph around it has it as a constant.
 
-        Raises LookupError if the log does not tell.
+        Raises LookupError if the log does not hold it.
         """
         section, name = self.section, None
         while section is not None and section.node is not None and section.parent is not None:
@@ -278,7 +278,7 @@ class _Rebuild:
         self.inferred: set[str] = set()
         self.masks: dict[str, list[str]] = {}
         self.undefined: set[str] = set()
-        self.told: dict[str, str] = {}
+        self.defined: dict[str, str] = {}
         self._made = 0
 
     def fresh(self) -> str:
@@ -314,19 +314,19 @@ class _Rebuild:
         self.steps.append(Step(outputs, kind, attributes, tuple(inputs), node.source))
         masks = [self.masks[name] for name in inputs if name in self.masks] if "_backward" in kind else []
         if masks and len(masks[0]) == len(outputs):
-            # output_mask of native_layer_norm_backward and its like: no such gradient is asked for.
-            asked = zip(outputs, masks[0])
-            self.undefined.update(name for (name, _), one in asked if one in ("False", "0"))
+            # output_mask of native_layer_norm_backward and its like: no such gradient is computed.
+            requested = zip(outputs, masks[0])
+            self.undefined.update(name for (name, _), one in requested if one in ("False", "0"))
 
     def output(self, name: str) -> str:
         """What the file gives back for an output of the group."""
         name = self.same.get(name, name)
         if name not in self.undefined:
             return name
-        if name not in self.told:
-            self.told[name] = self.fresh()
-            self.steps.append(Step(((self.told[name], "bool"),), DEFINED, "", (name,)))
-        return self.told[name]
+        if name not in self.defined:
+            self.defined[name] = self.fresh()
+            self.steps.append(Step(((self.defined[name], "bool"),), DEFINED, "", (name,)))
+        return self.defined[name]
 
     def value(self, type_: str, text: str) -> str:
         """A constant that the print does not have."""
@@ -411,7 +411,7 @@ def rebuild(found: Found, hints: Sequence[str] = (), fuser: str | None = None) -
     """The recipe of a printed group.
 
     ``hints``: types of the same inputs from another print of the same operators, for sizes that this one does
-    not tell.
+    not have.
 
     Raises:
         UsageError: the graph holds a node that no fusion group does.

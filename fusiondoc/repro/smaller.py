@@ -23,7 +23,7 @@ _DEVICE = "cpu"
 
 
 def exposing_all(recipe: Recipe) -> Recipe:
-    """With every value of an operator as an output: run once, it tells what the values are."""
+    """With every value of an operator as an output: run once, it prints what the values are."""
     undefined = recipe.undefined()
     names = [n for step in recipe.steps if step.operator for n, _ in step.outputs if n not in undefined]
     return replace(recipe, outputs=tuple(names))
@@ -132,7 +132,7 @@ def sizes(recipe: Recipe) -> list[int]:
 
 
 def resized(recipe: Recipe, before: int, after: int) -> Recipe:
-    """With another size in the place of one, wherever it stands: in inputs and in lists of sizes."""
+    """With another size instead of a size, wherever it stands: in inputs and in lists of sizes."""
     specs: dict[str, TensorSpec | ScalarSpec] = {}
     for one in recipe.inputs:
         spec = one.spec
@@ -155,10 +155,10 @@ def _strides(spec: TensorSpec, size: tuple[int, ...]) -> tuple[int, ...] | None:
     if spec.stride is None:
         return None
     made, step = list(spec.stride), 1
-    for place in sorted(range(len(size)), key=lambda i: (spec.stride or ())[i] * 2 - (spec.size[i] == 1)):
-        if spec.stride[place]:
-            made[place] = step
-            step *= max(size[place], 1)
+    for dimension in sorted(range(len(size)), key=lambda i: (spec.stride or ())[i] * 2 - (spec.size[i] == 1)):
+        if spec.stride[dimension]:
+            made[dimension] = step
+            step *= max(size[dimension], 1)
     return tuple(made)
 
 

@@ -88,7 +88,7 @@ def script(recipe: Recipe, title: str, name: str, remarks: Iterable[str] = (), p
 
 
 def _literal_text(text: str) -> str:
-    """For a place inside a docstring."""
+    """As text inside a docstring."""
     return one_line(text).replace("\\", "\\\\").replace('"', "'")
 
 
@@ -170,7 +170,7 @@ class Groups:
     graphs: Mapping[str, Found]
     shown: Mapping[str, str]
 
-    def place(self, file: str, line: int) -> str:
+    def position(self, file: str, line: int) -> str:
         """``file:line`` as users know it, on one line."""
         return one_line(f"{self.shown.get(file, file)}:{line}")
 
@@ -207,7 +207,7 @@ class GroupLine(NamedTuple):
     kind: str
     phase: str
     operators: str
-    place: str
+    position: str
     """The first line of the log that shows it, and whether it fell back."""
 
 
@@ -218,16 +218,17 @@ def listed(known: Groups) -> list[GroupLine]:
         names = [op.rpartition("::")[2] for op in group.ops]
         shown = ", ".join(names[:_SHOWN_OPS]) + (", ..." if len(names) > _SHOWN_OPS else "")
         total = count(len(names), "operator")
-        place = _place(group, known) + ("  FELL BACK" if group.fallback else "")
-        rows.append(GroupLine(group.id, group.kind, group.phase or "?", one_line(f"{total}: {shown}"), place))
+        position = _position(group, known) + ("  FELL BACK" if group.fallback else "")
+        operators = one_line(f"{total}: {shown}")
+        rows.append(GroupLine(group.id, group.kind, group.phase or "?", operators, position))
     return rows
 
 
-def _place(group: Group, known: Groups) -> str:
+def _position(group: Group, known: Groups) -> str:
     found = known.graphs.get(group.id)
     if found is not None:
-        return known.place(found.file, found.line)
-    return known.place(group.evidence[0].file, group.evidence[0].line) if group.evidence else ""
+        return known.position(found.file, found.line)
+    return known.position(group.evidence[0].file, group.evidence[0].line) if group.evidence else ""
 
 
 def pick(known: Groups, name: str) -> Found:
@@ -243,14 +244,14 @@ def pick(known: Groups, name: str) -> Found:
     found = known.graphs.get(group.id) or find_group(group, known.logs)
     if found is None:
         raise UsageError(
-            f"The graph of group {group.id} is not found again in {_place(group, known)}",
+            f"The graph of group {group.id} is not found again in {_position(group, known)}",
             "Was the log changed or read from a pipe? Give the file itself.",
         )
     return found
 
 
 def _hints(found: Found, known: Groups) -> tuple[str, ...]:
-    """Input types of another group of the same operators that tells all sizes."""
+    """Input types of another group of the same operators with all sizes."""
     for group in known.groups:
         if group.nodes == found.group.nodes and not any("*" in t or "SS(" in t for t in group.inputs):
             return group.inputs
@@ -258,7 +259,7 @@ def _hints(found: Found, known: Groups) -> tuple[str, ...]:
 
 
 def write_script(known: Groups, name: str, output: Path | None, force: bool, fuser: str | None) -> Written:
-    """Write the file of a group; UsageError if a file is in its place."""
+    """Write the file of a group; UsageError if there is a file of that name."""
     found = pick(known, name)
     group = found.group
     path = output if output is not None else Path(f"repro_{group.id}.py")
@@ -268,7 +269,7 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
         why = one_line("; ".join(recipe.problems)) or "it is empty"
         raise UsageError(
             f"Nothing of group {group.id} can be rebuilt: {why}",
-            f"See {known.place(found.file, found.line)}.",
+            f"See {known.position(found.file, found.line)}.",
         )
     title = _title(found, known)
     remarks = []
@@ -284,14 +285,14 @@ def _title(found: Found, known: Groups) -> str:
     group = found.group
     total = count(group.size, "operator")
     phase = f"{group.phase}, " if group.phase else ""
-    return f"Group {group.id} ({group.kind}, {phase}{total}) of {known.place(found.file, found.line)}."
+    return f"Group {group.id} ({group.kind}, {phase}{total}) of {known.position(found.file, found.line)}."
 
 
 def notes(written: Written) -> list[str]:
     """What a user should know about a file: what is not rebuilt, and which values were chosen."""
-    told = list(written.recipe.problems)
-    told += [f"%{one.name} : {one.type}: {one.note}" for one in written.recipe.inputs if one.note]
-    return [one_line(text) for text in told]
+    notes = list(written.recipe.problems)
+    notes += [f"%{one.name} : {one.type}: {one.note}" for one in written.recipe.inputs if one.note]
+    return [one_line(text) for text in notes]
 
 
 def minimised_path(path: Path) -> Path:
@@ -304,7 +305,7 @@ def write_minimised(
     force: bool,
     timeout: float,
     tries: int,
-    said: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> int:
     """Make a written file smaller while it fails the same way, into a file beside it; the exit status.
 
@@ -323,8 +324,8 @@ def write_minimised(
                 f"{written.path} does not fail on this machine ({first.text}): nothing to minimise",
                 "Run it where it failed: the same torch, the same GPU (--python chooses the interpreter).",
             )
-        said(f"it fails: {first.text}")
-        search = smaller(written, first, python, timeout, tries, said, lambda: interruptions.count > 0)
+        notify(f"it fails: {first.text}")
+        search = smaller(written, first, python, timeout, tries, notify, lambda: interruptions.count > 0)
     smallest = search.best
     before, after = written.recipe.operators, smallest.operators
     remarks = [
@@ -333,12 +334,12 @@ def write_minimised(
         f"What stays the same: {first.text}",
     ]
     _write(path, script(smallest, written.title, path.name, remarks))
-    said(f"{before} operators before, {after} after, {search.tries} tries; wrote {path}")
+    notify(f"{before} operators before, {after} after, {search.tries} tries; wrote {path}")
     if search.interrupted:
-        said("interrupted; this is how far it got")
+        notify("interrupted; this is how far it got")
         return INTERRUPTED
     if search.over:
-        said(f"stopped after {search.tries} tries; --tries gives it more")
+        notify(f"stopped after {search.tries} tries; --tries gives it more")
     return 0
 
 
@@ -348,7 +349,7 @@ def smaller(
     python: Path,
     timeout: float,
     tries: int,
-    said: Callable[[str], None],
+    notify: Callable[[str], None],
     stop: Callable[[], bool],
     operators_alone: bool = False,
 ) -> Search:
@@ -369,7 +370,7 @@ def smaller(
             outcome = run_file(python, file, ["--describe"] if describe else [], timeout)
             return replace(outcome, interrupted=True) if stop() else outcome
 
-        search = Search(written.recipe, first, run, tries, said)
+        search = Search(written.recipe, first, run, tries, notify)
         if operators_alone:
             search.smallest_part()
         else:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from fusiondoc.comparison.group_match import Item, items_of, match
-from fusiondoc.comparison.places import Places
+from fusiondoc.comparison.positions import Positions
 from fusiondoc.model.report import Group, OpNode, Report
 from fusiondoc.workflows.survey_plans import Operator, Plan
 from fusiondoc.workflows.survey_tracks import FORMULA, NOWHERE, Programs, Track
@@ -31,7 +31,7 @@ def successors(programs: Programs, before: Plan, after: Plan) -> set[Track]:
     """The groups of the plan before whose operators are in groups of the plan after as well, but for those
     that the program no longer has."""
     reports = [cast(Report, _as_report(programs, plan)) for plan in (before, after)]
-    positions = Places(*reports)
+    positions = Positions(*reports)
     items = (
         items_of(reports[0].groups, partial(positions.of, 0)),
         items_of(reports[1].groups, partial(positions.of, 1)),

@@ -1,5 +1,5 @@
-"""The places by which operators are the same on both sides of a comparison, whatever lines and folders were
-called.
+"""The positions by which operators are the same on both sides of a comparison, whatever their lines and
+folders are.
 
 Files are paired by the end of their path (a moved checkout, another environment), their lines by what is on
 them (alignment.py). ``<string>`` is the file of autodiff formulas: several texts share it, so a line of it is
@@ -24,25 +24,25 @@ Token = tuple[int, int]
 _Lines = dict[int, Marks]
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where an operator stands. ``token`` is None without a source."""
 
     token: Token | None
     aligned: bool
-    """The other side has this line too, so that another place is known to be another place."""
+    """The other side has this line too, so that another position is known to be another position."""
     weak: bool
     """A line of an autodiff formula."""
 
 
-NOWHERE = Place(None, False, True)
+NOWHERE = Position(None, False, True)
 
 
-class Places:
-    """Places of both reports."""
+class Positions:
+    """Positions of both reports."""
 
     def __init__(self, a: Report, b: Report) -> None:
-        self._known: tuple[dict[tuple[str, int], Place], dict[tuple[str, int], Place]] = ({}, {})
-        self._cache: tuple[dict[str, Place], dict[str, Place]] = ({}, {})
+        self._known: tuple[dict[tuple[str, int], Position], dict[tuple[str, int], Position]] = ({}, {})
+        self._cache: tuple[dict[str, Position], dict[str, Position]] = ({}, {})
         files = _files(a), _files(b)
         for number, (name_a, name_b) in enumerate(_paired_files(*files)):
             lines_a = files[0][name_a] if name_a is not None else {}
@@ -63,18 +63,18 @@ class Places:
             for index, line in enumerate(lines[side]):
                 aligned = index in partners
                 token = partners[index] if aligned else -2 * index - side - 1
-                self._known[side][name, line] = Place((number, token), aligned, weak)
+                self._known[side][name, line] = Position((number, token), aligned, weak)
 
-    def of(self, side: int, source: str | None) -> Place:
-        """The place of ``file:line[:column]`` on side 0 (A) or 1 (B)."""
+    def of(self, side: int, source: str | None) -> Position:
+        """The position of ``file:line[:column]`` on side 0 (A) or 1 (B)."""
         if source is None:
             return NOWHERE
-        place = self._cache[side].get(source)
-        if place is None:
+        position = self._cache[side].get(source)
+        if position is None:
             file, line, _ = split_source(source)
-            place = self._known[side].get((file, line), NOWHERE)
-            self._cache[side][source] = place
-        return place
+            position = self._known[side].get((file, line), NOWHERE)
+            self._cache[side][source] = position
+        return position
 
 
 def split_source(source: str) -> tuple[str, int, int]:
