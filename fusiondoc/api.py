@@ -182,7 +182,7 @@ def diagnose(
     )
     told = notify or silent
     run = _Run(
-        CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, tell=told),
+        CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, notify=told),
         FollowUps(rerun, timing=time),
         peak,
         told,

@@ -227,7 +227,7 @@ TAKEN = (
     Taken(
         "functions in Python files",
         _NAMED + "test_functions_are_looked_for_in_python_files_only",
-        "expectations/missing.py",
+        "expectations/source_lines.py",
         'if file.endswith(".py") else None',
         "if file else None",
     ),

@@ -13,31 +13,31 @@ from fusiondoc.errors import UsageError
 from fusiondoc.numbers import whole_number
 
 FOLDER = ".fusiondoc"
-"""In the current folder, unless something else is said."""
+"""In the current folder, by default."""
 KEPT = 20
 
 IN, LAST = "captures-in", "keep-last"
 """The options, and the keys of the configuration."""
 VARIABLES: Mapping[str, str] = {IN: "FUSIONDOC_CAPTURES", LAST: "FUSIONDOC_KEEP_LAST"}
 
-_said: dict[str, str] = {}
+_given: dict[str, str] = {}
 """By options of this call."""
 _configured: dict[str, str] = {}
 
 
-def say(key: str, value: str) -> None:
+def set_by_option(key: str, value: str) -> None:
     """What an option of this call says."""
-    _said[key] = _checked(key, value, f"--{key}")
+    _given[key] = _checked(key, value, f"--{key}")
 
 
-def configure(key: str, value: str, place: str) -> None:
-    """What the configuration says; ``place`` is where."""
-    _configured[key] = _checked(key, value, place)
+def configure(key: str, value: str, origin: str) -> None:
+    """A value of the configuration; ``origin`` names its file and key."""
+    _configured[key] = _checked(key, value, origin)
 
 
 def forget() -> None:
     """The call is over: the next one in this process says what it wants itself."""
-    _said.clear()
+    _given.clear()
     _configured.clear()
 
 
@@ -54,9 +54,9 @@ def number_kept() -> int:
 
 def _value(key: str) -> str | None:
     variable = os.environ.get(VARIABLES[key], "")
-    if key not in _said and variable:
+    if key not in _given and variable:
         return _checked(key, variable, VARIABLES[key])
-    return _said.get(key, _configured.get(key))
+    return _given.get(key, _configured.get(key))
 
 
 def _checked(key: str, value: str, where: str) -> str:

@@ -81,7 +81,7 @@ class ProfiledRun:
 
 @dataclass(frozen=True)
 class Tries:
-    """The runs of ``--try`` (``tries.json``); the first is the run as it was asked for."""
+    """The runs of ``--try`` (``tries.json``); the first is the run as it was requested."""
 
     tries: tuple[Try, ...] = ()
 
@@ -184,7 +184,7 @@ class Capture:
 
     @cached_property
     def records(self) -> Records:
-        """What the probe told."""
+        """The records of the probe."""
         return read_records(self._records)
 
     @cached_property
@@ -200,7 +200,7 @@ class Capture:
 
     @cached_property
     def _records(self) -> bytes:
-        # Of several ranks the first one tells what all have in common.
+        # Of several ranks the first has the records that all have in common.
         first = self.ranks[0]._bytes(RECORDS) if self.ranks else b""
         return first + self._bytes(RECORDS)
 
@@ -219,7 +219,7 @@ class Capture:
 
     @cached_property
     def fault(self) -> FuserFault | None:
-        """Whose error it is that the run ended with; None where nothing tells."""
+        """Whose error it is that the run ended with; None where it is not known."""
         kept = object_of(self._bytes(_FAULT))
         if kept:
             return read_object(FuserFault, kept)
@@ -315,11 +315,11 @@ class Capture:
         return self.result.ended in (Ended.SIGNAL, Ended.FAILED)
 
     def _where_ranks_were(self) -> str | None:
-        places = [(one.rank, where_it_was(one.log_path)) for one in self.ranks]
-        told = [f"rank {number} was at {where}" for number, where in places if where is not None]
-        if not told:
+        locations = [(one.rank, where_it_was(one.log_path)) for one in self.ranks]
+        texts = [f"rank {number} was at {where}" for number, where in locations if where is not None]
+        if not texts:
             return None
-        return "; ".join(told[:8]) + f". Their logs are in {self.path / RANKS}; --timeout gives more time."
+        return "; ".join(texts[:8]) + f". Their logs are in {self.path / RANKS}; --timeout gives more time."
 
     def keep_result(self, result: Result) -> None:
         """Write how the run ended. OSError if it cannot be written, as of the methods below."""
@@ -357,7 +357,8 @@ class Capture:
         self.tries = tries
 
     def add_source_map(self, source_map: Mapping[str, object]) -> None:
-        """Add lines and layers of the program that the probe could not tell, as it would have told them."""
+        """Add lines and layers of the program that the probe could not find, as it would have recorded
+        them."""
         self.add_record("source_map", **source_map)
 
     def add_record(self, record: str, **fields: object) -> None:

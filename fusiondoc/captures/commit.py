@@ -13,16 +13,16 @@ _MOST_BYTES = 4 << 20
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _BRANCH = re.compile(r"ref: (refs/[\w./+@-]{1,200})\Z")
 SHOWN = 12
-"""Digits of a commit that tell it apart."""
+"""Digits of a commit that identify it."""
 
 
 def commit_of(folder: Path) -> str | None:
     """The first digits of the commit that is checked out around a folder; None without a repository. Changes
     that are not committed do not show."""
     try:
-        for place in (folder, *folder.parents):
-            if (place / ".git").exists():
-                found = _head(_repository(place / ".git"))
+        for above in (folder, *folder.parents):
+            if (above / ".git").exists():
+                found = _head(_repository(above / ".git"))
                 return found[:SHOWN] if found is not None else None
     except (OSError, ValueError):
         return None
@@ -47,9 +47,9 @@ def _head(folder: Path) -> str | None:
     common = folder
     if (folder / "commondir").is_file():
         common = folder / read_within(folder / "commondir", 4096).decode().strip()
-    for place in (folder, common):
-        if (place / branch.group(1)).is_file():
-            text = read_within(place / branch.group(1), 4096).decode().strip()
+    for above in (folder, common):
+        if (above / branch.group(1)).is_file():
+            text = read_within(above / branch.group(1), 4096).decode().strip()
             return text if _COMMIT.match(text) else None
     if not (common / "packed-refs").is_file():
         return None

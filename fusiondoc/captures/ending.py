@@ -83,7 +83,7 @@ class Result:
 
 def ended_early(result: Result, records: Records) -> bool:
     """Whether the program ended its process itself before the probe was done with it. A script may do that at
-    any place (os._exit), if its status is 0."""
+    any time (os._exit), if its status is 0."""
     if records.done is not None or records.error is not None:
         return False
     ended = result.ended
@@ -127,12 +127,12 @@ def failure_of(
         )
     if result.ended is Ended.SIGNAL:
         return ModelFailed(f"{label} died of {result.signal}", _after_signal(result.signal, log))
-    status, told = result.exit_status, records.error
+    status, failure = result.exit_status, records.error
     hint = f"The whole output is in {log}."
-    if told is not None:
+    if failure is not None:
         kind = {WRONG_USAGE: UsageError, CANNOT_RUN: CannotRun}.get(status or 0, ModelFailed)
-        said = "" if told.traceback or kind is not ModelFailed else _last_lines(log)
-        return kind(_text(told, label) + said, told.hint or hint)
+        last_lines = "" if failure.traceback or kind is not ModelFailed else _last_lines(log)
+        return kind(_text(failure, label) + last_lines, failure.hint or hint)
     done = records.done is not None
     unwritten = None if done else _unwritten_records(log)
     if unwritten is not None:
@@ -152,14 +152,14 @@ _GOES_ON = "A thread that is no daemon, or an atexit function, goes on"
 
 
 def _where(log: Path) -> str:
-    """What the log tells of the moment at which the process was ended."""
+    """The last lines of the log before the process was ended."""
     if where_it_was(log) is not None:
         return f"{log} ends with where it was (Python's stack)"
     return f"the whole output is in {log}"
 
 
 def _unwritten_records(log: Path) -> str | None:
-    """Why the probe wrote no more records, if it said so at the end of the log."""
+    """Why the probe wrote no more records, if the end of the log states it."""
     lines = [line for line in _tail(log).split("\n") if line.startswith(NO_MORE_RECORDS)]
     return lines[-1][len(NO_MORE_RECORDS) :].strip() if lines else None
 
@@ -173,17 +173,17 @@ OF_SIGNAL = {
 
 
 def _after_signal(signal: str | None, log: Path) -> str:
-    told = OF_SIGNAL.get(signal or "")
-    if told is not None:
-        return told
+    failure = OF_SIGNAL.get(signal or "")
+    if failure is not None:
+        return failure
     if where_it_was(log) is not None:
         return f"{log} ends with Python's stack at that moment."
     return f"{log} does not hold Python's stack at that moment; its last lines tell how far the program got."
 
 
-def _text(told: Failure, label: str) -> str:
-    if not told.traceback:
-        return told.message or f"{label} failed"
+def _text(failure: Failure, label: str) -> str:
+    if not failure.traceback:
+        return failure.message or f"{label} failed"
     doing = {
         "import": "could not be imported",
         "call": "could not be made",
@@ -195,8 +195,8 @@ def _text(told: Failure, label: str) -> str:
         "verify": "failed in the eager run that --verify compares with",
         "eager": "failed in the eager run that --time compares with",
         "exit": "ended the process",
-    }.get(told.stage, "failed")
-    return f"{label} {doing}\n{told.traceback.rstrip()}"
+    }.get(failure.stage, "failed")
+    return f"{label} {doing}\n{failure.traceback.rstrip()}"
 
 
 _JIT_LINE = re.compile(r"\[(?:DUMP|DEBUG|UPDATE|SOURCE) [\w.]+:\d+\]")
@@ -205,8 +205,8 @@ _JIT_LINE = re.compile(r"\[(?:DUMP|DEBUG|UPDATE|SOURCE) [\w.]+:\d+\]")
 
 def _last_lines(log: Path) -> str:
     """The last lines that are the program's own."""
-    told = _tail(log).rstrip().split("\n")
-    lines = [line for line in told if not line.startswith(_OWN) and not _JIT_LINE.match(line)][-_SHOWN_LINES:]
+    tail = _tail(log).rstrip().split("\n")
+    lines = [line for line in tail if not line.startswith(_OWN) and not _JIT_LINE.match(line)][-_SHOWN_LINES:]
     return "\n" + "\n".join(lines) if any(lines) else ""
 
 

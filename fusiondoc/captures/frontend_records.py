@@ -1,4 +1,4 @@
-"""What the probe tells of AOTAutograd and of Transformer Engine (probe/aot_records.py, te_plans.py): one
+"""The records of the probe on AOTAutograd and Transformer Engine (probe/aot_records.py, te_plans.py): one
 frozen dataclass a kind of record."""
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class TracedGraph:
 
 @dataclass(frozen=True)
 class PartitionDone:
-    """A joint graph has been parted. ``forward_outputs``: how many results of the joint graph, and of the
-    forward graph, are those of the function; the forward graph's others are saved. ``default_saved``: what
-    torch's default partition of the same graph saves."""
+    """A joint graph has been partitioned. ``forward_outputs``: how many results of the joint graph, and of
+    the forward graph, are those of the function; the forward graph's others are saved. ``default_saved``:
+    what torch's default partition of the same graph saves."""
 
     site: int
     number: int
@@ -78,7 +78,7 @@ class GraphLines:
 
 @dataclass(frozen=True)
 class SiteFound:
-    """A place that wraps a function."""
+    """A call site that wraps a function."""
 
     site: int
     name: str
@@ -88,7 +88,7 @@ class SiteFound:
 
 @dataclass(frozen=True)
 class SiteUsed:
-    """What became of a place by the end of the run."""
+    """The use of a call site by the end of the run."""
 
     site: int
     wraps: int
@@ -108,7 +108,7 @@ class SiteUsed:
 
 @dataclass(frozen=True)
 class SiteFailed:
-    """The first error of a place."""
+    """The first error of a call site."""
 
     site: int
     stage: str
@@ -138,7 +138,7 @@ class FusedModuleUsed:
 
 @dataclass(frozen=True)
 class AotRecords:
-    """All that is told of AOTAutograd."""
+    """All records of AOTAutograd."""
 
     sites: tuple[SiteFound, ...] = ()
     graphs: tuple[TracedGraph, ...] = ()
@@ -193,7 +193,7 @@ def read_aot(all_of: Callable[[str], Rows[Mapping[str, Any]]]) -> AotRecords:
 
 @dataclass(frozen=True)
 class FusionFunction:
-    """A function that the fuser asks: of the package, or registered by the program."""
+    """A fusion function that the fuser calls: of the package, or registered by the program."""
 
     name: str
     module: str = ""
@@ -310,9 +310,9 @@ def read_te(all_of: Callable[[str], list[dict[str, Any]]]) -> TeRecords:
     packages = every(Package, "te_package")
     calls: dict[str, int] = {}
     for record in all_of("te_calls"):
-        told = record.get("calls")
-        if isinstance(told, dict):
-            calls.update({str(plan): count for plan, count in told.items() if type(count) is int})
+        by_plan = record.get("calls")
+        if isinstance(by_plan, dict):
+            calls.update({str(plan): count for plan, count in by_plan.items() if type(count) is int})
     return TeRecords(
         packages[-1] if packages else Package(),
         every(Pipeline, "te_fuser"),

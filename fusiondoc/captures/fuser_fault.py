@@ -51,14 +51,14 @@ class FuserFault:
     """
 
     blame: Blame | None = None
-    """None where the runs did not tell, such as without a result of the run without the fuser."""
+    """None where the runs did not show it, such as without a result of the run without the fuser."""
     unfused: str | None = None
     unfused_error: str | None = None
     """What the run without the fuser ended with."""
     again: str | None = None
     alone: tuple[FailingGroup, ...] = ()
     around: tuple[Try, ...] = ()
-    """Runs with a change of the settings; the first is the run as it was asked for."""
+    """Runs with a change of the settings; the first is the run as it was requested."""
 
     @property
     def culprit(self) -> FailingGroup | None:

@@ -168,8 +168,8 @@ def _git_folder(root: Path) -> Path:
     git = root / ".git"
     if git.is_dir():
         return git
-    said = _read(git).strip()
-    folder = root / said[len("gitdir:") :].strip() if said.startswith("gitdir:") else git
+    content = _read(git).strip()
+    folder = root / content[len("gitdir:") :].strip() if content.startswith("gitdir:") else git
     with contextlib.suppress(OSError):
         return folder / _read(folder / "commondir").strip()
     return folder

@@ -1,4 +1,5 @@
-"""What the probe told of a run, line by line in ``records.jsonl``: one frozen dataclass a kind of record.
+"""The records that the probe wrote of a run, line by line in ``records.jsonl``: one frozen dataclass a kind
+of record.
 
 Every record may be missing, cut off or of another version: fields that are not told are None, or empty.
 """
@@ -33,14 +34,14 @@ class Environment:
 
     gpu: str | None = None
     gpu_memory_gb_per_s: float | None = None
-    """What the driver tells, in 10^9 bytes a second."""
+    """By the driver, in 10^9 bytes a second."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Everything that the record has, as a report shows it."""
 
 
 @dataclass(frozen=True)
 class FuserSwitch:
-    """The fuser that was asked for, the one that was switched on, and whether it read back as on."""
+    """The fuser that was requested, the one that was switched on, and whether it read back as on."""
 
     requested: str | None = None
     effective: str | None = None
@@ -59,7 +60,7 @@ class ByItself:
 
 @dataclass(frozen=True)
 class KnobSetting:
-    """A knob as it was asked for and as it reads back."""
+    """A knob as it was requested and as it reads back."""
 
     name: str
     requested: Any = None
@@ -146,7 +147,7 @@ class TimedPasses:
 
 @dataclass(frozen=True)
 class Profiled:
-    """Steps under torch's profiler; what the traces beside the records do not tell."""
+    """Steps under torch's profiler; the figures that are not in the traces beside the records."""
 
     steps: int | None = None
     """How many were profiled; None for a script."""
@@ -303,7 +304,7 @@ class Records:
 
 
 LiveRecord = FuserSwitch | Loaded | PassDone
-"""What tells how far a run is."""
+"""Records that show the progress of a run."""
 LIVE_RECORDS: Mapping[str, type[LiveRecord]] = {"fuser": FuserSwitch, "target": Loaded, "iteration": PassDone}
 
 

@@ -1,4 +1,4 @@
-"""What the probe tells of the processes of a run: of a program that ran as it is (probe/program_watch.py,
+"""The records of the probe on the processes of a run: of a program that ran as it is (probe/program_watch.py,
 script_run.py), and of several ranks how each ended, and whether by itself (probe/rank_process.py).
 One frozen dataclass a kind of record."""
 
@@ -72,7 +72,7 @@ class StepsTaken:
 
 @dataclass(frozen=True)
 class ScriptRecords:
-    """All that is told of the program."""
+    """All records of the program."""
 
     models: tuple[ScriptedModel, ...] = ()
     instead: RanInstead | None = None
@@ -89,31 +89,31 @@ def read_script(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> ScriptR
 
     instead, steps = read("ran_instead", RanInstead), read("script_steps", StepsTaken)
     models: dict[tuple[str, str, str | None], ScriptedModel] = {}
-    for one in read("scripted_model", ScriptedModel):  # each process of a program tells its own
+    for one in read("scripted_model", ScriptedModel):  # each process of a program writes its own
         known = models.setdefault((one.name, one.how, one.at), one)
         if one.planned and not known.planned:
             models[(one.name, one.how, one.at)] = one
     return ScriptRecords(
         models=tuple(models.values()),
         instead=_most(instead) if instead else None,
-        # Ranks take equal steps. The run's own process tells last, and says why there are none at all.
+        # Ranks take equal steps. The run's own process writes last, and states why there are none at all.
         steps=max(reversed(steps), key=lambda one: one.count) if steps else None,
     )
 
 
-def _most(told: Sequence[RanInstead]) -> RanInstead:
+def _most(records_of_one: Sequence[RanInstead]) -> RanInstead:
     """What the processes of a program compiled; ranks compile the same."""
     return RanInstead(
-        frames=max(one.frames for one in told),
-        graphs=max(one.graphs for one in told),
-        kernels=max(one.kernels for one in told),
-        inductor=any(one.inductor for one in told),
+        frames=max(one.frames for one in records_of_one),
+        graphs=max(one.graphs for one in records_of_one),
+        kernels=max(one.kernels for one in records_of_one),
+        inductor=any(one.inductor for one in records_of_one),
     )
 
 
 def read_aot_of_processes(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> AotRecords:
     """The records of AOTAutograd among all, which ``all_of`` has by kind. Each process of a program numbers
-    its places from 0; equal ones are one here."""
+    its call sites from 0; equal ones are joined here."""
     numbers = dict.fromkeys(one.get("process") for kind in _KINDS for one in all_of(kind))
     processes = sorted(numbers, key=lambda number: number is not None)  # the run's own first
     return _together([_of_process(all_of, number) for number in processes])
@@ -130,7 +130,7 @@ def _of_process(all_of: Callable[[str], Sequence[Mapping[str, Any]]], process: o
 
 
 def _together(processes: Sequence[AotRecords]) -> AotRecords:
-    """What all processes tell: of a place the graphs of the first one that compiled it."""
+    """The records of all processes: of a call site the graphs of the first process that compiled it."""
     if len(processes) < 2:
         return processes[0] if processes else AotRecords()
     sites: dict[tuple[object, ...], SiteFound] = {}
@@ -149,8 +149,8 @@ def _together(processes: Sequence[AotRecords]) -> AotRecords:
         have = {one.site for one in graphs}
         for one in process.used:
             if one.site in number:
-                told = replace(one, site=number[one.site])
-                used[told.site] = _more_of(used.get(told.site), told)
+                records_of_one = replace(one, site=number[one.site])
+                used[records_of_one.site] = _more_of(used.get(records_of_one.site), records_of_one)
 
         def moved(records: Iterable[_T], without: AbstractSet[int] = frozenset()) -> list[_T]:
             kept = (one for one in records if number.get(one.site, -1) not in {*without, -1})  # noqa: B023
@@ -166,7 +166,7 @@ def _together(processes: Sequence[AotRecords]) -> AotRecords:
         sites=tuple(sites.values()),
         graphs=tuple(graphs),
         partitions=tuple(partitions),
-        # A name that is of two codes in two processes tells nothing: they write one log.
+        # A name that is of two codes in two processes has no meaning: they write one log.
         scripted=tuple(one for one in scripted if files[one.file] == 1),
         used=tuple(used.values()),
         failed=tuple(failed),
@@ -177,7 +177,7 @@ def _together(processes: Sequence[AotRecords]) -> AotRecords:
 
 
 def _more_of(known: SiteUsed | None, other: SiteUsed) -> SiteUsed:
-    """What the process tells that used the place most, and how many used it."""
+    """The record of the process that used the call site most, and how many processes used it."""
     if known is None or not known.is_used:
         return other
     if not other.is_used:
@@ -208,10 +208,10 @@ def layers_of_models(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str,
     several = len({record.get("model") for record in records}) > 1
     found = []
     for record in records:
-        told, name = record.get("layers"), record.get("model")
+        records_of_one, name = record.get("layers"), record.get("model")
         above = str(name).replace(".", "_") if several and name is not None else ""
         layers: dict[str, tuple[str, ...]] = {}
-        for key, paths in told.items() if isinstance(told, dict) else ():
+        for key, paths in records_of_one.items() if isinstance(records_of_one, dict) else ():
             if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
                 layers[key] = tuple(".".join(filter(None, (above, path))) for path in paths)
         if layers:
@@ -234,7 +234,7 @@ RANKS = "ranks"
 
 @dataclass(frozen=True)
 class RankProcess:
-    """A rank, as its own process tells it."""
+    """A rank, as its own process records it."""
 
     rank: int
     local_rank: int | None = None

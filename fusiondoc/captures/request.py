@@ -1,5 +1,5 @@
-"""What is asked of a run, and what a capture keeps of that (``request.json``); the target as the user names
-it: ``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME`` or ``FILE.pt``."""
+"""The request of a run, and the part of it that a capture keeps (``request.json``); the target as the user
+names it: ``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME`` or ``FILE.pt``."""
 
 from __future__ import annotations
 
@@ -232,14 +232,14 @@ class RunRequest:
     timing: bool = False
     """Time passes, eager against fused, without any log or dump."""
     timing_rounds: int | None = None
-    """So many rounds each way; None: as many as the probe takes where nothing is said."""
+    """So many rounds each way; None: the default of the probe."""
     profile: bool = False
     """Run steps, or the script, under torch's profiler, without any log or dump."""
     launcher: tuple[str, ...] = ()  # of torch.distributed.run, which then starts the processes
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables on top of those that the fuser needs."""
     overlay: Mapping[str, str] = field(default_factory=dict)
-    """Source files of the program -> files whose text runs in their place (``fix``)."""
+    """Source files of the program -> files whose text runs instead of theirs (``fix``)."""
     results: KeptResults | None = None
     cwd: Path = field(default_factory=Path.cwd)
     command: tuple[str, ...] = ()
@@ -285,7 +285,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class KeptTarget:
-    """A target as a capture keeps it: the fields of ``TargetSpec``, as far as they are told."""
+    """A target as a capture keeps it: the fields of ``TargetSpec``, as far as they are known."""
 
     text: str | None = None
     kind: str | None = None
@@ -297,7 +297,7 @@ class KeptTarget:
 
 @dataclass(frozen=True)
 class KeptRequest:
-    """What a run was asked for, and with what it ran."""
+    """The request of a run, and the interpreter and torch that it ran with."""
 
     schema: str | None = None
     fusiondoc: str | None = None
@@ -332,7 +332,7 @@ class KeptRequest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> KeptRequest:
-        """What could be read of it; the rest is not told."""
+        """The fields that could be read; the others keep their defaults."""
         return read_object(cls, data) or cls()
 
     def as_json(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ _LATEST = re.compile(r"latest(?:~([0-9]{1,6}))?\Z")
 _MOST_LISTED = 20
 
 
-class Place(Protocol):
+class CaptureLocation(Protocol):
     """Where a run puts its capture."""
 
     def new(self, slug: str) -> Path:
@@ -65,8 +65,8 @@ class Within:
         """It stays as long as the capture that it is in."""
 
 
-def _tell_nobody(line: str) -> None:
-    """Nobody asked."""
+def _silent(line: str) -> None:
+    """Discards the note."""
 
 
 class CaptureStore:
@@ -85,13 +85,13 @@ class CaptureStore:
         *,
         name: str | None = None,
         keep: bool = False,
-        tell: Callable[[str], None] = _tell_nobody,
+        notify: Callable[[str], None] = _silent,
     ) -> None:
         elsewhere = folder_named() if cwd is None else None
         self.folder = elsewhere if elsewhere is not None else (cwd or Path.cwd()) / FOLDER
         self._given = name
         self._keep = keep or name is not None
-        self._tell = tell
+        self._notify = notify
 
     def paths(self) -> list[Path]:
         """The folders of all captures, newest first."""
@@ -104,7 +104,7 @@ class CaptureStore:
         )
 
     def _begun(self) -> Sequence[Path]:
-        """Those that say what was asked for: no folders of runs that never began."""
+        """Those with a request: no folders of runs that never began."""
         return [path for path in self.paths() if (path / "request.json").is_file()]
 
     def list(self) -> list[Capture]:
@@ -156,10 +156,10 @@ class CaptureStore:
         """Make an empty capture folder; call ``done`` once its run is over.
 
         Raises:
-            UsageError: the place cannot be written, or the name is taken.
+            UsageError: the folder cannot be written, or the name is taken.
         """
         self._check_name()
-        number_kept()  # a wrong one is told before anything is made
+        number_kept()  # a wrong name is refused before anything is made
         try:
             fresh = not self.folder.exists() or not any(self.folder.iterdir())
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -188,7 +188,7 @@ class CaptureStore:
             removed += [old.name] if had_report and not old.exists() else []
         if removed:
             more = f" and {len(removed) - 1} more" if len(removed) > 1 else ""
-            self._tell(f"note: removed {removed[0]}{more}: the newest {kept} stay (--keep-last N)")
+            self._notify(f"note: removed {removed[0]}{more}: the newest {kept} stay (--keep-last N)")
 
     def _check_name(self) -> None:
         if self._given is None:
@@ -381,14 +381,14 @@ def _age(path: Path) -> tuple[str, int]:
     return path.name[:15], (whole_number(number) or 0) if numbered else 1
 
 
-def cannot_write(error: OSError, place: Path) -> UsageError:
+def cannot_write(error: OSError, folder_for_it: Path) -> UsageError:
     """What to say when a capture cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return UsageError(
-            f"no space left to write the capture in {place}: {error.strerror}",
+            f"no space left to write the capture in {folder_for_it}: {error.strerror}",
             "Free some space (fusiondoc captures remove --all removes old ones), or run from another folder.",
         )
     return UsageError(
-        f"cannot write captures in {place}: {error.strerror}",
+        f"cannot write captures in {folder_for_it}: {error.strerror}",
         "Run from a folder that you can write to, with the full path of the target.",
     )

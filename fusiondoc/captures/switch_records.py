@@ -56,7 +56,7 @@ class Switches:
         return any(row.what == FUSER and row.when == BEFORE for row in self.rows)
 
     @property
-    def told(self) -> bool:
+    def any_switched_off(self) -> bool:
         """Whether anything was off in a pass."""
         return self.executor_off or self.fuser_off_in_run
 

@@ -56,8 +56,8 @@ def user_folder() -> Path:
 
 
 def sign(capture: Path, request: str) -> None:
-    """Sign the file that says what was asked for. Without a place for a key nothing is signed: the capture
-    then needs the user's word to be run again."""
+    """Sign the file with the request. Without a folder for a key nothing is signed: the capture then needs
+    the user's consent to be run again."""
     with contextlib.suppress(OSError):
         (capture / SIGNATURE).write_text(_digest(_key(make=True), capture / request), encoding="ascii")
 
@@ -68,8 +68,8 @@ def is_own(capture: Path, request: str) -> bool:
         for name in (SIGNATURE, request):
             if not stat.S_ISREG((capture / name).lstat().st_mode):
                 return False
-        told = read_within(capture / SIGNATURE, 200)
-        return hmac.compare_digest(told, _digest(_key(make=False), capture / request).encode("ascii"))
+        recorded = read_within(capture / SIGNATURE, 200)
+        return hmac.compare_digest(recorded, _digest(_key(make=False), capture / request).encode("ascii"))
     except OSError:
         return False
 
@@ -118,10 +118,10 @@ def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -
         UsageError: one of them is another log, which anybody may have written.
     """
     own = {
-        place.resolve()
+        candidate.resolve()
         for path in store.paths()
         if not (path / "log").is_symlink() and is_own(path, REQUEST)
-        for place in (path, path / "log")
+        for candidate in (path, path / "log")
     }
     for argument in arguments or [str(store.newest().path)]:
         if argument == "-" or Path(argument).resolve() not in own:
@@ -135,7 +135,7 @@ def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -
 def request_again(
     capture: Capture, dumps: Sequence[str], command: Sequence[str] = (), *, code: str | None = None
 ) -> RunRequest:
-    """What ``capture`` was asked for, with these dumps and without ``--verify``. Variables of torch that the
+    """The request of ``capture``, with these dumps and without ``--verify``. Variables of torch that the
     user had set then and has not set now are set again, but for those that ask for logs and dumps.
 
     Args:
@@ -182,9 +182,9 @@ _MOST_SHOWN = 2000
 
 
 def _must_be_allowed(capture: Capture, code: str | None) -> None:
-    """Refuse a capture of somebody else, unless the user gives the code of exactly what it asks for."""
-    asked = _what_would_run(capture.request)
-    right = _code_to_run(capture.path) if len(asked) <= _MOST_SHOWN else None
+    """Refuse a capture of somebody else, unless the user gives the code of exactly its request."""
+    requested = _what_would_run(capture.request)
+    right = _code_to_run(capture.path) if len(requested) <= _MOST_SHOWN else None
     if right is not None and code is not None and hmac.compare_digest(code.encode(), right.encode()):
         return
     hint = "Name the target to run it yourself: fusiondoc kernels TARGET --dump NAME"
@@ -192,7 +192,7 @@ def _must_be_allowed(capture: Capture, code: str | None) -> None:
         hint += f". To run exactly this: --trust-capture {right}"
     raise UsageError(
         f"'{capture.name}' was not made here by you, so what it asks for is not run"
-        + (f". That is: {asked}" if right is not None else ""),
+        + (f". That is: {requested}" if right is not None else ""),
         hint,
     )
 
@@ -206,8 +206,8 @@ def _what_would_run(request: KeptRequest) -> str:
     return f"{shlex.join([*words, *options.script_args])} in {shlex.quote(request.cwd or '.')}"
 
 
-def _target(told: KeptTarget, capture: Capture) -> TargetSpec:
-    kind, path = told.kind, told.path
+def _target(recorded: KeptTarget, capture: Capture) -> TargetSpec:
+    kind, path = recorded.kind, recorded.path
     if kind not in ("file", "module", "archive") or (kind != "module") != bool(path):
         raise UsageError(
             f"'{capture.name}' does not say what ran", "Name the target: fusiondoc kernels TARGET"
@@ -216,7 +216,9 @@ def _target(told: KeptTarget, capture: Capture) -> TargetSpec:
         raise UsageError(
             f"{path} is gone, so '{capture.name}' cannot run again", "Name its target where it is now."
         )
-    return TargetSpec(str(told.text), kind, Path(path) if path else None, told.module, told.name, told.call)
+    return TargetSpec(
+        str(recorded.text), kind, Path(path) if path else None, recorded.module, recorded.name, recorded.call
+    )
 
 
 def _variables(user: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
@@ -339,7 +341,7 @@ OPTIONS = {"cuda_to_file": ".cu", "debug_info": ".cu", "ptx": ".ptx", "cubin": "
 """Dumps that write files, with the ending of theirs."""
 
 _DRAWING, _DRAWINGS = "draw_segmented_fusion", "segmented_fusion*.dot"
-"""Of these no line tells the names."""
+"""No line of the log names these files."""
 
 _PRINTING = re.compile(rb"PRINTING: (__tmp_\w+)(\.\w+)")
 _SLACK = 2.0
@@ -347,14 +349,14 @@ _SLACK = 2.0
 
 
 def collect(capture: Capture) -> list[Path]:
-    """Move the files that the run was asked for, said that it wrote, and did write since it began."""
-    asked = capture.request.options.dumps
-    endings = {OPTIONS[name] for name in asked if name in OPTIONS}
-    if not endings and _DRAWING not in asked:
+    """Move the files that were requested, that the log names, and that were written since the run began."""
+    requested = capture.request.options.dumps
+    endings = {OPTIONS[name] for name in requested if name in OPTIONS}
+    if not endings and _DRAWING not in requested:
         return []
     here = Path(capture.request.cwd or ".")
     names = _named(capture.log_path) if endings else set()
-    if _DRAWING in asked:
+    if _DRAWING in requested:
         endings.add(".dot")
         names |= {path.name for path in here.glob(_DRAWINGS)}
     began = (capture.path / "request.json").stat().st_mtime - _SLACK
@@ -372,8 +374,8 @@ def collect(capture: Capture) -> list[Path]:
 def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
     """Kernel -> (dump, text) of the files in the capture; binary ones are left out."""
     found: dict[str, list[tuple[str, str]]] = {}
-    asked = [name for name in capture.request.options.dumps if name in OPTIONS]
-    for option in asked:
+    requested = [name for name in capture.request.options.dumps if name in OPTIONS]
+    for option in requested:
         for path in sorted((capture.path / DUMP_FILES).glob(f"__tmp_*{OPTIONS[option]}")):
             with open_regular(path) as file:
                 data = file.read()

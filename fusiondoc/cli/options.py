@@ -35,7 +35,7 @@ def _kept(_: click.Context, param: click.Parameter, value: str | None) -> None:
     if value is not None:
         from fusiondoc import captures
 
-        captures.say(param.opts[0].lstrip("-"), str(value))
+        captures.set_by_option(param.opts[0].lstrip("-"), str(value))
 
 
 class Amount(click.types.FloatParamType):
@@ -286,7 +286,7 @@ def store_for(options: dict[str, Any]) -> CaptureStore:
     name = options.get("name")
     if name is not None and is_target(name):
         raise UsageError(f"--name {name}: that is the form of a target", "Choose a name without .py or .pt.")
-    return CaptureStore(name=name, keep=bool(options.get("keep")), tell=notify)
+    return CaptureStore(name=name, keep=bool(options.get("keep")), notify=notify)
 
 
 def names_of(texts: Iterable[str]) -> tuple[str, ...]:

@@ -104,9 +104,9 @@ def peak_of(environment: Environment, kept: Peak | None, given: float | None) ->
     measured = _remembered(environment.gpu)
     if measured is not None:
         return Peak(measured, "measured")
-    told = environment.gpu_memory_gb_per_s
-    if told is not None and told > 0:
-        return Peak(told, "driver")
+    by_driver = environment.gpu_memory_gb_per_s
+    if by_driver is not None and by_driver > 0:
+        return Peak(by_driver, "driver")
     known = bandwidth_of(environment.gpu)
     return Peak(known, "table") if known is not None else None
 

@@ -1,4 +1,4 @@
-"""A child that runs one variant of a model and times a round of steps whenever it is asked to."""
+"""A child that runs one variant of a model and times a round of steps on each command."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TorchFacts:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """The model is there; its warm-up waits to be asked for."""
+    """The model is there; its warm-up waits for a command."""
 
     pid: int
 
@@ -202,7 +202,7 @@ class BenchChild:
     """Runs the probe's action "bench" in a process of its own.
 
     Args:
-        spec: what the probe is told, but for the control file.
+        spec: of the probe, without the control file.
         folder: empty, for its files.
         timeout: seconds for the warm-up, and for each answer after it.
     """
@@ -267,17 +267,17 @@ class BenchChild:
     def warm_up(self) -> None:
         """Have it warm up with every shape (``ready`` has what that took); ``Died`` if it did not."""
         self._wait(LoadedModel)
-        self._ask({"do": "warm"})
+        self._send({"do": "warm"})
         self._wait(Warmed)
 
     def round(self, number: int, shape: int = 0) -> Round:
         """Run a round and wait for its time; ``Died`` if there is none."""
-        self._ask({"do": "round", "number": number, "shape": shape})
+        self._send({"do": "round", "number": number, "shape": shape})
         return self._wait(Round)
 
     def profile(self, shape: int = 0) -> Profiled | None:
         """Profile some steps; None if the profiler does not work there."""
-        self._ask({"do": "profile", "shape": shape})
+        self._send({"do": "profile", "shape": shape})
         try:
             return self._wait(Profiled)
         except Died:
@@ -286,13 +286,13 @@ class BenchChild:
     def inspect(self, shape: int = 0) -> Inspected | None:
         """Look at some steps; None if it dies of that."""
         try:
-            self._ask({"do": "inspect", "shape": shape})
+            self._send({"do": "inspect", "shape": shape})
             return self._wait(Inspected)
         except Died:
             return None
 
     def end(self) -> Benched | None:
-        """Let it come to its end; what it then tells, or None if it died."""
+        """Let it come to its end; its last record, or None if it died."""
         self._close()
         try:
             found = self._wait(Benched)
@@ -317,7 +317,7 @@ class BenchChild:
         if writer is not None:
             os.close(writer)
 
-    def _ask(self, command: Mapping[str, Any]) -> None:
+    def _send(self, command: Mapping[str, Any]) -> None:
         if self._writer is None:
             raise Died(self.why())
         os.write(self._writer, json.dumps(command).encode() + b"\n")
@@ -358,7 +358,7 @@ class BenchChild:
 
     @property
     def problem(self) -> Problem | None:
-        """What it said of its end, if it said anything."""
+        """Its record of its end, if there is one."""
         self._take()
         return self._problem
 

@@ -42,7 +42,7 @@ _TRACEBACK = 300
 
 
 class FusionLines:
-    """Is asked about every line of a stream, in order.
+    """Decides about every line of a stream, in order.
 
     Args:
         start: of the log, from which what a launcher puts before each line is learnt.
@@ -205,7 +205,7 @@ class CappedLog:
         read as parts of the log."""
         if self._newest is not None:
             self._newest.close()
-            self._say_left_out()
+            self._count_left_out()
             _write(self._log, self._rest)
             for number in (1, 2):
                 part = self._part(number)
@@ -247,7 +247,7 @@ class CappedLog:
                 if fusion and self._between + len(line) < self._sizes.between:
                     if self._lines:
                         self._flush(kept)
-                        self._say_left_out()
+                        self._count_left_out()
                     kept.append(line)
                     self._between += len(line) + 1
                 else:
@@ -257,14 +257,14 @@ class CappedLog:
                     self._bytes += len(line) + 1
                     self._lost += fusion
             self._flush(kept)
-        self._say_left_out()
+        self._count_left_out()
 
     def _flush(self, kept: list[bytes]) -> None:
         if kept:
             _write(self._log, b"\n".join(kept) + b"\n")
             kept.clear()
 
-    def _say_left_out(self) -> None:
+    def _count_left_out(self) -> None:
         if self._lines:
             _write(self._log, left_out(self._lines, self._bytes, self._lost))
             self._lines = self._bytes = self._lost = 0

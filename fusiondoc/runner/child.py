@@ -40,7 +40,7 @@ class NotStarted(OSError):
 
 
 class Supervised:
-    """The supervisor of a child, and what it has told. Leaving the block ends the child if it still runs.
+    """The supervisor of a child, and its reports. Leaving the block ends the child if it still runs.
 
     ``began`` and ``ended`` are of ``time.perf_counter``; ``status`` is that of the child, minus the number of
     a signal that ended it.
@@ -55,29 +55,29 @@ class Supervised:
         """The signal that stopped it last; it may have gone on since."""
         self.finished = False
         """Nothing is left of the child, or nothing that can be ended."""
-        self._said = b""
+        self._unread = b""
         self._pid: int | None = None
         self._killed: float | None = None
         self.away: Mapping[str, str] = {}
         control, self._control = os.pipe()
-        self.told, told = os.pipe()
+        self.reports, reports = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable or command[0], "-I", "-S", "-c", _START, _FOLDER, str(control), str(told)],
+                [sys.executable or command[0], "-I", "-S", "-c", _START, _FOLDER, str(control), str(reports)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 bufsize=0,
                 start_new_session=True,
-                pass_fds=(control, told),
+                pass_fds=(control, reports),
             )
         except BaseException:
             os.close(self._control)
-            os.close(self.told)
+            os.close(self.reports)
             raise
         finally:
             os.close(control)
-            os.close(told)
+            os.close(reports)
         assert self._process.stdout is not None
         self.pipe = self._process.stdout.fileno()
         self._pipe_name = f"pipe:[{os.fstat(self.pipe).st_ino}]"
@@ -94,7 +94,7 @@ class Supervised:
             self.__exit__()
             raise
         self.began = time.perf_counter()
-        self._hear(b"")  # a short one may have ended already
+        self._take(b"")  # a short one may have ended already
 
     def __enter__(self) -> Supervised:
         return self
@@ -107,7 +107,7 @@ class Supervised:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        os.close(self.told)
+        os.close(self.reports)
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -117,29 +117,29 @@ class Supervised:
         texts = [str(os.getpid()), str(records or ""), str(cwd), str(len(command)), *command]
         texts += [f"{name}={value}" for name, value in environment.items()]
         data = b"\0".join(map(os.fsencode, texts))
-        with contextlib.suppress(BrokenPipeError):  # told below
+        with contextlib.suppress(BrokenPipeError):  # reported below
             view = memoryview(b"%d\n" % len(data) + data)
             while view:
                 view = view[os.write(self._control, view) :]
 
     def _wait_for_start(self, command: Sequence[str], cwd: Path) -> None:
-        while b"\n" not in self._said:
-            said = os.read(self.told, 4096)
-            if not said:
+        while b"\n" not in self._unread:
+            received = os.read(self.reports, 4096)
+            if not received:
                 printed = os.read(self.pipe, _PIPE_BYTES).decode("utf-8", "replace").strip()
                 why = printed.rpartition("\n")[2][:200] or "it said nothing"
                 raise NotStarted(0, f"its supervisor did not start: {why}", sys.executable)
-            self._said += said
-        line, _, self._said = self._said.partition(b"\n")
+            self._unread += received
+        line, _, self._unread = self._unread.partition(b"\n")
         what, *words = line.split()
         if what == b"failed":
             number = int(words[0])
             raise NotStarted(number, os.strerror(number), str(cwd) if words[1] == b"cwd" else command[0])
         self._pid = int(words[0])
 
-    def _hear(self, said: bytes) -> None:
-        self._said += said
-        *lines, self._said = self._said.split(b"\n")
+    def _take(self, received: bytes) -> None:
+        self._unread += received
+        *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
             if line.startswith(b"stopped "):
                 self.stopped = int(line[8:])
@@ -148,17 +148,17 @@ class Supervised:
                 self.ended = time.perf_counter()
 
     def look(self) -> None:
-        """Read what the supervisor told; to be called when there is something to read."""
-        said = os.read(self.told, 4096)
-        self._hear(said)
-        if not said:
+        """Read the reports of the supervisor; to be called when there is something to read."""
+        received = os.read(self.reports, 4096)
+        self._take(received)
+        if not received:
             self.finished = True
             if self.ended is None:  # somebody ended the supervisor, and with it the child
                 self.status = -signal.SIGKILL
                 self._signal_group(signal.SIGKILL)
 
     def look_at_descriptors(self) -> None:
-        """See where 1 and 2 of the child lead: it may end (os._exit) before the probe can tell."""
+        """See where 1 and 2 of the child lead: it may end (os._exit) before the probe can record it."""
         folder = f"/proc/{self._pid}/fd"
         if self.ended is not None:
             return
@@ -301,8 +301,8 @@ class Child:
     ) -> None:
         ending = stream.ending
         deadline = child.began + self._timeout
-        asked: float | None = None
-        """When it is to be ended, once it has been asked to end."""
+        asked_to_end_at: float | None = None
+        """When it is to be killed, once it was signalled to end."""
         seen = 0
         finished: float | None = None
         for quiet in stream.copy():
@@ -318,19 +318,19 @@ class Child:
             if interruptions.count > seen:
                 ending.interrupted = True
                 first, seen = not seen, interruptions.count
-                if first and child.ended is None and asked is None:
+                if first and child.ended is None and asked_to_end_at is None:
                     child.send(b"i")
-                    asked = now + _INTERRUPT_GRACE
+                    asked_to_end_at = now + _INTERRUPT_GRACE
                 else:
-                    asked = now
+                    asked_to_end_at = now
             elif ending.log_error is not None or self._is_too_much(ending):
-                asked = now if asked is None else asked
-            elif asked is None and child.ended is None and now >= deadline:
+                asked_to_end_at = now if asked_to_end_at is None else asked_to_end_at
+            elif asked_to_end_at is None and child.ended is None and now >= deadline:
                 ending.timed_out = True
                 ending.stopped = signal_name(child.stopped) if child.stopped is not None else None
                 child.send(b"t")
-                asked = now + _TIMEOUT_GRACE
-            if asked is not None and now >= asked:
+                asked_to_end_at = now + _TIMEOUT_GRACE
+            if asked_to_end_at is not None and now >= asked_to_end_at:
                 child.end(now)
 
     def _is_too_much(self, ending: Ending) -> bool:
@@ -347,20 +347,20 @@ class _Stream:
         self.ending = ending
 
     def copy(self) -> Iterator[bool]:
-        """Copy for ever; yields every tick, and when the supervisor has told something, whether it was quiet:
-        nothing is left in the pipe now."""
+        """Copy for ever; yields every tick, and when the supervisor has reported something, whether it was
+        quiet: nothing is left in the pipe now."""
         child = self._child
         with selectors.DefaultSelector() as selector:
             selector.register(child.pipe, selectors.EVENT_READ)
-            selector.register(child.told, selectors.EVENT_READ)
+            selector.register(child.reports, selectors.EVENT_READ)
             last = time.perf_counter()
             while True:
                 # With both at their end nothing more will come: the loop is about to be left.
                 ready = {key.fd for key, _ in selector.select(_TICK)} if selector.get_map() else set()
-                if child.told in ready:
+                if child.reports in ready:
                     child.look()
                     if child.finished:
-                        selector.unregister(child.told)
+                        selector.unregister(child.reports)
                 quiet = child.pipe not in ready
                 if not quiet:
                     data = os.read(child.pipe, _PIPE_BYTES)

@@ -82,9 +82,11 @@ def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[
     if ending.signal is not None and records:
         return [*records, {"record": "died", "signal": ending.signal}]
     if ending.exit_status != 0:
-        said = last or (f"died of {ending.signal}" if ending.signal else f"exit status {ending.exit_status}")
+        reason = last or (
+            f"died of {ending.signal}" if ending.signal else f"exit status {ending.exit_status}"
+        )
         hint = _HOME_OF_ANOTHER if "PYTHONHOME" in os.environ else "It needs Python 3.7 or newer (--python)."
-        raise UsageError(f"{python} cannot run the probe: {said}", hint)
+        raise UsageError(f"{python} cannot run the probe: {reason}", hint)
     return records
 
 
@@ -139,7 +141,7 @@ def _last_line(log: Path) -> str:
 
 
 ANSWER_SECONDS = 60
-"""How long an interpreter may take to start and tell its facts; torch is not imported for it."""
+"""How long an interpreter may take to start and print its facts; torch is not imported for it."""
 
 _PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME")
 
@@ -255,7 +257,7 @@ def inspect(python: str | Path) -> Interpreter:
         facts = next((record for record in records if record["record"] == "facts"), None)
         if facts is None:
             raise UsageError(f"{path} did not answer as a Python interpreter", "Give the path of a python.")
-        # Without torch there is no file whose change would tell of its installation: ask again next time.
+        # Without torch there is no file whose change would show its installation: try again next time.
         if facts["version_file"]:
             cache.put(key, _stamps(facts), facts)
     return Interpreter(

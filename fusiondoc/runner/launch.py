@@ -1,5 +1,5 @@
-"""One run of a target: its environment variables, a child process, a capture of all that it said, and a bar
-that shows its progress.
+"""One run of a target: its environment variables, a child process, a capture of all that it printed, and a
+bar that shows its progress.
 
 The variables are what each fuser needs to talk, merged with what the user has set.
 """
@@ -24,7 +24,7 @@ from fusiondoc.captures.model_identity import model_of
 from fusiondoc.captures.probe_records import LIVE_RECORDS, FuserSwitch, GrowingRecords, LiveRecord, Loaded
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
-from fusiondoc.captures.store import Place, cannot_write, while_writing
+from fusiondoc.captures.store import CaptureLocation, cannot_write, while_writing
 from fusiondoc.captures.trust import collect, sign
 from fusiondoc.errors import CannotRun, ModelFailed, UsageError
 from fusiondoc.fuser_knobs import catalogue, checks, has_nvfuser, release
@@ -121,16 +121,16 @@ def run_environment(
         known = catalogue.dump_options(torch)
         usual = checks.without_hidden([name for name in KERNEL_DUMPS if name in known], options)
         wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
-    # Without it a log of oneDNN Graph tells neither what its partitions became nor how long they take.
+    # Without it a log of oneDNN Graph shows neither the fate of its partitions nor how long they take.
     usual_of_fuser = checks.USUAL["onednn"] if fuser == "onednn" else ()
     _add_needs(wanted, (*dumps, *usual_of_fuser), user)
     merged: list[str] = []
     notes: list[str] = []
     if user.get(JIT_LOG):
         check_log_level(user[JIT_LOG], torch)
-        wanted[JIT_LOG], said = merge_log_levels(user[JIT_LOG], wanted[JIT_LOG])
+        wanted[JIT_LOG], remarks = merge_log_levels(user[JIT_LOG], wanted[JIT_LOG])
         merged.append(JIT_LOG)
-        notes.extend(f"{JIT_LOG}: {sentence}" for sentence in said)
+        notes.extend(f"{JIT_LOG}: {sentence}" for sentence in remarks)
     if nvfuser:
         for variable in (DUMP, ENABLE, DISABLE):
             checks.check_option_list(variable, user.get(variable, ""), torch)
@@ -166,7 +166,7 @@ def _log_level(fuser: str, nvfuser: bool) -> str:
 
 
 class Progress(Protocol):
-    """Is told where the log of a run is, and what the probe tells of its progress while it goes on."""
+    """Gets the path of the log of a run, and the records of its progress while it goes on."""
 
     def record(self, record: LiveRecord) -> None: ...
 
@@ -209,21 +209,21 @@ class _Bar:
     def record(self, record: LiveRecord) -> None:
         if isinstance(record, FuserSwitch):
             self._fuser = f" under {record.effective}"
-            self._say("loading")
+            self._show("loading")
         elif isinstance(record, Loaded):
-            self._say("running" if record.how == "script" else "first pass")
+            self._show("running" if record.how == "script" else "first pass")
         else:
             self._bar.update(self._task, total=record.runs, completed=record.index)
-            self._say(record.phase)
+            self._show(record.phase)
 
     def logs_to(self, log: Path) -> None:
         """A bar shows nothing of the log."""
 
-    def _say(self, doing: str) -> None:
+    def _show(self, doing: str) -> None:
         self._bar.update(self._task, description=f"{self._label}{self._fuser}: {doing}")
 
 
-def run(request: RunRequest, store: Place, progress: Progress | None = None) -> Capture:
+def run(request: RunRequest, store: CaptureLocation, progress: Progress | None = None) -> Capture:
     """Run ``request`` and return its capture, however the child ended: ``Capture.failure`` says what that
     means.
 
@@ -266,7 +266,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
             kept = _kept(request, interpreter, environment).without_secrets()
             write_json(folder / REQUEST, kept.as_json())
             sign(folder, REQUEST)
-            with _told(folder / "spec.json", request, "script_args" in kept.masked):
+            with _spec_file(folder / "spec.json", request, "script_args" in kept.masked):
                 ending = _run_child(request, environment, interpreter.path, folder, progress)
             if ending.log_error is not None:
                 raise ending.log_error
@@ -330,8 +330,8 @@ def _run_child(
 
 
 @contextlib.contextmanager
-def _told(path: Path, request: RunRequest, secret: bool) -> Iterator[None]:
-    """The file that tells the probe what to do. One with a secret in it is for this user only, and the probe
+def _spec_file(path: Path, request: RunRequest, secret: bool) -> Iterator[None]:
+    """The file with the spec of the probe. One with a secret in it is for this user only, and the probe
     removes it when it has read it."""
     if secret:
         os.close(os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
@@ -391,7 +391,7 @@ def _result(ending: Ending, seconds: Seconds) -> Result:
 
 
 class _RecordTail:
-    """Hands on each record that tells of progress once, as soon as its line is complete."""
+    """Hands on each record of progress once, as soon as its line is complete."""
 
     def __init__(self, path: Path, handle: Callable[[LiveRecord], None]) -> None:
         self._records: GrowingRecords[LiveRecord] = GrowingRecords(path, LIVE_RECORDS)

@@ -35,12 +35,12 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LOOK = 1.0
 """Seconds between looks at whether fusiondoc is there: a copy of it (fork) may hold CONTROL open."""
 _NAME = 40
-"""Longest name of a process that is told."""
+"""Longest name of a process that is reported."""
 _INTERPRETERS = ("python", "pypy", "sh", "bash", "dash", "zsh", "perl", "ruby", "node")
 
 
 class Order:
-    """What to run, for which process, and where to tell what was left running (``""``: nowhere)."""
+    """What to run, for which process, and where to record what was left running (``""``: nowhere)."""
 
     def __init__(self, data: bytes) -> None:
         fusiondoc, records, cwd, count, *texts = data.split(b"\0")
@@ -55,10 +55,10 @@ class Order:
 class Supervisor:
     """One program, from its start until nothing of it is left."""
 
-    def __init__(self, order: Order, control: int, told: int) -> None:
+    def __init__(self, order: Order, control: int, reports: int) -> None:
         self._order = order
         self._control = control
-        self._told = told
+        self._reports = reports
         self._adopts = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -98,13 +98,13 @@ class Supervisor:
         nothing = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(nothing, standard)
-        said = os.read(trouble, 100)
+        trouble_text = os.read(trouble, 100)
         os.close(trouble)
-        if said:
+        if trouble_text:
             os.waitpid(self._pid, 0)
-            self._tell(b"failed " + said)
+            self._report(b"failed " + trouble_text)
             return False
-        self._tell(b"started %d" % self._pid)
+        self._report(b"started %d" % self._pid)
         return True
 
     def _become_the_program(self, failed: int, passed: dict[int, object], own: int) -> None:
@@ -155,11 +155,11 @@ class Supervisor:
                 return True
             if os.WIFSTOPPED(status):
                 if pid == self._pid:
-                    self._tell(b"stopped %d" % os.WSTOPSIG(status))
+                    self._report(b"stopped %d" % os.WSTOPSIG(status))
             elif pid == self._pid:
                 signalled = os.WIFSIGNALED(status)
                 self._status = -os.WTERMSIG(status) if signalled else os.WEXITSTATUS(status)
-                self._tell(b"ended %d" % self._status)
+                self._report(b"ended %d" % self._status)
 
     def _end_the_rest(self) -> None:
         if not self._gone and not self._now:
@@ -185,7 +185,7 @@ class Supervisor:
             rest = until - time.monotonic()
             if rest <= 0:
                 return
-            # Without a subreaper nothing tells of the end of a process that is nobody's child here.
+            # Without a subreaper nothing reports the end of a process that is nobody's child here.
             self._wait(min(rest, _LOOK if self._adopts else 0.05))
 
     def _signal_all(self, number: int, names: dict[int, str]) -> None:
@@ -218,7 +218,7 @@ class Supervisor:
         return True
 
     def _descendants(self) -> list[int] | None:
-        """All processes below this one that have not ended; None where the system does not tell."""
+        """All processes below this one that have not ended; None where the system has no /proc."""
         everyone = _processes() if self._adopts else []
         if not everyone:
             return None
@@ -242,10 +242,10 @@ class Supervisor:
         counts: dict[str, int] = {}
         for name in names.values():
             counts[name] = counts.get(name, 0) + 1
-        told = ", ".join(f'"{name}": {count}' for name, count in sorted(counts.items()) if name)
+        text = ", ".join(f'"{name}": {count}' for name, count in sorted(counts.items()) if name)
         gone = "true" if self._gone else "false"
         line = (
-            f'{{"record": "left", "names": {{{told}}}, "still_running": {left}, "fusiondoc_gone": {gone}}}\n'
+            f'{{"record": "left", "names": {{{text}}}, "still_running": {left}, "fusiondoc_gone": {gone}}}\n'
         )
         try:
             records = os.open(self._order.records, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -253,9 +253,9 @@ class Supervisor:
         except OSError:
             return
 
-    def _tell(self, line: bytes) -> None:
+    def _report(self, line: bytes) -> None:
         try:
-            os.write(self._told, line + b"\n")
+            os.write(self._reports, line + b"\n")
         except OSError:
             self._gone = True
 
@@ -348,16 +348,16 @@ def _read_order(control: int) -> bytes | None:
             return None
 
 
-def main(control: int, told: int) -> None:
+def main(control: int, reports: int) -> None:
     """Read the order and carry it out."""
     try:
         os.set_inheritable(control, False)
-        os.set_inheritable(told, False)
+        os.set_inheritable(reports, False)
         data = _read_order(control)
         if data is not None:
             order = Order(data)
             os.chdir("/")
-            Supervisor(order, control, told).run()
+            Supervisor(order, control, reports).run()
     finally:
         # Nothing waits in buffers, and a slow end would be time of the user's.
         os._exit(0)

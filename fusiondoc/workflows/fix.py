@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.store import Place, Within
+from fusiondoc.captures.store import CaptureLocation, Within
 from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.edits import Edit, SourceText, changed_text, read_text
 from fusiondoc.changes.inserted_lines import without_unused
@@ -77,7 +77,7 @@ def _diff(file: ChangedFile, cwd: Path) -> str:
 
 def fix_target(
     request: RunRequest,
-    store: Place,
+    store: CaptureLocation,
     *,
     inference: bool = False,
     allow_signature: bool = False,

@@ -13,7 +13,7 @@ from typing import Any
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.store import Place, Within
+from fusiondoc.captures.store import CaptureLocation, Within
 from fusiondoc.captures.trust import request_again, texts
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, has_nvfuser, release
@@ -47,7 +47,9 @@ class Looked:
     lacking: tuple[str, ...] = ()
 
 
-def of_target(request: RunRequest, store: Place, *, notify: Notify, progress: ShowProgress) -> Looked:
+def of_target(
+    request: RunRequest, store: CaptureLocation, *, notify: Notify, progress: ShowProgress
+) -> Looked:
     """Run a target that is to print the dumps of the request, and those that name its kernels."""
     nvfuser = _check(request)
     fuser = "nnc" if request.fuser == "auto" and not nvfuser else request.fuser
@@ -113,7 +115,7 @@ def _check(request: RunRequest) -> bool:
     return has_nvfuser(torch, interpreter.torch_cuda)
 
 
-def _run(request: RunRequest, location: Place, notify: Notify, progress: ShowProgress) -> Looked:
+def _run(request: RunRequest, location: CaptureLocation, notify: Notify, progress: ShowProgress) -> Looked:
     ran = run_target(request, location, notify=notify, progress=progress)
     return Looked(_report(ran.capture), ran.failed, ran.interrupted, True)
 

@@ -76,7 +76,7 @@ class LiveRun:
     ) -> None:
         if fuser not in requests():
             raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, requests()))
-        self._store = CaptureStore(folder, name=name, keep=keep, tell=self._print_line)
+        self._store = CaptureStore(folder, name=name, keep=keep, notify=self._print_line)
         self._fuser = fuser
         if log_limit < 1:
             raise UsageError(f"log_limit={log_limit}", "It is a number of MiB, 1 at least.")

@@ -19,7 +19,7 @@ from pathlib import Path
 from fusiondoc.captures.capture import Capture, FoundError, ProfiledRun, Rerun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import IN_PROCESS, RunRequest
-from fusiondoc.captures.store import Place, Within, while_writing
+from fusiondoc.captures.store import CaptureLocation, Within, while_writing
 from fusiondoc.captures.trust import PackageFiles, keep_sources
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.fuser_knobs import catalogue, exists_in
@@ -194,7 +194,7 @@ class Finished:
 
 def diagnose_target(
     request: RunRequest,
-    store: Place,
+    store: CaptureLocation,
     *,
     follow_ups: FollowUps = FollowUps(),
     peak: float | None = None,
@@ -228,7 +228,7 @@ def diagnose_target(
 
 def run_target(
     request: RunRequest,
-    location: Place,
+    location: CaptureLocation,
     *,
     notify: Notify = silent,
     progress: ShowProgress = no_progress,

@@ -207,7 +207,7 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
         return
     if report.fuser.requested == "none":
         return
-    if variable_off(report, context) is not None or context.switches.told:
+    if variable_off(report, context) is not None or context.switches.any_switched_off:
         return  # FD104 names the cause
     without = [row for row in report.unfused if row.reason.code == "FD231"]
     ends = _ends(report)
