@@ -23,7 +23,7 @@ from fusiondoc.fixes import (
     proposals,
     recipes_in_code,
 )
-from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
+from fusiondoc.fixes.added_lines import ModelPosition, _in_place_off, position_of_model
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import Condition, ControlFlow, Detail, NotConstant, WrongType
 
@@ -220,7 +220,7 @@ def test_a_recipe_that_does_not_fit_is_not_offered(line: str, op: str) -> None:
 def attributes_off(text: str, name: str | None = None, call: str | None = None) -> str | None:
     target: Any = SimpleNamespace(name=name, call=call)
     program: Any = SimpleNamespace(target_file=parsed(text), target=target)
-    place = place_of_model(program)
+    place = position_of_model(program)
     return None if place is None else changed_text(text, _in_place_off(place, frozenset()).edits)
 
 
@@ -266,7 +266,7 @@ def test_no_line_of_the_users_makes_it() -> None:
 
 def test_the_place_keeps_the_style_of_the_file() -> None:
     file = parsed("if 1:\n\tx = 1\n")
-    assert Place(file, "m", 0).insert(["for a in b:", "    pass"]).text == "for a in b:\n\tpass\n"
+    assert ModelPosition(file, "m", 0).insert(["for a in b:", "    pass"]).text == "for a in b:\n\tpass\n"
 
 
 # -- constants, numbers, settings ---------------------------------------------------------------------------
@@ -710,7 +710,7 @@ def of_a_run(text: str, **changed: Any) -> Any:
 
 
 def kinds(program: Any) -> list[ChangeKind]:
-    place = place_of_model(program)
+    place = position_of_model(program)
     assert place is not None
     return [one.kind for one in added_lines.of_model(program, place)]
 
@@ -718,7 +718,7 @@ def kinds(program: Any) -> list[ChangeKind]:
 def test_a_model_in_eval_mode_is_frozen_and_one_in_training_only_on_request() -> None:
     assert kinds(of_a_run(MADE)) == [ChangeKind.FREEZE]
     program = of_a_run(MADE, training=True)
-    place = place_of_model(program)
+    place = position_of_model(program)
     assert place is not None
     found = list(added_lines.of_model(program, place))
     assert [one.kind for one in found] == [ChangeKind.EVAL, ChangeKind.FREEZE]

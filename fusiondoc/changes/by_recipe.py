@@ -1,4 +1,4 @@
-"""An operator written as the table of recipes says: ``F.hardswish(x)`` becomes ``x * (torch.clamp(x + 3, 0,
+"""An operator written by the table of recipes: ``F.hardswish(x)`` becomes ``x * (torch.clamp(x + 3, 0,
 6) / 6)``.
 
 An operand that the recipe reads more than once is computed once: in a line of its own before the statement,

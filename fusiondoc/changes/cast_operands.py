@@ -1,7 +1,7 @@
 """An operand of a dtype that the fuser does not take, cast: ``torch.fmod(n, 5) * x`` becomes
 ``torch.fmod(n.float(), 5) * x``.
 
-The types of the operator's inputs in the plan tell which operand it is. Whether the change alters the result,
+The types of the operator's inputs in the plan show which operand it is. Whether the change alters the result,
 in its dtype too, is for the comparison of the runs to find.
 """
 

@@ -85,7 +85,7 @@ def _set_by(node: ast.AST) -> list[str]:
 
 
 def _is_constant(file: ParsedFile, owner: ast.ClassDef, name: str) -> bool:
-    """Whether the class says so already, by ``Final`` or ``__constants__``."""
+    """Whether the class does so already, by ``Final`` or ``__constants__``."""
     listed = _constants(owner)
     texts = [one.value for one in listed.elts if isinstance(one, ast.Constant)] if listed is not None else []
     if name in texts:

@@ -26,7 +26,7 @@ def masked_fill(file: ParsedFile, line: int, as_tensor: bool, only_numbers: bool
     Args:
         as_tensor: a number becomes a tensor: nvFuser has no rule for that overload, and torch no gradient
             formula. The tensor is made on the mask's device, which has to have a name.
-        only_numbers: a value that is no literal number is left: nothing tells whether it is a tensor.
+        only_numbers: a value that is no literal number is left: it is not known whether it is a tensor.
     """
     found = []
     for node in file.on_line(line):
@@ -45,7 +45,7 @@ def _rewritten(file: ParsedFile, node: ast.Call, as_tensor: bool, only_numbers: 
     if as_tensor and _is_number(given["value"]):
         if not isinstance(given["mask"], ast.Name):
             return None
-        # The mask's device: to ask the tensor itself would keep its producer out of the group (FD227).
+        # The mask's device: that of the tensor itself would keep its producer out of the group (FD227).
         value = f"{torch}.full([], {value}, device={mask}.device)"
     if tensor.startswith("(") and isinstance(given["input"], ast.BinOp):
         tensor = file.text(given["input"])

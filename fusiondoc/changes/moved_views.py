@@ -20,7 +20,7 @@ from fusiondoc.operators import OF_EACH_ELEMENT, PERMUTATIONS, SAME_ELEMENTS, pl
 
 _VIEWS = frozenset(map(plain_name, [*SAME_ELEMENTS, "aten::contiguous"]))
 MOVED_ELEMENTS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])
-"""Operators whose results are elements of their input, each at another place."""
+"""Operators whose results are elements of their input, each at another position."""
 
 MOVABLE = frozenset([*_VIEWS, *MOVED_ELEMENTS, "cat", "stack"])
 """Operators that this can move."""
@@ -257,7 +257,7 @@ def _behind_elements(file: ParsedFile, value: ast.expr, bare: bool) -> _Moved | 
 def _placed(
     file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]
 ) -> tuple[tuple[Edit, ...], bool] | None:
-    """The lines of the stack taken out, and their operators in their new place: around the value that the
+    """The lines of the stack taken out, and their operators in their new position: around the value that the
     line after those that compute element by element computes so itself, else in a line of their own."""
     if not stack:
         return None

@@ -455,7 +455,7 @@ def recipe_for(
 def recipe_answering(
     detail: Detail | None, op: str, fuser: str, torch_version: str | None, gradients: bool | None
 ) -> Recipe | None:
-    """The same for an operator that was refused as ``detail`` says; None where nothing tells which of its
+    """The same for an operator that was refused as ``detail`` says; None where it is not known which of its
     arguments was: recipes for one overload are left out then."""
     given = detail.given if isinstance(detail, Overload) else None
     helping = _helping(op, fuser, torch_version, gradients)

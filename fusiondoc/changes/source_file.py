@@ -33,7 +33,7 @@ _LAYOUT = frozenset(
 
 
 class Unreadable(Exception):
-    """The file is not Python for the interpreter that runs fusiondoc; the text says why."""
+    """The file is not Python for the interpreter that runs fusiondoc; the text is the reason."""
 
 
 class Token(NamedTuple):
@@ -413,8 +413,8 @@ def default_of(function: Function, argument: ast.arg) -> ast.expr | None:
     given = function.args
     if argument in given.kwonlyargs:
         return given.kw_defaults[given.kwonlyargs.index(argument)]
-    places = [*given.posonlyargs, *given.args]
-    behind = places.index(argument) - len(places) + len(given.defaults)
+    positional = [*given.posonlyargs, *given.args]
+    behind = positional.index(argument) - len(positional) + len(given.defaults)
     return given.defaults[behind] if behind >= 0 else None
 
 

@@ -1,5 +1,5 @@
 """``x.to(y.dtype)`` -> ``x.type_as(y)``: no dtype as a constant, and the type of a tensor is known. The plan
-tells whether the ``y`` of ``x.to(y)`` is a tensor: a dtype or a device is none of the types.
+shows whether the ``y`` of ``x.to(y)`` is a tensor: a dtype or a device is none of the types.
 """
 
 from __future__ import annotations

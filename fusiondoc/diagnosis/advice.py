@@ -54,7 +54,7 @@ from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.jit.flow import PYTHON
 
 NO_RULE = ("FD201", "FD211", "FD233")
-"""Reasons that only another way to write the operator takes away, or another place for it."""
+"""Reasons that only another way to write the operator takes away, or another position of it."""
 
 REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
 """Reasons that another way to write the operator takes away."""
@@ -72,7 +72,7 @@ class Advice:
     recipe: Recipe | None = None
     """What the remedy suggests, if it is sure to help."""
     sure: bool = False
-    """It says how to bring the operator, or what it keeps out, into a group."""
+    """It brings the operator, or what it keeps out, into a group."""
 
 
 def advice_on(row: Unfused, run: RunFacts) -> Advice:
@@ -164,7 +164,7 @@ def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _other_arguments(row: Unfused, run: RunFacts) -> str | Remedy | None:
-    """What to do about an operator that the fuser takes with other arguments, where the reason says which."""
+    """What to do about an operator that the fuser takes with other arguments, where the reason names them."""
     detail = row.reason.detail
     if reads_training_flag(detail):
         return _argument(row, run)

@@ -36,4 +36,4 @@ class Candidate:
     joins: tuple[WouldBeGroup, ...] = ()
     """For what is not about rows: the groups of the run that it joins."""
     conditional: bool = False
-    """Something has to hold that the log does not tell."""
+    """Something has to hold that the log does not show."""

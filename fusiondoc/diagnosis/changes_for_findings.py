@@ -1,4 +1,4 @@
-"""What the findings of a whole run say to do: the steps that come before any change of the program, and those
+"""What to do by the findings of a whole run: the steps that come before any change of the program, and those
 that are left where none helps."""
 
 from __future__ import annotations

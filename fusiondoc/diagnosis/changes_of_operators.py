@@ -84,7 +84,7 @@ def change_of(row: Unfused, run: RunFacts) -> Candidate | None:
     return None
 
 
-# -- what several changes ask --------------------------------------------------------------------------------
+# -- conditions of several changes ---------------------------------------------------------------------------
 
 
 def _takes(op: str, run: RunFacts) -> bool:

@@ -24,7 +24,7 @@ class Gain:
 
     operators: int
     bytes: int | None
-    """That need not be written and read again; None where no type tells."""
+    """That need not be written and read again; None where no type is known."""
     joined: int = 0
     """Groups of the run that become part of others."""
 

@@ -23,7 +23,7 @@ from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.model.source import Source
 
 Pair = tuple[Program, int, int]
-"""Two groups of a program, by the places of their nodes: the second takes what the first makes."""
+"""Two groups of a program, by their node indexes: the second takes what the first makes."""
 
 
 def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Candidate]:
@@ -92,8 +92,8 @@ def with_numbers(report: Report, found: Sequence[Candidate]) -> Report:
 def _lines_of(node: ProgramNode, groups: Mapping[str, Group]) -> set[str]:
     group = groups.get(node.group or "")
     found = [one.user_source for one in group.nodes] if group is not None else [node.user_source]
-    places = [Source.parse(one) for one in found]
-    return {place.at_line for place in places if place is not None}
+    sources = [Source.parse(one) for one in found]
+    return {source.at_line for source in sources if source is not None}
 
 
 def _pairs(report: Report) -> Iterator[Pair]:

@@ -1,5 +1,5 @@
-"""Why a plan has no change: all is fused, no change is known, or the log does not tell; with the numbers, and
-what takes the time then."""
+"""Why a plan has no change: all is fused, no change is known, or the log does not show it; with the numbers,
+and what takes the time then."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class NothingToDo:
-    """The verdict, and why, with the numbers. ``command``: tries what only trying tells."""
+    """The verdict, and why, with the numbers. ``command``: tries what only a run shows."""
 
     verdict: Verdict
     note: str
@@ -123,7 +123,7 @@ def _fused(report: Report, each: EachRank | None) -> str:
 
 @dataclass(frozen=True)
 class _TimeOutside:
-    """What takes the time beside the groups, and what helps against that; "" where nothing tells."""
+    """What takes the time beside the groups, and what helps against that; "" where nothing is known."""
 
     spent: str = ""
     helps: str = ""

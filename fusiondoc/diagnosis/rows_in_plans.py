@@ -1,4 +1,4 @@
-"""The rows of operators outside groups, asked for what stands around them in the plans of the run."""
+"""What stands around the operators outside groups in the plans of the run, by their rows."""
 
 from __future__ import annotations
 

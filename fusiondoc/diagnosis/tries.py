@@ -48,7 +48,7 @@ def suggested(report: Report, options: Options, kind: str, training: bool | None
     Args:
         options: of the run (``RunRequest.options()``); what was requested already is no change.
         kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
-        training: whether the target is a module in training mode; None where it is none, or nothing tells.
+        training: whether the target is a module in training mode; None where it is none, or it is not known.
     """
     rows = [row for row in report.unfused if row.ran is not False]
     found = list(dict.fromkeys([*(f.code for f in report.findings), *(row.reason.code for row in rows)]))
@@ -149,8 +149,8 @@ _WITHOUT_RULE = ("FD201", "FD211", "FD233")
 
 
 def _can_run(fuser: str, report: Report, options: Options) -> bool:
-    """What the environment tells without a trial: nvFuser needs torch 1.12 to 2.1, CUDA and a GPU; oneDNN
-    Graph works on the CPU, in frozen modules, so without a backward pass."""
+    """What is known of the environment without a trial: nvFuser needs torch 1.12 to 2.1, CUDA and a GPU;
+    oneDNN Graph works on the CPU, in frozen modules, so without a backward pass."""
     environment = report.environment
     version = parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
     if fuser == "nvfuser":

@@ -49,7 +49,7 @@ class Proposal:
     """The fuser of the run: a setting, so there are no edits."""
     freeze: bool = False
     """The run freezes the module (and puts it into eval mode) itself, where it has been moved to its device;
-    the edits say the same in the program's words."""
+    the edits are the same in the program's words."""
     ops: frozenset[str] = frozenset()
     """The unfused operators that it is about: once they are gone, it has nothing to do."""
     fewer: bool = False
@@ -137,10 +137,10 @@ class Program:
 
     def _sites(self, rows: Sequence[Unfused]) -> Iterator[Site]:
         for row in rows:
-            place = Source.parse(row.user_source)
-            file = self.file(place.file) if place is not None else None
-            if place is not None and file is not None:
-                yield Site(row, file, place.line)
+            source = Source.parse(row.user_source)
+            file = self.file(source.file) if source is not None else None
+            if source is not None and file is not None:
+                yield Site(row, file, source.line)
 
     def line_of(self, site: Site) -> Line:
         """The line of an operator, with what the run shows of it."""
@@ -182,9 +182,11 @@ class Program:
         """The user's lines of operators in groups, and of those outside that ran."""
         names = [row.user_source for row in self.rows]
         names += [node.user_source for group in self.report.groups for node in group.nodes]
-        places = [place for place in map(Source.parse, dict.fromkeys(names)) if place is not None]
-        paths = {place.file: self.path_of(place.file) for place in places}
-        return frozenset((path, place.line) for place in places if (path := paths[place.file]) is not None)
+        sources = [source for source in map(Source.parse, dict.fromkeys(names)) if source is not None]
+        paths = {source.file: self.path_of(source.file) for source in sources}
+        return frozenset(
+            (path, source.line) for source in sources if (path := paths[source.file]) is not None
+        )
 
     def ran(self, file: ParsedFile, node: ast.AST) -> bool:
         """Whether lines of the function around a node made operators of the run."""
@@ -199,9 +201,9 @@ class Program:
         """``file:line`` of packages other than torch, and the operators that it makes."""
         found = []
         for row in self.rows:
-            place = Source.parse(row.source)
-            if place is not None and place.has_file and self.path_of(place.file) is None:
-                short = from_package(place.at_line)
+            source = Source.parse(row.source)
+            if source is not None and source.has_file and self.path_of(source.file) is None:
+                short = from_package(source.at_line)
                 if not short.startswith("torch/") and "/" in short:
                     found.append((short, row))
         return found
@@ -250,7 +252,7 @@ class Program:
         """The user's files that the run shows: those of unfused operators and of groups, and the target's."""
         names = [row.user_source for row in self.rows]
         names += [node.user_source for group in self.report.groups for node in group.nodes]
-        found = {str(place.file) for place in map(Source.parse, names) if place is not None}
+        found = {str(source.file) for source in map(Source.parse, names) if source is not None}
         parsed = [self.target_file, *map(self.file, sorted(found))]
         by_path = {one.source.path: one for one in parsed if one is not None}
         return list(by_path.values())

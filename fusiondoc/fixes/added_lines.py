@@ -21,7 +21,7 @@ from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
 from fusiondoc.diagnosis.tries import suggested
 from fusiondoc.fixes import Program, Proposal
-from fusiondoc.fixes.model_place import Place, place_of_model, value_of_model
+from fusiondoc.fixes.model_position import ModelPosition, position_of_model, value_of_model
 from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import is_in_place, plain_name
@@ -31,23 +31,23 @@ from fusiondoc.runner.own_launcher import knob_lines
 def propose(program: Program) -> Iterator[Proposal]:
     """Settings of torch, another fuser, and what can be done to the model from where it is made."""
     yield from _of_settings(program)
-    place = place_of_model(program)
-    if place is not None:
-        yield from of_model(program, place)
+    position = position_of_model(program)
+    if position is not None:
+        yield from of_model(program, position)
     if program.is_scripted and not program.backward:
         yield from _frozen_script(program)
 
 
-def of_model(program: Program, place: Place) -> Iterator[Proposal]:
+def of_model(program: Program, position: ModelPosition) -> Iterator[Proposal]:
     """What can be done to the model from where it is made."""
     off = frozenset(row.op for row in program.rows if _of_a_module(row.op, row.source))
     if off:
-        yield _in_place_off(place, off)
+        yield _in_place_off(position, off)
     ops = {f"aten::{plain_name(row.op)}" for row in program.rows}
     for recipe in dict.fromkeys(one for op in _dearest_first(program, ops) for one in helping(program, op)):
-        yield from _replaced(place, recipe, _both(recipe.replaces & ops))
-    if program.is_module and not program.backward and not program.options.trace and place.may_freeze:
-        yield from _frozen(program, place)
+        yield from _replaced(position, recipe, _both(recipe.replaces & ops))
+    if program.is_module and not program.backward and not program.options.trace and position.may_freeze:
+        yield from _frozen(program, position)
 
 
 def _of_a_module(op: str, source: str | None) -> bool:
@@ -55,16 +55,16 @@ def _of_a_module(op: str, source: str | None) -> bool:
     return is_in_place(op) and source is not None and "torch/nn/" in source.replace("\\", "/")
 
 
-def _in_place_off(place: Place, ops: frozenset[str]) -> Proposal:
-    one = place.file.free_name("module", "each_module")
+def _in_place_off(position: ModelPosition, ops: frozenset[str]) -> Proposal:
+    one = position.file.free_name("module", "each_module")
     lines = [
-        f"for {one} in {place.name}.modules():",
+        f"for {one} in {position.name}.modules():",
         f'    if getattr({one}, "inplace", False):',
         f"        {one}.inplace = False",
     ]
-    title = f"inplace=False on the modules of {place.name}"
-    edits = (*place.edits, place.insert(lines))
-    return Proposal(ChangeKind.NOT_INPLACE, title, edits, (place.where,), ops=ops, from_outside=True)
+    title = f"inplace=False on the modules of {position.name}"
+    edits = (*position.edits, position.insert(lines))
+    return Proposal(ChangeKind.NOT_INPLACE, title, edits, (position.where,), ops=ops, from_outside=True)
 
 
 _PARAMETER = {
@@ -98,11 +98,11 @@ def _both(ops: frozenset[str]) -> frozenset[str]:
     return ops | {f"{op}_" for op in ops}
 
 
-def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Proposal]:
+def _replaced(position: ModelPosition, recipe: Recipe, ops: frozenset[str]) -> Iterator[Proposal]:
     """A class with the recipe as its ``forward``, and a loop that puts it in the place of torch's."""
     if recipe.module is None or recipe.inputs.count("=") != 1 or recipe.caution is not None:
         return
-    file, kind = place.file, recipe.module.split("(")[0].rpartition(".")[2]
+    file, kind = position.file, recipe.module.split("(")[0].rpartition(".")[2]
     module, imports = spelled(file, "torch.nn.Module")
     old, more = spelled(file, f"torch.nn.{kind}")
     own = file.free_name(f"Fusible{kind}", f"{kind}InParts")
@@ -127,19 +127,19 @@ def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Pro
     )
     condition = _condition(kind, child, old, recipe)
     loop = [
-        f"for {parent} in list({place.name}.modules()):",
+        f"for {parent} in list({position.name}.modules()):",
         f"    for {name}, {child} in {parent}.named_children():",
         f"        if {condition}:",
         f"            setattr({parent}, {name}, {own}({f'{child}.{attribute}' if number else ''}))",
     ]
     edits = (
-        *(*imports, *more, *more_imports, *place.edits),
+        *(*imports, *more, *more_imports, *position.edits),
         *defined(file, written, rank=-5),
-        place.insert(loop, rank=1),
+        position.insert(loop, rank=1),
     )
-    title = f"{kind} of {place.name} -> {recipe.after}"
+    title = f"{kind} of {position.name} -> {recipe.after}"
     note = None if recipe.difference in ("rounding", "exact") else f"{kind}: {recipe.difference}"
-    where = (place.where,)
+    where = (position.where,)
     yield Proposal(ChangeKind.RECIPE, title, edits, where, note, ops=ops, fewer=True, from_outside=True)
 
 
@@ -158,25 +158,27 @@ _INFERENCE = "for inference only"
 _OTHER_IN_TRAINING = f"{_INFERENCE}: dropout and batch norm compute something else than in training"
 
 
-def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
+def _frozen(program: Program, position: ModelPosition) -> Iterator[Proposal]:
     """Inference only: weights and flags become constants."""
-    freeze, imports = spelled(place.file, "torch.jit.freeze")
-    script, more = spelled(place.file, "torch.jit.script")
-    title = f"{place.name} frozen"
+    freeze, imports = spelled(position.file, "torch.jit.freeze")
+    script, more = spelled(position.file, "torch.jit.script")
+    title = f"{position.name} frozen"
     if program.training is None:
         return
-    frozen = f"{place.name} = {freeze}({script}({place.name}))"
+    frozen = f"{position.name} = {freeze}({script}({position.name}))"
     if not program.training:
-        edits = (*imports, *more, *place.edits, place.insert([frozen], rank=8))
-        yield Proposal(ChangeKind.FREEZE, title, edits, (place.where,), _INFERENCE, freeze=True)
+        edits = (*imports, *more, *position.edits, position.insert([frozen], rank=8))
+        yield Proposal(ChangeKind.FREEZE, title, edits, (position.where,), _INFERENCE, freeze=True)
         return
-    mode = f"{place.name}.eval()"
+    mode = f"{position.name}.eval()"
     note = _OTHER_IN_TRAINING
-    edits = (*place.edits, place.insert([mode], rank=7))
-    yield Proposal(ChangeKind.EVAL, f"{place.name} in eval mode", edits, (place.where,), note, eval_mode=True)
-    edits = (*imports, *more, *place.edits, place.insert([mode, frozen], rank=8))
-    title = f"{place.name} in eval mode and frozen"
-    yield Proposal(ChangeKind.FREEZE, title, edits, (place.where,), note, eval_mode=True, freeze=True)
+    edits = (*position.edits, position.insert([mode], rank=7))
+    yield Proposal(
+        ChangeKind.EVAL, f"{position.name} in eval mode", edits, (position.where,), note, eval_mode=True
+    )
+    edits = (*imports, *more, *position.edits, position.insert([mode, frozen], rank=8))
+    title = f"{position.name} in eval mode and frozen"
+    yield Proposal(ChangeKind.FREEZE, title, edits, (position.where,), note, eval_mode=True, freeze=True)
 
 
 def _frozen_script(program: Program) -> Iterator[Proposal]:
@@ -209,7 +211,7 @@ def _of_settings(program: Program) -> Iterator[Proposal]:
 
 
 def _another_fuser(program: Program, fuser: str, ops: frozenset[str]) -> Proposal:
-    """No line of a file: which fuser runs is for the launcher to say, or for each place with a context."""
+    """No line of a file: which fuser runs is for the launcher to say, or for each position with a context."""
     target = shlex.quote(program.target.text)
     note = "a setting of the run, not in the diff; its lines for your own program:\n"
     note += f"fusiondoc env --export {target} --fuser {fuser}"

@@ -75,8 +75,8 @@ class Bundle:
     @property
     def about(self) -> frozenset[str]:
         """The operators that it is about; empty where it is about none in particular."""
-        told = [one.ops for one in self.proposals]
-        return frozenset().union(*told) if all(told) else frozenset()
+        named = [proposal.ops for proposal in self.proposals]
+        return frozenset().union(*named) if all(named) else frozenset()
 
     @property
     def freeze(self) -> bool:
@@ -191,18 +191,18 @@ def described(program: Program) -> list[str]:
 
 
 def _in_packages(program: Program) -> list[str]:
-    told = {
+    in_place = {
         (line, row.op): (row, instead)
         for line, row in program.in_packages
         if (instead := _instead(program, row.op))
     }
-    said = [
+    lines = [
         f"{line}: {op} ({count(row.count, 'time')}) works in place; {instead}, it could fuse"
-        for (line, op), (row, instead) in sorted(told.items(), key=lambda one: one[0])
+        for (line, op), (row, instead) in sorted(in_place.items(), key=lambda one: one[0])
     ]
-    if said:
-        said.append("files of packages stay as they are: change a copy, or the class from outside")
-    return said
+    if lines:
+        lines.append("files of packages stay as they are: change a copy, or the class from outside")
+    return lines
 
 
 def _instead(program: Program, op: str) -> str | None:

@@ -25,8 +25,8 @@ Found = TypeVar("Found")
 
 
 def once_a_flow(work_out: Callable[[Flow], Found]) -> Callable[[Flow], Found]:
-    """What is worked out of a flow, kept of the one that was asked about last: operators are asked about flow
-    by flow. It must not hold the flow, which would hold both."""
+    """What is worked out of a flow, kept for the latest flow: operators are looked at flow by flow. It must
+    not hold the flow, which would hold both."""
     latest: WeakKeyDictionary[Flow, Found] = WeakKeyDictionary()
 
     def of(flow: Flow) -> Found:
@@ -101,7 +101,7 @@ class Detours:
         far = known[first.place][0] if first.place in known else -1
         end = self._order[last.place]
         if end > far:
-            # Twice as far each time: those that are asked about stand at any distance.
+            # Twice as far each time: the nodes in question stand at any distance.
             far = max(2 * end - self._order[first.place], end) if far >= 0 else end
             known[first.place] = far, follow(far)
         return known[first.place][1]
@@ -114,9 +114,9 @@ class Detours:
         todo = [(order[one], one) for one in reached]
         heapify(todo)
         while todo and self._left > 0:
-            here, place = heappop(todo)
-            behind = reached[place]
-            for step in self._steps(nodes[place]):
+            here, index = heappop(todo)
+            behind = reached[index]
+            for step in self._steps(nodes[index]):
                 self._left -= 1
                 if not here < order[step] <= far:
                     continue
@@ -134,9 +134,9 @@ class Detours:
         todo = [(order[one], one) for one in starts if order[one] < far]
         heapify(todo)
         while todo and self._left > 0:
-            here, place = heappop(todo)
-            begin = min(reached.get(place, place), place) if place in starts else reached[place]
-            for step in self._steps(self._nodes[place]):
+            here, index = heappop(todo)
+            begin = min(reached.get(index, index), index) if index in starts else reached[index]
+            for step in self._steps(self._nodes[index]):
                 self._left -= 1
                 if not here < order[step] <= far:
                     continue
@@ -175,13 +175,13 @@ class Crossings:
         return index if index < len(self._stops) and self._stops[index] <= high else None
 
     def writer(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
-        """The first node between two of one block that changes a tensor in place, wherever it stands, or that
+        """The first node between two of one block that changes a tensor in index, wherever it stands, or that
         waits in that block."""
-        found = [_next(places, low, high) for places in (self._writers, self._waits.get(block, ()))]
+        found = [_next(indexes, low, high) for indexes in (self._writers, self._waits.get(block, ()))]
         return min((one for one in found if one is not None), default=None)
 
 
-def _next(places: Sequence[int], low: int, high: int) -> int | None:
-    """The first of these between two places."""
-    index = bisect_right(places, low)
-    return places[index] if index < bisect_left(places, high) else None
+def _next(indexes: Sequence[int], low: int, high: int) -> int | None:
+    """The first of them between two node indexes."""
+    index = bisect_right(indexes, low)
+    return indexes[index] if index < bisect_left(indexes, high) else None

@@ -1,5 +1,5 @@
-"""What of a plan waits for operators that change its tensors in place: nothing that reads such a tensor is
-moved past them (``AliasDb::moveBeforeTopologicallyValid``, which every fusion pass asks)."""
+"""What of a plan waits for operators that change its tensors in index: nothing that reads such a tensor is
+moved past them (``AliasDb::moveBeforeTopologicallyValid``, which every fusion pass calls)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fusiondoc.operators import VIEWS, is_in_place
 
 
 def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
-    """Whether what a node changes in place may be read under another name: it is a view, a view was made of
+    """Whether what a node changes in index may be read under another name: it is a view, a view was made of
     it, or it is read again behind the node (``skip = h`` before ``h += y``)."""
     named_anew = bool(graph.after[writer])  # else it is h.relu_() alone
     for maker in graph.before[writer]:
@@ -26,10 +26,10 @@ def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
 
 
 class Order(NamedTuple):
-    """What operators in place add to the edges of a plan: node -> nodes before it."""
+    """What operators in index add to the edges of a plan: node -> nodes before it."""
 
     takes: dict[int, list[int]]
-    """Those whose result it takes once they are written out of place: it reads what they changed."""
+    """Those whose result it takes once they are written out of index: it reads what they changed."""
     waits: dict[int, list[int]]
     """Those that have to run before it: one of the two changes a tensor that the other reads."""
 
@@ -38,18 +38,18 @@ def order_of(graph: Graph[ProgramNode], free: Sequence[bool]) -> Order:
     """What follows from the memory that nodes share.
 
     Args:
-        free: which nodes could be in a group: an operator in place among them is written out of place.
+        free: which nodes could be in a group: an operator in index among them is written out of index.
     """
     memory = _Memory(graph)
     order = Order({}, {})
     writers: dict[int, list[int]] = {}
     made_by = memory.made_by()
-    for place in memory.writers:
-        if place in made_by:
-            writers.setdefault(made_by[place], []).append(place)
+    for index in memory.writers:
+        if index in made_by:
+            writers.setdefault(made_by[index], []).append(index)
     for made, those in writers.items():
         readers = memory.readers(made)
-        # Through a view it changes what others read whole: out of place it would not.
+        # Through a view it changes what others read whole: out of index it would not.
         stays = [one for one in those if not free[one] or readers.get(one, True)]
         those_that_stay = frozenset(stays)
         for reader, viewed in readers.items():
@@ -68,7 +68,7 @@ def order_of(graph: Graph[ProgramNode], free: Sequence[bool]) -> Order:
 
 
 class _Memory:
-    """Which nodes of a plan share memory with what they take: views, and operators in place."""
+    """Which nodes of a plan share memory with what they take: views, and operators in index."""
 
     def __init__(self, graph: Graph[ProgramNode]) -> None:
         self._graph = graph
@@ -81,10 +81,10 @@ class _Memory:
     def made_by(self) -> dict[int, int]:
         """Node that changes or views a tensor -> the node that made its memory, where that is in the plan."""
         made: dict[int, int] = {}
-        for place in sorted(self._shares):
-            first = self._graph.nodes[place].first
-            if first is not None and first < place:
-                made[place] = made.get(first, first)
+        for index in sorted(self._shares):
+            first = self._graph.nodes[index].first
+            if first is not None and first < index:
+                made[index] = made.get(first, first)
         return made
 
     def readers(self, made: int) -> dict[int, bool]:
@@ -92,8 +92,8 @@ class _Memory:
         found: dict[int, bool] = {}
         todo = [(made, made in self._views)]
         while todo:
-            place, viewed = todo.pop()
-            for one in self._graph.after[place]:
+            index, viewed = todo.pop()
+            for one in self._graph.after[index]:
                 if one in found and (viewed or not found[one]):
                     continue
                 found[one] = viewed

@@ -25,10 +25,10 @@ _SCRIPTING = ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze")
 
 
 @dataclass(frozen=True)
-class Place:
+class ModelPosition:
     """Where the model has been made, and is no TorchScript yet.
 
-    ``lead`` begins each line; ``edits`` have to be made to have such a place.
+    ``lead`` begins each line; ``edits`` have to be made to have such a position.
     """
 
     file: ParsedFile
@@ -48,7 +48,7 @@ class Place:
         return lines_at(self.file, self.position, lines, self.lead, rank)
 
 
-def place_of_model(program: Program) -> Place | None:
+def position_of_model(program: Program) -> ModelPosition | None:
     """Where the target's model is made; None where no line of the user's tells."""
     file = program.target_file
     if file is None:
@@ -61,7 +61,7 @@ def place_of_model(program: Program) -> Place | None:
     return _at_top(file, name)
 
 
-def _at_top(file: ParsedFile, name: str) -> Place | None:
+def _at_top(file: ParsedFile, name: str) -> ModelPosition | None:
     """Behind the last simple statement at the top of the file that has the name."""
     simple = [statement for statement in file.tree.body if not is_compound(statement)]
     binding = [statement for statement in simple if _binds(statement, name)]
@@ -71,20 +71,20 @@ def _at_top(file: ParsedFile, name: str) -> Place | None:
     if isinstance(value, ast.Call) and file.meaning(value.func) in _SCRIPTING and value.args:
         return _before_scripting(file, binding[-1], value)
     last = [statement for statement in simple if _mentions(statement, name)][-1]
-    return Place(file, name, file.after(last))
+    return ModelPosition(file, name, file.after(last))
 
 
-def _before_scripting(file: ParsedFile, statement: ast.stmt, value: ast.Call) -> Place | None:
+def _before_scripting(file: ParsedFile, statement: ast.stmt, value: ast.Call) -> ModelPosition | None:
     inner = value.args[0]
     start = file.start_of_line(statement)
     if isinstance(inner, ast.Name):
-        return Place(file, inner.id, start, may_freeze=False)
+        return ModelPosition(file, inner.id, start, may_freeze=False)
     if isinstance(inner, ast.Call) and file.meaning(inner.func) in _SCRIPTING:
         return None
     made = file.free_name("net", "unscripted")
     text = f"{made} = {file.text(inner)}{file.newline}"
     edits = (file.inserted(start, text, rank=-3), file.replaced(inner, made))
-    return Place(file, made, start, edits=edits, may_freeze=False)
+    return ModelPosition(file, made, start, edits=edits, may_freeze=False)
 
 
 def _value_of(statement: ast.stmt) -> ast.expr | None:
@@ -110,7 +110,7 @@ def _mentions(statement: ast.stmt, name: str) -> bool:
     return named or any(names_in(statement, name))
 
 
-def _in_definition(file: ParsedFile, name: str) -> Place | None:
+def _in_definition(file: ParsedFile, name: str) -> ModelPosition | None:
     """In the function that returns the model, or at the end of the ``__init__`` of its class."""
     for definition in file.tree.body:
         if isinstance(definition, FUNCTIONS) and definition.name == name:
@@ -120,18 +120,20 @@ def _in_definition(file: ParsedFile, name: str) -> Place | None:
     return None
 
 
-def _end_of_init(file: ParsedFile, owner: ast.ClassDef) -> Place | None:
+def _end_of_init(file: ParsedFile, owner: ast.ClassDef) -> ModelPosition | None:
     for method in owner.body:
         if isinstance(method, FUNCTIONS) and method.name == "__init__":
             last = method.body[-1]
             in_lines = file.line(last) > file.line(method)
             return (
-                Place(file, "self", file.after(last), file.lead(last), may_freeze=False) if in_lines else None
+                ModelPosition(file, "self", file.after(last), file.lead(last), may_freeze=False)
+                if in_lines
+                else None
             )
     return None
 
 
-def _before_return(file: ParsedFile, function: Function) -> Place | None:
+def _before_return(file: ParsedFile, function: Function) -> ModelPosition | None:
     returns = list(_returns(file, function))
     if len(returns) != 1 or not file.has_own_lines(returns[0]):
         return None
@@ -139,13 +141,13 @@ def _before_return(file: ParsedFile, function: Function) -> Place | None:
     assert value is not None
     lead = file.lead(returns[0])
     if isinstance(value, ast.Name):
-        return Place(file, value.id, start, lead)
+        return ModelPosition(file, value.id, start, lead)
     if isinstance(value, ast.Call) and file.meaning(value.func) in _SCRIPTING:
         return None
     made = file.free_name("model", "made")
     text = f"{lead}{made} = {file.text(value)}{file.newline}"
     edits = (file.inserted(start, text, rank=-3), file.replaced(value, made))
-    return Place(file, made, start, lead, edits)
+    return ModelPosition(file, made, start, lead, edits)
 
 
 def value_of_model(program: Program) -> ast.expr | None:
