@@ -24,7 +24,7 @@ _FEW_CELLS = 40_000
 """Size up to which line numbers decide between equal lines."""
 
 _EQUAL = 3.0
-"""What an equal line counts; one that is only alike counts 1.1 at most."""
+"""Score of an equal line; a line that is only alike scores 1.1 at most (``_likeness``)."""
 
 _SAME_NUMBER = 0.001
 
@@ -32,8 +32,8 @@ _SAME_NUMBER = 0.001
 def align(
     a: Sequence[Marks], b: Sequence[Marks], numbers: tuple[Sequence[int], Sequence[int]] | None = None
 ) -> Pairs:
-    """Pairs of places in ``a`` and ``b``, rising in ``a``: equal lines first, then those that share an
-    operator. What is in no order with the rest was moved past it: there only equal lines are paired.
+    """Pairs of indices into ``a`` and ``b``, rising in ``a``: equal lines first, then lines that share an
+    operator. Lines that are out of order were moved past others: of these only equal lines are paired.
 
     Args:
         numbers: the line numbers of both sides; of several equal lines those with the same number are paired.
@@ -44,8 +44,8 @@ def align(
 
 
 def _with_moved(a: Sequence[Marks], b: Sequence[Marks], pairs: Pairs) -> Pairs:
-    """The pairs with those of equal lines that were moved past others. A line that is equal to one of those
-    is not the one that it is merely like."""
+    """Add the pairs of equal lines that were moved past others. A line that has an equal line on the other
+    side is not paired with a line that is merely alike."""
     equal = [(i, j) for i, j in pairs if a[i] == b[j]]
     used_a, used_b = {i for i, _ in equal}, {j for _, j in equal}
     left_a = [i for i in range(len(a)) if i not in used_a]
@@ -81,7 +81,7 @@ def _in_order(
 
 
 def _gaps(equal: Pairs, a_end: int, b_end: int, kept: Pairs) -> list[tuple[int, int, int, int]]:
-    """What lies between the equal lines, on both sides; ``kept`` takes the equal lines."""
+    """The gaps between equal lines: start and end in ``a`` and ``b``. Appends the equal lines to ``kept``."""
     gaps = []
     a_from = b_from = 0
     for i, j in [*equal, (a_end, b_end)]:
@@ -122,7 +122,7 @@ def _between_anchors(
             break
     found: Pairs = []
     for i, j in [*anchors, (a_to, b_to)]:
-        # Without an anchor the part would stay as large as it is: then its lines are left unaligned.
+        # Without an anchor the range would stay as large as it is: then its lines are left unaligned.
         if anchors:
             found += _equal(a, b, a_from, i, b_from, j)
         if i < a_to:
@@ -138,7 +138,7 @@ _RUNS = (1, 4, 8, 16)
 def _unique(
     a: Sequence[Marks], b: Sequence[Marks], of_a: tuple[int, int], of_b: tuple[int, int], length: int
 ) -> Pairs:
-    """Where a run of lines begins that either side has once."""
+    """Pairs of indices at which a run of ``length`` lines begins that each side holds exactly once."""
     runs = [
         {i: tuple(side[i : i + length]) for i in range(start, end - length + 1)}
         for side, (start, end) in ((a, of_a), (b, of_b))
@@ -149,7 +149,7 @@ def _unique(
 
 
 def _rising(pairs: Pairs) -> Pairs:
-    """The longest part of ``pairs`` (rising in the first place) that rises in the second place too."""
+    """The longest subsequence of ``pairs`` (sorted by the first index) that rises in the second index too."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -214,38 +214,40 @@ def pair_equal(
     """Take the members with equal keys out of both lists, as pairs.
 
     Args:
-        key: None for a member that has none.
-        content: of several with one key those of the same content are paired first, then in order.
+        key: None for a member that has no key and is never paired.
+        content: of several members with the same key those of equal content are paired first, then in order.
     """
     found: list[tuple[T, T]] = []
     if content is not None:
         inner = content
-        found += pair_equal(a, b, lambda one: None if key(one) is None else (key(one), inner(one)))
+        found += pair_equal(
+            a, b, lambda member: None if key(member) is None else (key(member), inner(member))
+        )
     waiting: dict[Hashable, list[T]] = defaultdict(list)
-    for one in b:
-        value = key(one)
+    for member in b:
+        value = key(member)
         if value is not None:
-            waiting[value].append(one)
+            waiting[value].append(member)
     for row in waiting.values():
         row.reverse()
     taken: set[int] = set()
     rest: list[T] = []
-    for one in a:
-        value = key(one)
+    for member in a:
+        value = key(member)
         row = waiting.get(value, []) if value is not None else []
         if row:
             other = row.pop()
             taken.add(id(other))
-            found.append((one, other))
+            found.append((member, other))
         else:
-            rest.append(one)
+            rest.append(member)
     a[:] = rest
-    b[:] = [one for one in b if id(one) not in taken]
+    b[:] = [member for member in b if id(member) not in taken]
     return found
 
 
 def greedy(scored: Iterable[tuple[float, int, int]]) -> Iterator[tuple[int, int]]:
-    """Pairs of places by falling score, each place once; equal scores by how near the places are."""
+    """Pairs of indices by falling score, each index used once; equal scores by distance of the indices."""
     used_a: set[int] = set()
     used_b: set[int] = set()
     for _, i, j in sorted(scored, key=lambda row: (-round(row[0], 9), abs(row[1] - row[2]), row[1], row[2])):
@@ -258,7 +260,7 @@ def greedy(scored: Iterable[tuple[float, int, int]]) -> Iterator[tuple[int, int]
 def candidates(
     a: Sequence[T], b: Sequence[T], keys: Callable[[T], Iterable[Hashable]], most: int
 ) -> list[tuple[int, int]]:
-    """Places of members that share a key, those that share a rare one first; ``most`` bounds how many."""
+    """Pairs of indices of members that share a key, rare keys first; ``most`` bounds how many pairs."""
     posts: tuple[dict[Hashable, list[int]], dict[Hashable, list[int]]] = (
         defaultdict(list),
         defaultdict(list),
@@ -274,7 +276,7 @@ def candidates(
         if len(found) + len(left) * len(right) <= most:
             found.update(((i, j), None) for i in left for j in right)
         else:
-            # Too many: each with those at about the same place in the order.
+            # Too many: pair each member only with those at about the same relative position.
             for number, i in enumerate(left):
                 at = number * len(right) // len(left)
                 found.update(((i, j), None) for j in right[max(0, at - _NEAR) : at + _NEAR])

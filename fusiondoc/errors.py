@@ -1,4 +1,4 @@
-"""What can go wrong, each with the exit status of the contract. One handler prints them: ``cli.main``."""
+"""The errors that a user can act on, each with its exit status. ``cli.main`` alone prints them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INTERRUPTED = 130
 
 
 class FusiondocError(Exception):
-    """A failure that a user can act on: ``message`` says what happened, ``hint`` what to do next."""
+    """A failure that a user can act on: ``message`` states the failure, ``hint`` the next step."""
 
     exit_code = WRONG_USAGE
 
@@ -28,28 +28,35 @@ class FusiondocError(Exception):
 
     @property
     def in_one_line(self) -> str:
-        """The line that tells what failed, at most 200 characters: of a traceback the one that names the
-        error, or that of the compiler in it; else the last."""
+        """The line of the message that names the failure, at most 200 characters.
+
+        In a traceback it is the line of the compiler's error, else that of the exception; without a traceback
+        the last line.
+        """
         lines = [line.rstrip() for line in self.message.split("\n") if line.strip()]
-        said = _of_exception(lines)
-        compiler = (line for line in said if _OF_COMPILER.search(line))
-        told = next(compiler, said[0] if said else lines[-1] if lines else type(self).__name__)
-        return told.strip()[:200]
+        exception_lines = _of_exception(lines)
+        compiler = (line for line in exception_lines if _OF_COMPILER.search(line))
+        if exception_lines:
+            line_shown = next(compiler, exception_lines[0])
+        else:
+            line_shown = lines[-1] if lines else type(self).__name__
+        return line_shown.strip()[:200]
 
 
 _TRACEBACK = re.compile(r"Traceback (?:of TorchScript.*)?\(most recent call last\):")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)(?:: |$)")
 _FRAME = "<--- HERE"
-"""TorchScript marks the place in a frame's lines so, of which the first begins where the user's does."""
+"""TorchScript marks the failing position in the source lines of a frame so."""
 _TRACED_FRAME = re.compile(r"\S.{0,1000}\(\d+\): \S+\Z")
 """A frame of a traced function: Python's stack as it was then, ``model.py(390): forward``."""
 _OF_COMPILER = re.compile(r"\(\d+\): error: |\bnvrtc: error: ")
-"""Of a kernel that NVRTC does not take: the whole source stands behind it (NNC), or before it (nvFuser)."""
+"""The compiler's error line of a kernel that NVRTC rejects. The kernel source follows it in NNC's message and
+precedes it in nvFuser's."""
 
 
 def _of_exception(lines: Sequence[str]) -> Sequence[str]:
-    """What the exception says, often in several lines: behind the last traceback, or where the user's code
-    has no part in it, behind the first line. None of a message without an exception."""
+    """The lines of the exception's own text: those after the last traceback, or after the first line where
+    the user's code is not involved. Empty for a message without an exception."""
     heads = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
     if not heads:
         return lines[1:] if len(lines) > 1 and _EXCEPTION.match(lines[1]) else []
@@ -66,7 +73,7 @@ class NotFound(UsageError):
     """An argument names nothing that exists: no log, file or capture.
 
     Args:
-        explained: the hint says what this argument means or could mean, not only what an argument may be.
+        explained: the hint names a meaning of this very argument, not only the kinds of arguments allowed.
     """
 
     def __init__(self, message: str, hint: str | None = None, explained: bool = False) -> None:
@@ -81,7 +88,7 @@ class ModelFailed(FusiondocError):
 
 
 class CannotRun(FusiondocError):
-    """This machine or this torch cannot do it; the hint says what would (status 4)."""
+    """This machine or this torch cannot do it; the hint names a machine or torch that can (status 4)."""
 
     exit_code = CANNOT_RUN
 

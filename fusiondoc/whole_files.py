@@ -23,9 +23,9 @@ _OF_THE_KERNEL = ("/proc/", "/sys/")
 
 
 def open_regular(path: Path, buffering: int = -1) -> IO[bytes]:
-    """A regular file, open to be read. Every file is opened so that somebody else may have named, or put
-    where it is: in a capture, a folder of logs or reports, a project. Nothing is waited for (a pipe), nothing
-    is read that has no end (a device, ``/proc/kmsg``), also if it takes the place of a file meanwhile.
+    """Open a regular file for reading. Use it for every file that somebody else may have named or created:
+    in a capture, a folder of logs or reports, a project. It neither waits (a pipe) nor reads
+    without end (a device, ``/proc/kmsg``), even if such a file replaces the regular file meanwhile.
 
     Raises:
         OSError: it cannot be read, or is no regular file.
@@ -44,13 +44,13 @@ def open_regular(path: Path, buffering: int = -1) -> IO[bytes]:
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 
-def must_be_regular(told: os.stat_result, path: Path) -> None:
-    """Refuse what is no regular file, as its status tells.
+def must_be_regular(status: os.stat_result, path: Path) -> None:
+    """Refuse a file that is not regular by its ``stat`` result.
 
     Raises:
-        OSError: it is none; its text names what it is.
+        OSError: it is not regular; the text names its kind.
     """
-    kind = stat.S_IFMT(told.st_mode)
+    kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         what = _KINDS.get(kind, "something else")
         raise OSError(errno.EINVAL, f"it is {what}, not a regular file", str(path))
@@ -79,8 +79,8 @@ def read_within(path: Path, most: int = MOST_TEXT) -> bytes:
 
 
 def open_given(path: Path) -> IO[bytes]:
-    """A log, a file or a pipe, that the user named by itself, open to be read, without a buffer. A pipe that
-    something has open at its other end is waited on, as every program does.
+    """Open a log (a file or a pipe) that the user named directly, for reading and without a buffer. Reads
+    wait on a pipe that is open at its other end, as in every program.
 
     Raises:
         OSError: it cannot be read; nobody opened the other end within ``MOST_WAIT`` seconds; it is neither
@@ -98,26 +98,26 @@ def open_given(path: Path) -> IO[bytes]:
 
 
 def refuse_endless(handle: int, path: Path) -> None:
-    """Refuse what is open under ``handle`` if it may have no end: a device (but for a terminal and
-    ``/dev/null``), or a file of the kernel.
+    """Refuse an open file that may have no end: a device (but for a terminal and ``/dev/null``), or a file of
+    the kernel.
 
     Raises:
-        OSError: it is one.
+        OSError: it may have no end.
     """
-    told = os.fstat(handle)
-    if stat.S_ISREG(told.st_mode):
-        if told.st_size == 0 and _name_of(handle, path).startswith(_OF_THE_KERNEL):
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode):
+        if status.st_size == 0 and _name_of(handle, path).startswith(_OF_THE_KERNEL):
             raise OSError(errno.EINVAL, "it is a file of the kernel, which may never end", str(path))
-    elif stat.S_ISCHR(told.st_mode):
-        if os.isatty(handle) or os.name == "nt" or told.st_rdev == Path(os.devnull).stat().st_rdev:
+    elif stat.S_ISCHR(status.st_mode):
+        if os.isatty(handle) or os.name == "nt" or status.st_rdev == Path(os.devnull).stat().st_rdev:
             return
         raise OSError(errno.EINVAL, "it is a device, which may never end", str(path))
-    elif not stat.S_ISFIFO(told.st_mode) and not stat.S_ISSOCK(told.st_mode):
+    elif not stat.S_ISFIFO(status.st_mode) and not stat.S_ISSOCK(status.st_mode):
         raise OSError(errno.EINVAL, "it is neither a file nor a pipe", str(path))
 
 
 def _name_of(handle: int, path: Path) -> str:
-    """Of what is open: the file of that path may be another one by now."""
+    """The name of the open file: ``path`` may lead to another file by now."""
     try:
         return os.readlink(f"/proc/self/fd/{handle}")  # noqa: PTH115 - its text, no path
     except OSError:  # no such folder here
@@ -167,7 +167,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside ``path`` to be written, put in its place when the block ends and all of it is on disk.
+    """A temporary file to write to, which replaces ``path`` when the block ends and all of it is on disk.
 
     A link is followed: the file that it leads to changes. The permissions of a file that already exists stay.
     What is no regular file (``/dev/stdout``, a pipe) is written to directly, a pipe if somebody opens it
@@ -178,14 +178,14 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """
     mode = None
     if path.exists():
-        told = path.stat()
-        if not stat.S_ISREG(told.st_mode):
-            with _open_pipe(path, "wb") if stat.S_ISFIFO(told.st_mode) else path.open("wb") as file:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            with _open_pipe(path, "wb") if stat.S_ISFIFO(status.st_mode) else path.open("wb") as file:
                 yield file
             return
         if not os.access(path, os.W_OK):
             raise PermissionError(13, os.strerror(13), str(path))
-        mode = stat.S_IMODE(told.st_mode)
+        mode = stat.S_IMODE(status.st_mode)
     import tempfile  # every command imports this module; only some write
 
     real = Path(os.path.realpath(path))

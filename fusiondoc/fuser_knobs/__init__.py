@@ -1,8 +1,8 @@
 """The catalogue of knobs, environment variables and dump options by torch version, and checks against it.
 
-Here: what the catalogue holds, one class a kind of entry; texts are plain sentences. ``catalogue`` looks
-entries up, ``checks`` refuses what a torch version does not know. Trying knobs on a live torch is the probe's
-part.
+This file defines the kinds of entries, a class for each; their texts are plain sentences. ``catalogue`` looks
+entries up. ``checks`` refuses names and values that a torch version does not know. The probe tries knobs on a
+live torch.
 
 Named tuples, because the module behind dataclasses takes longer to import than the whole catalogue.
 """
@@ -87,7 +87,7 @@ Version = tuple[int, int]
 
 OLDEST: Version = (1, 11)
 NEWEST: Version = (2, 13)
-"""The newest torch whose facts are in the catalogue. A newer one is taken to be like it."""
+"""The newest torch whose facts are in the catalogue. A newer torch is taken to be like it."""
 
 
 def parse_version(text: str) -> Version:
@@ -125,20 +125,20 @@ class Span(NamedTuple):
 
 
 def span(text: str) -> Span:
-    """The span of "1.12-2.1", or of one version, "1.11"."""
+    """The span that a text such as "1.12-2.1", or a single version such as "1.11", names."""
     first, _, last = text.partition("-")
     return Span(parse_version(first), parse_version(last or first))
 
 
 def exists_in(spans: tuple[Span, ...], version: Version | None) -> bool:
     """Whether any span holds the version; for None, whether there is any span at all."""
-    return bool(spans) if version is None else any(version in one for one in spans)
+    return bool(spans) if version is None else any(version in interval for interval in spans)
 
 
 def hull(spans: Iterable[Span]) -> Span:
     """The span from the first to the last version of any of them."""
     spans = tuple(spans)
-    return Span(min(one.first for one in spans), max(one.last for one in spans))
+    return Span(min(interval.first for interval in spans), max(interval.last for interval in spans))
 
 
 def describe(spans: tuple[Span, ...]) -> str:

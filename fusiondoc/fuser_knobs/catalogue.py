@@ -5,7 +5,7 @@ Versions are given as torch prints them ("2.1.2+cu121") or as (2, 1); None stand
 
 The files of torch that PYTORCH_JIT_LOG_LEVEL names are from the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1
 and 2.1.2. A file is listed with every call of torch::jit::is_enabled, by the file name and level that it
-passes; one of 2.1.2 counts for 2.13 if the 2.13.0 wheel still holds its name.
+passes; a file of 2.1.2 counts for 2.13 if the 2.13.0 wheel still holds its name.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def knobs() -> tuple[Knob, ...]:
 
 def knob(name: str) -> Knob | None:
     """The knob of that short name."""
-    return next((one for one in KNOBS if one.name == name), None)
+    return next((knob for knob in KNOBS if knob.name == name), None)
 
 
 def knob_line(name: str, value: str) -> str:
@@ -145,9 +145,9 @@ def knob_line(name: str, value: str) -> str:
     by its public name where it has one (torch/jit/_fuser.py, 1.12 to 2.13).
 
     Args:
-        value: one that ``checks.check_knob`` takes.
+        value: a value that ``checks.check_knob`` accepts.
 
-    Raises KeyError for a name that is no knob, ValueError for one that takes a function.
+    Raises KeyError for a name that is no knob, ValueError for a knob whose value is a function.
     """
     found = knob(name)
     if found is None:
@@ -196,8 +196,10 @@ _OF_DEVICES = (
 
 
 def is_kept(name: str) -> bool:
-    """Whether a capture keeps the value of this variable of the user's: one that a fuser, or torch in what it
-    does on a device, reads. By name, so that no token is kept because of how its name begins."""
+    """Whether a capture keeps the value of this variable: a fuser, or torch on a device, reads it.
+
+    Variables are listed by full name, so that no token is kept because its name begins like a known variable.
+    """
     return name in _KEPT
 
 
@@ -258,7 +260,7 @@ FIRST_CUDA: dict[Capability, tuple[int, int]] = {
     (11, 0): (13, 0),
 }
 """Compute capability -> the first CUDA toolkit that compiles for it: the PTX version that LLVM's NVPTX back
-end asks for (llvm/lib/Target/NVPTX/NVPTX.td), and the CUDA release of that PTX version (PTX ISA, release
+end requires (llvm/lib/Target/NVPTX/NVPTX.td), and the CUDA release of that PTX version (PTX ISA, release
 history; also cuda/bindings/utils/_ptx_utils.py of NVIDIA's cuda-python). 10.0 and 10.1 need PTX 8.6, whose
 CUDA 12.7 was never released."""
 
@@ -268,8 +270,8 @@ LAST_CUDA: dict[int, tuple[int, int]] = {5: (12, 9), 6: (12, 9)}
 
 
 def first_cuda(capability: Capability) -> tuple[int, int] | None:
-    """The first CUDA for a GPU; for one that is not listed, of the nearest older one of its generation."""
-    same = [one for one in FIRST_CUDA if one[0] == capability[0] and one <= capability]
+    """The first CUDA toolkit for a GPU; an unlisted capability takes that of its nearest predecessor."""
+    same = [listed for listed in FIRST_CUDA if listed[0] == capability[0] and listed <= capability]
     return FIRST_CUDA[max(same)] if same else None
 
 

@@ -27,7 +27,7 @@ _HIGHEST = 2
 
 
 class Wish(NamedTuple):
-    """One word: the file it names as torch reads it, the level, and the word itself."""
+    """A word of PYTORCH_JIT_LOG_LEVEL: the file name as torch reads it, the level, and the word itself."""
 
     name: str
     level: int
@@ -78,8 +78,10 @@ def log_level_notes(text: str, torch_version: TorchVersion = None) -> tuple[str,
 
 
 def merge_log_levels(user: str, needed: str) -> tuple[str, tuple[str, ...]]:
-    """The user's value with what is needed added: each file once, at the higher level. Also sentences that
-    say what was changed; none if the user's value already holds all that is needed."""
+    """Add the needed log levels to the user's value: each file once, at the higher level.
+
+    Returns the merged value and a sentence for each change; no sentences if the user's value suffices.
+    """
     levels: dict[str, int] = {}
     notes = []
     for wish in parse_log_level(user):
@@ -110,7 +112,7 @@ def _spelling(text: str) -> str:
             continue
         signs, name = match.groups()
         name = re.split(r"[/\\]", name)[-1]
-        # torch itself cuts one ending, so a plain 'graph_fuser.cpp' is right as it stands.
+        # torch itself cuts a single ending, so a plain 'graph_fuser.cpp' is right as it stands.
         words.append(
             signs + (name if "/" not in word and "\\" not in word else name.rpartition(".")[0] or name)
         )
@@ -130,10 +132,10 @@ def _check_name(name: str, torch_version: TorchVersion) -> None:
             f"Leave it out of {JIT_LOG}.",
         )
     known = catalogue.log_files(version)
-    guess = nearest(name, [one.name for one in known])
+    guess = nearest(name, [entry.name for entry in known])
     if guess is None:
         # The whole list is long and mostly about other things than fusion.
-        guess = did_you_mean(name, [one.name for one in known if one.does])
+        guess = did_you_mean(name, [entry.name for entry in known if entry.does])
     raise UsageError(
         f"No file '{name}' of torch writes to the log: {JIT_LOG} would print nothing for it. {guess}",
         "It takes names of C++ files of torch without folder, such as graph_fuser or >>tensorexpr_fuser.",
@@ -143,14 +145,14 @@ def _check_name(name: str, torch_version: TorchVersion) -> None:
 LOG_LEVELS = {
     "nvfuser": "profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager",
     "nnc": "profiling_graph_executor_impl:>>tensorexpr_fuser",
-    # graph_helper says which operators oneDNN Graph does not take ("Making aten::tanh a wildcard").
+    # graph_helper prints which operators oneDNN Graph does not take ("Making aten::tanh a wildcard").
     "onednn": "profiling_graph_executor_impl:>>graph_helper",
     # The legacy executor's plans are in graph_executor ("After compileSpec optimizations:").
     "legacy": "profiling_graph_executor_impl:graph_executor",
     "none": "profiling_graph_executor_impl",
 }
-"""Fuser -> value of PYTORCH_JIT_LOG_LEVEL. With less a fuser says nothing; with more the log grows and tells
-no more."""
+"""Fuser -> value of PYTORCH_JIT_LOG_LEVEL. With less a fuser prints nothing; with more the log grows and
+holds no more facts."""
 
 KERNEL_DUMPS = ("cuda_kernel", "launch_param", "dump_eff_bandwidth", "ptxas_verbose")
 """Options of PYTORCH_NVFUSER_DUMP that the kernel table of a report is made of."""
@@ -179,7 +181,7 @@ def _check_option(variable: str, name: str, torch_version: TorchVersion = None) 
             f"It has options in torch {hull(one for option in OPTIONS[variable] for one in option.live)}.",
         )
     if elsewhere:
-        where = describe(tuple(one for option in elsewhere for one in option.live))
+        where = describe(tuple(interval for option in elsewhere for interval in option.live))
         instead = " Use kernel_args." if name == "print_args" and "kernel_args" in known else ""
         raise UsageError(
             f"'{name}' is an option of {variable} in torch {where}, not in {_torch(version)}.{instead}",
@@ -216,7 +218,7 @@ def check_dump_option(name: str, torch_version: TorchVersion = None) -> None:
 
 
 def merge_option_lists(user: str, needed: str) -> tuple[str, tuple[str, ...]]:
-    """The user's options followed by the needed ones that are missing, and which those were."""
+    """The user's options followed by the needed options that are missing, and those missing options."""
     have = [word for word in user.split(",") if word]
     added = [word for word in needed.split(",") if word and word not in have]
     return ",".join(have + added), tuple(added)
@@ -226,9 +228,11 @@ def check_knob(name: str, value: str | None = None, torch_version: TorchVersion 
     """The knob; UsageError unless it exists, its value is well written, and this torch has it."""
     knob = catalogue.knob(name)
     if knob is None:
-        by_torch_name = [one for one in catalogue.knobs() if name.split(".")[-1] in (one.setter, one.getter)]
+        by_torch_name = [
+            knob for knob in catalogue.knobs() if name.split(".")[-1] in (knob.setter, knob.getter)
+        ]
         meant = f"Its name here is '{by_torch_name[0].name}'." if by_torch_name else None
-        names = [one.name for one in catalogue.knobs()]
+        names = [knob.name for knob in catalogue.knobs()]
         raise UsageError(f"There is no knob '{name}'. {meant or did_you_mean(name, names)}", _SEE)
     version = as_version(torch_version)
     if not exists_in(knob.exists, version):
@@ -278,12 +282,12 @@ def _check_value(knob: Knob, value: str) -> None:
     raise UsageError(f"{knob.name}={value}: '{value}' is not {words}.{guess}", f"{knob.name}: {knob.does}")
 
 
-_ONE_OF = (("cuda_kernel", "cuda_full"), ("fusion_ir", "fusion_ir_math"))
-"""nvFuser prints the first of two where both are asked for, without a word on the other
+_EXCLUSIVE_PAIRS = (("cuda_kernel", "cuda_full"), ("fusion_ir", "fusion_ir_math"))
+"""Pairs of dump options: nvFuser prints only the first where both are requested, and reports nothing
 (torch/csrc/jit/codegen/cuda/executor.cpp: else-if)."""
 
 USUAL = {"nnc": ("nnc_ir",), "onednn": ("onednn_verbose",)}
-"""Without these a log of NNC or oneDNN Graph tells of no kernel at all."""
+"""Dump options without which a log of NNC or oneDNN Graph names no kernel at all."""
 
 
 def check_dumps(names: Sequence[str], fuser: str, torch_version: TorchVersion, nvfuser: bool) -> None:
@@ -293,7 +297,7 @@ def check_dumps(names: Sequence[str], fuser: str, torch_version: TorchVersion, n
     """
     for name in names:
         _check(name, fuser, torch_version, nvfuser)
-    for kept, lost in _ONE_OF:
+    for kept, lost in _EXCLUSIVE_PAIRS:
         if kept in names and lost in names:
             raise UsageError(
                 f"nvFuser prints no {lost} where {kept} is asked for too", f"Leave out one: --dump {lost}"
@@ -342,9 +346,9 @@ def nvfuser_options(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if catalogue.fuser_dump(name) is None)
 
 
-def without_hidden(usual: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``usual`` that hide none of ``asked``."""
-    hiding = {kept for kept, lost in _ONE_OF if lost in asked}
+def without_hidden(usual: Sequence[str], requested: Sequence[str]) -> tuple[str, ...]:
+    """The options of ``usual`` that hide none of ``requested``."""
+    hiding = {kept for kept, lost in _EXCLUSIVE_PAIRS if lost in requested}
     return tuple(name for name in usual if name not in hiding)
 
 
@@ -352,8 +356,10 @@ def is_set(name: str, variables: Mapping[str, str]) -> bool:
     """Whether a run under these environment variables prints the dump, if its fuser worked."""
     dump = catalogue.fuser_dump(name)
     if dump is None:
-        asked = variables.get(DUMP, "").split(",")
-        return name in asked and not any(lost == name and kept in asked for kept, lost in _ONE_OF)
+        requested = variables.get(DUMP, "").split(",")
+        return name in requested and not any(
+            lost == name and kept in requested for kept, lost in _EXCLUSIVE_PAIRS
+        )
     for variable, value in dump.needs:
         have = variables.get(variable, "")
         if variable == JIT_LOG:
@@ -366,8 +372,10 @@ def is_set(name: str, variables: Mapping[str, str]) -> bool:
 
 
 def how_to_set(names: Sequence[str]) -> str:
-    """What to set in one's own launcher, as a shell would have it. Dumps of nvFuser name no kernel but by the
-    code that is printed with them."""
+    """The environment variables to set in the user's launcher for these dumps, in shell syntax.
+
+    Dumps of nvFuser name no kernel by themselves: the code that is printed with them does.
+    """
     wanted: dict[str, str] = {}
     options = nvfuser_options(names)
     if options:
@@ -383,7 +391,13 @@ def how_to_set(names: Sequence[str]) -> str:
     return " ".join(f"{variable}={value}" for variable, value in quoted)
 
 
-def together(had: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
-    """Both, without those of ``had`` that cannot be printed beside ``asked``."""
-    apart = {one for pair in _ONE_OF if set(pair) & set(asked) for one in pair if one not in asked}
-    return tuple(dict.fromkeys([*(name for name in had if name not in apart), *asked]))
+def together(had: Sequence[str], requested: Sequence[str]) -> tuple[str, ...]:
+    """Both lists of options, without those of ``had`` that cannot be printed beside ``requested``."""
+    apart = {
+        option
+        for pair in _EXCLUSIVE_PAIRS
+        if set(pair) & set(requested)
+        for option in pair
+        if option not in requested
+    }
+    return tuple(dict.fromkeys([*(name for name in had if name not in apart), *requested]))

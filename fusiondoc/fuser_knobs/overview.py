@@ -1,4 +1,4 @@
-"""The catalogue for one torch and one environment: what ``fusiondoc knobs`` shows."""
+"""The catalogue for a given torch version and environment, as ``fusiondoc knobs`` shows it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class VariableHere:
 
 @dataclass(frozen=True)
 class OptionHere:
-    """A word of one of nvFuser's variables."""
+    """A word that an environment variable of nvFuser accepts."""
 
     name: str
     does: str
@@ -137,12 +137,12 @@ class Overview:
 
     def entries(self) -> Iterator[Found]:
         """Each with its kind."""
-        yield from (Found("knob", one) for one in self.knobs)
-        yield from (Found("variable", one) for one in self.variables)
+        yield from (Found("knob", knob) for knob in self.knobs)
+        yield from (Found("variable", variable) for variable in self.variables)
         for variable, options in self.options.items():
-            yield from (Found(f"option of {variable}", one) for one in options)
-        yield from (Found("dump", one) for one in self.dumps)
-        yield from (Found("file of the JIT log", one) for one in self.log_files)
+            yield from (Found(f"option of {variable}", option) for option in options)
+        yield from (Found("dump", dump) for dump in self.dumps)
+        yield from (Found("file of the JIT log", log_file) for log_file in self.log_files)
 
 
 def overview(torch_version: str | None, tried: Iterable[TriedKnob], environ: Mapping[str, str]) -> Overview:
@@ -154,15 +154,17 @@ def overview(torch_version: str | None, tried: Iterable[TriedKnob], environ: Map
         environ: the environment whose variables are looked at.
     """
     version = as_version(torch_version)
-    found = {one.name: one for one in tried}
+    found = {knob.name: knob for knob in tried}
     return Overview(
         schema=SCHEMA,
         torch=torch_version,
         knobs=tuple(
             _knob(knob, version, found.get(knob.name, TriedKnob(knob.name))) for knob in catalogue.knobs()
         ),
-        variables=tuple(_variable(one, torch_version, environ) for one in catalogue.variables()),
-        options={name: tuple(_option(one, version) for one in words) for name, words in OPTIONS.items()},
+        variables=tuple(_variable(entry, torch_version, environ) for entry in catalogue.variables()),
+        options={
+            name: tuple(_option(option, version) for option in words) for name, words in OPTIONS.items()
+        },
         dumps=tuple(_dump(dump, version) for dump in FUSER_DUMPS),
         log_files=tuple(_log_file(file, version) for file in LOG_FILES),
         problems=tuple(problems(torch_version, environ)),
@@ -214,22 +216,26 @@ def _live(spans: tuple[Span, ...], version: Version | None) -> bool | None:
     return None if version is None else exists_in(spans, version)
 
 
-def _option(one: Option, version: Version | None) -> OptionHere:
-    return OptionHere(one.name, one.does, describe(one.live), one.stream, _live(one.live, version))
+def _option(option: Option, version: Version | None) -> OptionHere:
+    return OptionHere(
+        option.name, option.does, describe(option.live), option.stream, _live(option.live, version)
+    )
 
 
-def _dump(one: FuserDump, version: Version | None) -> DumpHere:
-    needs = dict(one.needs)
-    return DumpHere(one.name, one.fuser, one.does, needs, describe(one.live), _live(one.live, version))
+def _dump(dump: FuserDump, version: Version | None) -> DumpHere:
+    needs = dict(dump.needs)
+    return DumpHere(dump.name, dump.fuser, dump.does, needs, describe(dump.live), _live(dump.live, version))
 
 
-def _log_file(one: LogFile, version: Version | None) -> LogFileHere:
-    least = ">" * one.least + one.name
-    return LogFileHere(one.name, least, one.does, describe(one.live), _live(one.live, version))
+def _log_file(log_file: LogFile, version: Version | None) -> LogFileHere:
+    least = ">" * log_file.least + log_file.name
+    return LogFileHere(
+        log_file.name, least, log_file.does, describe(log_file.live), _live(log_file.live, version)
+    )
 
 
 def problems(torch_version: str | None, environ: Mapping[str, str]) -> list[str]:
-    """What in the environment this torch would misread or ignore, one sentence or two each."""
+    """Settings in the environment that this torch would misread or ignore, a sentence or two for each."""
     known = [variable.name for variable in catalogue.variables()]
     found = []
     for name in sorted(set(environ) - set(known)):
@@ -266,12 +272,12 @@ def find(name: str, shown: Overview) -> list[Found]:
     """The entries of that name in an overview: a knob by its short or torch name, a variable, an option, a
     log file. UsageError with did-you-mean if there is none."""
     short = name.split(".")[-1] if name.startswith("torch.") else name
-    found = [one for one in shown.entries() if _means(name, short, one.entry)]
+    found = [found_entry for found_entry in shown.entries() if _means(name, short, found_entry.entry)]
     if found:
         return found
-    near = nearest(name, [one.entry.name for one in shown.entries()])
+    near = nearest(name, [found_entry.entry.name for found_entry in shown.entries()])
     if near is None:
-        near = did_you_mean(name, [one.name for one in shown.knobs])
+        near = did_you_mean(name, [knob.name for knob in shown.knobs])
     raise UsageError(
         f"There is no knob, variable, option, dump or log file '{name}'. {near}",
         "fusiondoc knobs --all lists all.",

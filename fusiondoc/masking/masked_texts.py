@@ -22,7 +22,7 @@ KINDS = (
 """What is looked for, as a user reads it."""
 
 _SHORT_TEXT = 200
-"""Characters below which a text is masked once: a report says most of them many times."""
+"""Length in characters below which the masked form of a text is cached: a report repeats most short texts."""
 
 _LONG_TEXT = 2000
 """Characters from which on words that a text repeats, which are most of a log, are looked at once."""
@@ -68,7 +68,7 @@ def _mask_plain(text: str) -> tuple[str, int]:
 _LEAST_TOKEN = 15
 """Characters of a token of a service."""
 _LONG_WORD = re.compile(r"(?<![\w.$~+/=%-])(?=[\w.$~+/=%-]*(?:[0-9]|[a-z][A-Z]))[\w.$~+/=%-]{15,}")
-"""What may be one: with a digit, or capitals among small letters."""
+"""A word that may be a secret: it holds a digit, or capitals among small letters."""
 
 
 def _rules_for(text: str) -> list[Rule]:
@@ -123,8 +123,8 @@ def _lines_with(rule: Rule, text: str) -> Iterator[tuple[int, int]]:
     at = 0
     nearest = dict.fromkeys(rule.finds or rule.hints, -1)
     while True:
-        for hint, place in list(nearest.items()):
-            if place < at:
+        for hint, position in list(nearest.items()):
+            if position < at:
                 found = lower.find(hint, at)
                 if found < 0:
                     del nearest[hint]

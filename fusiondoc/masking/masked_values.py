@@ -35,8 +35,11 @@ def masked_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_in(value: T) -> T:
-    """A report, a record or JSON with the secrets of every text in it masked; what is under a name that says
-    secret in a mapping too, and lists named ``command`` or ``script_args`` as arguments."""
+    """A copy of a report, a record or JSON data in which every secret is masked.
+
+    Masked are the secrets in every text, and in a mapping each value whose name means a secret. Lists named
+    ``command`` or ``script_args`` are masked as command-line arguments.
+    """
     return texts_changed(value, masked, lambda key, item: (key, _masked_item(key, item)))
 
 
@@ -73,7 +76,7 @@ def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, 
                 changed[name] = after
         made = replace(made, **changed) if changed else value
     elif isinstance(value, (tuple, list)):
-        items = [texts_changed(one, change, entry) for one in value]
+        items = [texts_changed(element, change, entry) for element in value]
         if any(map(is_not, items, value)):
             is_named = isinstance(value, tuple) and hasattr(value, "_fields")
             made = kind(*items) if is_named else kind(items)
@@ -106,7 +109,11 @@ _ARGUMENTS = ("command", "script_args")
 def _masked_item(key: Any, item: Any) -> Any:
     if isinstance(item, str) and isinstance(key, str) and is_secret(key, item):
         return MASK
-    if key in _ARGUMENTS and isinstance(item, (list, tuple)) and all(isinstance(one, str) for one in item):
+    if (
+        key in _ARGUMENTS
+        and isinstance(item, (list, tuple))
+        and all(isinstance(element, str) for element in item)
+    ):
         return type(item)(masked_arguments(item))
     return masked_in(item)
 

@@ -1,7 +1,7 @@
 """Private keys in a text: over lines behind any prefix of a log, or in one line with ``\\n`` written out.
 
-A log puts the same in front of every line of a key that it prints: a rank, a time stamp, ``> ``. What stands
-before ``-----BEGIN`` is that prefix, and numbers in it may change from line to line.
+A log puts the same prefix in front of every line of a key that it prints: a rank, a time stamp, ``> ``. The
+text before ``-----BEGIN`` is that prefix; numbers in it may change from line to line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HINTS = ("--begin", "ssh2", "private-lines")
 """Without a space: words of a text are looked for."""
 
 _MOST_LINES = 400
-"""Of one key: a PGP key of several parts has about three hundred."""
+"""Most lines that a key can have: a PGP key with subkeys has about three hundred."""
 _MOST_OTHER_LINES = 30
 """Lines of others in a row between those of a key."""
 
@@ -92,7 +92,7 @@ def _span(found: re.Match[str] | None) -> tuple[int, int]:
 
 
 def _mask_last(lines: list[str], at: int, first: int, mask: str) -> bool:
-    """The last line of a key is short, and its prefix may be another one."""
+    """Mask the last line of a key, which is short and may have another prefix than the lines above it."""
     found = _LAST.search(lines[at]) if at > first else None
     if found is None or mask in lines[at]:
         return False

@@ -1,4 +1,4 @@
-"""Which names of options, variables and fields say that a value is a secret, and which values can be one."""
+"""Which names of options, variables and fields mean a secret value, and which values can be secrets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS = (
 )
 """Names of secrets in a text, as the end of a longer name or alone."""
 
-_SAYS_SECRET = re.compile(
+_SECRET_NAME = re.compile(
     rf"(?:password|passwd|passphrase)(?:_?[0-9]{{1,2}}|_value|_plain)?$"
     rf"|(?:^|_)(?:pwd|passcode|secrets?|credentials?|(?:{KEYS})_?key(?:_(?:id|data|base))?"
     rf"|secret_key_base|github_pat|(?:{PASS_OWNERS})_?pass)(?:_?[0-9]{{1,2}}|_value|_plain)?$"
@@ -57,7 +57,7 @@ _NOTHING = frozenset(
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether the value of an option or variable of that name is one."""
+    """Whether the value of an option or variable of that name is a secret."""
     bare = value.strip("\"'")
     if (
         not bare
@@ -68,7 +68,7 @@ def is_secret(name: str, value: str) -> bool:
         return False
     name = name[-200:]
     snake = _snake(name)
-    if _SAYS_SECRET.search(snake):
+    if _SECRET_NAME.search(snake):
         return not _is_path(bare) or "pass" in snake
     if re.search(r"token(?:_?[0-9]{1,2}|_value)?$", snake):
         if _OF_A_MODEL & set(snake.split("_")[:-1]):
@@ -81,9 +81,9 @@ def is_secret(name: str, value: str) -> bool:
     )
 
 
-def says_secret(name: str) -> bool:
-    """Whether the name alone says it, whatever the value: ``apiKey`` does, ``token`` and ``key`` do not."""
-    return _SAYS_SECRET.search(_snake(name[-200:])) is not None
+def name_means_secret(name: str) -> bool:
+    """Whether the name alone means a secret, for any value: ``apiKey`` does, ``token`` and ``key`` do not."""
+    return _SECRET_NAME.search(_snake(name[-200:])) is not None
 
 
 def _snake(name: str) -> str:
@@ -110,13 +110,13 @@ def looks_random(value: str) -> bool:
     if not (re.search("[0-9]", value) and re.search("[A-Za-z]", value)) or value.startswith(("/", "./")):
         return False
     share = [number / len(value) for number in Counter(value).values()]
-    return -sum(one * math.log2(one) for one in share) >= 3.0
+    return -sum(frequency * math.log2(frequency) for frequency in share) >= 3.0
 
 
 def looks_like_words(value: str) -> bool:
-    """Letters without a digit, of one case or as ``CamelCase``: a name of a program rather than random."""
+    """Whether a value is letters in a single case or in ``CamelCase``: a program's name, not random text."""
     if re.search("[0-9]", value):
         return False
-    letters = [one for one in value if one.isalpha()]
-    capital = sum(one.isupper() for one in letters)
+    letters = [letter for letter in value if letter.isalpha()]
+    capital = sum(letter.isupper() for letter in letters)
     return not letters or min(capital, len(letters) - capital) * 4 <= len(letters)

@@ -17,7 +17,7 @@ from fusiondoc.masking.secret_names import (
     is_secret,
     looks_like_words,
     looks_random,
-    says_secret,
+    name_means_secret,
 )
 
 Judge = Callable[["re.Match[str]"], "str | None"]
@@ -25,8 +25,11 @@ Judge = Callable[["re.Match[str]"], "str | None"]
 
 @dataclass(frozen=True)
 class Rule:
-    """``hints``: one of them, which has no space in it, is in every text, in lower case, in which the pattern
-    finds something. ``put`` gives what a match becomes; None leaves it."""
+    """A pattern of secrets and the replacement of a match.
+
+    Every text in which the pattern matches holds, in lower case, at least a single word of ``hints``; these
+    have no spaces. ``put`` returns the replacement of a match; None leaves the match as it is.
+    """
 
     hints: tuple[str, ...]
     pattern: str
@@ -109,7 +112,7 @@ def _last_group_if_mixed(found: re.Match[str]) -> str | None:
 
 
 def _words_to_the_end(found: re.Match[str]) -> str | None:
-    """Several words are one passphrase; a single one is another rule's, which knows code."""
+    """Several words are a passphrase. A single word is left to the rule that recognises code."""
     return _last_group(found) if len(found.group(2).split()) > 2 else None
 
 
@@ -134,7 +137,7 @@ def _token(found: re.Match[str]) -> str | None:
 def _hugging_face(found: re.Match[str]) -> str | None:
     """Tokens are random; names of models (``hf_DistilBertForSequenceClassification``) are words."""
     body = found.group()[3:]
-    others = sum(not one.islower() for one in body)
+    others = sum(not character.islower() for character in body)
     is_name = body[0].isupper() and others * 4 <= len(body)
     return None if is_name or (body.islower() and len(body) < 30 and body.isalpha()) else MASK
 
@@ -169,10 +172,16 @@ def _assigned(found: re.Match[str]) -> str | None:
     named = whole.startswith("--") or upper or _OF_A_SERVICE.search(whole) is not None
     if name.lower() == "token" and not named and not _may_be_token(value):
         return None
-    is_plain_key = name.lower().startswith("key") and not says_secret(whole) and not (upper and "_" in whole)
+    is_plain_key = (
+        name.lower().startswith("key") and not name_means_secret(whole) and not (upper and "_" in whole)
+    )
     if is_plain_key and not _is_mixed(value):
         return None
-    if name.lower() == "pass" and not says_secret(whole) and not (upper and "=" in found.group("between")):
+    if (
+        name.lower() == "pass"
+        and not name_means_secret(whole)
+        and not (upper and "=" in found.group("between"))
+    ):
         return None
     if " " in whole and not (quoted or re.search("[0-9]", value)):
         return None  # the words of a sentence
@@ -231,8 +240,8 @@ _NAMED = (
     r"(?P<name>pass(?:word|wd|phrase|code)?|pwd|secrets?|credentials?|token|key(?:[_-]?(?:id|data|base))?)"
     r"(?P<more>[_-]?(?:[0-9]{1,2}|value|plain))?"
 )
-"""The end of a name, by few words: all of them at each place of a long line would take long. Then what stands
-before it is looked at."""
+"""The end of a name, by few words: to try all words at each position of a long line would take long. The text
+before a match is looked at afterwards."""
 _VALUE = (
     r"(?P<open>(?:[bBfFrRuU]{1,2}(?=[\"']))?(?:(?P<plain>[\"'`])"
     r"|(?P<written>\\{1,16}[\"']|\\{1,16}u002[27]|&quot;|&#3[49];)))?"
@@ -429,4 +438,4 @@ def _rules() -> Iterator[Rule]:
 
 
 RULES = tuple(_rules())
-"""In this order: what one has masked is none for the next."""
+"""All rules in the order in which they apply: text that a rule has masked is no secret for later rules."""

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 
 class TokenForm(NamedTuple):
-    """``rest`` follows one of ``prefixes``; both are as the service writes them, case included. A ``rest`` of
-    capital and small letters needs a digit too: names in a program have few."""
+    """The form of a service's tokens: a prefix of ``prefixes``, then ``rest``, both in the service's case.
+
+    A ``rest`` of capital and small letters needs a digit too: names in a program rarely have any.
+    """
 
     service: str
     prefixes: tuple[str, ...]
