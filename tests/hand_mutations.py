@@ -97,9 +97,9 @@ MUTATIONS: Sequence[Mutation] = (
     *_of(
         "limits_of_reasons limits barriers reasons_in_models",
         "diagnosis/kept_out.py",
-        ('if (barriers or elsewhere) and self._reasons[index] != "FD231":', "if barriers or elsewhere:"),
-        ("return code in FOR_ITSELF or self._has_no_formula(index)", 'return code in FOR_ITSELF or code == "FD231"'),
-        ("if code is None or node.kind != OPERATOR or code in FOR_ITSELF", "if code is None or node.kind != OPERATOR"),
+        ('if self._reasons[index] != "FD231":', "if True:"),
+        ("return code in FOR_ITSELF or _lacks_formula(self._nodes[index].op, code)", 'return code in FOR_ITSELF or code == "FD231"'),
+        ("if code in FOR_ITSELF or code in NEVER_LOOKED_AT:", "if code in FOR_ITSELF:"),
     ),
     *_of(
         "limits_of_reasons limits reasons_in_models",
@@ -166,8 +166,7 @@ MUTATIONS: Sequence[Mutation] = (
         "limits_of_changes plan plan_changes",
         "diagnosis/unlocked.py",
         ("if len(ops) + len(names) < 2:", "if len(ops) + len(names) < 1:"),
-        ("if not all(free_beside[one]) or all(many_beside[one])", "if not all(free_beside[one])"),
-        ("and inside[index] != node.inside", "and inside[index] == node.inside"),
+        ("by_elements = by_elements or not any(map(self._is_of_many_elements, beside))", "by_elements = True"),
         ('{"aten::batch_norm"} if fuser == "nnc" and gradients else set()', "set()"),
     ),
     *_of(
