@@ -32,4 +32,6 @@ def test_what_a_pass_said_is_held_once_it_stood_again() -> None:
     assert gone() is None
     assert held() is not None  # its lines are put down when they are asked for
     into.settle()
-    assert list(into["aten::relu", "m.py:3"]["FD203"].lines) == [92, 192, 292, 392]
+    (stated,) = into["aten::relu", "m.py:3"]
+    assert stated.code == "FD203"
+    assert list(stated.lines) == [92, 192, 292, 392]

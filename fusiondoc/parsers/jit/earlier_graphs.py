@@ -57,6 +57,10 @@ class Around:
     """Of a gradient's graph, for each input: the layers of the forward pass that made or took the value."""
 
 
+_Values = tuple[tuple[str, str], ...]
+"""Of each value the stem of its name and its kind."""
+
+
 class Kept(NamedTuple):
     """A value that a differentiable graph returns: to the program, or to its gradient."""
 
@@ -79,8 +83,11 @@ class Regions:
         """Of printed graphs, by their digests: a log prints few of them often. Also how many of them are
         gradients, 0 for a graph that is no gradient's."""
         self._room = _MOST_INPUTS
-        self._kept: list[tuple[Kept, ...]] = []
-        """What each differentiable graph returns whose gradient made no plan yet, in order."""
+        self._kept: dict[_Values, list[tuple[int, tuple[tuple[str, ...], ...]]]] = {}
+        """The layers of what each differentiable graph returns whose gradient made no plan yet, each with its
+        number in the order of the log. Those with equal values stand together: a log has few different ones.
+        """
+        self._number = 0
         self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
         """The last graph of a gradient: its inputs, what is told of them, and whether its pass printed it."""
         self.live = tuple(map(_by_place, live))
@@ -92,7 +99,9 @@ class Regions:
 
     def keep(self, returned: tuple[Kept, ...]) -> None:
         """What a differentiable graph returns, for the plan of its gradient."""
-        self._kept.append(returned)
+        values = _values((one.name, one.type) for one in returned)
+        self._kept.setdefault(values, []).append((self._number, tuple(one.layers for one in returned)))
+        self._number += 1
 
     def around(self, names: tuple[str, ...]) -> Around | None:
         """What is around the graph with inputs of these names; None where that is not known."""
@@ -143,14 +152,17 @@ class Regions:
             self._gradient = (names, last[1], False)
             return last[1]
         self._gradient = None
-        for place in reversed(range(len(self._kept))):
-            captured = _captured(inputs[gradients:], self._kept[place])
-            if captured is not None:
-                del self._kept[place]
-                around = Around((), (), (), (), (*((),) * gradients, *captured))
-                self._gradient = (names, around, of_pass)
-                return around
-        return None
+        captured = _values(inputs[gradients:])
+        fitting = [values for values in self._kept if _are_last_of(captured, values)]
+        if not fitting:
+            return None
+        latest = max(fitting, key=lambda values: self._kept[values][-1][0])
+        _, layers = self._kept[latest].pop()
+        if not self._kept[latest]:
+            del self._kept[latest]
+        around = Around((), (), (), (), (*((),) * gradients, *layers[-len(captured) :]))
+        self._gradient = (names, around, of_pass)
+        return around
 
 
 def _input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
@@ -178,19 +190,19 @@ def _gradients(names: tuple[str, ...], text: bytes) -> int:
     return max((place + 1 for place, name in enumerate(names) if name in zero), default=1)
 
 
-def _captured(
-    inputs: Sequence[tuple[str, str]], returned: Sequence[Kept]
-) -> tuple[tuple[str, ...], ...] | None:
-    """The layers of the values that a gradient's graph takes, or None if they are not those returned."""
-    if not inputs or len(inputs) > len(returned):
-        return None
-    layers: list[tuple[str, ...]] = []
-    for (name, text), kept in zip(inputs, returned[-len(inputs) :]):
-        mine, other = _stem(name), _stem(kept.name)
-        if kind_of(text) != kind_of(kept.type) or (mine and other and mine != other):
-            return None
-        layers.append(kept.layers)
-    return tuple(layers)
+def _values(names_and_types: Iterable[tuple[str, str]]) -> _Values:
+    return tuple((_stem(name), kind_of(text)) for name, text in names_and_types)
+
+
+def _are_last_of(captured: _Values, returned: _Values) -> bool:
+    """Whether the values that a gradient's graph takes can be the last ones of those returned. A value whose
+    name is only a number can have any name."""
+    if not captured or len(captured) > len(returned):
+        return False
+    for (mine, kind), (other, other_kind) in zip(captured, returned[-len(captured) :]):
+        if kind != other_kind or (mine and other and mine != other):
+            return False
+    return True
 
 
 def kind_of(text: str) -> str:

@@ -149,7 +149,24 @@ def _value_of(node: Node) -> str | None:
 
 
 class Flow:
-    """Built while a plan is walked, in order."""
+    """Built while a plan is walked, in order. A log can hold ten thousand."""
+
+    __slots__ = (
+        "__weakref__",
+        "_alike",
+        "_hubs",
+        "_made",
+        "_maker",
+        "_types",
+        "_whole",
+        "asked",
+        "bodies",
+        "gradients",
+        "nodes",
+        "regions",
+        "shortened",
+        "stops",
+    )
 
     def __init__(self, types: Mapping[str, str]) -> None:
         self.nodes: list[FlowNode] = []
@@ -162,7 +179,7 @@ class Flow:
         """Operator -> what takes the dtype, device or layout of its result."""
         self.bodies: Mapping[int, AbstractSet[tuple[str, str | None]]] = {}
         """Group -> its operators (kind and source), where some operator is asked for its dtype."""
-        self.shortened: tuple[set[int], set[int]] = set(), set()
+        self.shortened: tuple[frozenset[int], frozenset[int]] = frozenset(), frozenset()
         """Nodes of which ``before``, and of which ``after``, has the first neighbours alone."""
         self._types = dict(types)
         self._made: dict[str, tuple[int, ...]] = {}
@@ -174,7 +191,7 @@ class Flow:
 
     def close(self) -> None:
         """The plan is walked: what only that needs goes, and with it the graph."""
-        self._types, self._made, self._maker, self._alike = {}, {}, {}, {}
+        del self._types, self._made, self._maker, self._alike
         self._settle_neighbours()
 
     @property
@@ -208,18 +225,26 @@ class Flow:
                     more = sum(len(hub.takers if forward else hub) for hub in hubs.of(place, forward))
                     degrees[place + forward * len(nodes)] += more
         most = most_neighbours(degrees, len(nodes))
-        for node in nodes:
-            place = node.place
-            if hubs.of(place, False) or len(node.before) > most:
-                node.before = self._first(hubs.within(place, False, node.before, most), place, False, most)
-            if hubs.of(place, True) or len(node.after) > most:
-                self._whole[place] = node.after
-                node.after = self._first(hubs.within(place, True, node.after, most), place, True, most)
+        short_before = [node.place for node in nodes if self._settle_before(node, most)]
+        short_after = [node.place for node in nodes if self._settle_after(node, most)]
+        self.shortened = frozenset(short_before), frozenset(short_after)
 
-    def _first(self, found: tuple[int, ...], place: int, forward: bool, most: int) -> tuple[int, ...]:
-        if len(found) > most:
-            self.shortened[forward].add(place)
-        return found[:most]
+    def _settle_before(self, node: FlowNode, most: int) -> bool:
+        """Give the node its neighbours before it; whether some are left out."""
+        if not self._hubs.of(node.place, False) and len(node.before) <= most:
+            return False
+        found = self._hubs.within(node.place, False, node.before, most)
+        node.before = found[:most]
+        return len(found) > most
+
+    def _settle_after(self, node: FlowNode, most: int) -> bool:
+        """Give the node its neighbours behind it; whether some are left out."""
+        if not self._hubs.of(node.place, True) and len(node.after) <= most:
+            return False
+        self._whole[node.place] = node.after
+        found = self._hubs.within(node.place, True, node.after, most)
+        node.after = found[:most]
+        return len(found) > most
 
     def type_of(self, name: str) -> str:
         return self._types.get(name, "")

@@ -41,6 +41,8 @@ class Hub(tuple[int, ...]):
 class Hubs:
     """Those of one plan, by the nodes at their ends."""
 
+    __slots__ = ("_in_lists", "_into", "_out_of")
+
     def __init__(self) -> None:
         self._into: dict[int, list[Hub]] = {}
         """Node -> lists that hold a tensor that it makes."""

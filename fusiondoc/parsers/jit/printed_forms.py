@@ -80,6 +80,8 @@ class _Cut(NamedTuple):
     """Those between, in order."""
     different: list[bytes]
     """Each token once, in the order of its first occurrence."""
+    lines: bytes
+    """The same, each on a line of its own."""
     form: bytes
     """The digest of what all texts of this form have in common."""
 
@@ -90,11 +92,11 @@ def _cut(text: bytes, about: object) -> _Cut:
     numbers = dict(zip(dict.fromkeys(tokens), count()))
     order = array("I", map(numbers.__getitem__, tokens))
     different = list(numbers)
-    kinds = _NUMBER.sub(b"0", b"\n".join(different))
-    digest = blake2b(b"\0".join((*rest, kinds)), digest_size=20)
+    lines = b"\n".join(different)
+    digest = blake2b(b"\0".join((*rest, _NUMBER.sub(b"0", lines))), digest_size=20)
     digest.update(order.tobytes())
     digest.update(repr(about).encode("utf-8", "surrogatepass"))
-    return _Cut(rest, tokens, different, digest.digest())
+    return _Cut(rest, tokens, different, lines, digest.digest())
 
 
 def _marked(token: bytes, number: int) -> bytes:
@@ -106,13 +108,12 @@ def _marked(token: bytes, number: int) -> bytes:
     return _SIZE.sub(b"(971%05d71" % number, token, count=1)
 
 
-def _text_of(token: bytes) -> str:
-    """A token as it stands in what is read: a name without its sign, a source position without the mark
-    before it."""
-    text = token.decode("ascii")
-    if text.startswith("%"):
-        return text[1:]
-    return text[2:].rstrip() if text.startswith("# ") else text
+def _texts_of(tokens: bytes) -> list[str]:
+    """Tokens, each on a line, as they stand in what is read: a name without its sign, a source position
+    without the mark before it."""
+    text = "\n" + tokens.decode("ascii")
+    texts = text.replace("\n%", "\n").replace("\n# ", "\n")[1:].split("\n")
+    return list(map(str.rstrip, texts))
 
 
 class _NoPattern(Exception):
@@ -120,8 +121,8 @@ class _NoPattern(Exception):
 
 
 class _Writer(pickle.Pickler):
-    """Pickles what was read of a marked text: each string, and each tuple of constants, as its index in the
-    table that fills the pattern. Texts of the graph come first there, composed texts behind them, and
+    """Pickles what was read of a marked text: each string, and each tuple or set of constants, as its index
+    in the table that fills the pattern. Texts of the graph come first there, composed texts behind them, and
     constants are counted from its end."""
 
     def __init__(self, out: io.BytesIO, marked: Sequence[str]) -> None:
@@ -132,7 +133,7 @@ class _Writer(pickle.Pickler):
         self.composed: list[list[str | int]] = []
         """Texts that hold tokens: their parts, a token as its number."""
         self._slots: dict[object, int] = {}
-        """By the text, or by type and representation of a tuple: 1 and True are equal."""
+        """By the text, or by type and representation of a tuple or set: 1 and True are equal."""
 
     def persistent_id(self, value: object) -> int | None:
         if isinstance(value, str):
@@ -140,7 +141,7 @@ class _Writer(pickle.Pickler):
             if slot is None:
                 slot = self._slots[value] = self._slot_of_text(value)
             return slot
-        if isinstance(value, tuple) and _is_constant(value):
+        if isinstance(value, (tuple, frozenset)) and _is_constant(value):
             key = type(value), repr(value)
             if key not in self._slots:
                 self._slots[key] = self._slot_of_constant(value)
@@ -178,6 +179,8 @@ def _is_constant(value: object) -> bool:
     """Whether it is the same object of all graphs of a form: it cannot be changed, and holds no token."""
     if isinstance(value, str):
         return _MARK.search(value) is None
+    if type(value) is frozenset:
+        return all(map(_is_constant, value))
     if isinstance(value, tuple):
         return (type(value) is tuple or hasattr(value, "_fields")) and all(map(_is_constant, value))
     return value is None or isinstance(value, (int, float))
@@ -223,7 +226,7 @@ class PrintedForms:
         if not _can_be_cut(whole, len(texts)):
             return reader(texts, canonical_digest)
         cut = _cut(whole, about)
-        own = list(map(_text_of, cut.different))
+        own = _texts_of(cut.lines) if cut.different else []
         if len(set(own)) < len(own):
             return reader(texts, canonical_digest)
         if cut.form not in self._patterns:
@@ -267,7 +270,7 @@ def _pattern(cut: _Cut, reader: Reader[Any]) -> _Pattern | None:
     for token, rest in zip(cut.tokens, cut.rest[1:]):
         parts += (marked[token], rest)
     out = io.BytesIO()
-    writer = _Writer(out, list(map(_text_of, marked.values())))
+    writer = _Writer(out, _texts_of(b"\n".join(marked.values())) if marked else [])
     try:
         writer.dump(reader(b"".join(parts).split(b"\0"), canonical_kept))
     except _NoPattern:

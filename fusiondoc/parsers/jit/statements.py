@@ -4,7 +4,7 @@ Of very many nodes only which they are, not where each of it was said."""
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -26,6 +26,9 @@ MOST_TELLING = (
 )
 """When several things are said of a node, the first of these is its reason: what rules the node out before
 what rules out one merge."""
+
+
+_ORDER = {code: nth for nth, code in enumerate(MOST_TELLING)}
 
 
 class NodeText:
@@ -64,7 +67,7 @@ class Statement:
         is being read."""
         self.nodes = 0
         """How many nodes of one pass it was said of, at most; of the passes that are read."""
-        self.of_plan: set[str] | None = None
+        self.of_plan: tuple[str, ...] | None = None
         """Names of the first output in the plan that the pass left, where these are known: of which of
         several nodes of one source line it was said."""
 
@@ -150,9 +153,11 @@ class PassAgain(NamedTuple):
     """Where that plan stands again."""
 
 
-class Statements(dict[Op, dict[str, Statement]]):
-    """(op, source) -> reason code -> statement. A node without a source has its first output as "source"
-    ("%name")."""
+class Statements(dict[Op, tuple[Statement, ...]]):
+    """(op, source) -> its statements, each of another reason code. A node without a source has its first
+    output as "source" ("%name")."""
+
+    __slots__ = ("_again", "further")
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,22 +204,22 @@ class Statements(dict[Op, dict[str, Statement]]):
         key = one.node.key
         if not of_plan and (key[1] or "").startswith("%"):
             return None
-        said = self.get(key, {}).get(one.code)
+        said = with_code(self.get(key, ()), one.code)
         if said is None:
             said = self.beyond(one.node.alike(one.code, one.detail)).said
         return said
 
-    def of(self, node: Op) -> Mapping[str, Statement]:
-        """What is said of a node, by code."""
-        codes = self.get(node)
-        if codes is not None or not self.further:
-            return codes or {}
-        found = {}
-        place = hash(node)
-        for alike, more in self.further.items():
-            if alike.op == node[0] and place in more.nodes:
-                found[alike.code] = Statement(alike.code, alike.detail, alike.tensor)
-        return found
+    def of(self, node: Op) -> tuple[Statement, ...]:
+        """The statements about a node."""
+        found = self.get(node)
+        if found is not None or not self.further:
+            return found or ()
+        digest = hash(node)
+        return tuple(
+            Statement(alike.code, alike.detail, alike.tensor)
+            for alike, more in self.further.items()
+            if alike.op == node[0] and digest in more.nodes
+        )
 
     def beyond(self, alike: Alike) -> Further:
         """Those further ones."""
@@ -224,20 +229,29 @@ class Statements(dict[Op, dict[str, Statement]]):
         return more
 
 
+def with_code(statements: Iterable[Statement], code: str) -> Statement | None:
+    """The statement with this reason code."""
+    for statement in statements:
+        if statement.code == code:
+            return statement
+    return None
+
+
 def state(into: Statements, node: NodeText, code: str, detail: Stated, pos: int) -> Statement:
     """Note that the log says ``code`` of ``node`` at ``pos``; the statement that now holds it."""
     key = node.key
-    codes = into.get(key)
-    if codes is None:
+    known = into.get(key)
+    if known is None:
         if len(into) >= MOST_NODES:
             more = into.beyond(node.alike(code, detail))
             more.nodes.add(hash(key))
             more.said.lines.append(pos)
             return more.said
-        codes = into[key] = {}
-    said = codes.get(code)
+        known = ()
+    said = with_code(known, code)
     if said is None:
-        said = codes[code] = Statement(code, detail, node.tensor)
+        said = Statement(code, detail, node.tensor)
+        into[key] = (*known, said)
     said.lines.append(pos)
     if said.values is None:
         said.values = {node.value}
@@ -294,52 +308,68 @@ def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
     Args:
         of_plan: ``into`` is of the plan that the pass left, and has the same names of values.
     """
-    for key, codes in more.items():
-        mine = into.get(key)
-        if mine is None:
-            if len(into) >= MOST_NODES:
-                sourced = not (key[1] or "").startswith("%")
-                for said in codes.values():
-                    alike = Alike(key[0], said.code, said.detail, said.tensor, sourced)
-                    into.beyond(alike).add((hash(key),), said.lines)
-                continue
-            mine = into[key] = {}
-        for code, said in codes.items():
+    for key, statements in more.items():
+        known = into.get(key)
+        if known is None and len(into) >= MOST_NODES:
+            _add_further(into, key, statements)
+            continue
+        for said in statements:
             if of_plan and len(said.values or ()) < MOST_NAMES:
-                said.of_plan = set(said.values or ())
+                said.of_plan = tuple(said.values or ())
             said.pass_ends()
-            if code in mine:
-                mine[code].lines.extend(said.lines)
-                mine[code].nodes = max(mine[code].nodes, said.nodes)
-                if of_plan:
-                    mine[code].of_plan = _both(mine[code].of_plan, said.of_plan)
-            else:
-                mine[code] = said
+        into[key] = statements if known is None else _with_pass(known, statements, of_plan)
     for alike, further in more.further.items():
-        if alike in into.further:
-            into.further[alike].add(further.nodes, further.said.lines)
+        into.beyond(alike).add(further.nodes, further.said.lines)
+
+
+def _add_further(into: Statements, key: Op, statements: Iterable[Statement]) -> None:
+    """A node beyond MOST_NODES."""
+    sourced = not (key[1] or "").startswith("%")
+    for said in statements:
+        alike = Alike(key[0], said.code, said.detail, said.tensor, sourced)
+        into.beyond(alike).add((hash(key),), said.lines)
+
+
+def _with_pass(
+    known: tuple[Statement, ...], more: Iterable[Statement], of_plan: bool
+) -> tuple[Statement, ...]:
+    """The statements about a node, with those of another pass."""
+    made = known
+    for said in more:
+        mine = with_code(known, said.code)
+        if mine is None:
+            made = (*made, said)
         else:
-            into.further[alike] = further
+            _add_pass(mine, said, of_plan)
+    return made
 
 
-def _both(some: set[str] | None, more: set[str] | None) -> set[str] | None:
-    return None if some is None or more is None else some | more
+def _add_pass(mine: Statement, more: Statement, of_plan: bool) -> None:
+    """Another pass states the same of a node."""
+    mine.lines.extend(more.lines)
+    mine.nodes = max(mine.nodes, more.nodes)
+    if of_plan and mine.of_plan is not None and more.of_plan is not None:
+        mine.of_plan = tuple(dict.fromkeys((*mine.of_plan, *more.of_plan)))
+    elif of_plan:
+        mine.of_plan = None
 
 
 def with_source(statements: Statements) -> Statements:
     """Those of nodes with a source: the others are known by the names of one print only."""
     kept = Statements()
-    kept.update((key, codes) for key, codes in statements.items() if not (key[1] or "").startswith("%"))
+    kept.update((key, those) for key, those in statements.items() if not (key[1] or "").startswith("%"))
     kept.further.update((alike, more) for alike, more in statements.further.items() if alike.sourced)
     return kept
 
 
 def telling(code: str) -> int:
-    """The place of a code among MOST_TELLING; behind them for others."""
-    return MOST_TELLING.index(code) if code in MOST_TELLING else len(MOST_TELLING)
+    """The index of a code in MOST_TELLING; behind them for others."""
+    return _ORDER.get(code, len(_ORDER))
 
 
-def best_of(codes: dict[str, list[Statement]] | None) -> list[Statement]:
-    if not codes:
-        return []
-    return codes[min(codes, key=telling)]
+def best_of(statements: Sequence[Statement]) -> Sequence[Statement]:
+    """The statements with the most telling reason code."""
+    if len(statements) < 2:
+        return statements
+    best = min((statement.code for statement in statements), key=telling)
+    return [statement for statement in statements if statement.code == best]

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 
 from fusiondoc.model import dataclass
@@ -258,6 +258,10 @@ class _Fallbacks:
         by what it checks."""
         self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
+        self._bodies: list[tuple[frozenset[Op], list[PlanGroup]]] = []
+        """The first of them, as far as ``_with_operator`` has them."""
+        self._with_operator: dict[Op, list[int]] = {}
+        """The indices of those that hold an operator."""
         self._with_groups: set[int] = set()
         """The ids of the uses whose groups are among them."""
         self._plans: set[_Content] = set()
@@ -321,9 +325,19 @@ class _Fallbacks:
         self._to_plans.clear()
         if plan.content in self._plans:
             return ()
+        return self._most_alike(ops)
+
+    def _most_alike(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
+        """The groups that share most operators with these, if these are more than half of all."""
+        for body, groups in islice(self._groups.items(), len(self._bodies), None):
+            for op in body:
+                self._with_operator.setdefault(op, []).append(len(self._bodies))
+            self._bodies.append((body, groups))
+        shared = Counter(chain.from_iterable(self._with_operator.get(op, ()) for op in ops))
         best: tuple[float, list[PlanGroup]] = (0.5, [])
-        for body, groups in self._groups.items():
-            share = len(ops & body) / max(1, len(ops | body))
+        for index, count in sorted(shared.items()):
+            body, groups = self._bodies[index]
+            share = count / (len(ops) + len(body) - count)
             if share > best[0]:
                 best = (share, groups)
         return tuple(best[1])

@@ -112,7 +112,7 @@ _NEVER_RAN = Reason.of(NEVER_RAN, Unprofiled("never_ran"))
 _GIVEN_UP = Reason.of(GAVE_UP, NotOptimised("gave_up"), stated=True)
 _NO_PLAN_YET = Reason.of(NOT_YET, NotOptimised("no_plan_yet"))
 
-_Stated = dict[Op, dict[str, list[Statement]]]
+_Stated = dict[Op, list[Statement]]
 
 ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 """Statements about joining one group, not about the operator itself."""
@@ -271,7 +271,7 @@ class _UnfusedTable:
 
     def _statements(
         self, use: PlanUse, phase: str | None, nodes: Sequence[LooseNode], flow: Flow | None
-    ) -> list[list[Statement]]:
+    ) -> list[Sequence[Statement]]:
         """For each node the most telling statement, in all its forms; empty where the log has none."""
         # What its own pass says of the nodes of one line it says of each by its name.
         own_pass = flow is use.plan.flow and use.level == PlanLevel.FUSION_PASS and bool(use.stated)
@@ -290,8 +290,8 @@ class _UnfusedTable:
     # -- what is worked out ---------------------------------------------------------------------------------
 
     def _reason(
-        self, part: _PlanPart, node: LooseNode, statements: list[Statement]
-    ) -> tuple[Reason, list[Statement]]:
+        self, part: _PlanPart, node: LooseNode, statements: Sequence[Statement]
+    ) -> tuple[Reason, Sequence[Statement]]:
         """The reason of a node, and the statements that show it."""
         flow_node = part.flow_node(node)
         if flow_node is not None and flow_node.ran is False:
@@ -386,7 +386,7 @@ class _UnfusedTable:
                 kept.setdefault(rows[barrier], set()).update(places)
         return {row: len(places) for row, places in kept.items()}
 
-    def _said(self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool) -> list[Statement]:
+    def _said(self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool) -> Sequence[Statement]:
         """The most telling thing that the log states of a node; first what its own pass states.
 
         Args:
@@ -395,28 +395,27 @@ class _UnfusedTable:
         if node.source is None:
             # Without a source the value's name must do, which holds only inside one pass.
             own = use.stated.of((node.op, "%" + node.value))
-            return best_of({code: [said] for code, said in own.items()} if own else None)
+            return best_of(own)
         key = (node.op, node.source)
         own = use.stated.of(key)
         if own_pass:
-            about = {code: [said] for code, said in own.items() if said.is_about(node.value)}
-            return best_of(about)
+            return best_of([statement for statement in own if statement.is_about(node.value)])
         if own:
-            return best_of({code: [said] for code, said in own.items()})
-        return best_of(self._of_phase.get(phase, {}).get(key)) or best_of(self._anywhere.get(key))
+            return best_of(own)
+        return best_of(self._of_phase.get(phase, {}).get(key, ())) or best_of(self._anywhere.get(key, ()))
 
-    def _of_kind(self, node: LooseNode) -> list[Statement]:
+    def _of_kind(self, node: LooseNode) -> Sequence[Statement]:
         """What the log says of the kind of node on that line: it holds for all of them."""
-        codes = self._anywhere.get((node.op, node.source), {})
-        return next((codes[code] for code in _OF_A_KIND if code in codes), [])
+        about = self._anywhere.get((node.op, node.source), [])
+        return best_of([statement for statement in about if statement.code in _OF_A_KIND])
 
     def _add_unplanned(self, statements: Statements) -> None:
         """What was refused in a pass whose plan is not in the log, or not whole."""
-        for (op, source), codes in statements.items():
+        for (op, source), about in statements.items():
             place = None if source is not None and source.startswith("%") else source
             if (op, place) in self._placed or op in NO_WORK:
                 continue
-            best = best_of({code: [said] for code, said in codes.items()})
+            best = best_of(about)
             if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
             said = best[0]
@@ -473,7 +472,5 @@ class _UnfusedTable:
 
 
 def _enter(index: _Stated, statements: Statements) -> None:
-    for key, codes in statements.items():
-        mine = index.setdefault(key, {})
-        for code, said in codes.items():
-            mine.setdefault(code, []).append(said)
+    for key, about in statements.items():
+        index.setdefault(key, []).extend(about)
