@@ -51,14 +51,20 @@ def _numbers_at(file: ParsedFile, line: int) -> Iterator[tuple[ast.Call, Sequenc
             continue
         if isinstance(node, ast.Call) and _reads(node) and isinstance(file.parent(node), ast.BinOp):
             yield node, [node]
-        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
-            continue
-        every = list(names_in(function, node.id))
-        stores = [one for one in every if not isinstance(one.ctx, ast.Load)]
-        made = file.parent(stores[0]) if len(stores) == 1 else None
-        if isinstance(made, ast.Assign) and made.targets == stores and _reads(made.value):
-            assert isinstance(made.value, ast.Call)
-            yield made.value, [one for one in every if one is not stores[0]]
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield from _number_of_name(file, function, node.id)
+
+
+def _number_of_name(
+    file: ParsedFile, function: Function, name: str
+) -> Iterator[tuple[ast.Call, Sequence[ast.expr]]]:
+    """The same of a number that a function keeps in a name, which it sets once."""
+    every = list(names_in(function, name))
+    stores = [use for use in every if not isinstance(use.ctx, ast.Load)]
+    made = file.parent(stores[0]) if len(stores) == 1 else None
+    if isinstance(made, ast.Assign) and made.targets == stores and _reads(made.value):
+        assert isinstance(made.value, ast.Call)
+        yield made.value, [use for use in every if use is not stores[0]]
 
 
 def _reads(node: ast.expr) -> bool:
@@ -127,6 +133,11 @@ def _is_name_of_tensor(function: Function, name: str, deep: int) -> bool:
         return False
     if values:
         return all(_is_tensor(function, value, deep - 1) for value in values)
+    return _is_argument_for_tensor(function, name)
+
+
+def _is_argument_for_tensor(function: Function, name: str) -> bool:
+    """Whether a name is an argument that is no number by its type or default."""
     argument = next((one for one in arguments_of(function) if one.arg == name), None)
     if argument is None or name == "self" or default_of(function, argument) is not None:  # it may be a number
         return False

@@ -150,11 +150,9 @@ class _Match:
     def _fit_arguments(
         self, expected: Sequence[_Argument], given: Sequence[_Argument], defaults: Sequence[str]
     ) -> bool:
-        if len(given) > len(expected) or any(isinstance(value, ast.Starred) for _, value in given):
+        if len(given) > len(expected) or not _are_written_out(given):
             return False
         named = {keyword: value for keyword, value in given if keyword is not None}
-        if any(keyword == "" for keyword in named):
-            return False
         positional = [value for keyword, value in given if keyword is None]
         for index, (keyword, value) in enumerate(expected):
             if keyword is not None and keyword in named:
@@ -198,3 +196,8 @@ def _arguments(call: ast.Call) -> list[_Argument]:
     """The arguments of a call; ``**options`` has an empty keyword."""
     named = [(given.arg or "", given.value) for given in call.keywords]
     return [*((None, value) for value in call.args), *named]
+
+
+def _are_written_out(given: Sequence[_Argument]) -> bool:
+    """Whether no argument of a call is ``*values`` or ``**options``."""
+    return not any(keyword == "" or isinstance(value, ast.Starred) for keyword, value in given)

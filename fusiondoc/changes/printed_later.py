@@ -128,9 +128,7 @@ _LEAVES = (ast.Continue, ast.Break, ast.Raise)
 
 def _behind(file: ParsedFile, block: Sequence[ast.stmt], moving: Sequence[ast.stmt]) -> PrintedLater | None:
     """The edits that move statements behind the last one of their block that computes."""
-    computing = [i for i, one in enumerate(block) if one not in moving and not _returns_name(one)]
-    moved = [one for one in moving if computing and block.index(one) < computing[-1]]
-    last = block[-1]
+    moved, last = _before_what_computes(block, moving), block[-1]
     if not moved or last in moving or isinstance(last, _LEAVES):
         return None
     if not all(map(file.has_own_lines, (*moved, last))):
@@ -141,6 +139,15 @@ def _behind(file: ParsedFile, block: Sequence[ast.stmt], moving: Sequence[ast.st
     edits = [file.removed(file.start_of_line(one), file.after(one)) for one in moved]
     lines = "".join(_whole_lines(file, one) for one in moved)
     return PrintedLater(tuple(moved), last, (*edits, *_before_end(file, last, lines)))
+
+
+def _before_what_computes(block: Sequence[ast.stmt], moving: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Those of some statements that something behind them in their block computes."""
+    last = -1
+    for index, statement in enumerate(block):
+        if statement not in moving and not _returns_name(statement):
+            last = index
+    return [statement for statement in moving if block.index(statement) < last]
 
 
 def _whole_lines(file: ParsedFile, statement: ast.stmt) -> str:

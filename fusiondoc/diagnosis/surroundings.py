@@ -255,27 +255,40 @@ def _apart(
 ) -> tuple[str, BehindViews | OtherBlock | Barrier | Alone | EndedInPlace]:
     """What there is to fuse with in its block stands behind views, or there is nothing: code and detail."""
     node = place.node
-    here = [(partner, views) for partner, views in partners if partner.block == node.block]
-    if here:
-        partner, views = here[0]
-        newer = [rule for rule in (by_version(place, view.op) for view in views) if rule is not None]
-        shown = tuple(at(view) for view in views[:2])
-        return "FD227", BehindViews(shown, partner.op, newer[0] if newer else None)
-    apart = [partner for partner, _ in partners]
-    barriers = [
-        _Obstacle(found, side, place.behind(found, side))
-        for side in _SIDES
-        for found in reached[side].barriers
-    ]
-    if apart or (node.block and any(barrier.node.kind == CONTROL for barrier in barriers)):
-        blocks = (*_not_in(apart[0], node), *_not_in(node, apart[0])) if apart else node.block
-        control = place.flow.nodes[blocks[-1]] if blocks else None
-        beyond = apart[0].op if apart else None
-        return "FD228", OtherBlock(beyond, at(control) if control is not None else None)
+    for partner, views in partners:
+        if partner.block == node.block:
+            return "FD227", _behind_views(place, partner, views)
+    barriers = []
+    for side in _SIDES:
+        for found in reached[side].barriers:
+            barriers.append(_Obstacle(found, side, place.behind(found, side)))
+    if partners:
+        return "FD228", _other_block(place, partners[0][0])
+    if node.block and any(barrier.node.kind == CONTROL for barrier in barriers):
+        return "FD228", _other_block(place, None)
     blocking = sorted((b for b in barriers if b.behind is not None), key=lambda b: _order(b, place))
     if blocking:
         return "FD227", _barrier(blocking[0], place)
     return "FD225", _ended_in_place(place) or _alone(barriers, place)
+
+
+def _behind_views(place: Place, partner: FlowNode, views: Sequence[FlowNode]) -> BehindViews:
+    """What there is to fuse with stands behind views."""
+    newer = [rule for rule in (by_version(place, view.op) for view in views) if rule is not None]
+    shown = tuple(at(view) for view in views[:2])
+    return BehindViews(shown, partner.op, newer[0] if newer else None)
+
+
+def _other_block(place: Place, partner: FlowNode | None) -> OtherBlock:
+    """What there is to fuse with stands in another block; None where nothing is known of it."""
+    node = place.node
+    blocks = node.block
+    if partner is not None:
+        blocks = (*_not_in(partner, node), *_not_in(node, partner))
+    control = place.flow.nodes[blocks[-1]] if blocks else None
+    return OtherBlock(
+        partner.op if partner is not None else None, at(control) if control is not None else None
+    )
 
 
 def _ended_in_place(place: Place) -> EndedInPlace | None:
