@@ -14,8 +14,9 @@ import pytest
 import fusiondoc
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.ir.parse import parse_dump
-from fusiondoc.parsers.jit.earlier_graphs import Regions
+from fusiondoc.parsers.jit.earlier_graphs import Around, Kept, Regions
 from fusiondoc.parsers.jit.layers import common_layer, layer_of_scope, layers_of
+from fusiondoc.parsers.jit.message_runs import Print
 
 FOREIGN = Path(__file__).parents[1] / "fixtures" / "foreign"
 
@@ -124,6 +125,30 @@ def test_a_view_between_two_modules_is_of_neither() -> None:
     assert [layers.of.get(id(node)) for node in dump.graph.nodes] == [
         *("a.b", "a", "a", "a.c", None, "d", None, "a.b")
     ]
+
+
+def test_gradients_belong_to_differentiable_graphs_in_reverse_order() -> None:
+    """As ``lambdaLiftReverse`` makes them: the values that a gradient takes are the last ones returned."""
+    regions = Regions()
+    regions.learn(("input",), Around((), (), (), (), ()))
+
+    def returns(layer: str, *names: str) -> None:
+        regions.keep(tuple(Kept(name, "Tensor", (layer,)) for name in names))
+
+    def gradient(number: int, *names: str) -> object:
+        inputs = ",\n      ".join(f"%{name} : Float(2, 4)" for name in (f"grad.{number}", *names))
+        text = f"graph({inputs}):\n  %9 : bool = prim::AutogradAllNonZero(%grad.{number})\n  return (%9)"
+        around = regions.around_print(Print(text.encode(), 0), False)
+        return None if around is None else around.captured[-len(names) :]
+
+    returns("a", "x.1", "y.1")
+    returns("other", "x.2", "z.1")
+    returns("b", "x.3", "y.2")
+    assert gradient(1, "q.5") is None
+    assert gradient(2, "y.9") == (("b",),)
+    assert gradient(3, "x.9", "7") == (("other",), ("other",))  # "7" can be the number of any value
+    assert gradient(4, "y.8") == (("a",),)
+    assert gradient(5, "y.8") is None
 
 
 def test_torch_names_the_same_modules() -> None:
