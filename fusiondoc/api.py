@@ -48,10 +48,10 @@ def parse(logs: Log | Sequence[Log] | None = None, *, peak: float | None = None)
 
     Args:
         logs: the path of a log (also ``.gz``, ``.xz``, ``.bz2``, ``.zst``), of a folder of logs or of a
-            capture; a capture itself; several logs in a list are parts of one run and give one report. None
-            is the newest capture in ``.fusiondoc/`` of the current folder.
-        peak: memory bandwidth of the GPU in GB/s (10^9 bytes a second) to hold kernels against, if what the
-            log and the table of GPUs say is not right.
+            capture; a capture itself; several logs in a list are parts of the same run and give a
+            single report. None is the newest capture in ``.fusiondoc/`` of the current folder.
+        peak: memory bandwidth of the GPU in GB/s (10^9 bytes a second) to hold kernels against, if the figure
+            of the log and the table of GPUs is not right.
 
     Raises:
         UsageError: there is no such log, or it cannot be read.
@@ -70,7 +70,7 @@ def parse(logs: Log | Sequence[Log] | None = None, *, peak: float | None = None)
         )
     if len(several) == 1 and isinstance(several[0], Capture):
         return _shown(report_of(several[0], peak))
-    return _shown(report_from([_path(one) for one in several], peak))
+    return _shown(report_from([_path(log) for log in several], peak))
 
 
 def diagnose(
@@ -107,14 +107,14 @@ def diagnose(
     """Run a model under a fuser in a process of its own, and report what fused, what did not and why.
 
     A target (``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME`` or an archive ``FILE.pt``) runs exactly
-    as ``fusiondoc diagnose`` runs it. A function, an ``nn.Module`` or a scripted one of this process is
+    as ``fusiondoc diagnose`` runs it. A function, an ``nn.Module`` or a scripted module of this process is
     handed to the child: pickled, where all its code can be imported by name, else scripted here and saved as
     an archive (a lambda, a bound method or another callable is traced). This process keeps its own fuser
     state.
 
     Args:
         what: the target, or the model itself.
-        inputs: of a model, the arguments: a tuple, one tensor, a function that returns either, or a list of
+        inputs: of a model, the arguments: a tuple, a tensor, a function that returns either, or a list of
             tuples for several shapes. Of a target, the texts of ``--input``, such as
             ``["float32[8,128]:grad"]``; None takes the file's own.
         backward: add a backward pass to every run.
@@ -128,7 +128,7 @@ def diagnose(
         device: move model and inputs there first, such as "cuda".
         seed: of torch, set before the model is loaded.
         timeout: seconds after which the child is stopped.
-        verify: compare every pass with an eager one.
+        verify: compare every pass with an eager pass.
         time: run once more without logs, and time it, eager against fused.
         rerun: where groups fell back, run again without fallback to see why.
         no_freeze, freeze: run a module as it is also under oneDNN Graph; freeze it under every fuser.
@@ -136,8 +136,8 @@ def diagnose(
         script, script_args: run a file, or a module by its name, as it is; python: the interpreter.
         step_function: of a script, whose calls are its steps; by default those of its optimizer.
         folder: captures are kept in ``.fusiondoc/`` of this folder, by default the current one.
-        by_name: False scripts a model here, for one whose module must not be imported again.
-        tell: is called with each note for stderr.
+        by_name: False scripts a model here, for a model whose module must not be imported again.
+        notify: is called with each note for stderr.
         name, keep: the name of the capture; with either it is kept until it is removed by name.
         model_name: which model this is, for ``survey``; by default its project and where it is in that.
 
@@ -180,12 +180,12 @@ def diagnose(
         model=None if model_name is None else check_model_name(model_name),
         **options,
     )
-    told = notify or silent
+    notify_user = notify or silent
     run = _Run(
-        CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, notify=told),
+        CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, notify=notify_user),
         FollowUps(rerun, timing=time),
         peak,
-        told,
+        notify_user,
     )
     if isinstance(what, (str, os.PathLike)):
         return _diagnose_target(os.fspath(what), inputs, request, run)
@@ -198,7 +198,7 @@ def diagnose(
 
 
 class _Run(NamedTuple):
-    """What is around a request."""
+    """The settings of a run that are not part of its request; ``peak`` in GB/s."""
 
     store: CaptureStore
     follow_ups: FollowUps
@@ -229,23 +229,23 @@ def _diagnose_model(
     request = replace(request, target=TargetSpec(name_of(model), "file"))
     request.check()
     shapes = shapes_of(inputs)
-    place = run.store.new(slug_of(model))
+    capture_folder = run.store.new(slug_of(model))
     try:
         done = run_model(
             model,
             shapes,
             request,
-            place,
+            capture_folder,
             by_name=by_name,
             follow_ups=run.follow_ups,
             peak=run.peak,
             notify=run.notify,
         )
     except FusiondocError:
-        if not (place / "request.json").exists():  # nothing ran
-            shutil.rmtree(place, ignore_errors=True)
+        if not (capture_folder / "request.json").exists():  # nothing ran
+            shutil.rmtree(capture_folder, ignore_errors=True)
         raise
-    run.store.done(place)
+    run.store.done(capture_folder)
     return _shown(done.report)
 
 
@@ -263,7 +263,7 @@ def compare(a: Log | Report, b: Log | Report, *, slower_than: float = 0.1) -> Co
     if not 0 <= slower_than < float("inf"):
         raise UsageError(f"slower_than={slower_than}: a share is needed", "Such as 0.1 for 10 %.")
     comparison = compare_reports(_side(a), _side(b), slower_than)
-    return ShownComparison(**{one.name: getattr(comparison, one.name) for one in fields(Comparison)})
+    return ShownComparison(**{field.name: getattr(comparison, field.name) for field in fields(Comparison)})
 
 
 def bench(
@@ -289,7 +289,7 @@ def bench(
 
     Args:
         target: FILE.py, FILE.py:NAME, package.module:NAME or an archive.
-        variants: those to time beside eager, such as ``["nnc", "inductor"]``.
+        variants: the variants to time beside eager, such as ``["nnc", "inductor"]``.
         inputs: the texts of ``--input``, instead of the file's own.
         shapes: the texts of ``--shapes``: sets of sizes, each combination a shape.
         pythons: interpreters, each with all variants; by default this one.
@@ -311,7 +311,7 @@ def bench(
 
     request = BenchRequest(
         target=parse_target(os.fspath(target)),
-        pythons=tuple(Path(one) for one in pythons) or (Path(sys.executable),),
+        pythons=tuple(Path(path) for path in pythons) or (Path(sys.executable),),
         variants=tuple(dict.fromkeys((EAGER, *variants))),
         inputs=input_texts(inputs),
         shapes=expanded(shapes),
@@ -363,7 +363,7 @@ def capture(
     keep: bool = False,
     model_name: str | None = None,
 ) -> ShownRun:
-    """Record what the fusers of this process say, from entering a ``with`` block to leaving it.
+    """Record what the fusers of this process print, from entering a ``with`` block to leaving it.
 
         with fusiondoc.capture() as run:
             for _ in range(3):
@@ -376,12 +376,12 @@ def capture(
     File descriptors 1 and 2 go to a file of the capture meanwhile, in true order. What the program prints
     through Python's streams is shown as usual too; what compiled code and child processes print is in the
     file only (``run.log``). The JIT log level is set for the block. All of it is put back on every way out:
-    the end, an exception, ``sys.exit``, Ctrl-C. Of nvFuser's dumps, which it reads once, ``run.notes`` says
+    the end, an exception, ``sys.exit``, Ctrl-C. Of nvFuser's dumps, which it reads once, ``run.notes`` states
     what to set before the start. What AOTAutograd compiles and the block scripts is in the report by name.
 
     Args:
         folder: captures are in its ``.fusiondoc/``, by default of the current one (the newest 20 stay); where
-            that cannot be written, in a temporary folder, and ``run.notes`` says so.
+            that cannot be written, in a temporary folder, and ``run.notes`` states it.
         fuser: the fuser whose messages are wanted, if not the one that is switched on when the block begins.
         dumps: names of further dumps, as ``fusiondoc diagnose --dump`` takes them.
         log_limit: MiB of output that are kept; of more, head, tail and lines about fusion between them.
@@ -467,7 +467,7 @@ class ShownRun(LiveRun):
 
 
 def _shown(report: Report) -> Report:
-    return ShownReport(**{one.name: getattr(report, one.name) for one in fields(Report)})
+    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(Report)})
 
 
 def _path(log: Log) -> str:

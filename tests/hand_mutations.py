@@ -339,7 +339,7 @@ MUTATIONS: Sequence[Mutation] = (
     *_of(
         "limits_of_comparison limits compare_match",
         "comparison/unfused_changes.py",
-        ("return other.coverage.told and not one.coverage.told", "return not one.coverage.told"),
+        ("return other.coverage.is_known and not one.coverage.is_known", "return not one.coverage.is_known"),
         ("if False not in (one.row.ran, other.row.ran):", "if True:"),
         ("return self.position.weak or not self.position.aligned", "return True"),
     ),

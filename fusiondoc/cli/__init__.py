@@ -44,7 +44,7 @@ COMMANDS = {
 
 
 def command_of(name: str) -> click.Command:
-    """The command of that name, one of COMMANDS."""
+    """The command of that name in COMMANDS."""
     command = importlib.import_module(f"fusiondoc.cli.{name}").command
     assert isinstance(command, click.Command)
     return command
@@ -136,8 +136,8 @@ def _signals_raise() -> Iterator[None]:
     before: dict[int, Any] = {}
 
     def stop(number: int, frame: object) -> NoReturn:
-        for one in before:  # what is half written is removed once
-            signal.signal(one, signal.SIG_IGN)
+        for number in before:  # what is half written is removed once
+            signal.signal(number, signal.SIG_IGN)
         raise _Signalled(number)
 
     for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
@@ -168,16 +168,16 @@ _COLLECT_AFTER = (50_000, 20, 100)
 those of Python (700, 10, 10) a sixth of the time of ``parse`` goes into looking for them."""
 
 
-def _say_wrong_usage(error: click.ClickException) -> None:
+def _print_wrong_usage(error: click.ClickException) -> None:
     shown = io.StringIO()
     error.show(file=shown)
-    _say(shown.getvalue().rstrip("\n"))
+    _print_error(shown.getvalue().rstrip("\n"))
     if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name == "diagnose":
         print("next: Options of a script of yours: diagnose --script FILE.py -- OPTIONS", file=sys.stderr)
 
 
-def _say_system_error(error: OSError) -> None:
-    _say(f"error: {error}")
+def _print_system_error(error: OSError) -> None:
+    _print_error(f"error: {error}")
     if error.errno == errno.ENOSPC:
         print("next: free some space, or choose another file with --output.", file=sys.stderr)
     else:
@@ -201,12 +201,12 @@ def main(argv: list[str] | None = None) -> None:
     except FusiondocError as error:
         if debug:
             raise
-        _say(f"error: {error.message}")
+        _print_error(f"error: {error.message}")
         if error.hint:
-            _say(f"next: {error.hint}")
+            _print_error(f"next: {error.hint}")
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        _say_wrong_usage(error)
+        _print_wrong_usage(error)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         interrupted()
@@ -221,7 +221,7 @@ def main(argv: list[str] | None = None) -> None:
             memory_is_full()
         if debug:
             raise
-        _say_system_error(error)
+        _print_system_error(error)
         sys.exit(2)
     except Exception as error:
         if isinstance(error, SystemError) and memory_was_full():
@@ -234,7 +234,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def interrupted() -> NoReturn:
-    """The end after Ctrl-C (status 130). A second one would only show where Python was."""
+    """End after Ctrl-C (status 130). A second Ctrl-C would only show where Python was."""
     while True:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -258,7 +258,7 @@ def memory_is_full() -> NoReturn:
     sys.exit(CANNOT_RUN)
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     """A message that may quote a log or a path: no command to the terminal or to the runner of GitHub."""
     from fusiondoc.masking import masked
     from fusiondoc.rendering.printable import in_github_log, visible
@@ -267,7 +267,7 @@ def _say(text: str) -> None:
 
 
 def _own_fault(error: Exception) -> None:
-    """Say what a report of the fault needs, and keep the traceback in a file."""
+    """Print what a bug report needs, and keep the traceback in a file."""
     import tempfile
     import traceback
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import complete_captures, notify, output_option, say
+from fusiondoc.cli.output import complete_captures, notify, output_option, print_result
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ def _show(done: Bundle, output: Path | None) -> None:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("FILE", "SIZE", "REPLACED")
-    for one in done.files:
-        replaced = ", ".join(f"{kind} {number}" for kind, number in one.replaced.items())
-        table.add_row(one.name, size(one.size), replaced or "nothing")
-    say(drawn(table, shutil.get_terminal_size((80, 24)).columns, colour=False), nl=False)
+    for packed_file in done.files:
+        replaced = ", ".join(f"{kind} {number}" for kind, number in packed_file.replaced.items())
+        table.add_row(packed_file.name, size(packed_file.size), replaced or "nothing")
+    print_result(drawn(table, shutil.get_terminal_size((80, 24)).columns, colour=False), nl=False)
     if done.left_out:
         notify(f"left out: {', '.join(done.left_out)}")
     notify("secrets were looked for of these kinds:")

@@ -14,7 +14,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore, given_name, is_kept
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import complete_captures, format_option, notify, say
+from fusiondoc.cli.output import complete_captures, format_option, notify, print_result
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.rendering.printable import one_line, visible
@@ -75,7 +75,7 @@ def show(name: str | None, format_: str | None) -> None:
     store = CaptureStore()
     capture = store.get(name) if name else store.newest()
     if format_ == "json":
-        say(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
+        print_result(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
         return
     from fusiondoc.rendering.drawing import drawn, names_and_texts
 
@@ -85,7 +85,7 @@ def show(name: str | None, format_: str | None) -> None:
         table.add_row(*row)
     # Paths and commands are copied from here: their lines stay whole.
     longest = max(len(line) for _, value in known for line in value.split("\n"))
-    say(drawn(table, longest + 20, colour=False), nl=False)
+    print_result(drawn(table, longest + 20, colour=False), nl=False)
 
 
 @command.command()
@@ -99,7 +99,7 @@ def keep(names: tuple[str, ...]) -> None:
       fusiondoc captures keep 20260102-030405-model
     """
     for name in CaptureStore().keep(*names):
-        say(f"kept {name}")
+        print_result(f"kept {name}")
 
 
 @command.command()
@@ -118,7 +118,7 @@ def remove(names: tuple[str, ...], every: bool) -> None:
     store = CaptureStore()
     removed = store.remove_all() if every else store.remove(*names)
     for name in removed:
-        say(f"removed {name}")
+        print_result(f"removed {name}")
     if not removed:
         notify("there are no captures")
 
@@ -127,7 +127,7 @@ def _print_list(format_: str | None) -> None:
     captures = CaptureStore().list()
     if format_ == "json":
         rows = [_summary(capture) for capture in captures]
-        say(json.dumps({"schema": SCHEMA, "captures": rows}, indent=1))
+        print_result(json.dumps({"schema": SCHEMA, "captures": rows}, indent=1))
         return
     if not captures:
         notify("There are no captures here. Make one with: fusiondoc diagnose TARGET")
@@ -159,7 +159,7 @@ def _print_lines(lines: Sequence[tuple[str, ...]]) -> None:
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for *words, target in lines:
         table.add_row(*words, target if len(target) <= left else "…" + target[1 - left :])
-    say(drawn(table, others + left, colour=False), nl=False)
+    print_result(drawn(table, others + left, colour=False), nl=False)
 
 
 _LEAST_TARGET = 12
@@ -182,7 +182,7 @@ def _summary(capture: Capture) -> dict[str, Any]:
 
 
 def _details(capture: Capture) -> list[tuple[str, str]]:
-    request, told = capture.request, capture.records
+    request, records = capture.request, capture.records
     variables = [f"{name}={value}" for name, value in request.environment_set.items()]
     size = capture.log_path.stat().st_size if capture.log_path.exists() else 0
     return [
@@ -191,15 +191,20 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         ("command", " ".join(request.command)),
         ("target", str(request.target.text)),
         ("model", request.model or ""),
-        ("options", " ".join(f"{one.name}={shlex.quote(one.value)}" for one in request.options.told())),
+        (
+            "options",
+            " ".join(
+                f"{option.name}={shlex.quote(option.value)}" for option in request.options.values_in_words()
+            ),
+        ),
         ("python", f"{request.python} ({request.python_version})"),
         ("torch", str(request.torch)),
-        ("gpu", told.environment.gpu or ""),
-        ("fuser", f"{told.fuser.effective} ({told.fuser.why})" if told.fuser.effective else ""),
+        ("gpu", records.environment.gpu or ""),
+        ("fuser", f"{records.fuser.effective} ({records.fuser.why})" if records.fuser.effective else ""),
         ("variables", "\n".join(variables)),
         ("merged", ", ".join(request.merged)),
         ("ended", capture.result.in_words),
-        ("error", told.error.message.split("\n")[0] if told.error else ""),
+        ("error", records.error.message.split("\n")[0] if records.error else ""),
         ("seconds", ", ".join(_seconds(capture.result.seconds))),
         ("log", f"{capture.log_path} ({size} bytes)"),
     ]

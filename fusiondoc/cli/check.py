@@ -18,8 +18,8 @@ from fusiondoc.cli.output import (
     exit_status,
     in_github,
     notify,
+    print_result,
     report_options,
-    say,
 )
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, NotFound, UsageError, did_you_mean
 
@@ -82,7 +82,7 @@ def command(
     expectations = _expectations(expect, update)
     if expectations is not None:
         _known_sections(expectations, only)
-    from fusiondoc.cli.config import heard
+    from fusiondoc.cli.config import without_suppressed
     from fusiondoc.workflows import is_target
 
     failed: FusiondocError | None = None
@@ -110,7 +110,7 @@ def command(
         report, of_capture = _report_of_logs(targets, _given(options), peak)
         if update and of_capture is not None:
             raise of_capture
-    report = heard(report)
+    report = without_suppressed(report)
     if failed is not None:
         if format_ is not None or output is not None:
             emit(report, format_, output)
@@ -132,7 +132,7 @@ def command(
             notify(line)
     if of_capture is not None:
         raise of_capture  # what it had until then may hold, and says nothing of what it did not come to
-    if any(not one.holds for one in report.expectations):
+    if any(not expectation.holds for expectation in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)
 
@@ -140,7 +140,7 @@ def command(
 def _report_of_logs(
     arguments: Sequence[str], given: Sequence[str], peak: float | None
 ) -> tuple[Report, FusiondocError | None]:
-    """The report of logs, a capture, or the newest one, and what the run of the capture ended with; ``given``
+    """The report of logs, a capture, or the newest capture, and the error that ended its run; ``given``
     are run options, which fit none."""
     from fusiondoc.workflows.load import failure_of_run, log_from
 
@@ -257,5 +257,5 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
         before.splitlines(), after.splitlines(), f"{file} (before)", f"{file} (now)", lineterm=""
     )
     for line in difference:
-        (say if diff_to_stdout else notify)(line)
+        (print_result if diff_to_stdout else notify)(line)
     notify(f"wrote {file}")

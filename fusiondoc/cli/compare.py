@@ -123,7 +123,7 @@ def command(
 
 
 def _both(a: str | None, b: str | None) -> tuple[str, str]:
-    """What is compared, where the user did not name both; says which."""
+    """The two reports to compare where the user did not name both; notifies which."""
     if a is not None and b is not None:
         return a, b
     from fusiondoc.captures.store import CaptureStore
@@ -178,7 +178,7 @@ def _compare_benches(
     hits = {
         SLOWER: bool(found.having(SLOWER)),
         "environment": bool(found.environment),
-        "any": any(one.ratio.differs for one in found.changes),
+        "any": any(change.ratio.differs for change in found.changes),
     }
     reached = [word for word in dict.fromkeys(fail_on) if hits[word]]
     if reached:
@@ -207,7 +207,7 @@ def _share(text: str) -> float:
 
 
 def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
-    """Write the comparison where and how it was asked for."""
+    """Write the comparison in the requested format to the requested file or stdout."""
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
     from fusiondoc.rendering.drawing import can_show_blocks

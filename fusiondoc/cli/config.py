@@ -126,7 +126,7 @@ def _refuse_a_wrong_table(
 def _of_own_table(
     name: str, values: Mapping[str, Value], options: Mapping[str, click.Option], settings: Settings
 ) -> dict[str, Any]:
-    """Parameter and default of each key in the table of one command."""
+    """Parameter and default of each key in the table of a command."""
     defaults: dict[str, Any] = {}
     for key, value in values.items():
         option = options.get(_dashed(key))
@@ -155,7 +155,7 @@ def _captures(key: str, value: Value, settings: Settings) -> None:
     captures.configure(key, text, value.position)
 
 
-def heard(report: Report) -> Report:
+def without_suppressed(report: Report) -> Report:
     """The report without what the configuration or a comment suppresses; notes go to stderr."""
     from fusiondoc.diagnosis.diagnose import suppress
 
@@ -199,7 +199,7 @@ def _checked(option: click.Option, key: str, value: Value, settings: Settings) -
 
 
 def _text(option: click.Option, key: str, given: Any, value: Value, settings: Settings) -> str:
-    """One of the texts of an option, as it would be given on the command line."""
+    """A value of an option as text, as it would be given on the command line."""
     if isinstance(given, (bool, dict, list)) or given is None:
         what = str(given).lower() if isinstance(given, bool) else "that"
         raise UsageError(f"{value.position}: {key} must be text or a number, not {what}", _HINT)

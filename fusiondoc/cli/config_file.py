@@ -23,7 +23,7 @@ class Value:
 
 @dataclass
 class Settings:
-    """What a configuration says: options for all commands, and tables of single ones."""
+    """The content of a configuration file: options for all commands, and tables of single commands."""
 
     file: Path
     shown: str

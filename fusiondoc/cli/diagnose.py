@@ -111,7 +111,7 @@ def command(
     """
     check_fail_on(fail_on)
     # Here: --help and shell completion need none of it.
-    from fusiondoc.cli.config import heard
+    from fusiondoc.cli.config import without_suppressed
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 
     launcher = launcher_arguments()
@@ -138,7 +138,7 @@ def command(
     )
     if try_fixes:
         done = _with_fixes(request, done)
-    report = heard(done.report)
+    report = without_suppressed(done.report)
     if _has_more_than_an_error(done, report) or _is_document(format_, output):
         emit(report, format_, output)
     if done.interrupted:

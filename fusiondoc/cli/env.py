@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusiondoc.cli.options import make_request, run_options
-from fusiondoc.cli.output import format_option, say
+from fusiondoc.cli.output import format_option, print_result
 from fusiondoc.errors import UsageError
 from fusiondoc.fusers import choices
 
@@ -72,7 +72,7 @@ def command(
     if format_ == "json":
         found = {**asdict(tried.environment), "gpu_measured_gb_per_s": rate}
         fusers = [{**asdict(row), "install": _install(row)} for row in tried.fusers]
-        say(json.dumps({"schema": SCHEMA, "environment": found, "fusers": fusers}, indent=1))
+        print_result(json.dumps({"schema": SCHEMA, "environment": found, "fusers": fusers}, indent=1))
         return
     _print(str(interpreter.path), tried, rate)
 
@@ -85,24 +85,24 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
     found = tried.environment
     build = f"CUDA {found.cuda}" if found.cuda else "no CUDA"
     llvm = "LLVM" if found.llvm else "no LLVM"
-    say(f"python  {found.python}  {python}")
-    say(f"torch   {found.torch}  (build: {build}, {llvm} for NNC on the CPU)")
+    print_result(f"python  {found.python}  {python}")
+    print_result(f"torch   {found.torch}  (build: {build}, {llvm} for NNC on the CPU)")
     gpu = found.gpu
     if gpu:
         capability = ".".join(map(str, found.capability or ()))
         bandwidth = found.gpu_memory_gb_per_s
         speed = f", memory {bandwidth:g} GB/s" if bandwidth else ""
-        say(f"gpu     {gpu}  (compute capability {capability}{speed}; {found.gpu_count} in all)")
+        print_result(f"gpu     {gpu}  (compute capability {capability}{speed}; {found.gpu_count} in all)")
         if measured is not None:
             share = f", {measured / bandwidth:.0%} of that" if bandwidth else ""
-            say(f"        a large copy within its memory: {measured:,.0f} GB/s{share}")
+            print_result(f"        a large copy within its memory: {measured:,.0f} GB/s{share}")
         else:
-            say("        what its memory really reaches: fusiondoc env --measure")
+            print_result("        what its memory really reaches: fusiondoc env --measure")
     else:
-        say("gpu     none that torch sees")
-    say("")
-    say(_fusers(tried), nl=False)
-    say("\nWhat each switch does on this torch: fusiondoc knobs")
+        print_result("gpu     none that torch sees")
+    print_result("")
+    print_result(_fusers(tried), nl=False)
+    print_result("\nWhat each switch does on this torch: fusiondoc knobs")
 
 
 def _fusers(tried: Tried) -> str:
@@ -150,20 +150,20 @@ def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], 
             "python": list(made.python),
             "merged": list(environment.merged),
         }
-        say(json.dumps(content, indent=1))
+        print_result(json.dumps(content, indent=1))
         return
     launcher = request.target.path if request.target.path and request.target.kind == "file" else "launcher.py"
-    say(f"# {fuser} on torch {torch} ({why})")
-    say("# 1. In the shell, before the launcher starts:")
+    print_result(f"# {fuser} on torch {torch} ({why})")
+    print_result("# 1. In the shell, before the launcher starts:")
     for line in made.shell:
-        say(line)
+        print_result(line)
     if environment.merged:
-        say(f"# Your own {' and '.join(environment.merged)} is merged in.")
-    say("\n# 2. In Python, as the first lines of the launcher:")
+        print_result(f"# Your own {' and '.join(environment.merged)} is merged in.")
+    print_result("\n# 2. In Python, as the first lines of the launcher:")
     for line in made.python:
-        say(line)
-    say("\n# 3. Run the model at least three times (profile, compile, run), and read what it said:")
-    say(f"#    {_how_to_start(interpreter.path, launcher)}")
+        print_result(line)
+    print_result("\n# 3. Run the model at least three times (profile, compile, run), and read what it said:")
+    print_result(f"#    {_how_to_start(interpreter.path, launcher)}")
 
 
 def _how_to_start(python: Path, launcher: Path | str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusiondoc.cli.output import complete_codes, say
+from fusiondoc.cli.output import complete_codes, print_result
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.numbers import whole_number
 
@@ -49,14 +49,14 @@ def command(codes: tuple[str, ...], glossary: bool) -> None:
 
     width = min(shutil.get_terminal_size((80, 24)).columns, 120)
     if glossary:
-        say(reflow(glossary_page(codes).rstrip(), width))
+        print_result(reflow(glossary_page(codes).rstrip(), width))
         return
     if codes:
         # All are read before the first is printed, so that a slip prints nothing else.
         pages = [reflow(page(code).rstrip(), width) for code in codes]
-        say("\n\n".join(pages))
+        print_result("\n\n".join(pages))
         return
-    say(_list(CODES.values(), width), nl=False)
+    print_result(_list(CODES.values(), width), nl=False)
 
 
 def _list(codes: Iterable[Code], width: int) -> str:

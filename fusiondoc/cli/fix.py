@@ -130,7 +130,7 @@ def command(
         for path, backup in apply(found.files, request.cwd, force):
             notify(f"written: {_short(path)} (before: {_short(backup)})")
     elif found.files:
-        names = [_short(one.source.path) for one in found.files]
+        names = [_short(changed_file.source.path) for changed_file in found.files]
         notify(f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not changed: --apply writes it")
     return INTERRUPTED if fixes.interrupted else 0
 

@@ -210,6 +210,6 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
             text = f"the log names no kernel: --dump {named} makes the fuser print them"
         notify(f"note: {text}")
         return
-    lacking = [one for one in dumps if one not in present(kernels)] if kernels else []
+    lacking = [dump for dump in dumps if dump not in present(kernels)] if kernels else []
     if lacking:
         notify(f"note: no kernel shown has {', '.join(lacking)}")

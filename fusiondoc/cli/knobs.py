@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.cli.output import complete_knobs, format_option, say
+from fusiondoc.cli.output import complete_knobs, format_option, print_result
 from fusiondoc.fusers import FUSERS, LEGACY
 from fusiondoc.rendering.drawing import drawn, names_and_texts
 
@@ -41,33 +41,33 @@ def listing(shown: Overview, everything: bool, width: int) -> Iterator[str]:
     yield from _knobs(shown, everything or not known, width)
     yield from _variables(shown, everything or not known, width)
     for variable, options in shown.options.items():
-        live = [one for one in options if everything or one.live or not known]
+        live = [option for option in options if everything or option.live or not known]
         if live:
             yield ""
             yield f"OPTIONS OF {variable}" + ("" if everything or not known else f" for torch {shown.torch}")
-            for one in live:
-                versions = f" ({one.live_in})" if everything or not known else ""
-                yield from _entry(one.name, one.does + versions, width)
+            for option in live:
+                versions = f" ({option.live_in})" if everything or not known else ""
+                yield from _entry(option.name, option.does + versions, width)
     yield from _dumps(shown, everything or not known, width)
     yield from _log_files(shown, everything, width)
     yield from _problems(shown, width)
 
 
 def _knobs(shown: Overview, everything: bool, width: int) -> Iterator[str]:
-    no_ops = [one for one in shown.knobs if one.no_op]
+    no_ops = [knob for knob in shown.knobs if knob.no_op]
     yield from _row(width, (_NAME, "KNOB"), (22, "VALUE HERE"), (0, "LIVE IN TORCH"))
     for fuser, title in _HEADINGS.items():
-        listed = [one for one in shown.knobs if one.fuser == fuser and (everything or one not in no_ops)]
+        listed = [knob for knob in shown.knobs if knob.fuser == fuser and (everything or knob not in no_ops)]
         if listed:
             yield f"-- {title}"
-        for one in listed:
-            yield from _row(width, (_NAME, one.name), (22, value(one, shown.torch)), (0, one.live_in))
-            why = one.why if one.live is False else None
+        for knob in listed:
+            yield from _row(width, (_NAME, knob.name), (22, value(knob, shown.torch)), (0, knob.live_in))
+            why = knob.why if knob.live is False else None
             here = f" Here: {why.rstrip('.')}." if why else ""
-            yield from _wrapped(f"{one.does} Default: {one.default}.{here}", width)
+            yield from _wrapped(f"{knob.does} Default: {knob.default}.{here}", width)
     if no_ops and not everything:
         yield ""
-        names = ", ".join(one.name for one in no_ops)
+        names = ", ".join(knob.name for knob in no_ops)
         text = f"No-ops on torch {shown.torch}: {names}. They still exist, take any value and do nothing "
         text += "(--all shows them)."
         yield from _lines(Text(text), width)
@@ -86,36 +86,40 @@ def value(knob: KnobHere, torch: str | None) -> str:
 def _variables(shown: Overview, everything: bool, width: int) -> Iterator[str]:
     yield ""
     yield from _row(width, (44, "ENVIRONMENT VARIABLE"), (14, "NOW"), (0, "READ BY TORCH"))
-    for one in shown.variables:
-        if not everything and not one.live and one.current is None:
+    for variable in shown.variables:
+        if not everything and not variable.live and variable.current is None:
             continue
-        current = "-" if one.current is None else f"'{one.current}'"
+        current = "-" if variable.current is None else f"'{variable.current}'"
         short = current if len(current) < 14 else "see below"
-        yield from _row(width, (44, one.name), (14, short), (0, one.live_in))
-        expected = f" Value: {one.value}." if one.value else ""
+        yield from _row(width, (44, variable.name), (14, short), (0, variable.live_in))
+        expected = f" Value: {variable.value}." if variable.value else ""
         now = "" if short == current else f" Now: {current}."
-        yield from _wrapped(one.does + expected + now, width)
+        yield from _wrapped(variable.does + expected + now, width)
 
 
 def _dumps(shown: Overview, everything: bool, width: int) -> Iterator[str]:
-    live = [one for one in shown.dumps if everything or one.live]
+    live = [dump for dump in shown.dumps if everything or dump.live]
     if live:
         yield ""
         yield "OTHER DUMPS, for fusiondoc kernels --dump"
-    for one in live:
-        versions = f" ({one.live_in})" if everything else ""
-        yield from _entry(one.name, one.does + versions, width)
+    for dump in live:
+        versions = f" ({dump.live_in})" if everything else ""
+        yield from _entry(dump.name, dump.does + versions, width)
 
 
 def _log_files(shown: Overview, everything: bool, width: int) -> Iterator[str]:
-    files = [one for one in shown.log_files if everything or (one.does and one.live is not False)]
+    files = [
+        log_file
+        for log_file in shown.log_files
+        if everything or (log_file.does and log_file.live is not False)
+    ]
     yield ""
     yield "FILES FOR PYTORCH_JIT_LOG_LEVEL, at the lowest level that prints (> is more)"
-    for one in files:
-        if one.does:
-            versions = f" ({one.live_in})" if everything else ""
-            yield from _entry(one.least, one.does + versions, width, 34)
-    others = [one.least for one in files if not one.does]
+    for log_file in files:
+        if log_file.does:
+            versions = f" ({log_file.live_in})" if everything else ""
+            yield from _entry(log_file.least, log_file.does + versions, width, 34)
+    others = [log_file.least for log_file in files if not log_file.does]
     if others:
         yield from _lines(Text("Not about fusion: " + ", ".join(others)), width)
 
@@ -131,7 +135,7 @@ def _problems(shown: Overview, width: int) -> Iterator[str]:
 
 
 def details(kind: str, entry: Entry, torch: str | None, width: int) -> Iterator[str]:
-    """One entry in full."""
+    """All lines on a single entry."""
     from fusiondoc.fuser_knobs.overview import KnobHere, VariableHere
 
     yield f"{entry.name}  ({kind})"
@@ -200,7 +204,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _row(width: int, *cells: tuple[int, str]) -> list[str]:
-    """Cells with the columns that each takes at least; the last one has the rest, and is never cut."""
+    """Cells with the columns that each takes at least; the last cell has the rest and is never cut."""
     table = Table.grid(pad_edge=False)
     for least, text in cells:
         table.add_column(no_wrap=True, min_width=max(least, len(text)))
@@ -235,7 +239,7 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, format
 
     path = find_python(python or sys.executable)
     if names:
-        # A slip is told at once, before torch is imported to look at values.
+        # A slip is reported at once, before torch is imported to look at values.
         for name in names:
             find(name, overview(None, (), {}))
     torch, tried, note = _try(path)
@@ -245,17 +249,17 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, format
         content: dict[str, Any] = {"schema": SCHEMA, "python": str(path), "torch": torch, "note": note}
         entries = [{"kind": kind, **as_json(entry)} for kind, entry in found]
         content.update({"found": entries} if names else as_json(shown))
-        say(json.dumps(content, indent=1))
+        print_result(json.dumps(content, indent=1))
         return
     width = max(60, min(shutil.get_terminal_size((80, 24)).columns, 110))
     if names:
         for index, (kind, entry) in enumerate(found):
-            say(("\n" if index else "") + "\n".join(details(kind, entry, torch, width)))
+            print_result(("\n" if index else "") + "\n".join(details(kind, entry, torch, width)))
         return
     head = f"torch {torch}  {path}" if torch else str(note)
-    say("\n".join(textwrap.wrap(head, width, break_on_hyphens=False, break_long_words=False)) + "\n")
+    print_result("\n".join(textwrap.wrap(head, width, break_on_hyphens=False, break_long_words=False)) + "\n")
     for line in listing(shown, everything, width):
-        say(line)
+        print_result(line)
 
 
 def _try(python: Path) -> tuple[str | None, tuple[TriedKnob, ...], str | None]:

@@ -43,8 +43,8 @@ class Amount(click.types.FloatParamType):
     ``float`` takes nan and infinities too.
 
     Args:
-        needed: what the option takes, in words of an error.
-        most: the largest one.
+        needed: the allowed values, in words of an error.
+        most: the largest allowed value.
         hint: what to do instead.
     """
 
@@ -215,7 +215,7 @@ def model_name_option(command: F) -> F:
 
 
 def run_options(command: F) -> F:
-    """Every option that says how to run a model."""
+    """Add every option on how a model runs."""
     for option in reversed((*_OPTIONS, _CAPTURES_IN)):
         command = option(command)
     return command
@@ -309,8 +309,8 @@ def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:
     return knobs
 
 
-def _tell_whose_python(python: Path | None) -> None:
-    """A project's file may name what runs: the user is told."""
+def _report_python_of_project(python: Path | None) -> None:
+    """A project's configuration may name the interpreter: the user is notified of it."""
     ctx = click.get_current_context(silent=True)
     if ctx is not None and ctx.get_parameter_source("python") is ParameterSource.DEFAULT_MAP:
         from fusiondoc.cli.config import PYTHON
@@ -323,7 +323,7 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
     from fusiondoc.captures.request import RunRequest, parse_module, parse_target
     from fusiondoc.runner.interpreter import find_python
 
-    _tell_whose_python(options["python"])
+    _report_python_of_project(options["python"])
     script = options["script"] or options["as_module"]
     if script_args and not script:
         raise UsageError(

@@ -1,6 +1,7 @@
-"""How every command prints, and what a shell offers on Tab. Lines for the user, of which nothing that comes
-from a log, a path or an error is a command to a terminal or to GitHub (``say`` and ``tell``); and reports
-(``emit``, ``write``), with --format, --output and --fail-on.
+"""How every command prints, and the completions that a shell offers on Tab.
+
+Lines for the user (``print_result``, ``notify``): no text of a log, a path or an error in them acts as a
+command to a terminal or to GitHub. Reports (``emit``, ``write``), with --format, --output and --fail-on.
 
 ``--help`` of every command imports this: what only a run, a line or a completion needs is imported where it
 is used.
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from fusiondoc.model.report import Report
 
 
-def say(text: str, nl: bool = True) -> None:
-    """Results, on stdout."""
+def print_result(text: str, nl: bool = True) -> None:
+    """Print results to stdout."""
     click.echo(_safe(text), nl=nl)
 
 
@@ -102,9 +103,9 @@ def detail() -> Any:
     from fusiondoc.rendering.drawing import Detail
 
     ctx = click.get_current_context(silent=True)
-    asked = ctx.meta.get(_DETAIL) if ctx is not None else None
+    requested = ctx.meta.get(_DETAIL) if ctx is not None else None
     return {"quiet": Detail.VERDICT, "summary": Detail.SUMMARY, "verbose": Detail.ALL}.get(
-        str(asked), Detail.USUAL
+        str(requested), Detail.USUAL
     )
 
 
@@ -186,7 +187,7 @@ def emit(
         from fusiondoc.reports.json_format import render_in_parts
 
         write_parts(render_in_parts(report), output)
-        _tell_github(report, format_, output)
+        _annotate_github(report, format_, output)
         return
     if format_ != "text":
         text = render_report(report, format_)
@@ -211,7 +212,7 @@ def emit(
 
         text = in_github_log(text)
     write(text, output)
-    _tell_github(report, format_, output)
+    _annotate_github(report, format_, output)
 
 
 def in_github() -> bool:
@@ -219,7 +220,7 @@ def in_github() -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
-def _tell_github(report: Report, format_: str, output: Path | None) -> None:
+def _annotate_github(report: Report, format_: str, output: Path | None) -> None:
     """Annotations and the summary, in GitHub Actions."""
     if in_github() and (format_ != "github" or output is not None):
         from fusiondoc.reports.code_annotations import append_github_summary, github
@@ -316,7 +317,11 @@ def complete_codes(_ctx: click.Context, _param: click.Parameter, typed: str) -> 
     from fusiondoc.model.codes import CODES
 
     known = CODES.values()
-    return [CompletionItem(one.code, help=one.title) for one in known if one.code.startswith(typed.upper())]
+    return [
+        CompletionItem(entry.code, help=entry.title)
+        for entry in known
+        if entry.code.startswith(typed.upper())
+    ]
 
 
 def complete_severities_and_codes(
@@ -332,7 +337,7 @@ def complete_knobs(_ctx: click.Context, _param: click.Parameter, typed: str) -> 
     """Knobs and environment variables."""
     from fusiondoc.fuser_knobs.catalogue import knobs, variables
 
-    return _that_fit([*(one.name for one in knobs()), *(one.name for one in variables())], typed)
+    return _that_fit([*(entry.name for entry in knobs()), *(entry.name for entry in variables())], typed)
 
 
 def complete_knob_settings(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:

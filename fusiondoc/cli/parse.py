@@ -69,15 +69,15 @@ def command(
     """
     check_fail_on(fail_on)
     source_of = click.get_current_context().get_parameter_source
-    from fusiondoc.cli.config import heard
+    from fusiondoc.cli.config import without_suppressed
     from fusiondoc.workflows.load import report_from
 
     if follow:
-        report = heard(_followed(logs, idle, peak, source_root))
+        report = without_suppressed(_followed(logs, idle, peak, source_root))
     elif idle is not None and source_of("idle") is not ParameterSource.DEFAULT_MAP:
         raise UsageError("--idle is for a log that is followed", "Add --follow.")
     else:
-        report = heard(report_from(logs, peak, source_root))
+        report = without_suppressed(report_from(logs, peak, source_root))
     emit(_named(report, model_name), format_, output)
     return exit_status(report, fail_on)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fusiondoc.cli.options import SECONDS, captures_option
-from fusiondoc.cli.output import notify, output_option, say
+from fusiondoc.cli.output import notify, output_option, print_result
 from fusiondoc.errors import UsageError
 from fusiondoc.fusers import at_work
 
@@ -104,7 +104,7 @@ def command(
         refuse_foreign(logs, CaptureStore(), "--minimise")
     with _known_groups(logs, group) as known:
         if group is None:
-            say(rows_of_lines(listed(known)), nl=False)
+            print_result(rows_of_lines(listed(known)), nl=False)
             notify("Choose one with --group ID.")
             return 0
         written = write_script(known, group, output, force, fuser)
@@ -137,9 +137,9 @@ def _known_groups(arguments: tuple[str, ...], wanted: str | None) -> Iterator[Gr
                 file.writelines(read_chunks(LogInput("<stdin>", None)))
             given = [str(kept) if argument == "-" else argument for argument in given]
         report = report_from(given)
-        groups = tuple(one for one in report.groups if not is_te(one.kind))
+        groups = tuple(group for group in report.groups if not is_te(group.kind))
         if report.te is not None and (
-            not groups or wanted in {one.id for one in report.groups} - {g.id for g in groups}
+            not groups or wanted in {group.id for group in report.groups} - {g.id for g in groups}
         ):
             raise UsageError(
                 "groups of Transformer Engine's operation fuser have no TorchScript graph to write",

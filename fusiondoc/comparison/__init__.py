@@ -213,7 +213,7 @@ class Comparison:
     def coverage_changed(self) -> bool:
         """Where one log has less than the other, only what is in groups can have changed."""
         a, b = self.a.coverage, self.b.coverage
-        return a != b if a.told == b.told else a.ops_fused != b.ops_fused
+        return a != b if a.is_known == b.is_known else a.ops_fused != b.ops_fused
 
     @property
     def same(self) -> bool:

@@ -83,7 +83,7 @@ def unfused_changes(a: Report, b: Report, positions: Positions) -> tuple[Unfused
 def lacks_plans(one: Report, other: Report) -> bool:
     """Whether a log lacks plans that the other one may have: what it does not show outside its groups may
     have been there all the same."""
-    return other.coverage.told and not one.coverage.told
+    return other.coverage.is_known and not one.coverage.is_known
 
 
 def _rows(report: Report, side: int, positions: Positions) -> list[_Row]:

@@ -166,7 +166,7 @@ def _coverage_of_both(report: Report, observed: Observed) -> Coverage:
         return total or None, fused / total if total else None
 
     fused, own, some = one.ops_fused + other.ops_fused, other.ops_total or 0, other.any_fuser.ops_total or 0
-    known = one.fraction is not None or (one.told and not one.ops_total)
+    known = one.fraction is not None or (one.is_known and not one.ops_total)
     total, fraction = share(fused, (one.ops_total or 0) + own) if known else (None, None)
     of_any = one.any_fuser.ops_total
     any_fuser = AnyFuser(*share(fused, of_any + some)) if of_any is not None else AnyFuser(None, None)

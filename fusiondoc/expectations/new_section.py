@@ -67,7 +67,7 @@ def _list(key: str, items: Sequence[Sequence[str]]) -> list[str]:
 
 def _coverage(report: Report) -> list[str]:
     lines = []
-    if report.coverage.told:
+    if report.coverage.is_known:
         names = sorted({row.op for row in outside(report) if fits("operator", row.op)})
         lines += wrapped("not_fused", names)
     if report.coverage.fraction is not None:
@@ -104,7 +104,7 @@ def module_items(report: Report) -> list[tuple[str, list[str]]]:
     Modules that differ by a number alone are one item, the module that they are in: with one more, others
     have these numbers, and a group that two of them share belongs to what is around them.
     """
-    modules = module_tree(report) if report.coverage.told else ()
+    modules = module_tree(report) if report.coverage.is_known else ()
     while len(modules) == 1 and modules[0].inside and not is_numbered(modules[0].path):
         modules = modules[0].inside
     written = [one for one in modules if one.fused and fits("layer", one.path) and "*" not in one.path]

@@ -106,9 +106,9 @@ def _module(
         layer: has for layer, has in operators_by_layer(report).items() if is_in_layer(layer, wanted.layer)
     }
     total = sum(inside.values(), InLayer())
-    part = total.share if report.coverage.told else None
+    part = total.share if report.coverage.is_known else None
     holds = part is not None and part >= wanted.coverage - 1e-9
-    if not report.coverage.told:
+    if not report.coverage.is_known:
         found, why = f"unknown: {report.coverage.unknown}", None
     elif part is None:
         found, why = "no operator of that module", _modules_of(report)
@@ -146,7 +146,7 @@ _NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
 
 def _left_out(report: Report, known: Sequence[str] | None) -> str | None:
     """The operators that the coverage lacks, and those that keep them out of groups."""
-    if not report.coverage.told:
+    if not report.coverage.is_known:
         return None
     rows = outside(report)
     counted = [row for row in rows if row.reason.code not in _NOT_COUNTED]
@@ -175,7 +175,9 @@ def _operators_outside(section: Section, report: Report, outcome: Make) -> Itera
         return
     names = ", ".join(map(without_namespace, known))
     expected = f"no operator but {names} outside groups" if known else "no operator outside groups"
-    unknown = unknown_without_plan(report) if report.coverage.told else f"unknown: {report.coverage.unknown}"
+    unknown = (
+        unknown_without_plan(report) if report.coverage.is_known else f"unknown: {report.coverage.unknown}"
+    )
     if unknown is not None:
         yield outcome("not_fused", False, expected, unknown, None, None)
         return

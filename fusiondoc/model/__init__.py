@@ -58,12 +58,12 @@ def _made(cls: Any, frozen: bool, eq: bool, repr_: bool) -> Any:
     if repr_ and "__repr__" not in own:
         cls.__repr__ = _repr
     if eq and "__eq__" not in own:
-        key = _key(tuple(one.name for one in fields if one.compare))
+        key = _key(tuple(attribute.name for attribute in fields if attribute.compare))
         cls.__eq__ = _eq(key)
         if "__hash__" not in own:
             cls.__hash__ = _hash(key) if frozen else None
     if frozen:
-        cls.__setattr__, cls.__delattr__ = _frozen(cls, frozenset(one.name for one in fields))
+        cls.__setattr__, cls.__delattr__ = _frozen(cls, frozenset(attribute.name for attribute in fields))
         cls.__dataclass_params__.frozen = True
     return cls
 
@@ -83,19 +83,19 @@ def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) ->
     """``__init__``, compiled: it runs for every row of a report, so nothing is looked up in it."""
     known: dict[str, Any] = {"_set": object.__setattr__, "_made_here": _MADE_HERE}
     arguments, body = ["self"], []
-    for one in fields:
-        name = value = one.name
+    for attribute in fields:
+        name = value = attribute.name
         argument = name
-        if one.default is not dataclasses.MISSING:
-            known[f"_default_{name}"] = one.default
+        if attribute.default is not dataclasses.MISSING:
+            known[f"_default_{name}"] = attribute.default
             argument = f"{name}=_default_{name}"
-        elif one.default_factory is not dataclasses.MISSING:
-            known[f"_make_{name}"] = one.default_factory
+        elif attribute.default_factory is not dataclasses.MISSING:
+            known[f"_make_{name}"] = attribute.default_factory
             argument = f"{name}=_made_here"
             value = f"_make_{name}() if {name} is _made_here else {name}"
-        if one.init:
+        if attribute.init:
             arguments.append(argument)
-        elif one.default_factory is not dataclasses.MISSING:
+        elif attribute.default_factory is not dataclasses.MISSING:
             value = f"_make_{name}()"
         else:
             continue  # the default is the class's attribute
@@ -108,7 +108,7 @@ def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) ->
     exec(compile(text, INIT, "exec", dont_inherit=True), vars(sys.modules[cls.__module__]), space)
     init: Any = space["make"](**known)
     init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {one.name: one.type for one in fields if one.init}
+    init.__annotations__ = {attribute.name: attribute.type for attribute in fields if attribute.init}
     init.__annotations__["return"] = None
     return init  # type: ignore[no-any-return]
 
@@ -117,7 +117,7 @@ def _key(names: tuple[str, ...]) -> Callable[[Any], Any]:
     """What two objects of a class are compared by: a tuple, also of one field or none."""
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda one: tuple(getattr(one, name) for name in names)
+    return lambda attribute: tuple(getattr(attribute, name) for name in names)
 
 
 def _eq(key: Callable[[Any], Any]) -> Callable[[Any, object], bool]:
@@ -136,7 +136,11 @@ def _hash(key: Callable[[Any], Any]) -> Callable[[Any], int]:
 
 @recursive_repr()
 def _repr(self: Any) -> str:
-    shown = (f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+    shown = (
+        f"{attribute.name}={getattr(self, attribute.name)!r}"
+        for attribute in dataclasses.fields(self)
+        if attribute.repr
+    )
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
 
 

@@ -164,17 +164,17 @@ class Bench:
 
     def eager(self, interpreter: str) -> BenchVariant | None:
         """The eager variant of that interpreter."""
-        for one in self.variants:
-            if one.name == EAGER and one.interpreter == interpreter:
-                return one
+        for variant in self.variants:
+            if variant.name == EAGER and variant.interpreter == interpreter:
+                return variant
         return None
 
     def slower(self) -> list[str]:
         """Variants that are slower than eager in some phase with some shape."""
         return [
-            one.name
-            for one in self.variants
-            if any(phase.ratio is not None and phase.ratio.high < 1 for phase in one.phases)
+            variant.name
+            for variant in self.variants
+            if any(phase.ratio is not None and phase.ratio.high < 1 for phase in variant.phases)
         ]
 
 
@@ -220,8 +220,8 @@ def measured_in(processes: Sequence[Sequence[float]]) -> Measured:
     Raises:
         ValueError: there is no round.
     """
-    whole = measured([value for one in processes for value in one])
-    apart = [_median(sorted(one)) for one in processes if one]
+    whole = measured([value for times in processes for value in times])
+    apart = [_median(sorted(times)) for times in processes if times]
     return Measured(whole.median, min(whole.low, *apart), max(whole.high, *apart))
 
 
@@ -234,7 +234,7 @@ def ratio(eager: Sequence[float], variant: Sequence[float]) -> Ratio:
     Raises:
         ValueError: no round is in both.
     """
-    both = measured([one / other for one, other in zip(eager, variant)])
+    both = measured([own / other for own, other in zip(eager, variant)])
     return Ratio(both.median, both.low * (1 - PROCESS_SPREAD), both.high * (1 + PROCESS_SPREAD))
 
 
@@ -249,10 +249,10 @@ def of_processes(eager: Sequence[Sequence[float]], variant: Sequence[Sequence[fl
     Raises:
         ValueError: no round is in both.
     """
-    pairs = [pair for one, other in zip(eager, variant) for pair in zip(one, other)]
-    whole = ratio([one for one, _ in pairs], [other for _, other in pairs])
+    pairs = [pair for own, other in zip(eager, variant) for pair in zip(own, other)]
+    whole = ratio([own for own, _ in pairs], [other for _, other in pairs])
     apart = [
-        _median(sorted(one)) / _median(sorted(other)) for one in eager if one for other in variant if other
+        _median(sorted(own)) / _median(sorted(other)) for own in eager if own for other in variant if other
     ]
     return Ratio(whole.value, min(whole.low, *apart), max(whole.high, *apart))
 
@@ -329,13 +329,13 @@ class Suite:
 
     def interpreters(self) -> list[str]:
         """In the order of the command."""
-        return list(dict.fromkeys(one.interpreter for _, one in self.variants()))
+        return list(dict.fromkeys(variant.interpreter for _, variant in self.variants()))
 
     def variants(self) -> Iterator[tuple[SuiteCase, BenchVariant]]:
         """Every variant of every case."""
         for case in self.cases:
-            for one in case.bench.variants if case.bench is not None else ():
-                yield case, one
+            for variant in case.bench.variants if case.bench is not None else ():
+                yield case, variant
 
     def slower(self) -> list[str]:
         """Variants that are slower than eager in some case."""
@@ -351,23 +351,23 @@ class Suite:
         for published in self.published if not self.small else ():
             for interpreter in self.interpreters():
                 measured = [
-                    _measured(published, case.name, case.bench, one)
-                    for case, one in self.variants()
-                    if one.interpreter == interpreter
-                    and one.name == published.variant
+                    _measured(published, case.name, case.bench, variant)
+                    for case, variant in self.variants()
+                    if variant.interpreter == interpreter
+                    and variant.name == published.variant
                     and fnmatchcase(case.name, published.case)
                 ]
-                present = [one for one in measured if one is not None]
+                present = [beside for beside in measured if beside is not None]
                 if present:
-                    found.append(max(present, key=lambda one: one.value))
+                    found.append(max(present, key=lambda beside: beside.value))
         return found
 
 
 def phase_of(variant: BenchVariant, phase: str) -> BenchPhase | None:
     """That phase of the variant, if it was timed."""
-    for one in variant.phases:
-        if one.phase == phase:
-            return one
+    for row in variant.phases:
+        if row.phase == phase:
+            return row
     return None
 
 
@@ -379,13 +379,13 @@ def memory_ratio(bench: Bench, variant: BenchVariant) -> float | None:
     return variant.peak_bytes / eager.peak_bytes
 
 
-def _measured(published: Published, case: str, bench: Bench | None, one: BenchVariant) -> Beside | None:
+def _measured(published: Published, case: str, bench: Bench | None, variant: BenchVariant) -> Beside | None:
     if bench is None:
         return None
     if published.measure == MEMORY:
-        memory = memory_ratio(bench, one)
-        return None if memory is None else Beside(published, one.interpreter, case, memory)
-    phase = phase_of(one, published.phase)
+        memory = memory_ratio(bench, variant)
+        return None if memory is None else Beside(published, variant.interpreter, case, memory)
+    phase = phase_of(variant, published.phase)
     if phase is None or phase.ratio is None:
         return None
-    return Beside(published, one.interpreter, case, phase.ratio.value, phase.ratio.low, phase.ratio.high)
+    return Beside(published, variant.interpreter, case, phase.ratio.value, phase.ratio.low, phase.ratio.high)

@@ -27,7 +27,7 @@ def each_rank(report: Report) -> EachRank | None:
         return None  # whose the others are is not known
     each = [_of_rank(report, row.rank) for row in ranks.rows]
     first = each[0]
-    if any(_numbers(one) != _numbers(first) for one in each) or first is None or not first.groups:
+    if any(_numbers(of_rank) != _numbers(first) for of_rank in each) or first is None or not first.groups:
         return None
     cover = _shared(report.coverage, len(each))
     if cover is None:

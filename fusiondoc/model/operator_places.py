@@ -43,9 +43,9 @@ def operators_by_layer(report: Report) -> dict[str, InLayer]:
     """The operators of each module itself, without those of modules in it; what has no layer is in none."""
     found: dict[str, InLayer] = {}
     for group in report.groups:
-        for one in group.instances if group.specialisation == 1 else ():
-            if one.layer is not None:
-                found[one.layer] = found.get(one.layer, InLayer()) + InLayer(fused=group.size)
+        for instance in group.instances if group.specialisation == 1 else ():
+            if instance.layer is not None:
+                found[instance.layer] = found.get(instance.layer, InLayer()) + InLayer(fused=group.size)
     for row in outside(report):
         for layer, number in zip(row.layers, row.layer_counts):
             found[layer] = found.get(layer, InLayer()) + InLayer(unfused=number)
@@ -81,18 +81,18 @@ def module_tree(report: Report) -> tuple[Module, ...]:
         node.fused, node.unfused = has.fused, has.unfused
     kernels = {k.id: k.ms.median for k in report.kernels if k.ms is not None}
     for group in report.groups:
-        for one in group.instances if group.specialisation == 1 else ():
-            took = _took(group, one, kernels) if one.layer is not None else None
-            if one.layer is not None and took is not None:
-                node = top.at(one.layer)
+        for instance in group.instances if group.specialisation == 1 else ():
+            took = _took(group, instance, kernels) if instance.layer is not None else None
+            if instance.layer is not None and took is not None:
+                node = top.at(instance.layer)
                 node.ms = (node.ms or 0.0) + took
     return top.modules("")
 
 
-def _took(group: Group, one: Instance, kernels: Mapping[str, float]) -> float | None:
+def _took(group: Group, instance: Instance, kernels: Mapping[str, float]) -> float | None:
     """Milliseconds of one run of an instance. Segments run one after the other; without segments, several
     kernels are for several shapes, and the slowest counts."""
-    known = [kernels[name] for name in one.kernels if name in kernels]
+    known = [kernels[name] for name in instance.kernels if name in kernels]
     if not known:
         return None
     return sum(known) if group.segments else max(known)
@@ -113,7 +113,7 @@ class _Node:
 
     def modules(self, path: str) -> tuple[Module, ...]:
         made = (node.module(name, path) for name, node in self._inside.items())
-        return tuple(sorted(made, key=lambda one: in_natural_order(one.name)))
+        return tuple(sorted(made, key=lambda module: in_natural_order(module.name)))
 
     def module(self, name: str, above: str) -> Module:
         path = f"{above}.{name}" if above else name
@@ -125,15 +125,15 @@ class _Node:
         return Module(
             name,
             path,
-            self.fused + sum(one.fused for one in inside),
-            self.unfused + sum(one.unfused for one in inside),
-            _sum([self.ms, *(one.ms for one in inside)]),
+            self.fused + sum(module.fused for module in inside),
+            self.unfused + sum(module.unfused for module in inside),
+            _sum([self.ms, *(module.ms for module in inside)]),
             inside,
         )
 
 
 def _sum(times: Iterable[float | None]) -> float | None:
-    known = [one for one in times if one is not None]
+    known = [milliseconds for milliseconds in times if milliseconds is not None]
     return sum(known) if known else None
 
 
@@ -156,7 +156,7 @@ def fold(layers: Iterable[str | None]) -> list[str]:
             if numbers is None or list(map(str, numbers)) != parts[1::2]:  # "007" is a name
                 skeletons.setdefault((layer,), {})[()] = None
             else:
-                skeletons.setdefault(tuple(parts[::2]), {})[tuple((one,) for one in numbers)] = None
+                skeletons.setdefault(tuple(parts[::2]), {})[tuple((number,) for number in numbers)] = None
     return [
         _written(texts, numbers) for texts, several in skeletons.items() for numbers in _merged(list(several))
     ]
@@ -173,10 +173,10 @@ def folded(layers: Iterable[str | None], most: int = 3) -> str:
 
 def _merged(rows: list[_Numbers]) -> list[_Numbers]:
     """The last number is folded first."""
-    for place in reversed(range(len(rows[0]))):
+    for position in reversed(range(len(rows[0]))):
         others: dict[tuple[_Numbers, _Numbers], list[int]] = {}
         for row in rows:
-            others.setdefault((row[:place], row[place + 1 :]), []).extend(row[place])
+            others.setdefault((row[:position], row[position + 1 :]), []).extend(row[position])
         rows = [(*before, tuple(sorted(set(here))), *after) for (before, after), here in others.items()]
     return rows
 
@@ -204,8 +204,10 @@ def layers_of_kernels(report: Report) -> Mapping[str, tuple[str, ...]]:
     known."""
     found: dict[str, dict[str, None]] = {}
     for group in report.groups:
-        told = any(one.kernels for one in group.instances)
-        for one in group.instances:
-            for kernel in (one.kernels if told else group.kernels) if one.layer else ():
-                found.setdefault(kernel, {})[str(one.layer)] = None
+        known_by_instance = any(instance.kernels for instance in group.instances)
+        for instance in group.instances:
+            for kernel in (
+                (instance.kernels if known_by_instance else group.kernels) if instance.layer else ()
+            ):
+                found.setdefault(kernel, {})[str(instance.layer)] = None
     return {kernel: tuple(layers) for kernel, layers in found.items()}

@@ -117,7 +117,7 @@ class AotFunction:
 
     def graph(self, phase: str) -> AotGraph | None:
         """Its graph of a phase."""
-        return next((one for one in self.graphs if one.phase == phase), None)
+        return next((graph for graph in self.graphs if graph.phase == phase), None)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,9 @@ class Group:
     @property
     def layers(self) -> tuple[str, ...]:
         """The layers of its instances, each once."""
-        return tuple(dict.fromkeys(one.layer for one in self.instances if one.layer is not None))
+        return tuple(
+            dict.fromkeys(instance.layer for instance in self.instances if instance.layer is not None)
+        )
 
     @property
     def count(self) -> int:

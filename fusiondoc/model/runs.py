@@ -73,8 +73,8 @@ class Coverage:
     """Why ``fraction`` is null."""
 
     @property
-    def told(self) -> bool:
-        """Whether the log shows every plan, so that it is known what is in no group."""
+    def is_known(self) -> bool:
+        """Whether the log shows every plan, so that the operators outside all groups are known."""
         return (self.fraction, self.ops_total, self.any_fuser.ops_total) != (None, None, None)
 
 
@@ -139,7 +139,7 @@ class Verification:
     def judgement(self) -> str | None:
         """What was judged how, of a result that is off by more than its own type allows."""
         if self.reference is not None:
-            eager, fused = (_off(one, self.tolerance == 0) for one in (self.eager_off, self.fused_off))
+            eager, fused = (_off(value, self.tolerance == 0) for value in (self.eager_off, self.fused_off))
             how = f"eager itself is off by {eager} from {self.reference}, fused by {fused}"
             how += f" ({self.no_float64})" if self.no_float64 else ""
         elif self.no_float64 is not None:
@@ -248,7 +248,7 @@ class Steps:
 
     def share(self, what: str) -> float:
         """Of a part; 0 without it."""
-        return sum(one.share for one in self.parts if one.what == what)
+        return sum(part.share for part in self.parts if part.what == what)
 
 
 NO_BACKWARD = "it is of a backward pass, and this run had none"
@@ -409,17 +409,17 @@ class Ranks:
 
     def of_group(self, group: str) -> tuple[int, ...]:
         """The ranks that have this group or one that equals it."""
-        return next((one.ranks for one in self.groups if group in one.groups), ())
+        return next((row.ranks for row in self.groups if group in row.groups), ())
 
 
 def rank_numbers(ranks: tuple[int, ...]) -> str:
     """``0-3, 6`` of 0, 1, 2, 3, 6."""
     spans: list[list[int]] = []
-    for one in sorted(set(ranks)):
-        if spans and one == spans[-1][-1] + 1:
-            spans[-1][1:] = [one]
+    for rank in sorted(set(ranks)):
+        if spans and rank == spans[-1][-1] + 1:
+            spans[-1][1:] = [rank]
         else:
-            spans.append([one])
+            spans.append([rank])
     return ", ".join("-".join(map(str, span)) for span in spans)
 
 

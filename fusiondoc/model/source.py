@@ -170,12 +170,12 @@ def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
     """The line of the user's program an operator comes from, where that can be told."""
     if source is None:
         return None
-    told = user_line(source) or known.get(f"{op}|{source}") or known.get(f"|{source}")
+    line = user_line(source) or known.get(f"{op}|{source}") or known.get(f"|{source}")
     # The code of an FX graph has one operator a line: its map has no columns.
-    return told or known.get(f"|{source.rpartition(':')[0]}")
+    return line or known.get(f"|{source.rpartition(':')[0]}")
 
 
-class Asked(NamedTuple):
+class OptionInWords(NamedTuple):
     """An option and its value in words."""
 
     name: str
@@ -189,7 +189,7 @@ def in_words(value: object) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={one}" for name, one in value.items())
+        return " ".join(f"{name}={element}" for name, element in value.items())
     return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
@@ -227,11 +227,11 @@ class Options:
         found: dict[str, Any] = as_json(self)
         return found
 
-    def told(self) -> tuple[Asked, ...]:
-        """Those that are set to anything."""
-        named = ((one.name, getattr(self, one.name)) for one in fields(self))
+    def values_in_words(self) -> tuple[OptionInWords, ...]:
+        """The options that are set, in the order of the fields."""
+        named = ((field.name, getattr(self, field.name)) for field in fields(self))
         texts = ((name, in_words(value)) for name, value in named if value is not False)
-        return tuple(Asked(name, text) for name, text in texts if text is not None)
+        return tuple(OptionInWords(name, text) for name, text in texts if text is not None)
 
 
 @dataclass(frozen=True)

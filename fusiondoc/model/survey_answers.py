@@ -223,7 +223,7 @@ class Survey:
     @property
     def models(self) -> tuple[str | None, ...]:
         """Their models, each once, in order."""
-        return tuple(sorted({row.model for row in self.runs}, key=lambda one: (one is None, one or "")))
+        return tuple(sorted({row.model for row in self.runs}, key=lambda model: (model is None, model or "")))
 
 
 @dataclass(frozen=True)

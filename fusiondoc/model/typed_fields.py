@@ -80,9 +80,9 @@ def sound(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):
-        return [sound(one) for one in value]
+        return [sound(element) for element in value]
     if isinstance(value, dict):
-        return {sound(name): sound(one) for name, one in value.items()}
+        return {sound(name): sound(element) for name, element in value.items()}
     return value
 
 
@@ -165,7 +165,7 @@ def _value(kind: Any, value: Any) -> Any:
 
 
 def _but_none(inside: tuple[Any, ...]) -> Any:
-    return functools.reduce(operator.or_, (one for one in inside if one is not type(None)))
+    return functools.reduce(operator.or_, (member for member in inside if member is not type(None)))
 
 
 def _values(kind: Any, values: list[Any]) -> list[Any]:
@@ -218,7 +218,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (tuple, list)):
-        return [as_json(one) for one in value]
+        return [as_json(element) for element in value]
     if isinstance(value, AnyMapping):
-        return {str(name): as_json(one) for name, one in value.items()}
+        return {str(name): as_json(element) for name, element in value.items()}
     return str(value) if isinstance(value, Path) else value

@@ -68,7 +68,7 @@ def side(one: Side) -> str:
 def coverage(one: Side) -> str:
     """How much of it is fused."""
     share = one.coverage
-    if not share.told:
+    if not share.is_known:
         return f"{share.ops_fused} operators fused, share unknown ({share.unknown})"
     if share.fraction is None:
         return "no operators"

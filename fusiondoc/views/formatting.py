@@ -90,7 +90,7 @@ def covered(report: Report, show: Callable[[float], str]) -> str | None:
     there is nothing to fuse."""
     cover = report.coverage
     if cover.fraction is None:
-        return None if cover.told else f"share unknown: {cover.unknown}"
+        return None if cover.is_known else f"share unknown: {cover.unknown}"
     own = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
     text = f"{show(cover.fraction)} of what {own} can fuse"
     if cover.any_fuser.fraction not in (None, cover.fraction):

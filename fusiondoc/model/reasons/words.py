@@ -93,13 +93,13 @@ def _stated(detail: Stated) -> str:
 
 def _unmet_conditions(detail: UnmetConditions) -> str:
     clauses = []
-    for one in detail.conditions:
-        if one.condition == "neighbour_taken":
-            own = ", a fusion of the program's own" if one.own_fusion else ""
-            why = f"{one.neighbour} next to it went into {one.taken_by}{own}"
+    for condition in detail.conditions:
+        if condition.condition == "neighbour_taken":
+            own = ", a fusion of the program's own" if condition.own_fusion else ""
+            why = f"{condition.neighbour} next to it went into {condition.taken_by}{own}"
         else:
-            why = CONDITIONS_IN_WORDS[one.condition]
-        clauses.append(f"{one.rule}: {why}")
+            why = CONDITIONS_IN_WORDS[condition.condition]
+        clauses.append(f"{condition.rule}: {why}")
     text = "; ".join(clauses)
     return f"{text}; it is fused with {' and '.join(detail.fused_under)}" if detail.fused_under else text
 
@@ -131,7 +131,9 @@ _SENTENCES: Mapping[type, Callable[[Any], str]] = {
     Argument: argument,
     WrongType: wrong_type,
     WrongDevice: wrong_device,
-    Dimensions: lambda one: f"a tensor of {one.dimensions} dimensions; nvFuser takes up to {one.most}",
+    Dimensions: lambda detail: (
+        f"a tensor of {detail.dimensions} dimensions; nvFuser takes up to {detail.most}"
+    ),
     ControlFlow: control_flow,
     WithBlock: lambda _: "it begins or ends a with block, and operators are not moved past that",
     AbsentGradients: lambda _: "the gradient executor adds it to deal with gradients that may be absent",
@@ -142,7 +144,7 @@ _SENTENCES: Mapping[type, Callable[[Any], str]] = {
     Unprofiled: unprofiled,
     NotOptimised: not_optimised,
     NotKnown: not_known,
-    NewerNeighbour: lambda one: f"next to it is {one.op}, and {newer_rule(one.rule)}",
+    NewerNeighbour: lambda detail: f"next to it is {detail.op}, and {newer_rule(detail.rule)}",
     Barrier: barrier,
     BehindViews: behind_views,
     OtherBlock: other_block,

@@ -123,7 +123,7 @@ def reproduce_view(context: Context) -> Reproduce | None:
         command=_shell(command) if command else None,
         variables=exports,
         environment=tuple(report.environment.items()),
-        options=asked.told() if asked else None,
+        options=asked.values_in_words() if asked else None,
         knobs=report.knobs,
     )
 
