@@ -254,6 +254,37 @@ def _behind_elements(file: ParsedFile, value: ast.expr, bare: bool) -> _Moved | 
     return None
 
 
+class _Behind(NamedTuple):
+    """What follows the lines of some operators."""
+
+    before: Sequence[ast.stmt]
+    """Lines that leave their result as it is."""
+    lines: Sequence[ast.stmt]
+    """Lines that compute each element of it, one of the other."""
+    name: str
+    """The result of the last of these."""
+    others: Sequence[ast.stmt]
+    """Lines that leave that as it is."""
+    around: ast.expr | None
+    """The expression of the line after all these that computes each element of it."""
+
+
+def _behind(file: ParsedFile, target: str, rest: Sequence[ast.stmt]) -> _Behind:
+    """What follows in a block.
+
+    Args:
+        target: the name of the operators' result.
+        rest: the statements behind them.
+    """
+    before = list(_that_leave(file, rest, target))
+    rest = rest[len(before) :]
+    lines = _lines_of(file, rest, target)
+    name = (_name_of(lines[-1]) if lines else target) or target
+    others = list(_that_leave(file, rest[len(lines) :], name))
+    last = rest[len(lines) + len(others) :]
+    return _Behind(before, lines, name, others, _around_name(file, last[0], name) if last else None)
+
+
 def _placed(
     file: ParsedFile, stack: Sequence[_Line], rest: Sequence[ast.stmt]
 ) -> tuple[tuple[Edit, ...], bool] | None:
@@ -262,36 +293,56 @@ def _placed(
     if not stack:
         return None
     target, tensor = stack[-1].target, stack[0].moved.tensor
-    before = list(_that_leave(file, rest, target))
-    rest = rest[len(before) :]
-    lines = _lines_of(file, rest, target)
-    name = (_name_of(lines[-1]) if lines else target) or target
-    others = list(_that_leave(file, rest[len(lines) :], name))
-    behind = rest[len(lines) + len(others) :]
-    around = _around_name(file, behind[0], name) if behind else None
-    passed = (*before, *lines, *(others if around is not None else ()))
-    read = set().union(*(_read_beside(one.moved) for one in stack))
-    own_name = {tensor.id} if isinstance(tensor, ast.Name) and (before or not lines) else set()
-    if {_name_of(statement) for statement in passed} & (read | own_name):
+    behind = _behind(file, target, rest)
+    if _changes_operand(stack, behind):
         return None
     edits = [_without(file, one) for one in stack]
     own = tensor if isinstance(tensor, ast.Name) and stack[0].moved.call is stack[0].node.value else None
-    use = next(_reads(lines[0] if lines else around, target), None)
+    use = next(_reads(behind.lines[0] if behind.lines else behind.around, target), None)
     if own is None:
         edits[0:1] = _given(file, stack[0], target)
-    elif lines and use is not None and own.id != target:
+    elif behind.lines and use is not None and own.id != target:
         edits.append(file.replaced(use, own.id))
-    if around is not None:
-        whole, is_atom = file.text(around), isinstance(around, _ATOMS)
-        if own is not None and use is not None and not lines:
-            whole = _with(file, around, use, own)
-        is_all = isinstance(file.parent(around), ast.stmt)
-        return (*edits, file.replaced(around, _all_again(file, stack, whole, is_atom))), is_all
-    if not lines:
+    if behind.around is not None:
+        replaced = own if not behind.lines else None
+        return _around_last(file, stack, behind.around, edits, use, replaced)
+    if not behind.lines:
         return None
-    end = file.after(lines[-1])
-    text = f"{file.lead(stack[0].node)}{name} = {_all_again(file, stack, name, True)}{file.newline}"
+    end = file.after(behind.lines[-1])
+    value = _all_again(file, stack, behind.name, True)
+    text = f"{file.lead(stack[0].node)}{behind.name} = {value}{file.newline}"
     return (*edits, file.inserted(end, file.ends_line(end) + text)), True
+
+
+def _changes_operand(stack: Sequence[_Line], behind: _Behind) -> bool:
+    """Whether a line that the operators move over sets a name that they read."""
+    tensor = stack[0].moved.tensor
+    read = set().union(*(_read_beside(one.moved) for one in stack))
+    if isinstance(tensor, ast.Name) and (behind.before or not behind.lines):
+        read.add(tensor.id)
+    others = behind.others if behind.around is not None else ()
+    return any(_name_of(statement) in read for statement in (*behind.before, *behind.lines, *others))
+
+
+def _around_last(
+    file: ParsedFile,
+    stack: Sequence[_Line],
+    around: ast.expr,
+    edits: Sequence[Edit],
+    use: ast.Name | None,
+    own: ast.Name | None,
+) -> tuple[tuple[Edit, ...], bool]:
+    """The operators around an expression.
+
+    Args:
+        edits: of the lines before it.
+        use: where it reads the operators' result; ``own``: the tensor that it reads there then, if another.
+    """
+    whole, is_atom = file.text(around), isinstance(around, _ATOMS)
+    if own is not None and use is not None:
+        whole = _with(file, around, use, own)
+    is_all = isinstance(file.parent(around), ast.stmt)
+    return (*edits, file.replaced(around, _all_again(file, stack, whole, is_atom))), is_all
 
 
 def _that_leave(file: ParsedFile, lines: Sequence[ast.stmt], name: str) -> Iterator[ast.stmt]:

@@ -152,26 +152,30 @@ class _Match:
     ) -> bool:
         if len(given) > len(expected) or not _are_written_out(given):
             return False
-        named = {keyword: value for keyword, value in given if keyword is not None}
+        named: dict[str | None, ast.expr] = dict(one for one in given if one[0] is not None)
         positional = [value for keyword, value in given if keyword is None]
         for index, (keyword, value) in enumerate(expected):
-            if keyword is not None and keyword in named:
+            if keyword in named:
                 fits = self.fits(value, named.pop(keyword))
             elif keyword is None and index < len(positional):
                 fits = self.fits(value, positional[index])
             elif named and len(expected) == 2:  # its only option, by whatever name
                 fits = self.fits(value, named.popitem()[1])
-            elif len(given) < len(expected) and index >= len(expected) - len(defaults):
-                fits = self._fits_default(value, defaults[index - len(expected)])
             else:
-                return False
+                fits = len(given) < len(expected) and self._fits_default(
+                    value, defaults, behind=len(expected) - index
+                )
             if not fits:
                 return False
         return not named
 
-    def _fits_default(self, value: ast.expr, default: str) -> bool:
+    def _fits_default(self, value: ast.expr, defaults: Sequence[str], behind: int) -> bool:
+        """Whether the default of an argument that is left out fits: it and what is ``behind`` it are the last
+        ones of ``defaults``."""
         literal = self._pattern.literal(value)
-        return literal is not None and self._fits_literal(literal, default)
+        if literal is None or behind > len(defaults):
+            return False
+        return self._fits_literal(literal, defaults[-behind])
 
 
 def _is_self(node: ast.expr) -> bool:
