@@ -304,7 +304,7 @@ TAKEN = (
     Taken(
         "commands on a page",
         "test_commands_to_copy.py::test_a_page_offers_no_other_command_or_variable",
-        "reports/html/run_views.py",
+        "views/report_record.py",
         "for name, value in report.target.environment_set.items() if _SET.fullmatch(name)}",
         "for name, value in report.target.environment_set.items()}",
     ),

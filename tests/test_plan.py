@@ -335,7 +335,7 @@ def test_a_command_to_copy_is_on_one_line() -> None:
     assert f"    $ {command}" in lines
     for width in (40, 60, 80):
         text = render(report_from([str(FIXTURES / "captures" / "nvfuser-2.1.2-composite")]), width=width)
-        assert re.search(r"^ fusiondoc parse \S+$", text, flags=re.M), text
+    assert re.search(r"^ \$ fusiondoc parse \S+$", text, flags=re.M), text
 
 
 def test_a_command_in_a_sentence_is_not_broken() -> None:

@@ -63,6 +63,9 @@ def test_every_format_shows_the_plan(fusiondoc: Run, tmp_path: Path) -> None:
     for form in ("html", "markdown", "junit"):
         done = fusiondoc("parse", folder, "--format", form)
         assert done.returncode == 0 and "te.ops.BasicLinear" in done.stdout, (form, done.stderr)
+        if form == "html":
+            section = done.stdout.split('<section id="te"')[1].split("</section>")[0]
+            assert "Fuser 1" in section and "BasicLinear, Bias" in section and "training" in section
     assert fusiondoc("parse", folder, "--fail-on", "FD241").returncode == 1
 
 

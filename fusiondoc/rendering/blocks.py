@@ -239,17 +239,18 @@ class Heading:
     """A heading inside a section; ``key`` is its anchor on a page."""
 
     text: str
-    key: str
+    key: str = ""
 
 
 @dataclass(frozen=True)
 class Item:
-    """An entry of a list: what became of it, what it is, where, and what more there is to know."""
+    """An entry of a list: what became of it, what it is, where, what more there is to know; its groups."""
 
     marks: tuple[Status, ...]
     text: str
     position: str = ""
     details: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,52 @@ class Diff:
     """A unified diff."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines that keep their breaks: a program, commands to copy. ``label`` names them for a screen reader."""
+
+    text: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command to copy, behind ``lead``."""
+
+    text: str
+    lead: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change to make.
+
+    Args:
+        gain: what it brings.
+        position: the line that changes.
+        unlocks: what becomes possible.
+        diff: its lines, with - and +.
+        code: lines of a program that do it.
+        command: what tries it.
+    """
+
+    text: str
+    gain: str = ""
+    position: str = ""
+    unlocks: str = ""
+    diff: str = ""
+    note: str = ""
+    code: str = ""
+    command: Command | None = None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Changes in their order."""
+
+    rows: tuple[Step, ...]
 
 
 @dataclass(frozen=True)
@@ -361,7 +408,22 @@ class Pictures:
     rows: tuple[Picture, ...]
 
 
-Block = Table | Facts | Remarks | Sentences | Heading | Items | Diff | Bars | Plots | Stacks | Pictures
+Block = (
+    Table
+    | Facts
+    | Remarks
+    | Sentences
+    | Heading
+    | Items
+    | Diff
+    | Code
+    | Command
+    | Steps
+    | Bars
+    | Plots
+    | Stacks
+    | Pictures
+)
 PICTURES = (Bars, Plots, Stacks, Pictures)
 """Only pages show them: tables have their figures."""
 
@@ -374,6 +436,7 @@ class Section:
         key: its anchor on a page.
         page_only: other formats leave it out.
         off_terminal: the first lines on a terminal have it.
+        link: its title in the navigation of a page; without it the title.
     """
 
     key: str
@@ -382,6 +445,7 @@ class Section:
     blocks: tuple[Block, ...] = ()
     page_only: bool = False
     off_terminal: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -431,7 +495,7 @@ def _of_pages_alone(block: Block) -> bool:
 
 
 def _holds(block: Block) -> bool:
-    if isinstance(block, (Diff, Heading)):
+    if isinstance(block, (Diff, Heading, Code, Command)):
         return bool(block.text)
     if isinstance(block, (Remarks, Sentences)):
         return bool(block.lines)

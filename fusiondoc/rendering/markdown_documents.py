@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from fusiondoc.rendering.blocks import (
     Block,
     Cell,
+    Code,
+    Command,
     Diff,
     Document,
     Facts,
@@ -17,11 +19,13 @@ from fusiondoc.rendering.blocks import (
     Remarks,
     Section,
     Sentences,
+    Step,
+    Steps,
     Table,
     without_pictures,
 )
 from fusiondoc.rendering.cells import interval_of, written
-from fusiondoc.rendering.printable import markdown, markdown_code, visible
+from fusiondoc.rendering.printable import markdown, markdown_code, one_line, visible
 from fusiondoc.rendering.units import PAGE
 
 LIMIT = 65_536
@@ -72,14 +76,43 @@ def _block(block: Block, room: int) -> Iterator[str]:
         yield from _table(block, room)
     elif isinstance(block, Facts):
         yield from _list([f"- {escaped(name)}: {escaped(value)}" for name, value in block.rows], room)
-    elif isinstance(block, (Remarks, Sentences)):
+    elif isinstance(block, Sentences):
+        yield "\n\n".join(markdown(line[:_LONGEST_SENTENCE]) for line in block.lines)
+    elif isinstance(block, Remarks):
         yield from _list([f"- {escaped(line)}" for line in block.lines], room)
     elif isinstance(block, Heading):
         yield f"**{escaped(block.text)}**"
     elif isinstance(block, Items):
-        yield from _list([line for item in block.rows for line in _item(item)], room, block.left_out)
-    elif isinstance(block, Diff):
+        yield from _list([line for item in block.rows for line in item_lines(item)], room, block.left_out)
+    elif isinstance(block, Steps):
+        for number, step in enumerate(block.rows, 1):
+            yield from (line[:_LONGEST_OF_A_STEP] for line in _step(number, step))
+    elif isinstance(block, Command):
+        yield _command(block)
+    elif isinstance(block, (Diff, Code)):
         yield from _diff(block.text)
+
+
+def _command(command: Command) -> str:
+    return f"{markdown(command.lead)} {markdown_code(command.text)}".lstrip()
+
+
+_LONGEST_OF_A_STEP = 1_000
+"""Characters of a line."""
+_LONGEST_SENTENCE = 1_000
+
+
+def _step(number: int, step: Step) -> Iterator[str]:
+    """An entry of a numbered list."""
+    where = f" ({markdown_code(step.position)})" if step.position else ""
+    yield f"{number}. **{markdown(step.text)}**{where}" + (f": {markdown(step.gain)}" if step.gain else "")
+    yield from (f"   {markdown(text)}" for text in (step.unlocks, step.note) if text)
+    for text, language in ((step.diff, "diff"), (step.code, "python")):
+        if text:
+            rows = [one_line(row).replace("```", "`` `") for row in text.split("\n")]
+            yield from (f"   {row}" for row in (f"```{language}", *rows, "```"))
+    if step.command is not None:
+        yield f"   {_command(step.command)}"
 
 
 def _table(table: Table, room: int) -> Iterator[str]:
@@ -113,8 +146,9 @@ def _text(cell: Cell) -> str:
     return f"{text} ({limits})" if limits else text
 
 
-def _item(item: Item) -> Iterator[str]:
-    marks = " and ".join(mark.word for mark in item.marks)
+def item_lines(item: Item) -> Iterator[str]:
+    """An entry of a list, and its details below it."""
+    marks = " and ".join(f"{mark.sign} {mark.word}".strip() for mark in item.marks)
     head = f"**{escaped(marks)}** " if marks else ""
     where = f" at {markdown_code(_cut(item.position))}" if item.position else ""
     yield f"- {head}{escaped(item.text)}{where}"

@@ -16,7 +16,9 @@ from rich.text import Text as Styled
 from fusiondoc.rendering.blocks import (
     Block,
     Cell,
+    Code,
     Column,
+    Command,
     Count,
     Diff,
     Document,
@@ -31,6 +33,8 @@ from fusiondoc.rendering.blocks import (
     Row,
     Section,
     Sentences,
+    Step,
+    Steps,
     Table,
     Tone,
     without_pictures,
@@ -38,6 +42,7 @@ from fusiondoc.rendering.blocks import (
 from fusiondoc.rendering.cells import interval_of, tone_of, written
 from fusiondoc.rendering.drawing import (
     Indented,
+    Unbroken,
     WithVariables,
     bar,
     drawn,
@@ -115,8 +120,50 @@ def _block(block: Block, width: int) -> RenderableType:
         return Styled(block.text, style=STYLES[Tone.STRONG])
     if isinstance(block, Sentences):
         return Lines(*(prose(line, STYLES[block.tone]) for line in block.lines))
+    if isinstance(block, Steps):
+        return Lines(*(part for number, step in enumerate(block.rows, 1) for part in _step(number, step)))
+    if isinstance(block, Command):
+        return Lines(*_command(block))
+    if isinstance(block, Code):
+        return Lines(*(Unbroken(line) for line in block.text.split("\n")))
     assert isinstance(block, Diff)
     return Styled(block.text)
+
+
+def _command(command: Command) -> Iterator[RenderableType]:
+    if command.lead:
+        yield Styled(command.lead, style=STYLES[Tone.DIM])
+    yield Unbroken(f"$ {command.text}", "cyan")
+
+
+_NUMBER = 3
+"""Columns of the number of a step."""
+
+
+def _step(number: int, step: Step) -> Iterator[RenderableType]:
+    text = prose(step.text, STYLES[Tone.STRONG])
+    if step.gain:
+        text.append(": ").append(step.gain, style=STYLES[Tone.GOOD])
+    head = names_and_texts(_NUMBER, gap=0)
+    head.add_row(Styled(f"{number}. ", style=STYLES[Tone.STRONG]), text)
+    yield head
+    yield from (Indented(part, _NUMBER) for part in _of_step(step))
+
+
+def _of_step(step: Step) -> Iterator[RenderableType]:
+    """What stands below the text of a step."""
+    if step.unlocks:
+        yield prose(step.unlocks)
+    if step.position:
+        yield Styled(step.position, style=STYLES[Tone.DIM])
+    for line in step.diff.split("\n") if step.diff else ():
+        yield Unbroken(line, STYLES[Tone.BAD if line.startswith("-") else Tone.GOOD])
+    if step.note:
+        yield prose(step.note, STYLES[Tone.DIM])
+    for line in step.code.split("\n") if step.code else ():
+        yield Unbroken(line, STYLES[Tone.GOOD])
+    if step.command is not None:
+        yield from _command(step.command)
 
 
 def _facts(facts: Facts) -> RenderableType:

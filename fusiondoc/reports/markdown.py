@@ -11,11 +11,10 @@ from itertools import islice
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
-from fusiondoc.model.runs import Expectation
-from fusiondoc.rendering.markdown_documents import blocks_of
+from fusiondoc.rendering.blocks import Items, shown
+from fusiondoc.rendering.markdown_documents import blocks_of, item_lines
 from fusiondoc.rendering.printable import markdown as _text
 from fusiondoc.rendering.printable import markdown_code as _code
-from fusiondoc.rendering.printable import one_line
 from fusiondoc.rendering.units import PAGE, interval, percent, seconds, size, whole
 from fusiondoc.reports import program_by_itself
 from fusiondoc.views.formatting import (
@@ -34,8 +33,9 @@ from fusiondoc.views.formatting import (
     with_near_paths,
     without_column,
 )
-from fusiondoc.views.plan_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, position, unlocks
+from fusiondoc.views.report_plan import plan
 from fusiondoc.views.report_ranks import ranks, ranks_merged
+from fusiondoc.views.report_record import expectations
 
 LIMIT = 65_536
 """Characters of a comment on GitHub."""
@@ -62,7 +62,7 @@ def render(report: Report) -> str:
         "expectations": (
             "Expectations",
             "",
-            [_expectation(one) for one in sorted(report.expectations, key=lambda one: one.holds)],
+            _expectations(report),
             True,
         ),
         "findings": (
@@ -170,10 +170,7 @@ def _head(report: Report) -> Iterable[str]:
     yield ""
     lines = plan_in_markdown(report)
     if lines:
-        yield "\n".join(line[:_MOST_OF_A_LINE] for line in lines) + "\n"
-
-
-_MOST_OF_A_LINE = 1_000
+        yield "\n".join(lines) + "\n"
 
 
 def _header(*names: str) -> str:
@@ -184,14 +181,11 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _expectation(one: Expectation) -> str:
-    place = one.file + (f":{one.line}" if one.line is not None else "")
-    if one.code is not None and one.source is not None:  # not in the file
-        place = one.source
-    line = f"- {'✅ **holds**' if one.holds else '❌ **broken**'} {_text(one.expected[:500])}"
-    line += f"; found {_text(one.found[:500])} ({_code(place)})"
-    line += f"\n  → {_text(one.why[:1000])}" if one.why else ""
-    return line + (f"\n  note: {_text(one.note[:1000])}" if one.note else "")
+def _expectations(report: Report) -> list[str]:
+    """An entry for each, with its details."""
+    (items,) = expectations(report).blocks
+    assert isinstance(items, Items)
+    return ["\n".join(item_lines(item)) for item in items.rows]
 
 
 def _finding(finding: Finding) -> str:
@@ -270,34 +264,6 @@ def _short(place: str) -> str:
 
 
 def plan_in_markdown(report: Report) -> list[str]:
-    """The plan as lines of GitHub-flavoured Markdown: for comments and job summaries."""
-    if not report.plan:
-        lines = [f"**{no_plan(report)}**: {_text(report.plan_note)}"] if report.plan_note else []
-        if report.plan_try is not None:
-            lines += ["", f"{ONLY_TRYING} {_code(report.plan_try)}"]
-        return lines
-    lines = [f"**{TITLE}**", ""]
-    for number, change in enumerate(report.plan, 1):
-        where, brings = position(change), gain(change)
-        head = f"{number}. **{_text(change.change)}**"
-        head += f" ({_code(where)})" if where else ""
-        lines.append(head + (f": {_text(brings)}" if brings else ""))
-        lines += [f"   {_text(text)}" for text in (unlocks(change), change.note) if text]
-        if change.before is not None and change.after is not None:
-            rows = [f"- {row}" for row in change.before.split("\n")]
-            rows += [f"+ {row}" for row in change.after.split("\n")]
-            lines += ["   ```diff", *(f"   {_in_a_fence(row)}" for row in rows), "   ```"]
-        if change.python is not None:
-            lines += [
-                "   ```python",
-                *(f"   {_in_a_fence(row)}" for row in change.python.split("\n")),
-                "   ```",
-            ]
-        first = before_command(change)
-        lines.append(f"   {f'{first} ' if first else ''}{_code(change.command)}")
-    return lines
-
-
-def _in_a_fence(row: str) -> str:
-    """A line of code that ends no fence."""
-    return one_line(row).replace("```", "`` `")
+    """The plan as lines of GitHub-flavoured Markdown: for comments and job summaries; none without one."""
+    lines = [line for section in shown([plan(report)]) for line in blocks_of(section, LIMIT)]
+    return [f"**{_text(plan(report).title)}**", "", *lines[:-1]] if lines else []

@@ -52,7 +52,7 @@ _GRAPHS = (
 _TENSORS = (
     Column("tensor"),
     Column("operator"),
-    Column("type"),
+    Column("type", wide=True),
     Column("bytes", number=True),
     Column("line", wide=True),
 )

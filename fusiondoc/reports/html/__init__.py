@@ -28,15 +28,10 @@ from fusiondoc.rendering.pages import TEMPLATES, digest, render_page, style_shee
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import bandwidth, percent, whole
 from fusiondoc.reports import program_by_itself
+from fusiondoc.reports.html.finding_list import findings_view
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
 from fusiondoc.reports.html.page_context import Context, ReasonKind, colours, peak_bar
 from fusiondoc.reports.html.program_parts import module_list, program_view, source_view
-from fusiondoc.reports.html.run_views import (
-    expectations_view,
-    findings_view,
-    log_view,
-    reproduce_view,
-)
 from fusiondoc.version import __version__
 from fusiondoc.views import comparison_words as words
 from fusiondoc.views.formatting import (
@@ -51,10 +46,12 @@ from fusiondoc.views.formatting import (
     verdict,
     with_near_paths,
 )
-from fusiondoc.views.plan_words import ONLY_TRYING, before_command, gain, no_plan, position, unlocks
 from fusiondoc.views.report_checks import numbers, tried
 from fusiondoc.views.report_frontends import aot, script
+from fusiondoc.views.report_plan import plan
 from fusiondoc.views.report_ranks import ranks, ranks_merged
+from fusiondoc.views.report_record import expectations, log, reproduce
+from fusiondoc.views.report_te import te_plans
 from fusiondoc.views.report_times import shapes, speed, time_line, where_time_goes
 
 _MOST = 4
@@ -221,72 +218,14 @@ def _light(report: Report, timed: list[Kernel]) -> Light:
     return Light(whole(median(rates)), tuple(rows), note)
 
 
-@dataclass(frozen=True)
-class Step:
-    """A change of the plan; ``diff``: its lines, with - and +."""
-
-    change: str
-    gain: str
-    where: str
-    unlocks: str
-    diff: str | None
-    note: str | None
-    python: str | None
-    first: str | None
-    command: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """At most three steps, best first; without any ``note`` says why."""
-
-    note: str | None
-    steps: tuple[Step, ...]
-    to_try: str | None = None
-    """What only trying tells: the command."""
-    trying: str = ONLY_TRYING
-    title: str | None = None
-    """Instead of "Do this first"."""
-
-
-def plan_view(context: Context) -> Plan | None:
-    """None for a saved report that has none."""
-    report = context.report
-    if not report.plan and report.plan_note is None:
-        return None
-    note = None if report.plan else f"{report.plan_note}."
-    steps = tuple(
-        Step(
-            one.change,
-            gain(one),
-            position(one),
-            unlocks(one),
-            _diff(one.before, one.after),
-            one.note,
-            one.python,
-            before_command(one),
-            one.command,
-        )
-        for one in report.plan
-    )
-    return Plan(note, steps, report.plan_try, title=None if steps else no_plan(report))
-
-
-def _diff(before: str | None, after: str | None) -> str | None:
-    if before is None or after is None:
-        return None
-    rows = [f"- {row}" for row in before.split("\n")]
-    return "\n".join([*rows, *(f"+ {row}" for row in after.split("\n"))])
-
-
 _HERE = Path(__file__).resolve().parent
 
 _View = Callable[[Context], object]
 _Blocks = Callable[[Report], blocks.Section]
 
 _SECTIONS: tuple[_Blocks | tuple[str, str, _View], ...] = (
-    ("plan", "Do this first", plan_view),
-    ("expectations", "Expectations", expectations_view),
+    plan,
+    expectations,
     ("findings", "Findings", findings_view),
     ranks,
     ("program", "Program", program_view),
@@ -294,6 +233,7 @@ _SECTIONS: tuple[_Blocks | tuple[str, str, _View], ...] = (
     ("modules", "Modules", module_list),
     script,
     aot,
+    te_plans,
     ("groups", "Groups", group_list),
     ("unfused", "Not fused", unfused_list),
     ("kernels", "Kernels", kernel_list),
@@ -303,8 +243,8 @@ _SECTIONS: tuple[_Blocks | tuple[str, str, _View], ...] = (
     time_line,
     numbers,
     tried,
-    ("reproduce", "Reproduce", reproduce_view),
-    ("log", "Log", log_view),
+    reproduce,
+    log,
 )
 """In the order of the page: sections of blocks, and those with a template of their own (name, title, what
 prepares it; the template has the same name)."""
@@ -315,16 +255,10 @@ class Section:
     """A part of the page with a template of its own."""
 
     key: str
-    usual_title: str
+    title: str
     view: object
-
-    @property
-    def title(self) -> str:
-        return getattr(self.view, "title", None) or self.usual_title
-
-    @property
-    def note(self) -> str | None:
-        return getattr(self.view, "note", None)
+    note: str = ""
+    link: str = ""
 
     @property
     def template(self) -> str:
@@ -360,7 +294,7 @@ def _section(one: _Blocks | tuple[str, str, _View], context: Context) -> Section
     if isinstance(one, tuple):
         name, title, view = one
         shown = view(context)
-        return Section(name, title, shown) if shown is not None else None
+        return Section(name, title, shown, getattr(shown, "note", "")) if shown is not None else None
     return next(iter(blocks.shown([one(context.report)])), None)
 
 

@@ -168,10 +168,6 @@ class Context:
         """Where a line of the log is."""
         return f"line {evidence.line:,}" if len(self._logs) == 1 else f"{near(evidence.file)}:{evidence.line}"
 
-    def log_files(self) -> list[str]:
-        """The logs that the page quotes."""
-        return self._logs
-
     def lines_of(self, file: str) -> list[str] | None:
         """A source file of the user's, if it is at hand."""
         if file not in self._files:

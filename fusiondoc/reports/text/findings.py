@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model import count
-from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import NO_BACKWARD, Expectation
 from fusiondoc.rendering.drawing import (
@@ -31,14 +29,12 @@ from fusiondoc.rendering.drawing import (
     prose,
 )
 from fusiondoc.rendering.printable import visible_in
-from fusiondoc.rendering.units import seconds
 from fusiondoc.views.formatting import (
     DOING,
     near,
     with_near_paths,
     with_near_places,
 )
-from fusiondoc.views.plan_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, position, unlocks
 from fusiondoc.views.report_checks import numbers_in_a_line
 from fusiondoc.views.step_words import takes
 
@@ -97,89 +93,6 @@ def _finding(finding: Finding) -> RenderableType:
     if finding.advice:
         lines.append(Indented(WithVariables("→ " + finding.advice), 4))
     return Lines(*lines)
-
-
-def log(report: Report) -> RenderableType:
-    """How the log was read, and where it is kept."""
-    stats = report.parse
-    if not stats.lines:
-        return Text("empty")
-    share = stats.recognised / stats.lines
-    text = (
-        f"{count(stats.lines, 'line')}: {share:.1%} recognised, {stats.user_output:,} of the program's own,"
-        f" {stats.unrecognised:,} unknown"
-    )
-    if stats.truncated:
-        text += f", {stats.truncated} blocks cut off"
-    lines: list[RenderableType] = [Text(text)]
-    for line in stats.first_unrecognised[:3]:
-        lines.append(Text(f"  {line.file}:{line.line}: {line.text[:90]}", style="dim"))
-    timing = report.timing
-    child = timing.get("child")
-    if child is not None:
-        took = f"{seconds(child)} in the model's process"
-        overhead = timing.get("overhead")
-        if overhead is not None:
-            took += f", {seconds(overhead)} added by fusiondoc"
-        lines.append(Text(took))
-    if report.target.capture:
-        folder = report.target.capture
-        lines += [Text("kept; the report again:"), Unbroken(shlex.join(["fusiondoc", "parse", folder]))]
-    return Lines(*lines)
-
-
-def plan(report: Report) -> RenderableType | None:
-    """At most three changes, best first; or why there is none. None for a saved report without either."""
-    if not report.plan:
-        if report.plan_note is None:
-            return None
-        lines: list[RenderableType] = [Text(no_plan(report), style="bold")]
-        lines.append(Padding(prose(report.plan_note), (0, 0, 0, 1)))
-        if report.plan_try is not None:
-            lines.append(Padding(Text(ONLY_TRYING, style="dim"), (0, 0, 0, 1)))
-            lines.append(Unbroken(f" $ {report.plan_try}", "cyan"))
-        return Lines(*lines)
-    parts: list[RenderableType] = [Text(TITLE, style="bold")]
-    problem = next((f.message for f in report.findings if f.severity == "error"), None)
-    commands = {change.command for change in report.plan}
-    for number, change in enumerate(report.plan, 1):
-        parts += _change(number, change, problem)
-        if len(commands) > 1 or number == len(report.plan):
-            first = before_command(change)
-            if first is not None:
-                parts.append(_indented(Text(first, style="dim")))
-            parts.append(Unbroken(f"    $ {change.command}", "cyan"))
-    return Lines(*parts)
-
-
-def _change(number: int, change: PlannedChange, said: str | None) -> list[RenderableType]:
-    """``said``: what the lines above have said already."""
-    said_first = prose(change.change, "bold")
-    brings = gain(change)
-    if brings:
-        said_first.append(": ").append(brings, style="green")
-    head = Table.grid(pad_edge=False)
-    head.add_column(no_wrap=True, width=4)
-    head.add_column(overflow="fold")
-    head.add_row(Text(f" {number}. ", style="bold"), said_first)
-    lines: list[RenderableType] = [head]
-    where = position(change)
-    if change.unlocks and change.unlocks != said:
-        lines.append(_indented(prose(unlocks(change))))
-    if where:
-        lines.append(_indented(Text(where, style="dim")))
-    if change.before is not None and change.after is not None:
-        lines += [Unbroken(f"    - {line}", "red") for line in change.before.split("\n")]
-        lines += [Unbroken(f"    + {line}", "green") for line in change.after.split("\n")]
-    if change.note:
-        lines.append(_indented(prose(change.note, "dim")))
-    if change.python:
-        lines += [Unbroken(f"    {line}", "green") for line in change.python.split("\n")]
-    return lines
-
-
-def _indented(text: Text) -> RenderableType:
-    return Padding(text, (0, 0, 0, 4))
 
 
 def expectation_text(

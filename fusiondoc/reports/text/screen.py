@@ -40,8 +40,8 @@ from fusiondoc.rendering.units import (
     whole,
 )
 from fusiondoc.reports import program_by_itself
-from fusiondoc.reports.text.findings import fallbacks, findings, log, plan
-from fusiondoc.reports.text.groups import by_reason, groups, te_plans, unfused
+from fusiondoc.reports.text.findings import fallbacks, findings
+from fusiondoc.reports.text.groups import by_reason, groups, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
 from fusiondoc.views.formatting import (
     covered,
@@ -54,7 +54,10 @@ from fusiondoc.views.formatting import (
 from fusiondoc.views.plan_words import last_word
 from fusiondoc.views.report_checks import numbers, numbers_in_a_line, tried
 from fusiondoc.views.report_frontends import aot, script
+from fusiondoc.views.report_plan import plan_on_a_terminal
 from fusiondoc.views.report_ranks import of_ranks, ranks, ranks_merged
+from fusiondoc.views.report_record import log
+from fusiondoc.views.report_te import te_plans
 from fusiondoc.views.report_times import how_fast, pairs, shapes, speed, where_time_goes
 from fusiondoc.views.step_words import sentence
 
@@ -287,25 +290,26 @@ def _first_screen(report: Report, width: int, detail: Detail) -> list[Renderable
     """What ran, what to do, why and how fast. What the program does by itself makes no screen too long that
     the rest fits on: the lines of code go first, then a reason."""
     if report.fuser.by_itself is None or detail is Detail.ALL:
-        return _screen(report, detail, True, MOST_REASONS)
+        return _screen(report, width, detail, True, MOST_REASONS)
     for with_lines, reasons in ((True, MOST_REASONS), (False, MOST_REASONS), (False, MOST_REASONS - 1)):
-        parts = _screen(report, detail, with_lines, reasons)
+        parts = _screen(report, width, detail, with_lines, reasons)
         if drawn(Lines(*parts), width, colour=False).rstrip("\n").count("\n") < _SCREEN:
             return parts
-    return _screen(report, detail, False, MOST_REASONS)
+    return _screen(report, width, detail, False, MOST_REASONS)
 
 
-def _screen(report: Report, detail: Detail, with_lines: bool, reasons: int) -> list[RenderableType]:
+def _screen(
+    report: Report, width: int, detail: Detail, with_lines: bool, reasons: int
+) -> list[RenderableType]:
     parts: list[RenderableType] = [heading(report, detail is Detail.ALL, with_lines)]
-    what_to_do = plan(report)
-    if what_to_do is not None:
-        parts += ["", what_to_do]
+    what_to_do = list(sections((plan_on_a_terminal(report),), width))
+    parts += what_to_do
     more = summary(ranks_merged(report), reasons)
     compared = numbers_in_a_line(report)
     if detail is Detail.SUMMARY and compared is not None:
         more.add_row("Numbers", compared)
     if more.row_count:
-        parts += [""] * (what_to_do is not None) + [more]
+        parts += [""] * bool(what_to_do) + [more]
     return parts
 
 
@@ -344,9 +348,9 @@ def render(
 
 def _sections(report: Report, width: int, every: bool) -> Iterator[RenderableType]:
     """What follows the first screen."""
-    first = (speed(report), where_time_goes(report), ranks(report), script(report), aot(report))
-    yield from sections(first, width)
-    yield from _titled("Transformer Engine", te_plans(report))
+    run = (speed(report), where_time_goes(report), ranks(report))
+    frontends = (script(report), aot(report), te_plans(report))
+    yield from sections((*run, *frontends), width)
     yield from _titled("Groups", groups(report, every))
     yield from _titled("Not fused", unfused(report, width, every))
     yield from _titled("Fallbacks", fallbacks(report))
@@ -354,7 +358,7 @@ def _sections(report: Report, width: int, every: bool) -> Iterator[RenderableTyp
     yield from _titled("Kernels", kernels(report, width - 1))
     yield from sections((numbers(report), tried(report)), width)
     yield from _titled("Findings", findings(report, every))
-    yield from _titled("Log", log(report))
+    yield from sections((log(report),), width)
 
 
 def _titled(title: str, part: RenderableType | None) -> Iterator[RenderableType]:

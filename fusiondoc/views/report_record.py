@@ -1,0 +1,145 @@
+"""What a report is made from, as sections: the expectations it was checked against, how to run it again, and
+how well its log was read.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+
+from fusiondoc.model import count
+from fusiondoc.model.report import Fallback, Finding, Group, Report, Unfused
+from fusiondoc.model.runs import Expectation
+from fusiondoc.rendering.blocks import (
+    Block,
+    Code,
+    Column,
+    Command,
+    Facts,
+    Heading,
+    Item,
+    Items,
+    Row,
+    Section,
+    Sentences,
+    Status,
+    Table,
+    Text,
+    Tone,
+)
+from fusiondoc.rendering.units import seconds, size
+
+
+def expectations(report: Report) -> Section:
+    """What ``check`` expected and what was found, the broken expectations first."""
+    rows = sorted(report.expectations, key=lambda row: row.holds)
+    broken = sum(not row.holds for row in rows)
+    note = f"{len(rows) - broken} of {len(rows)} hold" + (f", {broken} broken." if broken else ".")
+    return Section("expectations", "Expectations", note, (Items(tuple(map(_expectation, rows))),))
+
+
+def _expectation(row: Expectation) -> Item:
+    mark = Status("holds", Tone.GOOD, "✅") if row.holds else Status("broken", Tone.BAD, "❌")
+    position = row.file + (f":{row.line}" if row.line is not None else "")
+    if row.code is not None and row.source is not None:  # not in the file
+        position = row.source
+    details = [*([row.why] if row.why else []), *([f"note: {row.note}"] if row.note else [])]
+    return Item((mark,), f"{row.expected}; found {row.found}", position, tuple(details), row.groups)
+
+
+_KNOBS = (Column("knob"), Column("requested"), Column("effective"), Column("does something"))
+
+_SET = re.compile(
+    r"PYTORCH_JIT_(?:LOG_LEVEL|TYPE_VERBOSITY)|PYTORCH_NVFUSER_(?:DUMP|ENABLE|DISABLE|DISABLE_FALLBACK)"
+    r"|(?:ONEDNN|ONEDNN_GRAPH|DNNL)_VERBOSE"
+)
+"""Variables that fusiondoc sets: a capture or report of another's may name any, and lines are there to be
+copied."""
+
+
+def reproduce(report: Report) -> Section:
+    """The command, the variables that were set, the machine and the knobs; only pages have it."""
+    command, options = report.target.command, report.target.options
+    blocks: list[Block] = []
+    typed = _shell(command) if command else None
+    if typed is not None:
+        blocks += [Heading("The command"), Code(typed, "Command")]
+    known = {name: value for name, value in report.target.environment_set.items() if _SET.fullmatch(name)}
+    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in known.items())
+    if exports:
+        blocks += [Heading("What it set for your program"), Code(exports, "Environment variables")]
+    environment = _facts(report.environment.items())
+    if environment.rows:
+        blocks += [Heading("Environment"), environment]
+    if options is not None:
+        blocks += [Heading("Options"), _facts(options.values_in_words())]
+    knobs = []
+    for knob in report.knobs:
+        live = "not known" if knob.live is None else "yes" if knob.live else "no"
+        cells = (knob.name, knob.requested or "–", knob.effective or "–", live)
+        knobs.append(Row(tuple(map(Text, cells))))
+    if knobs:
+        blocks += [Heading("Knobs"), Table(_KNOBS, tuple(knobs), caption="Knobs")]
+    return Section("reproduce", "Reproduce", blocks=tuple(blocks), page_only=True)
+
+
+def _facts(pairs: Iterable[tuple[str, str | None]]) -> Facts:
+    """Names and values; what has no value is left out."""
+    return Facts(tuple((name, value) for name, value in pairs if value))
+
+
+def _shell(words: Sequence[str]) -> str | None:
+    """The command as a user types it, without the path of the program. None for another program than
+    fusiondoc: somebody else may have written the capture."""
+    program = re.split(r"[/\\]", words[0]) if words else [""]
+    if program[-1] not in ("fusiondoc", "fusiondoc.exe") and program[-2:] != ["fusiondoc", "__main__.py"]:
+        return None
+    return " ".join(map(shlex.quote, ["fusiondoc", *words[1:]]))
+
+
+_UNKNOWN_LINES = 3
+_LONGEST_LINE = 90
+
+
+def log(report: Report) -> Section:
+    """How well the log was read, and where it is kept."""
+    stats = report.parse
+    if not stats.lines:
+        return Section("log", "Log", blocks=(Sentences(("empty",)),))
+    text = (
+        f"{count(stats.lines, 'line')} ({size(stats.bytes)}): {stats.recognised / stats.lines:.1%} recognised"
+    )
+    text += f", {stats.user_output:,} of the program's own, {stats.unrecognised:,} unknown"
+    if stats.truncated:
+        text += f", {stats.truncated} blocks cut off"
+    unknown = tuple(
+        f"{line.file}:{line.line}: {line.text[:_LONGEST_LINE]}"
+        for line in stats.first_unrecognised[:_UNKNOWN_LINES]
+    )
+    blocks: list[Block] = [Sentences((text,)), Sentences(unknown, Tone.DIM), Sentences(_took(report))]
+    if report.target.capture:
+        again = shlex.join(["fusiondoc", "parse", report.target.capture])
+        blocks.append(Command(again, "kept; the report again:"))
+    files = tuple(Row((Text(file),)) for file in _quoted_files(report))
+    blocks.append(Table((Column("files"),), files, caption="Files of the log", page_only=True))
+    return Section("log", "Log", blocks=tuple(blocks))
+
+
+def _quoted_files(report: Report) -> list[str]:
+    """The logs whose lines a page quotes."""
+    rows: tuple[Group | Unfused | Finding | Fallback, ...] = (
+        *report.groups,
+        *report.unfused,
+        *report.findings,
+        *report.fallbacks,
+    )
+    return list(dict.fromkeys(evidence.file for row in rows for evidence in row.evidence))
+
+
+def _took(report: Report) -> tuple[str, ...]:
+    child, overhead = report.timing.get("child"), report.timing.get("overhead")
+    if child is None:
+        return ()
+    added = f", {seconds(overhead)} added by fusiondoc" if overhead is not None else ""
+    return (f"{seconds(child)} in the model's process{added}",)
