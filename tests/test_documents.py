@@ -8,26 +8,8 @@ from html.parser import HTMLParser
 import pytest
 
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
-from fusiondoc.rendering.blocks import (
-    Bar,
-    Bars,
-    Bytes,
-    Column,
-    Count,
-    Document,
-    Factor,
-    Item,
-    Items,
-    Millis,
-    Remarks,
-    Row,
-    Section,
-    Share,
-    Status,
-    Table,
-    Text,
-    Tone,
-)
+from fusiondoc.rendering.blocks import Bar, Bars, Column, Document, Item, Items, Remarks, Row, Section, Table
+from fusiondoc.rendering.values import Bytes, Count, Factor, Millis, Share, Status, Text, Tone
 
 COLUMNS = (
     Column("variant"),

@@ -11,25 +11,11 @@ from test_plan import with_command
 from fusiondoc.api import report_from
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.runs import Expectation, Speed, Spread
-from fusiondoc.rendering.blocks import (
-    Block,
-    Column,
-    Command,
-    Count,
-    Duration,
-    Gauge,
-    Millis,
-    Reference,
-    Row,
-    Section,
-    Sentences,
-    Table,
-    Text,
-    shown,
-)
+from fusiondoc.rendering.blocks import Block, Column, Command, Row, Section, Sentences, Table, shown
 from fusiondoc.rendering.drawing import drawn
 from fusiondoc.rendering.markdown_documents import blocks_of
 from fusiondoc.rendering.terminal_documents import sections
+from fusiondoc.rendering.values import Count, Duration, Gauge, Millis, Reference, Text
 from fusiondoc.reports import render_report
 from fusiondoc.views.report_checks import tried
 from fusiondoc.views.report_plan import plan, plan_on_a_terminal

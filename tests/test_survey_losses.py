@@ -333,7 +333,7 @@ def test_every_kind_of_row_can_be_read() -> None:
         "groups": ("1",),
         "texts": ("mul",),
     }
-    from fusiondoc.rendering.blocks import Text
+    from fusiondoc.rendering.values import Text
     from fusiondoc.views.losses_in_words import cells, sentence, title
 
     at = {"date": "2025-02-02", "date_from": "2025-02-01", "date_to": "2025-02-02"}

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from fusiondoc.rendering.blocks import (
+from fusiondoc.rendering.blocks import Sentences
+from fusiondoc.rendering.units import (
+    Notation,
+    difference,
+    digits,
+    interval,
+    ratio,
+    share,
+    size,
+    whole,
+)
+from fusiondoc.rendering.values import (
     Bytes,
     Cell,
     Count,
@@ -14,21 +25,10 @@ from fusiondoc.rendering.blocks import (
     Rate,
     Reference,
     Seconds,
-    Sentences,
     Share,
     Status,
     Text,
     Tone,
-)
-from fusiondoc.rendering.units import (
-    Notation,
-    difference,
-    digits,
-    interval,
-    ratio,
-    share,
-    size,
-    whole,
 )
 
 

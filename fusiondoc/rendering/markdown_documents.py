@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from fusiondoc.rendering.blocks import (
     Block,
-    Cell,
     Code,
     Command,
     Diff,
@@ -27,6 +26,7 @@ from fusiondoc.rendering.blocks import (
 from fusiondoc.rendering.cells import interval_of, written
 from fusiondoc.rendering.printable import markdown, markdown_code, one_line, visible
 from fusiondoc.rendering.units import PAGE
+from fusiondoc.rendering.values import Cell
 
 LIMIT = 65_536
 """Characters of a comment on GitHub."""
@@ -89,8 +89,10 @@ def _block(block: Block, room: int) -> Iterator[str]:
             yield from (line[:_LONGEST_OF_A_STEP] for line in _step(number, step))
     elif isinstance(block, Command):
         yield _command(block)
-    elif isinstance(block, (Diff, Code)):
-        yield from _diff(block.text)
+    elif isinstance(block, Diff):
+        yield from _fenced(block.text, "diff")
+    elif isinstance(block, Code):
+        yield from _fenced("\n".join(block.lines))
 
 
 def _command(command: Command) -> str:
@@ -174,9 +176,9 @@ def _fitting(rows: Sequence[str], room: int) -> list[str]:
     return fitted
 
 
-def _diff(text: str) -> Iterator[str]:
-    """A fence that no line of the diff ends."""
+def _fenced(text: str, language: str = "") -> Iterator[str]:
+    """A fence that no line of the text ends."""
     text = visible(text)
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, 1 + longest)
-    yield from (f"{fence}diff", text.rstrip("\n"), fence)
+    yield from (f"{fence}{language}", text.rstrip("\n"), fence)

@@ -16,10 +16,11 @@ from markupsafe import Markup, escape
 
 from fusiondoc.model import count
 from fusiondoc.rendering import plots
-from fusiondoc.rendering.blocks import Block, Cell, Document, Sentences, shown
+from fusiondoc.rendering.blocks import Block, Document, Sentences, shown
 from fusiondoc.rendering.cells import interval_of, tone_of, written
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds, size
+from fusiondoc.rendering.values import Cell
 from fusiondoc.version import __version__
 
 _HERE = Path(__file__).resolve().parent

@@ -15,20 +15,15 @@ from rich.text import Text as Styled
 
 from fusiondoc.rendering.blocks import (
     Block,
-    Cell,
     Code,
     Column,
     Command,
-    Count,
     Diff,
     Document,
-    Factor,
     Facts,
-    Gauge,
     Heading,
     Item,
     Items,
-    Millis,
     Remarks,
     Row,
     Section,
@@ -36,7 +31,6 @@ from fusiondoc.rendering.blocks import (
     Step,
     Steps,
     Table,
-    Tone,
     without_pictures,
 )
 from fusiondoc.rendering.cells import interval_of, tone_of, written
@@ -53,6 +47,7 @@ from fusiondoc.rendering.drawing import (
 )
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.units import TERMINAL
+from fusiondoc.rendering.values import Cell, Count, Factor, Gauge, Millis, Tone
 
 STYLES = {
     Tone.PLAIN: "",
@@ -125,7 +120,7 @@ def _block(block: Block, width: int) -> RenderableType:
     if isinstance(block, Command):
         return Lines(*_command(block))
     if isinstance(block, Code):
-        return Lines(*(Unbroken(line) for line in block.text.split("\n")))
+        return Lines(*(Unbroken(line) for line in block.lines))
     assert isinstance(block, Diff)
     return Styled(block.text)
 

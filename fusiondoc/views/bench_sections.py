@@ -19,30 +19,32 @@ from fusiondoc.model.bench import (
 from fusiondoc.rendering.blocks import (
     Bar,
     Bars,
-    Bytes,
-    Cell,
     Column,
-    Count,
     Curves,
-    Difference,
     Document,
-    Factor,
     Facts,
-    Millis,
     Plots,
-    Rate,
     Remarks,
     Row,
-    Seconds,
     Section,
-    Share,
     Stack,
     Stacks,
     Table,
+)
+from fusiondoc.rendering.units import TERMINAL, milliseconds, percent, ratio, whole
+from fusiondoc.rendering.values import (
+    Bytes,
+    Cell,
+    Count,
+    Difference,
+    Factor,
+    Millis,
+    Rate,
+    Seconds,
+    Share,
     Text,
     Tone,
 )
-from fusiondoc.rendering.units import TERMINAL, milliseconds, percent, ratio, whole
 from fusiondoc.views import bench_words as words
 
 HUES: Mapping[str, str] = dict(

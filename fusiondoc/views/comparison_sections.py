@@ -17,7 +17,6 @@ from fusiondoc.model import count
 from fusiondoc.rendering.blocks import (
     Block,
     Column,
-    Count,
     Document,
     Item,
     Items,
@@ -26,11 +25,9 @@ from fusiondoc.rendering.blocks import (
     Remarks,
     Row,
     Section,
-    Status,
     Table,
-    Text,
-    Tone,
 )
+from fusiondoc.rendering.values import Count, Status, Text, Tone
 from fusiondoc.views import comparison_words as words
 from fusiondoc.views.formatting import near
 

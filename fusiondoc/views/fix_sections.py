@@ -7,17 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fusiondoc.model.change_plan import Fixes, Outcome, TriedFix
-from fusiondoc.rendering.blocks import (
-    Cell,
-    Column,
-    Diff,
-    Document,
-    Remarks,
-    Row,
-    Section,
-    Table,
-    Text,
-)
+from fusiondoc.rendering.blocks import Column, Diff, Document, Remarks, Row, Section, Table
+from fusiondoc.rendering.values import Cell, Text
 from fusiondoc.views import fix_words as words
 
 _COLUMNS = (

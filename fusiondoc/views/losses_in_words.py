@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fusiondoc.model import count
 from fusiondoc.model.survey_answers import NAMES, Gone
-from fusiondoc.rendering.blocks import Cell, Column, Count, Share, Text
+from fusiondoc.rendering.blocks import Column
 from fusiondoc.rendering.units import percent
+from fusiondoc.rendering.values import Cell, Count, Share, Text
 
 COLUMNS = (
     Column("groups"),

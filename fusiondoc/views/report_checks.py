@@ -9,23 +9,9 @@ from collections.abc import Sequence
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification, furthest_off
-from fusiondoc.rendering.blocks import (
-    UNKNOWN,
-    Cell,
-    Column,
-    Count,
-    Difference,
-    Factor,
-    Rate,
-    Row,
-    Section,
-    Sentences,
-    Status,
-    Table,
-    Text,
-    Tone,
-)
+from fusiondoc.rendering.blocks import Column, Row, Section, Sentences, Table
 from fusiondoc.rendering.units import TERMINAL, difference
+from fusiondoc.rendering.values import UNKNOWN, Cell, Count, Difference, Factor, Rate, Status, Text, Tone
 from fusiondoc.views.formatting import NO_DIFFERENCE, verdict_on_tries
 
 _NUMBERS = (

@@ -18,23 +18,9 @@ from fusiondoc.model.other_frontends import (
     ScriptRun,
 )
 from fusiondoc.model.report import Report
-from fusiondoc.rendering.blocks import (
-    Block,
-    Bytes,
-    Column,
-    Count,
-    Heading,
-    Item,
-    Items,
-    Reference,
-    Row,
-    Section,
-    Sentences,
-    Table,
-    Text,
-    Tone,
-)
+from fusiondoc.rendering.blocks import Block, Column, Heading, Item, Items, Row, Section, Sentences, Table
 from fusiondoc.rendering.units import PAGE, size
+from fusiondoc.rendering.values import Bytes, Count, Reference, Text, Tone
 from fusiondoc.views.formatting import near
 
 _MOST_FUNCTIONS = 100

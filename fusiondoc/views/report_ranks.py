@@ -9,9 +9,10 @@ from fusiondoc.model import count
 from fusiondoc.model.report import Report, Unfused, shared_positions
 from fusiondoc.model.runs import RankRow, Ranks, SlowRank, rank_names
 from fusiondoc.model.source import SharedPositions
-from fusiondoc.rendering.blocks import Column, Count, Millis, Remarks, Row, Section, Table, Text
+from fusiondoc.rendering.blocks import Column, Remarks, Row, Section, Table
 from fusiondoc.rendering.drawing import MOST_ROWS
 from fusiondoc.rendering.units import TERMINAL, digits
+from fusiondoc.rendering.values import Count, Millis, Text
 
 _COLUMNS = (
     Column("Rank", number=True),

@@ -23,12 +23,10 @@ from fusiondoc.rendering.blocks import (
     Row,
     Section,
     Sentences,
-    Status,
     Table,
-    Text,
-    Tone,
 )
 from fusiondoc.rendering.units import seconds, size
+from fusiondoc.rendering.values import Status, Text, Tone
 
 
 def expectations(report: Report) -> Section:
@@ -64,9 +62,9 @@ def reproduce(report: Report) -> Section:
     blocks: list[Block] = []
     typed = _shell(command) if command else None
     if typed is not None:
-        blocks += [Heading("The command"), Code(typed, "Command")]
+        blocks += [Heading("The command"), Code((typed,), "Command")]
     known = {name: value for name, value in report.target.environment_set.items() if _SET.fullmatch(name)}
-    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in known.items())
+    exports = tuple(f"export {name}={shlex.quote(value)}" for name, value in known.items())
     if exports:
         blocks += [Heading("What it set for your program"), Code(exports, "Environment variables")]
     environment = _facts(report.environment.items())

@@ -8,22 +8,10 @@ from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.other_frontends import TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.model.report import Report
-from fusiondoc.rendering.blocks import (
-    UNKNOWN,
-    Block,
-    Cell,
-    Column,
-    Count,
-    Heading,
-    Row,
-    Section,
-    Sentences,
-    Table,
-    Text,
-    Tone,
-)
+from fusiondoc.rendering.blocks import Block, Column, Heading, Row, Section, Sentences, Table
 from fusiondoc.rendering.drawing import MOST_ROWS
 from fusiondoc.rendering.units import tenths
+from fusiondoc.rendering.values import UNKNOWN, Cell, Count, Text, Tone
 
 _PLANNED = (Column("operator"), Column("of"))
 _TIMED = (

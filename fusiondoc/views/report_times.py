@@ -12,29 +12,22 @@ from fusiondoc.model import count
 from fusiondoc.model.bench import Part
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed, by_inputs
-from fusiondoc.rendering.blocks import (
+from fusiondoc.rendering.blocks import Block, Column, Row, Section, Sentences, Stack, Stacks, Table
+from fusiondoc.rendering.drawing import MOST_ROWS, sparkline
+from fusiondoc.rendering.units import digits, milliseconds, ratio, share
+from fusiondoc.rendering.values import (
     UNKNOWN,
-    Block,
     Bytes,
     Cell,
-    Column,
     Count,
     Duration,
     Gauge,
     Millis,
     Reference,
-    Row,
-    Section,
-    Sentences,
     Share,
-    Stack,
-    Stacks,
-    Table,
     Text,
     Tone,
 )
-from fusiondoc.rendering.drawing import MOST_ROWS, sparkline
-from fusiondoc.rendering.units import digits, milliseconds, ratio, share
 from fusiondoc.views.formatting import NO_DIFFERENCE, against
 from fusiondoc.views.step_words import remarks, sentence
 

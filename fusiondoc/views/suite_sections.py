@@ -22,28 +22,20 @@ from fusiondoc.model.bench import (
     phase_of,
 )
 from fusiondoc.rendering.blocks import (
-    UNKNOWN,
     Bar,
     Bars,
-    Bytes,
-    Cell,
     Column,
-    Count,
     Curves,
     Document,
-    Factor,
     Facts,
-    Millis,
     Plots,
     Remarks,
     Row,
     Section,
-    Share,
     Table,
-    Text,
-    Tone,
 )
 from fusiondoc.rendering.units import interval, milliseconds, ratio
+from fusiondoc.rendering.values import UNKNOWN, Bytes, Cell, Count, Factor, Millis, Share, Text, Tone
 from fusiondoc.views import bench_words as words
 from fusiondoc.views.bench_sections import (
     curves,

@@ -9,22 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.survey_answers import MOST_SLOWEST, GroupShare, Outlier, ReasonShare, Survey
-from fusiondoc.rendering.blocks import (
-    Bytes,
-    Cell,
-    Column,
-    Count,
-    Document,
-    Factor,
-    Facts,
-    Millis,
-    Row,
-    Section,
-    Share,
-    Table,
-    Text,
-)
+from fusiondoc.rendering.blocks import Column, Document, Facts, Row, Section, Table
 from fusiondoc.rendering.units import milliseconds, percent, seconds, size
+from fusiondoc.rendering.values import Bytes, Cell, Count, Factor, Millis, Share, Text
 from fusiondoc.views import losses_in_words
 
 MOST_NARROW = 8

@@ -6,21 +6,9 @@ from collections.abc import Iterator
 
 from fusiondoc.comparison.bench_changes import FASTER, SLOWER, BenchChange, BenchComparison
 from fusiondoc.model.bench import EAGER
-from fusiondoc.rendering.blocks import (
-    Cell,
-    Column,
-    Document,
-    Facts,
-    Millis,
-    Remarks,
-    Row,
-    Section,
-    Status,
-    Table,
-    Text,
-    Tone,
-)
+from fusiondoc.rendering.blocks import Column, Document, Facts, Remarks, Row, Section, Table
 from fusiondoc.rendering.units import interval, ratio
+from fusiondoc.rendering.values import Cell, Millis, Status, Text, Tone
 
 _MOST_NAMED = 4
 _TONES = {FASTER: Tone.GOOD, SLOWER: Tone.DOUBTFUL}

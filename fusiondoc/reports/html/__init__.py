@@ -23,10 +23,10 @@ from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.rendering import blocks
-from fusiondoc.rendering.blocks import Gauge
 from fusiondoc.rendering.pages import TEMPLATES, digest, render_page, style_sheet
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import bandwidth, percent, whole
+from fusiondoc.rendering.values import Gauge
 from fusiondoc.reports import program_by_itself
 from fusiondoc.reports.html.finding_list import findings_view
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list

@@ -11,8 +11,8 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import folded, layers_of_kernels, outside
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.model.source import from_package
-from fusiondoc.rendering.blocks import Gauge
 from fusiondoc.rendering.units import PAGE, bandwidth, interval, percent, seconds, size, whole
+from fusiondoc.rendering.values import Gauge
 from fusiondoc.reports.html.page_context import (
     MOST_IN_TABLE,
     MOST_KERNELS,

@@ -15,9 +15,9 @@ from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
-from fusiondoc.rendering.blocks import Gauge
 from fusiondoc.rendering.pages import escaped
 from fusiondoc.rendering.printable import visible
+from fusiondoc.rendering.values import Gauge
 from fusiondoc.views import formatting
 from fusiondoc.views.formatting import near, without_column
 

@@ -30,10 +30,10 @@ from fusiondoc.model.report import (
     rows_by_index,
 )
 from fusiondoc.model.source import Source
-from fusiondoc.rendering.blocks import Gauge
 from fusiondoc.rendering.pages import script_data
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds
+from fusiondoc.rendering.values import Gauge
 from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, shown
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
 from fusiondoc.views.formatting import near

@@ -1,0 +1,154 @@
+"""The cells of tables: a cell has a value and its unit is its type, so each unit is written in one way.
+
+A value of None is not known.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from fusiondoc.model import dataclass
+
+
+class Tone(Enum):
+    """How a cell stands out. The values are the classes of the pages' style."""
+
+    PLAIN = ""
+    STRONG = "strong"
+    DIM = "muted"
+    GOOD = "faster"
+    BAD = "broken"
+    DOUBTFUL = "slower"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Words; ``tone`` says how they stand out."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number of things; ``base`` is the number that it is compared with."""
+
+    number: int | None
+    tone: Tone = Tone.PLAIN
+    base: int | None = None
+
+
+@dataclass(frozen=True)
+class Millis:
+    """A duration; ``low`` and ``high`` are its interval. The head of its column has the unit."""
+
+    ms: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Duration:
+    """A duration in milliseconds, written with a unit that suits it."""
+
+    ms: float | None
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A longer duration, written with its unit."""
+
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """An amount of memory."""
+
+    number: int | None
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of a whole: 0 to 1."""
+
+    share: float | None
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Steps a second, or bytes a second: a whole number whose unit the head of its column has."""
+
+    rate: float | None
+
+
+@dataclass(frozen=True)
+class Factor:
+    """How many times as fast, or as much; ``low`` and ``high`` are its interval."""
+
+    factor: float | None
+    low: float | None = None
+    high: float | None = None
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two results are apart: a matter of its order of magnitude."""
+
+    difference: float | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """What became of something: ``new``, ``slower``. ``sign`` stands for it in a list on a terminal."""
+
+    word: str
+    tone: Tone = Tone.PLAIN
+    sign: str = ""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Groups or kernels by their ids: links where a format has these."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A bar of ``share`` (0 to 1, more is over) of its room.
+
+    Args:
+        label: the same in words.
+        kind: a class of the pages' style, which gives the bar its colour.
+    """
+
+    share: float
+    label: str
+    kind: str = ""
+
+    @property
+    def width(self) -> str:
+        """Of 100; what is more than nothing shows."""
+        return f"{min(100.0, max(1.5, self.share * 100)):.1f}" if self.share > 0 else "0"
+
+
+Cell = (
+    Text
+    | Count
+    | Millis
+    | Duration
+    | Seconds
+    | Bytes
+    | Share
+    | Rate
+    | Factor
+    | Difference
+    | Status
+    | Reference
+    | Gauge
+)
+UNKNOWN = Count(None, Tone.DIM)
+"""Stands in a table where nothing was measured."""
