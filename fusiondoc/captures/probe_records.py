@@ -22,6 +22,7 @@ from fusiondoc.captures.process_records import (
     read_script,
 )
 from fusiondoc.captures.switch_records import Switches, read_switches
+from fusiondoc.fusers import may_write_to_stdout
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object, sound
@@ -229,8 +230,8 @@ class Redirected:
     stderr: str | None = None
 
     def loses_of(self, fuser: str | None) -> bool:
-        """Whether something that the fuser writes is lost: only nvFuser and oneDNN write to stdout."""
-        return self.stderr is not None or (self.stdout is not None and fuser not in ("nnc", "legacy", "none"))
+        """Whether something that the fuser writes is lost."""
+        return self.stderr is not None or (self.stdout is not None and may_write_to_stdout(fuser))
 
     @property
     def while_away(self) -> bool:

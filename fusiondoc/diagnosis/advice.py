@@ -200,7 +200,7 @@ def other_fusers(op: str, run: RunFacts) -> list[str]:
         takers -= {"onednn"}
     if op in nnc.REDUCTIONS or op in operators.LIBRARY or not run.live:
         takers -= {"nnc"}
-    return [name for name in ("nvfuser", "nnc", "onednn") if name in takers]
+    return [name for name in fusers.choices() if name in takers]
 
 
 def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:

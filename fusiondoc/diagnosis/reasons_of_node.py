@@ -18,7 +18,7 @@ from fusiondoc.diagnosis.surroundings import (
     by_version,
     is_of_a_formula,
 )
-from fusiondoc.fusers import FUSERS, nnc
+from fusiondoc.fusers import FUSERS, facts_of, nnc
 from fusiondoc.graph.detours import once_a_flow
 from fusiondoc.model.reasons import (
     AbsentGradients,
@@ -64,7 +64,6 @@ DTYPES = {
 """Scalar types that a group takes: torch/csrc/jit/codegen/cuda/type.cpp (isSupportedTypeByDevice) and
 torch/csrc/jit/tensorexpr/types.h."""
 
-_MOST_DIMENSIONS = 8
 """nvFuser's kernels take tensors of up to 8 dimensions (torch/csrc/jit/codegen/cuda/utils.h, MAX_DIMS)."""
 
 
@@ -202,23 +201,26 @@ def dtype(place: Place) -> Reason | None:
 
 
 def dimensions(place: Place) -> Reason | None:
-    """FD224: nvFuser's kernels stop at 8 dimensions."""
-    if place.fuser == "nvfuser":
-        for tensor in place.types():
-            if tensor.sizes is not None and len(tensor.sizes) > _MOST_DIMENSIONS:
-                return Reason.of("FD224", Dimensions(len(tensor.sizes), _MOST_DIMENSIONS))
+    """FD224: a tensor has more dimensions than kernels of the fuser can have."""
+    most = facts_of(place.fuser).most_dimensions
+    if most is None:
+        return None
+    for tensor in place.types():
+        if tensor.sizes is not None and len(tensor.sizes) > most:
+            return Reason.of("FD224", Dimensions(len(tensor.sizes), most))
     return None
 
 
 def device(place: Place) -> Reason | None:
     """FD221 and FD222: tensors on several devices, or on one that the fuser does not compile for."""
     known = [t for t in place.types() if t.device is not None]
-    if known and place.fuser == "nvfuser" and all(t.sizes == () and t.device == "cpu" for t in known):
+    not_on_cpu = place.fuser is not None and "cpu" not in facts_of(place.fuser).devices
+    if known and not_on_cpu and all(t.sizes == () and t.device == "cpu" for t in known):
         return Reason.of("FD222", WrongDevice("numbers_on_cpu", place.fuser))
     devices = {t.device for t in place.types() if t.device is not None and t.sizes != ()}
     if len(devices) > 1:
         return Reason.of("FD221", WrongDevice("several", place.fuser, tuple(sorted(devices))))
-    if place.fuser == "nvfuser" and devices == {"cpu"}:
+    if not_on_cpu and devices == {"cpu"}:
         return Reason.of("FD222", WrongDevice("cpu", place.fuser))
     return None
 

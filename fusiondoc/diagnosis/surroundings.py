@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fusiondoc.diagnosis.nvfuser_rules import fused_views, refused_because
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.fusers import FUSERS, fuser_title, nvfuser, taken_by_any, takes_seldom
+from fusiondoc.fusers import facts_of, fuser_title, nvfuser, taken_by_any, takes_seldom
 from fusiondoc.graph import graph_of_flow
 from fusiondoc.graph.detours import Crossings, Detours, once_a_flow
 from fusiondoc.model.reasons import (
@@ -114,9 +114,10 @@ class Place:
         """What the fuser of this run can take; of any fuser where it is not known which ran."""
         if self.fuser is None:
             return taken_by_any()
-        if self.fuser == "nvfuser" and self.torch is not None:
-            return nvfuser.taken_in(parse_version(self.torch))
-        return FUSERS[self.fuser].takes
+        facts = facts_of(self.fuser)
+        if facts.taken_in is not None and self.torch is not None:
+            return facts.taken_in(parse_version(self.torch))
+        return facts.takes
 
     @property
     def fuser_name(self) -> str:

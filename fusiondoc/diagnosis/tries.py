@@ -149,16 +149,19 @@ _WITHOUT_RULE = ("FD201", "FD211", "FD233")
 
 
 def _can_run(fuser: str, report: Report, options: Options) -> bool:
-    """What is known of the environment without a trial: nvFuser needs torch 1.12 to 2.1, CUDA and a GPU;
-    oneDNN Graph works on the CPU, in frozen modules, so without a backward pass."""
-    environment = report.environment
+    """Whether the environment and the options allow the fuser, as far as that is known without a trial."""
+    facts, environment = FUSERS[fuser], report.environment
     version = parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
-    if fuser == "nvfuser":
-        return (1, 12) <= version <= (2, 1) and bool(environment.get("cuda")) and bool(environment.get("gpu"))
-    if fuser == "onednn":
-        on_gpu = any("cuda" in text for group in report.groups for text in group.inputs)
-        return version >= (1, 12) and not options.backward and not on_gpu
-    return True
+    if facts.since is not None and version < facts.since:
+        return False
+    if facts.until is not None and version > facts.until:
+        return False
+    if options.backward and not facts.in_training:
+        return False
+    if "cpu" not in facts.devices:
+        return bool(environment.get("cuda")) and bool(environment.get("gpu"))
+    on_gpu = any("cuda" in text for group in report.groups for text in group.inputs)
+    return "cuda" in facts.devices or not on_gpu
 
 
 def with_tries(findings: Iterable[Finding], tries: tuple[Try, ...]) -> list[Finding]:

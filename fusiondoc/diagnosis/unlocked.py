@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.kept_out import is_lost_outside
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.fusers import nnc, taken_by
+from fusiondoc.fusers import facts_of, taken_by
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
@@ -57,14 +57,15 @@ class Plans:
     Args:
         fuser: the fuser of the run; None where it is not known which ran.
         torch: the version, where it is known.
-        gradients: they are recorded; NNC takes a batch norm for inference only (tensorexpr_fuser.cpp).
+        gradients: whether they are recorded; None where that is not known.
     """
 
     def __init__(
         self, report: Report, fuser: str | None, torch: str | None, gradients: bool | None = None
     ) -> None:
         self._fuser, self._torch = fuser, torch
-        self._without = {"aten::batch_norm"} if fuser == "nnc" and gradients else set()
+        self._facts = facts_of(fuser)
+        self._without = self._facts.inference_only if gradients else frozenset[str]()
         self._details = [row.reason.detail for row in report.unfused]
         position: dict[int | None, int] = {row.index: at for at, row in enumerate(report.unfused)}
         position.pop(None, None)
@@ -175,12 +176,11 @@ class Plans:
         return self._ops_of_groups.get(node.group or "", (node.op,))
 
     def _is_alone(self, node: ProgramNode) -> bool:
-        """Whether no group has two of its kind: a partition of oneDNN Graph holds one convolution or product
-        of matrices, and what comes after it."""
-        return self._fuser == "onednn" and not LIBRARY.isdisjoint(self._ops_of(node))
+        """Whether no group has two of its kind."""
+        return self._facts.one_library_call and not LIBRARY.isdisjoint(self._ops_of(node))
 
     def _is_pulled_in(self, node: ProgramNode) -> bool:
-        return self._fuser == "nnc" and node.op in nnc.PULLED_IN
+        return node.op in self._facts.pulled_in
 
     def _is_of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._ops_of(node)

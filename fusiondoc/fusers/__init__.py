@@ -19,6 +19,12 @@ NVFUSER = Fuser(
     "nvFuser",
     "CudaFusionGroup",
     takes=frozenset(nvfuser.TAKES),
+    taken_in=nvfuser.taken_in,
+    since=nvfuser.OLDEST,
+    until=nvfuser.LAST,
+    devices=frozenset(("cuda",)),
+    most_dimensions=nvfuser.MOST_DIMENSIONS,
+    writes_to_stdout=True,
     pass_headers=nvfuser_log.PASS_HEADERS,
     guards=nvfuser_log.GUARDS,
     refusals=nvfuser_log.REFUSALS,
@@ -30,6 +36,10 @@ NNC = Fuser(
     "NNC",
     "TensorExprGroup",
     takes=frozenset(nnc.TAKES),
+    inference_only=nnc.INFERENCE_ONLY,
+    seldom=nnc.SELDOM,
+    pulled_in=nnc.PULLED_IN,
+    announces_runs=False,
     pass_headers=nnc_log.PASS_HEADERS,
     guards=nnc_log.GUARDS,
     words=nnc_log.WORDS,
@@ -40,6 +50,12 @@ ONEDNN = Fuser(
     "oneDNN Graph",
     "oneDNNFusionGroup",
     takes=onednn.TAKES,
+    since=onednn.OLDEST,
+    devices=frozenset(("cpu",)),
+    in_training=False,
+    one_library_call=True,
+    exact_sizes=True,  # seen with a dynamic fusion strategy on torch 2.13
+    writes_to_stdout=True,
     guards=onednn_log.GUARDS,
     instead=("nnc",),
 )
@@ -69,6 +85,14 @@ for _fuser in (NVFUSER, NNC, ONEDNN, LEGACY):
     register(_fuser)
 
 
+_WITHOUT_FACTS = Fuser("", "the fuser", "")
+
+
+def facts_of(name: str | None) -> Fuser:
+    """The fuser of that name; one without any facts where it is not known which ran, or none did."""
+    return FUSERS.get(name or "", _WITHOUT_FACTS)
+
+
 def choices() -> tuple[str, ...]:
     """What can be requested for a run: a fuser by name, or none at all."""
     return (*(fuser.name for fuser in FUSERS.values() if fuser.can_be_requested), "none")
@@ -82,6 +106,11 @@ def requests() -> tuple[str, ...]:
 def at_work() -> tuple[str, ...]:
     """What a log can show at work."""
     return (*FUSERS, "none")
+
+
+def may_write_to_stdout(name: str | None) -> bool:
+    """Whether the fuser of a run may print to stdout: true of one that the registry does not have."""
+    return name not in at_work() or facts_of(name).writes_to_stdout
 
 
 TE = "te"
@@ -128,13 +157,18 @@ def taken_by_any() -> frozenset[str]:
 
 
 def fusible_by(op: str, torch: str | None = None) -> frozenset[str]:
-    """The fusers that can take the operator into a group; with a version of torch, nvFuser only if its rules
-    there do."""
-    fusers = {fuser.name for fuser in FUSERS.values() if op in fuser.takes}
+    """The fusers that can take the operator into a group; with a version of torch, only those whose rules of
+    that version do."""
     version = version_pair(torch) if torch is not None else None
-    if version is not None and "nvfuser" in fusers and not nvfuser.TAKES[op].since <= version <= nvfuser.LAST:
-        fusers.discard("nvfuser")
-    return frozenset(fusers)
+    return frozenset(fuser.name for fuser in FUSERS.values() if _takes(fuser, op, version))
+
+
+def _takes(fuser: Fuser, op: str, version: tuple[int, int] | None) -> bool:
+    if fuser.taken_in is None or version is None:
+        return op in fuser.takes
+    if fuser.until is not None and version > fuser.until:
+        return False
+    return op in fuser.taken_in(version)
 
 
 def taken_by(op: str, fuser: str, torch: str | None = None) -> bool:
@@ -146,7 +180,7 @@ def taken_by(op: str, fuser: str, torch: str | None = None) -> bool:
 
 def takes_seldom(op: str, fuser: str | None) -> bool:
     """Whether a fuser takes the operator only with a knob or only on the CPU: nothing is lost next to it."""
-    return fuser == "nnc" and op in nnc.SELDOM
+    return op in facts_of(fuser).seldom
 
 
 def is_fusible(op: str) -> bool:

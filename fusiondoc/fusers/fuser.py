@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from re import Pattern
 
@@ -37,6 +37,32 @@ class Fuser:
     """Operators as printed that it can take into a group, for some types and arguments, in some version."""
     can_be_requested: bool = True
     """False for a fuser whose logs are read, and that fusiondoc switches on for no run."""
+    taken_in: Callable[[tuple[int, int]], frozenset[str]] | None = None
+    """The part of ``takes`` that a version of torch has; None where all versions take the same."""
+    since: tuple[int, int] | None = None
+    """The first version of torch that is known to have it; None where that limits no run."""
+    until: tuple[int, int] | None = None
+    """The last version of torch that has it; None: the newest does."""
+    devices: frozenset[str] = frozenset(("cpu", "cuda"))
+    """Types of the devices that it compiles for, as torch prints them."""
+    in_training: bool = True
+    """Whether it works in runs that record gradients."""
+    inference_only: frozenset[str] = frozenset()
+    """Operators that it takes only where no gradients are recorded."""
+    seldom: frozenset[str] = frozenset()
+    """Operators that it takes only with a knob, or only on one device: nothing is lost next to them."""
+    pulled_in: frozenset[str] = frozenset()
+    """Views that begin no group, and that a group takes in only where nothing else takes their result."""
+    one_library_call: bool = False
+    """Whether a group holds at most one convolution or product of matrices, and what comes after it."""
+    most_dimensions: int | None = None
+    """Of a tensor, in its kernels; None without a limit."""
+    exact_sizes: bool = False
+    """Whether it compiles for exact sizes whatever the fusion strategy of torch is."""
+    writes_to_stdout: bool = False
+    """Whether it prints to stdout beside what torch logs to stderr."""
+    announces_runs: bool = True
+    """Whether a log can show that a kernel runs; without it a crash may be of a compile or of a run."""
     pass_headers: tuple[str, ...] = ()
     """Headers of the graphs that its pass prints, whether it makes groups or not."""
     plan_header: str | None = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Literal, NamedTuple
 
 GivenOverload = Literal[
@@ -45,6 +46,9 @@ OLDEST: Version = (1, 12)
 
 LAST: Version = (2, 1)
 """The last torch whose TorchScript holds nvFuser."""
+
+MOST_DIMENSIONS = 8
+"""Dimensions of a tensor at which its kernels stop."""
 
 
 class Overload(NamedTuple):
@@ -312,6 +316,7 @@ def rule_of(op: str) -> Rule | None:
     return TAKES.get(op) or TAKES.get(f"prim::{op.removeprefix('aten::')}_copy")
 
 
+@cache
 def taken_in(version: Version) -> frozenset[str]:
     """The operators that nvFuser of a torch version has a rule for; after 2.1, those of 2.1."""
     return frozenset(op for op, rule in TAKES.items() if rule.since <= version)

@@ -17,6 +17,9 @@ prim::ListConstruct
 TAKES = frozenset(name if "::" in name else f"aten::{name}" for name in _NAMES.split())
 """Operators as printed."""
 
+OLDEST = (1, 12)
+"""The first torch with oneDNN Graph in TorchScript."""
+
 PRIMITIVES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("conv", ("convolution", "deconvolution")),
     ("linear", ("matmul", "inner_product")),

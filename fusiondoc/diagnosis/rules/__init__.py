@@ -23,7 +23,7 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.casts import casts_to_other_types
-from fusiondoc.fusers import is_te, taken_by
+from fusiondoc.fusers import facts_of, is_te, taken_by
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.codes import CODES
@@ -123,11 +123,11 @@ def finding(
 
 
 def helps_any_size(report: Report) -> bool:
-    """Whether the setting ``ANY_SIZE`` can change anything: oneDNN Graph compiles for exact sizes with it
-    too (tried on 2.13), and a run that has it gains nothing from it."""
+    """Whether the setting ``ANY_SIZE`` can change anything: some fusers compile for exact sizes with it too,
+    and a run that has it gains nothing from it."""
     strategies = [knob.effective or "" for knob in report.knobs if knob.name == "fusion_strategy"]
     fuser = report.fuser.effective or report.fuser.requested
-    return fuser != "onednn" and not any(one.startswith("DYNAMIC") for one in strategies)
+    return not facts_of(fuser).exact_sizes and not any(one.startswith("DYNAMIC") for one in strategies)
 
 
 _GRADIENT = re.compile(r"requires_grad=([01])")

@@ -9,7 +9,7 @@ from fusiondoc.captures.ending import OF_SIGNAL, Ended
 from fusiondoc.captures.fuser_fault import Blame
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
-from fusiondoc.fusers import NNC
+from fusiondoc.fusers import FUSER_OF_KIND
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Group, Report
 from fusiondoc.parsers.observed import LastWork, NamedKernel, Observed
@@ -119,8 +119,9 @@ def _crash(
     if work is not None:
         group = next((g for g in report.groups if g.id == work.group), None)
         doing = "compiling" if work.stage == "compile" or not _launched_after(report, group) else "running"
-        if group is not None and group.kind == NNC.kind:
-            doing = "compiling or running"  # NNC runs a kernel without a word
+        fuser = FUSER_OF_KIND.get(group.kind) if group is not None else None
+        if fuser is not None and not fuser.announces_runs:
+            doing = "compiling or running"
         return finding(
             "FD303",
             f"{died} while {doing} {_worked_on(report, work)}",
