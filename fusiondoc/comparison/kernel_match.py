@@ -75,7 +75,7 @@ def _code(kernel: Kernel) -> Hashable | None:
 
 
 def _work(kernel: Kernel) -> Hashable | None:
-    """What identifies a kernel without code: how it is launched, and the bytes that nvFuser counts for it (it
+    """What identifies a kernel without code: how it is launched, and the bytes that the fuser counts (it
     prints six digits)."""
     counted = counted_bytes(kernel)
     if kernel.block is None and counted is None:

@@ -128,12 +128,12 @@ WITHOUT_GRAPHS: tuple[Rule, ...] = (
     fd0_fd9_environment_and_log.interrupted,
     fd0_fd9_environment_and_log.left_running,
 )
-"""For a run whose groups are of Transformer Engine alone: its log has no graphs."""
+"""For a run whose groups are of the operation fuser alone: its log has no graphs."""
 
 
 def diagnose(report: Report, context: Context) -> Report:
     """The report with its findings, worst first, its coverage, and what to do now. Rows of TorchScript and of
-    Transformer Engine are judged each by its own rules."""
+    the operation fuser are judged each by its own rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
     boundaries = boundaries_of(report)
     report = replace(report, boundaries=boundaries.rows, boundaries_left_out=boundaries.left_out)
@@ -156,7 +156,7 @@ def _findings(rules: Sequence[Rule], report: Report, context: Context) -> list[F
 
 
 def _coverage_of_both(report: Report, observed: Observed) -> Coverage:
-    """Of TorchScript, and with it of Transformer Engine where that was at work too."""
+    """Of TorchScript, and with it of the operation fuser where that was at work too."""
     one = coverage(of_torchscript(report), observed)
     if report.te is None:
         return one

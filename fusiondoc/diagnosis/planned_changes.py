@@ -162,7 +162,7 @@ def _is_tried_by_fix(one: Candidate) -> bool:
 
 def can_be_fixed(context: Context) -> bool:
     """Whether ``fusiondoc fix`` takes the target: a module or function in a file, no program, and nothing
-    that goes through Transformer Engine."""
+    that goes through the operation fuser."""
     request = context.request
     if request is None or not can_run_again(context) or request.options.script or context.te.plans:
         return False

@@ -322,7 +322,7 @@ class _Compared:
                 if slow is not None and ids not in found:
                     launches = mine[slow.rank].launches or 1
                     found[ids] = ((slow.ms - slow.others_ms) * launches, slow)
-        # Without groups a kernel is known by its name: nvFuser counts them in the order of their compiling.
+        # Without groups a kernel is known by its name: they are numbered in the order of their compiling.
         by_name: dict[str, dict[int, Kernel]] = defaultdict(dict)
         for kernel in self._report.kernels:
             if not kernel.groups and kernel.rank is not None:

@@ -17,7 +17,7 @@ class Setting:
     runs: int | None = None
     """Passes of the model."""
     recipe: str | None = None
-    """Of Transformer Engine: ``--recipe``."""
+    """Of the operation fuser: ``--recipe``."""
     knobs: Mapping[str, str] = field(default_factory=dict)
     """Name of a knob, as ``fusiondoc knobs`` lists it -> value."""
     flags: tuple[str, ...] = ()

@@ -281,7 +281,7 @@ def _slug(name: str) -> str:
 
 
 _WARM_UP = 6
-"""Steps that do not count: nvFuser profiles, compiles forward, then backward."""
+"""Steps that do not count: torch profiles, then a fuser compiles forward, then backward."""
 _ROUNDS = 15
 """Of a model, in both processes together; of a script the steps of a process are put together to so many."""
 _SECOND_WITHIN = 120.0

@@ -1,1 +1,1 @@
-"""Generated kernels: launches, dumps and figures of nvFuser, NNC and oneDNN Graph."""
+"""Generated kernels: launches, dumps and figures that fusers print."""
