@@ -86,3 +86,17 @@ def test_without_it_the_group_is_not_known(toy: Path) -> None:
     command = [sys.executable, "-m", "fusiondoc", "parse", "toy.log", "--format", "json"]
     done = subprocess.run(command, cwd=toy, capture_output=True, text=True, timeout=120, check=False)
     assert json.loads(done.stdout)["groups"] == []
+
+
+def test_its_fields_decide_what_the_log_does_not_state(toy: Path) -> None:
+    wide = TENSOR.replace("4, 8, strides=[8, 1]", "2, 4, 8, strides=[32, 8, 1]")
+    line = f"%d : {TENSOR} = aten::erfinv(%c) # model.py:4:4\n"
+    added = f"{line}[DUMP toy_fuser.cpp:130]   %e : {wide} = aten::relu(%w) # model.py:5:4\n"
+    before, mark, after = LOG.partition("[DUMP toy_fuser.cpp:130] After ToyFuser:")
+    plan = after.replace(f"graph(%x : {TENSOR})", f"graph(%x : {TENSOR}, %w : {wide})", 1)
+    plan = plan.replace(line, added, 1).replace("return (%d)", "return (%d, %e)", 1)
+    (toy / "toy.log").write_text(before + mark + plan)
+    done = run(toy, "parse", "toy.log", "--format", "json")
+    (reason,) = [row["reason"] for row in json.loads(done.stdout)["unfused"] if row["op"] == "aten::relu"]
+    assert (reason["code"], reason["stated"]) == ("FD224", False)
+    assert (reason["detail"]["dimensions"], reason["detail"]["most"]) == (3, 2)

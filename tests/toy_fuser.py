@@ -19,6 +19,7 @@ TOY = Fuser(
     pass_headers=("Before ToyFuser:", "After ToyFuser:"),
     plan_header="After ToyFuser:",
     guards=frozenset(("prim::ToyGuard",)),
+    most_dimensions=2,
     refusals=Refusals(
         file="toy_fuser",
         mark=b"skipping node",

@@ -17,7 +17,7 @@ class Setting:
     runs: int | None = None
     """Passes of the model."""
     recipe: str | None = None
-    """Of the operation fuser: ``--recipe``."""
+    """Of Transformer Engine: ``--recipe``."""
     knobs: Mapping[str, str] = field(default_factory=dict)
     """Name of a knob, as ``fusiondoc knobs`` lists it -> value."""
     flags: tuple[str, ...] = ()
