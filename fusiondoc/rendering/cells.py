@@ -1,4 +1,4 @@
-"""Cells as text in the notation of a format: the one place where a type becomes a unit."""
+"""Cells as text in the notation of a format: only here a type becomes a unit."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def _of_fate(fate: str, values: Sequence[AotValue]) -> list[Row]:
 
 
 def _remarks(function: AotFunction) -> tuple[str, ...]:
-    """Shapes and shared memory, where there is something to say."""
+    """Several shapes, writes in place, shared memory and a failure; empty where there is none of them."""
     lines = []
     if len(function.shapes) > 1:
         more = "; ..." if len(function.shapes) > 3 else ""

@@ -113,7 +113,7 @@
 
   // Search: of every list of the page the rows stay that hold every word.
   const search = $("search");
-  const LISTS = "main .scroll > table > tbody > tr, main .stack > details.row, main .finding, #module-tree li";
+  const LISTS = "main .scroll > table > tbody > tr, main .stack > details.row, main .finding, main .items > li, #module-tree li";
   let searched = null;
   const find = () => {
     readAll();
