@@ -249,7 +249,7 @@ TAKEN = (
         "files without an end",
         "test_whole_files.py::test_files_without_an_end_are_refused",
         "whole_files.py",
-        "        if told.st_size == 0 and _name_of(handle, path).startswith(_OF_THE_KERNEL):",
+        "        if status.st_size == 0 and _name_of(handle, path).startswith(_OF_THE_KERNEL):",
         "        if False:",
     ),
     Taken(
@@ -368,7 +368,7 @@ TAKEN = (
         "the interpreter is told",
         _SAID + "test_the_user_is_told_that_a_projects_file_names_the_interpreter",
         "cli/options.py",
-        '    _tell_whose_python(options["python"])\n',
+        '    _report_python_of_project(options["python"])\n',
         "",
     ),
     Taken(

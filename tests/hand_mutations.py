@@ -84,9 +84,13 @@ MUTATIONS: Sequence[Mutation] = (
         ("if last.place in first.numbers:", "if first.place in last.numbers:"),
     ),
     *_of(
+        "limits_of_reasons nvfuser_rules",
+        "fusers/nvfuser.py",
+        ("MOST_DIMENSIONS = 8", "MOST_DIMENSIONS = 9"),
+    ),
+    *_of(
         "limits_of_reasons reasons_in_models nnc_conditions views_and_copies",
         "diagnosis/reasons_of_node.py",
-        ("_MOST_DIMENSIONS = 8", "_MOST_DIMENSIONS = 9"),
         ("_MOST_ARGUMENTS = 128", "_MOST_ARGUMENTS = 127"),
         ("if typed * 2 > with_tensors - 1:", "if typed * 2 > with_tensors + 1:"),
         ("return given > row.tensors and tensors[-1]", "return given >= row.tensors and tensors[-1]"),
@@ -167,7 +171,7 @@ MUTATIONS: Sequence[Mutation] = (
         "diagnosis/unlocked.py",
         ("if len(ops) + len(names) < 2:", "if len(ops) + len(names) < 1:"),
         ("by_elements = by_elements or not any(map(self._is_of_many_elements, beside))", "by_elements = True"),
-        ('{"aten::batch_norm"} if fuser == "nnc" and gradients else set()', "set()"),
+        ("self._facts.inference_only if gradients else frozenset[str]()", "frozenset[str]()"),
     ),
     *_of(
         "limits_of_changes plan plan_changes",

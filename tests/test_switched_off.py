@@ -270,7 +270,7 @@ def test_all_formats_agree(fusiondoc: Run, tmp_path: Path) -> None:
     assert first["level"] == "error"
     place = first["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "model.py" and place["region"] == {"startLine": 3}
-    assert "**broken** the fuser to be on; found it off (`model.py:3`)" in texts["markdown"]
+    assert "❌ **broken** the fuser to be on; found it off at `model.py:3`" in texts["markdown"]
     assert "::error file=model.py,line=3," in texts["github"]
     assert json.loads(texts["json"])["expectations"][0]["source"].endswith("model.py:3")
     assert "the fuser to be on" in texts["html"]

@@ -169,7 +169,7 @@ def test_a_pipe_with_a_writer_is_read_to_its_end(fusiondoc: Run, tmp_path: Path)
     writer.start()
     told = fusiondoc("parse", "pipe", cwd=tmp_path)
     writer.join(10)
-    assert told.returncode == 0 and "1 line:" in told.stdout
+    assert told.returncode == 0 and "1 line (6 B):" in told.stdout
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="files of Linux")

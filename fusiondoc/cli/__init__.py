@@ -136,8 +136,8 @@ def _signals_raise() -> Iterator[None]:
     before: dict[int, Any] = {}
 
     def stop(number: int, frame: object) -> NoReturn:
-        for number in before:  # what is half written is removed once
-            signal.signal(number, signal.SIG_IGN)
+        for other in before:  # what is half written is removed once
+            signal.signal(other, signal.SIG_IGN)
         raise _Signalled(number)
 
     for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP

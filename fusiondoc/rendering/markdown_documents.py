@@ -149,9 +149,10 @@ def _text(cell: Cell) -> str:
 
 
 def item_lines(item: Item) -> Iterator[str]:
-    """An entry of a list, and its details below it."""
-    marks = " and ".join(f"{mark.sign} {mark.word}".strip() for mark in item.marks)
-    head = f"**{escaped(marks)}** " if marks else ""
+    """An entry of a list, and its details below it. Signs of ASCII are for terminals: a list has its own."""
+    pictures = "".join(f"{mark.sign} " for mark in item.marks if not mark.sign.isascii())
+    words = " and ".join(mark.word for mark in item.marks)
+    head = f"{pictures}**{escaped(words)}** " if words else ""
     where = f" at {markdown_code(_cut(item.position))}" if item.position else ""
     yield f"- {head}{escaped(item.text)}{where}"
     yield from (f"  - {escaped(text)}" for text in item.details)
