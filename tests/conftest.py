@@ -56,11 +56,13 @@ def _shares(file: str) -> bool:
 _MEASURED = (
     "aot bundle captures check_command check_layers check_moved compare_command compare_match completion "
     "configuration cuda_support dump_formats dump_names expectations_file explain foreign_captures "
-    "formats golden_reports hostile_json ir_grammar json_text kernels_command "
+    "formats golden_reports hostile_json ir_grammar json_text kernels_command limits_of_changes "
+    "limits_of_checks limits_of_comparison limits_of_reasons "
     "kernels_files kernels_save log_ends near_miss no_log nvfuser_rules "
     "pasted_logs plan plan_statements rank_failures ranks read_errors read_in_chunks reasons_in_models "
     "refused_arguments regions_dissolved repro_command repro_minimise run_endings run_targets secrets "
-    "segments standalone_nvfuser step_time switched_off te_command try whole_files whose_error "
+    "report_sections rewrites segments standalone_nvfuser step_time switched_off te_command try whole_files "
+    "whose_error "
 )
 """Files whose tests run under coverage, where that is asked for: together they reach the floor, and are short
 or do their work in children, which are not measured. The others run without it, in half the time."""

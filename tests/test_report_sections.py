@@ -115,6 +115,6 @@ def test_expectations_are_one_list_in_markdown_and_on_a_page() -> None:
     broken = Expectation("s", False, "a group", "none", "why so", "e.yaml", 3, 1, ("G1",))
     report = replace(report_from([str(LOG)]), expectations=(replace(broken, holds=True), broken))
     comment, page = render_report(report, "markdown"), render_report(report, "html")
-    assert comment.index("❌ broken") < comment.index("✅ holds") and "`e.yaml:3`" in comment
+    assert comment.index("❌ **broken**") < comment.index("✅ **holds**") and "`e.yaml:3`" in comment
     entry = page[page.index('<section id="expectations"') :].split("</li>")[0]
     assert 'href="#G1"' in entry and "a group; found none" in entry and "1 of 2 hold, 1 broken." in entry
