@@ -25,7 +25,8 @@ NVFUSER = Fuser(
     devices=frozenset(("cuda",)),
     most_dimensions=nvfuser.MOST_DIMENSIONS,
     writes_to_stdout=True,
-    pass_headers=nvfuser_log.PASS_HEADERS,
+    pass_start=nvfuser_log.PASS_START,
+    plan_header=nvfuser_log.PLAN_HEADER,
     guards=nvfuser_log.GUARDS,
     refusals=nvfuser_log.REFUSALS,
     words=nvfuser_log.WORDS,
@@ -40,7 +41,8 @@ NNC = Fuser(
     seldom=nnc.SELDOM,
     pulled_in=nnc.PULLED_IN,
     announces_runs=False,
-    pass_headers=nnc_log.PASS_HEADERS,
+    pass_start=nnc_log.PASS_START,
+    plan_header=nnc_log.PLAN_HEADER,
     guards=nnc_log.GUARDS,
     words=nnc_log.WORDS,
     instead=("nvfuser", "onednn"),
@@ -91,6 +93,11 @@ _WITHOUT_FACTS = Fuser("", "the fuser", "")
 def facts_of(name: str | None) -> Fuser:
     """The fuser of that name; one without any facts where it is not known which ran, or none did."""
     return FUSERS.get(name or "", _WITHOUT_FACTS)
+
+
+def plan_headers() -> tuple[str, ...]:
+    """Headers of the plans that fusion passes leave."""
+    return tuple(fuser.plan_header for fuser in FUSERS.values() if fuser.plan_header is not None)
 
 
 def choices() -> tuple[str, ...]:

@@ -63,10 +63,10 @@ class Fuser:
     """Whether it prints to stdout beside what torch logs to stderr."""
     announces_runs: bool = True
     """Whether a log can show that a kernel runs; without it a crash may be of a compile or of a run."""
-    pass_headers: tuple[str, ...] = ()
-    """Headers of the graphs that its pass prints, whether it makes groups or not."""
+    pass_start: str | None = None
+    """Header of the graph that its pass prints first, whether it makes groups or not."""
     plan_header: str | None = None
-    """Header of the graph that its pass leaves; None where that is read by the fuser's own reader."""
+    """Header of the graph that its pass leaves."""
     guards: frozenset[str] = frozenset()
     """Nodes that check types before its groups; they compute nothing of the program."""
     refusals: Refusals | None = None
@@ -75,6 +75,11 @@ class Fuser:
     ``Stated`` (model/reasons/stated.py)."""
     instead: tuple[str, ...] = ()
     """Names of the fusers to try instead, best first."""
+
+    @property
+    def pass_headers(self) -> tuple[str, ...]:
+        """Headers of the graphs that its pass prints."""
+        return tuple(header for header in (self.pass_start, self.plan_header) if header is not None)
 
     @property
     def node(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PASS_HEADERS = ("Before TExprFuser:", "After TExprFuser:")
+PASS_START, PLAN_HEADER = "Before TExprFuser:", "After TExprFuser:"
 
 GUARDS = frozenset(("prim::TypeCheck", "prim::TensorExprDynamicGuard"))
 

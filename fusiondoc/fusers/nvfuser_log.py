@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from fusiondoc.fusers.fuser import Refusals
 
-PASS_HEADERS = ("Before Fusion:", "Before Compilation:")
+PASS_START, PLAN_HEADER = "Before Fusion:", "Before Compilation:"
 
 GUARDS = frozenset(
     (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fusiondoc.fusers import FUSERS
+from fusiondoc.fusers import nnc_log, nvfuser_log, plan_headers
 from fusiondoc.fusers.nnc_log import REMARKS
 from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.events import (
@@ -78,7 +78,7 @@ LOOKS_AT = "Considering node:"
 
 _MOST_GRADIENTS = 1_000
 
-PASS_STARTS = (b"Before Fusion:", b"Before TExprFuser:")
+PASS_STARTS = (nvfuser_log.PASS_START.encode(), nnc_log.PASS_START.encode())
 
 
 class MessageActs:
@@ -106,8 +106,8 @@ class MessageActs:
         self._gradients: dict[bytes, tuple[str, ...] | None] = {}
         """What ``profiled_gradient`` finds in graphs, by their digests."""
         self.of_header: dict[bytes, Callable[[int, int, Print], None]] = {
-            b"Before Compilation:": lambda _, at, g: self._left_by_nvfuser(at, g),
-            b"After TExprFuser:": lambda _, at, g: self._left_by_nnc(at, g),
+            nvfuser_log.PLAN_HEADER.encode(): lambda _, at, g: self._left_by_nvfuser(at, g),
+            nnc_log.PLAN_HEADER.encode(): lambda _, at, g: self._left_by_nnc(at, g),
             b"Optimized Graph:": lambda _, at, g: self._executed(at, g),
             b"Optimized SimpleExecutor Graph:": lambda _, at, g: self._executed(at, g, True),
             b"After compileSpec optimizations:": lambda _, at, g: self._executed(at, g),
@@ -117,9 +117,8 @@ class MessageActs:
             b"Profiled Graph:": self._profiled,
             b"TensorExprKernel graph (Before graph optimization):": self._nnc_compiles,
         }
-        for fuser in FUSERS.values():
-            if fuser.plan_header is not None:
-                self.of_header[fuser.plan_header.encode()] = self._left_by_pass
+        for header in plan_headers():
+            self.of_header.setdefault(header.encode(), self._left_by_pass)
         begin_work = (self._cache_made, self._compile_fell_back, self._nnc_compiles)
         self._no_work = {
             *(self.rejected, self.nnc_lines, self.logged, self.nvfuser_starts, self.nnc_starts),

@@ -18,6 +18,7 @@ from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS, executor_
 from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
+from fusiondoc.fusers import plan_headers
 from fusiondoc.model import count
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Report
@@ -138,7 +139,7 @@ HOW_TO_LOG = Remedy(
     " in one process, and keep stdout and stderr.",
 )
 
-PLANS = ("Optimized Graph:", "Before Compilation:", "After TExprFuser:")
+PLANS = ("Optimized Graph:", *plan_headers())
 """Headers of the graphs that are plans."""
 
 _OF_FUSION = {"Profiled Graph:", *PLANS}

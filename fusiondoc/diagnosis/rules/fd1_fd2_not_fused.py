@@ -13,7 +13,7 @@ from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
 from fusiondoc.diagnosis.rules.fd0_fd9_environment_and_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
-from fusiondoc.fusers import is_fusible, taken_by
+from fusiondoc.fusers import FUSERS, is_fusible, taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded
@@ -176,7 +176,7 @@ def saves_more(report: Report, context: Context) -> Iterable[Finding]:
             )
 
 
-_PASSES = ("Before Fusion:", "Before TExprFuser:", "Before Compilation:", "After TExprFuser:")
+_PASSES = tuple(header for fuser in FUSERS.values() for header in fuser.pass_headers)
 
 
 def only_profiling(report: Report, context: Context) -> Iterable[Finding]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from fusiondoc.fusers import plan_headers
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_text
 from fusiondoc.parsers.jit.earlier_graphs import Around, Regions
@@ -184,7 +185,7 @@ def head_of(line: bytes) -> tuple[int, bool] | None:
 PLAN_FILES = ("graph_fuser", "tensorexpr_fuser", "profiling_graph_executor_impl")
 """Files of torch that print plans."""
 
-_HEADERS = frozenset((b"Before Compilation:", b"After TExprFuser:", b"Optimized Graph:"))
+_HEADERS = frozenset((b"Optimized Graph:", *(header.encode() for header in plan_headers())))
 _MOST = 20
 """A log that was cut has one; damaged ones may have any number."""
 

@@ -260,12 +260,12 @@ class _UnfusedTable:
             reason, stated = self._reason(part, node, stated)
             row = self._row(part, node, reason)
             totals.add(node, part.flow_node(node), row)
-            settled.setdefault((node.op, node.source, phase), []).append(row)
+            if use.level == PlanLevel.FUSION_PASS:
+                settled.setdefault((node.op, node.source, phase), []).append(row)
             _add_lines(row, use, node, stated)
         totals.enter(copies, self._kept(flow, totals.row_of))
-        if use.level == PlanLevel.FUSION_PASS:
-            for line, rows in settled.items():
-                self._settled.setdefault(line, rows)
+        for line, rows in settled.items():
+            self._settled.setdefault(line, rows)
 
     # -- what the log states --------------------------------------------------------------------------------
 
