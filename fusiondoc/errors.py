@@ -50,8 +50,8 @@ _FRAME = "<--- HERE"
 _TRACED_FRAME = re.compile(r"\S.{0,1000}\(\d+\): \S+\Z")
 """A frame of a traced function: Python's stack as it was then, ``model.py(390): forward``."""
 _OF_COMPILER = re.compile(r"\(\d+\): error: |\bnvrtc: error: ")
-"""The compiler's error line of a kernel that NVRTC rejects. The kernel source follows it in NNC's message and
-precedes it in nvFuser's."""
+"""The compiler's error line of a kernel that NVRTC rejects. The kernel source stands before or
+behind it, as the fuser prints its message."""
 
 
 def _of_exception(lines: Sequence[str]) -> Sequence[str]:

@@ -10,9 +10,10 @@ A log may name any file, and a report shows lines of the files that it names. So
 project are read: below the project's folder or a folder that the user names, never through a link out of it.
 Of packages only a run keeps copies, of files below the folder of packages of its own interpreter.
 
-nvFuser writes ``__tmp_kernel1.cu``, ``.ptx``, ``.cubin`` and ``segmented_fusion1.dot``. It prints ``PRINTING:
-__tmp_kernel1.cu`` for each but the last kind (seen on torch 2.1.2; for others by the strings in the binaries
-of 1.11 to 2.0). Those of a run that was asked for them are moved into its capture.
+A fuser that can write its kernels to files writes ``__tmp_kernel1.cu``, ``.ptx``, ``.cubin`` and
+``segmented_fusion1.dot``. It prints ``PRINTING: __tmp_kernel1.cu`` for each but the last kind
+(seen on torch 2.1.2; for others by the strings in the binaries of 1.11 to 2.0).
+Those of a run for which they were requested are moved into its capture.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ def masked_fill(file: ParsedFile, line: int, as_tensor: bool, only_numbers: bool
     """The calls of a line, written so.
 
     Args:
-        as_tensor: a number becomes a tensor: nvFuser has no rule for that overload, and torch no gradient
-            formula. The tensor is made on the mask's device, which has to have a name.
+        as_tensor: a number becomes a tensor: not every fuser has a rule for that overload, and torch no
+            gradient formula. The tensor is made on the mask's device, which has to have a name.
         only_numbers: a value that is no literal number is left: it is not known whether it is a tensor.
     """
     found = []

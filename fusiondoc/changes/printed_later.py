@@ -16,8 +16,8 @@ from fusiondoc.operators import NAMES_OF_REDUCTIONS, OF_EACH_ELEMENT
 
 PRINTS = frozenset(["print", "warnings.warn"])
 """Calls that do something beside computing: torch moves no operator past them (``hasSideEffects`` of
-torch/csrc/jit/ir/ir.cpp, 1.12 to 2.13). NNC of torch 2.13 was seen to move operators past assignments to
-attributes and past ``assert``."""
+torch/csrc/jit/ir/ir.cpp, 1.12 to 2.13). Fusion passes of torch 2.13 were seen to move operators past
+assignments to attributes and past ``assert``."""
 
 
 def is_print(node: ast.AST) -> bool:

@@ -348,7 +348,7 @@ def complete_knob_settings(_ctx: click.Context, _param: click.Parameter, typed: 
 
 
 def complete_dump_options(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Options of PYTORCH_NVFUSER_DUMP and dumps of other fusers, behind the last comma."""
+    """Dumps of every fuser, behind the last comma."""
     from fusiondoc.fuser_knobs.catalogue import dump_options, fuser_dumps
 
     before, comma, _ = typed.rpartition(",")

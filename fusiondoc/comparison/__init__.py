@@ -149,7 +149,7 @@ class KernelRef:
 class KernelChange:
     """A kernel. ``kinds``, one or more of: "added", "gone", "code", "registers", "spills", "shared memory",
     "scheduler", "launch" (block or grid), "launches" (how often), "slower", "faster", "bandwidth"
-    (another one, although no time shows it), "bytes" (nvFuser counted others, so that bandwidths cannot be
+    (another one, although no time shows it), "bytes" (the fuser counted others, so that bandwidths cannot be
     compared)."""
 
     kinds: tuple[str, ...]
@@ -305,7 +305,7 @@ LEAST_LAUNCHES = 2
 """A single launch has no spread, so it proves nothing."""
 
 SAME_BYTES = 0.01
-"""nvFuser prints six digits of both figures."""
+"""Relative: a log prints six digits of both figures."""
 
 
 def speed_change(a: Spread | None, b: Spread | None, threshold: float) -> SpeedChange | None:
@@ -358,7 +358,7 @@ def rate(kernel: Kernel) -> Spread | None:
 
 
 def counted_bytes(kernel: Kernel) -> float | None:
-    """The bytes that nvFuser counted for the bandwidth: it counts others in other versions, and then
+    """The bytes that the fuser counted for the bandwidth: another version may count others, and then
     bandwidths do not show speed."""
     if kernel.ms is None or kernel.gb_per_s is None:
         return None

@@ -17,7 +17,7 @@ from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.numbers import as_count, pair_of
 
 FLOOR_MS = 0.005
-"""Milliseconds that a launch takes however little it moves, as nvFuser's events time it. In 225 logs of an
+"""Milliseconds that a launch takes however little it moves, as events of CUDA time it. In 225 logs of an
 H200 (torch 1.13.1 to 2.1.2) 70 kernels move less than 1 MB: their fastest launches took 3.4 us at the least,
 5.7 us in the first quarter and 6.9 us in the middle."""
 
@@ -44,8 +44,8 @@ def needed_ms(bytes_moved: float, peak: float) -> float:
 
 
 def counted_bytes(kernel: Kernel) -> float | None:
-    """Bytes that nvFuser counted for a launch (rate times time); None where its launches differ, which
-    another shape of the inputs makes."""
+    """Bytes that the fuser counted for a launch (rate times time); None where its launches differ,
+    which another shape of the inputs makes."""
     if kernel.ms is None or kernel.gb_per_s is None:
         return None
     fastest = kernel.ms.min * kernel.gb_per_s.max * 1e6
@@ -93,7 +93,7 @@ def _judged(
 
 
 def _moved(kernel: Kernel, groups: dict[str, Group]) -> int | None:
-    """From the types of its group, where it is the only kernel of one; else what nvFuser counted."""
+    """From the types of its group, where it is the only kernel of one; else as the fuser counted."""
     counted = counted_bytes(kernel)
     if counted is None and kernel.gb_per_s is not None:
         return None
@@ -114,7 +114,7 @@ def _shapes_differ(groups: list[Group]) -> bool:
 
 
 def _rate(kernel: Kernel, moved: int | None) -> float | None:
-    """GB/s: nvFuser's own figure, but where it counts bytes that need not be moved (elements of an
+    """GB/s: the fuser's own figure, but where it counts bytes that need not be moved (elements of an
     expanded tensor, each of them) that of the bytes that must."""
     counted = counted_bytes(kernel)
     if kernel.gb_per_s is not None:
@@ -130,7 +130,7 @@ def _bound(kernel: Kernel, moved: int | None, share: float | None, peak: float |
     if share is not None and share > 1:
         return CACHE
     if kernel.ms is None or kernel.implementation is not None:
-        return None  # of oneDNN Graph: a CPU has no launches
+        return None  # a partition on the CPU, which has no launches
     if moved is None and kernel.gb_per_s is not None:
         moved = as_count(kernel.gb_per_s.median * kernel.ms.median * 1e6)  # launches of several shapes
     if moved is None:

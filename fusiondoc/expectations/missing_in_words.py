@@ -17,14 +17,14 @@ def without_namespace(op: str) -> str:
 
 
 def reason_of(row: Unfused) -> str:
-    """``NNC has no lowering for it (FD211), model.py:7``."""
+    """``no rule for it (FD201), model.py:7``."""
     position = shown(row)
     return f"{row.reason.text} ({row.reason.code})" + (f", {position}" if position else "")
 
 
 def sentences(missing: Sequence[Missing]) -> list[str]:
-    """The sentences on missing operators: ``mul is not fused: nvFuser has no parsing rule for it (FD201),
-    model.py:31``. Those at one source position share a sentence, and a reason is given once."""
+    """The sentences on missing operators: ``mul is not fused: no rule for it (FD201), model.py:31``.
+    Those at one source position share a sentence, and a reason is given once."""
     together: dict[object, list[Missing]] = {}
     for one in missing:
         if one.row is not None:

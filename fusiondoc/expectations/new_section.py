@@ -76,7 +76,7 @@ def _coverage(report: Report) -> list[str]:
 
 
 def section_name(target: str, fusers: Sequence[str]) -> str:
-    """What a new section is called: ``model.py, nnc``."""
+    """The name of a new section: the target and the fusers, with commas."""
     return ", ".join((target, *fusers))
 
 

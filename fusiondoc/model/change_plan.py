@@ -215,7 +215,7 @@ class Version:
     unfused: frozenset[str] = field(default=frozenset(), metadata={"json": False})
     """Operators outside groups that ran."""
     interpreted: bool = False
-    """NNC ran through its own evaluator, of which the speed says nothing."""
+    """Groups ran through an evaluator instead of kernels, so that the speed tells nothing."""
 
     def better_than(self, other: Version, fewer: bool = False) -> bool:
         """Whether more is fused: fewer kernels run because groups hold more of the operators, or as few
@@ -277,7 +277,7 @@ class Fixes:
     together_tries: int = 0
     """Runs of changes that did not help as they were tried first: several at once, or one of several."""
     settings: tuple[str, ...] = ()
-    """What was kept and is no change of a file: ``--fuser nnc``."""
+    """Kept changes that are no change of a file, as options of the command: ``--backward``."""
     interrupted: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     """Of the unchanged program: versions, the GPU."""

@@ -10,7 +10,7 @@ class OwnFuser:
     """The fuser of the program by itself, which is not that of the run."""
 
     fuser: str
-    """nvfuser, nnc, onednn or none: by torch's defaults, variables and what the program sets."""
+    """The name of a fuser, or none: by torch's defaults, variables and what the program sets."""
     device: str
     """cpu or cuda: where the program computes."""
     wanted: str

@@ -67,8 +67,8 @@ class Gradient(NamedTuple):
     """How TorchScript's autodiff sees an operator that it knows."""
 
     arguments: str = ".*"
-    """Regular expression for the arguments of the overload that has a formula, a letter for each kind: those
-    of ``kinds_of`` in diagnosis/nvfuser_rules.py."""
+    """Regular expression for the arguments of the overload that has a formula, a letter for each kind, as in
+    the rules of fusers for overloads."""
     without: FormulaOverload | None = None
     """The overload without a formula; None: all overloads have it."""
     only_forward: bool = False

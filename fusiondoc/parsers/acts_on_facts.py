@@ -16,9 +16,9 @@ from fusiondoc.parsers.events import (
     DumpBegan,
     Event,
     FellBack,
+    FuserGone,
     KernelSource,
     Launched,
-    NvfuserGone,
     Output,
     OutputLines,
     PassBegan,
@@ -408,9 +408,9 @@ class LineEvents:
             case PassBegan():
                 facts.iterations.append(PassMark(*event, pos))
                 work.over = pos
-            case NvfuserGone():
-                if facts.nvfuser_gone is None:
-                    facts.nvfuser_gone = pos
+            case FuserGone():
+                if facts.fuser_gone is None:
+                    facts.fuser_gone = pos
             case FellBack():
                 self._fell_back(pos, event)
 

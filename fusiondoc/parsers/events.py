@@ -55,8 +55,8 @@ class PassBegan(NamedTuple):
     inputs: int
 
 
-class NvfuserGone(NamedTuple):
-    """torch warns that nvFuser is not in this TorchScript any more."""
+class FuserGone(NamedTuple):
+    """torch warns that the fuser is not in this TorchScript any more."""
 
 
 class FellBack(NamedTuple):
@@ -87,7 +87,7 @@ Event = (
     | Launched
     | DumpBegan
     | PassBegan
-    | NvfuserGone
+    | FuserGone
     | FellBack
     | Output
     | OutputLines

@@ -42,13 +42,13 @@ class PlanLevel(IntEnum):
     """Who printed a plan. The lower, the more it tells of what is fused."""
 
     FUSION_PASS = 0
-    """What a fusion pass left: nvFuser's ``Before Compilation``, NNC's ``After TExprFuser``."""
+    """The graph that a fusion pass leaves (``Fuser.plan_header``)."""
     EXECUTOR = 1
     """The executor's ``Optimized Graph``."""
     PRINT = 2
     """A graph that the program printed; counts only where no log shows a plan."""
     UNFINISHED = 3
-    """NNC's ``After creating fusion groups``: groups that are too small are still in it, so it never runs.
+    """``After creating fusion groups``: groups that are too small are still in it, so it never runs.
     It is read only to tell which group was taken back."""
 
 
@@ -85,7 +85,7 @@ class PlanUse:
 
 
 class CacheInstance:
-    """An nvFuser GraphCache: the runtime object of one distinct group graph. A log can hold ten thousand."""
+    """A GraphCache: the runtime object of one distinct group graph. A log can hold ten thousand."""
 
     __slots__ = ("begun", "created", "graph", "in_part", "pointer", "runs")
 
@@ -202,7 +202,7 @@ def _with(values: Sequence[float], value: float | None) -> Sequence[float]:
 
 @dataclass
 class Runtime:
-    """What nvFuser made of a group for one set of shapes: its segments, each a kernel."""
+    """The kernels of a group for one set of shapes: its segments, each a kernel."""
 
     owner: CacheInstance | None
     dumps: list[DumpSeen] = field(default_factory=list)
@@ -222,17 +222,17 @@ class Runtime:
 
 @dataclass
 class PrintedKernel:
-    """A kernel of NNC, or a compiled partition of oneDNN Graph, as far as their logs print them."""
+    """A kernel, or a compiled partition, of a fuser that prints no launches, as far as the log has it."""
 
     name: str
     graph: PlanGroup | None = None
-    """The graph that it was made from (NNC)."""
+    """The graph that it was made from, where the log prints that."""
     operators: tuple[str, ...] = ()
-    """What it holds, by name (oneDNN Graph, which prints no graph)."""
+    """Its operators by name, where the log prints no graph."""
     tensors: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = ((), ())
-    """Sizes of its inputs and outputs (oneDNN Graph)."""
+    """Sizes of its inputs and outputs, where the log prints no graph."""
     implementation: str | None = None
-    """What computes it (oneDNN Graph)."""
+    """The implementation that computes it, such as ``ref:any``; None for generated code."""
     main: str | None = None
     """Which of ``texts`` is its code."""
     texts: dict[str, PackedText] = field(default_factory=dict)
@@ -268,10 +268,10 @@ class Work(NamedTuple):
     stage: str
     """"compile" or "run"."""
     cache: CacheInstance | None
-    """Of nvFuser."""
+    """Of the group, where the fuser announces runs."""
     line: int
     graph: PlanGroup | None = None
-    """Of NNC: what it compiles."""
+    """The graph that it compiles, where the fuser prints that."""
 
 
 class KernelNamed(NamedTuple):
@@ -301,10 +301,9 @@ class WorkSeen:
     """What a fuser works on in one process, in the order of its log, and whether the log shows its end: a
     crash is of the work that is open.
 
-    nvFuser prints ``GraphCache created`` and ``running GraphCache`` before it compiles or runs a group, and
-    then nothing but kernels (torch/csrc/jit/codegen/cuda/kernel_cache.cpp, 1.12 to 2.1). NNC prints the graph
-    of a kernel before it compiles it, and runs the kernel without a word
-    (torch/csrc/jit/tensorexpr/kernel.cpp).
+    A fuser that announces runs prints ``GraphCache created`` and ``running GraphCache`` before it compiles or
+    runs a group, and then nothing but kernels (torch/csrc/jit/codegen/cuda/kernel_cache.cpp, 1.12 to 2.1).
+    Another prints the graph of a kernel before it compiles it, and runs the kernel without a word.
     """
 
     last: Work | None = None
@@ -417,14 +416,14 @@ class Facts:
     levels: set[str] = field(default_factory=set)
     """JIT log files that printed something: what the log can tell depends on them."""
     release: str | None = None
-    """The release of torch whose nvFuser printed this, by its lines (``jit/messages.py``)."""
+    """The release of torch that printed this, by its lines (``jit/messages.py``)."""
     errors: list[ErrorSeen] = field(default_factory=list)
     failed_rank: ErrorSeen | None = None
     """The rank that failed first, where torch's launcher names it and no signal ended it."""
     stacks: dict[int | None, int] = field(default_factory=dict)
     """Where Python's faulthandler printed the stack of a process, by the rank with which torch tagged it."""
-    nvfuser_gone: int | None = None
-    """Line of torch's own word that nvFuser is not in this TorchScript any more."""
+    fuser_gone: int | None = None
+    """Line in which torch states that the fuser is not in this TorchScript any more."""
     launched: int | None = None
     """Where torch's launcher says that it starts several processes."""
     torn: int = 0
@@ -432,9 +431,9 @@ class Facts:
     torn_lines: list[int] = field(default_factory=list)
     """The first of them."""
     options_set: int | None = None
-    """Line that sets options of nvFuser in a variable."""
+    """Line that sets options of a fuser in a variable."""
     other_tools: OtherTools = field(default_factory=OtherTools)
-    """What stand-alone nvFuser and Thunder printed."""
+    """Lines of other tools than TorchScript."""
     iterations: list[PassMark] = field(default_factory=list)
     compiling: set[int] = field(default_factory=set)
     """Indexes into ``iterations`` in which a plan or kernel was made."""

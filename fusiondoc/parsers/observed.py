@@ -88,16 +88,16 @@ class Observed:
     """JIT log files that printed something."""
     release: str | None = None
     """The release of torch that the lines of its messages tell."""
-    nvfuser_gone: Evidence | None = None
-    """Where torch says that nvFuser is not in this TorchScript any more."""
+    fuser_gone: Evidence | None = None
+    """Where torch states that the fuser is not in this TorchScript any more."""
     options_set: Evidence | None = None
-    """Where a variable with options of nvFuser is set."""
+    """Where a variable with options of a fuser is set."""
     thunder_traces: int = 0
     """Traces of Lightning Thunder."""
     other_fusions: tuple[str, ...] = ()
-    """Fusions that Thunder's traces and stand-alone nvFuser's definitions name."""
+    """Fusions that traces and definitions of other tools than TorchScript name."""
     other_tools: Evidence | None = None
-    """Where the first line of stand-alone nvFuser's or Thunder's is."""
+    """Where the first line of another tool is."""
     disordered: bool = False
     """stdout and stderr are not in true order."""
     errors: tuple[LoggedError, ...] = ()
@@ -181,7 +181,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         headers=merged.headers(),
         levels=frozenset().union(*(facts.levels for facts in merged.facts)),
         release=merged.release(),
-        nvfuser_gone=merged.first(lambda facts: facts.nvfuser_gone),
+        fuser_gone=merged.first(lambda facts: facts.fuser_gone),
         options_set=merged.first(lambda facts: facts.options_set),
         launched=merged.first(lambda facts: facts.launched),
         torn=merged.total(lambda facts: facts.torn),
@@ -367,9 +367,9 @@ class _Merged:
 
 
 def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:
-    """The row of the group whose GraphCache nvFuser began to make and whose graph the log cuts off.
+    """The row of the group whose GraphCache the fuser began to make and whose graph the log cuts off.
 
-    Right after it printed a plan, nvFuser makes the caches of its groups, in the order of the nodes and
+    Right after it printed a plan, the fuser makes the caches of its groups, in the order of the nodes and
     one for each distinct graph (compileFusionRecursive of torch/csrc/jit/codegen/cuda/graph_fuser.cpp and
     registerOrGetCacheId of manager.cpp, 1.12 to 2.1).
     """

@@ -15,9 +15,9 @@ from fusiondoc.parsers.events import (
     DumpBegan,
     Event,
     FellBack,
+    FuserGone,
     KernelSource,
     Launched,
-    NvfuserGone,
     Output,
     OutputLines,
     PassBegan,
@@ -53,8 +53,8 @@ from fusiondoc.parsers.kernels.nnc_and_onednn import OneDnnPartitions
 from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
     FALLBACK,
+    FUSER_GONE,
     KNOWN,
-    NVFUSER_GONE,
     is_cpp_warning,
     is_python_warning,
     stage_of,
@@ -456,8 +456,8 @@ class Stream:
             return True
         if python or cpp:
             self._warning = KNOWN.search(line) is not None
-            if NVFUSER_GONE in line and self.facts.nvfuser_gone is None:
-                self._happens(NvfuserGone(), pos)
+            if FUSER_GONE in line and self.facts.fuser_gone is None:
+                self._happens(FuserGone(), pos)
             return self._warning
         if self._warning and CONTINUES.search(line):
             return True

@@ -34,7 +34,7 @@ def _libc() -> Any:
 
 
 def line_buffer() -> None:
-    """Make C stdout (nvFuser's dumps, ``printf``, ``std::cout``) and Python's streams line-buffered.
+    """Make C stdout (dumps of kernels, ``printf``, ``std::cout``) and Python's streams line-buffered.
 
     C stdout to a pipe holds back 4 KiB and more, so without this its lines come out long after the JIT log on
     stderr that was written later. Must be called before anything is printed through C stdout.

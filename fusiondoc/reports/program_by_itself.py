@@ -13,7 +13,7 @@ COMMAND = "fusiondoc env --export"
 
 
 def shortly(own: OwnFuser) -> str:
-    """``by itself fuses nothing: NNC is off on the CPU``"""
+    """``by itself fuses nothing: ...``, with the cause."""
     where = "on the GPU" if own.device == "cuda" else "on the CPU"
     fuses = "nothing" if own.fuser == "none" else f"under {fuser_title(own.fuser)}"
     return f"by itself fuses {fuses}: {fuser_title(own.wanted)} is off {where}"

@@ -383,7 +383,7 @@ def _reason(kind: str, message: str) -> str:
 
 def _telling_line(text: str) -> str:
     """The last line; of torch.compile, whose message ends in advice on how to go on without it, the one
-    behind ``backend='inductor' raised:``; of TorchScript's interpreter, whose last line may be no more than
+    behind ``backend='...' raised:``; of TorchScript's interpreter, whose last line may be no more than
     ``RuntimeError:``, the one that it marks."""
     lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
     for line, after in itertools.pairwise(lines):

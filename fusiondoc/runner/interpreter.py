@@ -192,7 +192,7 @@ class TorchFound:
     cuda: str | None = None
     hip: str | None = None
     llvm: bool = False
-    """NNC can compile for the CPU."""
+    """torch was built with LLVM, so that it can compile groups for the CPU."""
     gpu: str | None = None
     capability: tuple[int, ...] | None = None
     gpu_count: int | None = None

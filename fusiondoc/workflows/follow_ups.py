@@ -181,7 +181,7 @@ def _speeds_of_tries(rows: list[Try], ran: list[tuple[RunRequest, str | None]]) 
 
 def _timeable(row: Try, report: Report) -> str | None:
     """The fuser under which a bench can time it; None where it failed, or where its time would be that of
-    NNC's evaluator."""
+    an evaluator."""
     if row.problem is not None or report.fuser is None or interpreted(report):
         return None
     return report.fuser.effective

@@ -124,8 +124,8 @@ _SETTINGS = ("fuser", "frontend", "trace", "script", "freeze", "no_freeze", "eva
 
 
 def settings_of(report: Report | SavedReport) -> str | None:
-    """The options of the fuser and of the run, such as ``fuser=nvfuser, knob single_node=on``; None where
-    they are not known."""
+    """The options of the fuser and of the run, such as ``fuser=none, knob inlining=off``; None where they
+    are not known."""
     if report.target.options is None:
         return None
     requested = {name: _option(report, name) for name in _SETTINGS}

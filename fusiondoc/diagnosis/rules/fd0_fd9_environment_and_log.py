@@ -29,7 +29,7 @@ from fusiondoc.parsers.observed import LoggedError
 
 def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
     """FD001: nvFuser is not in this torch, or its switch does nothing."""
-    gone = context.observed.nvfuser_gone
+    gone = context.observed.fuser_gone
     requested = report.fuser.requested
     missing = requested in ("auto", "nvfuser") and report.fuser.effective not in ("nvfuser", None)
     if gone is None and not missing:

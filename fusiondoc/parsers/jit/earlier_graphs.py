@@ -9,10 +9,9 @@ need no sum; ``specialize_autogradzero.cpp`` of torch/csrc/jit/passes puts the c
 all other cases. It becomes a fallback function: with an executor, and a plan, of its own (1.12 to 2.13).
 
 The executor puts a prim::profile before the tensors that most nodes read and that blocks return
-(torch/csrc/jit/runtime/profiling_record.cpp, ``instrumentBlock``; 1.12 to 2.13). nvFuser's ``Before Fusion``
-still has these nodes. NNC's ``Before TExprFuser`` has their types at the values instead
-(``removeProfileNodesAndSpecializeTypes`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp) and keeps those nodes
-that saw nothing, of type ``Tensor``.
+(torch/csrc/jit/runtime/profiling_record.cpp, ``instrumentBlock``; 1.12 to 2.13). The graph ``Before Fusion``
+still has these nodes. ``Before TExprFuser`` has their types at the values instead
+(``removeProfileNodesAndSpecializeTypes``) and keeps those nodes that saw nothing, of type ``Tensor``.
 """
 
 from __future__ import annotations
@@ -328,7 +327,7 @@ def profiled_in(dump: Dump) -> Profiled:
 
 def _asked(dump: Dump) -> dict[str, list[Asked]]:
     """In a plan the number is a constant of the group that takes it, with nothing that tells where it came
-    from; while nvFuser makes groups it is a node between the two."""
+    from; while a pass makes groups it is a node between the two."""
     asks: dict[str, tuple[str, str]] = {}
     handed_on: dict[str, str] = {}
     found: dict[str, list[Asked]] = {}
@@ -394,7 +393,7 @@ class _Runs:
             node.kind == PROFILE and node.attributes.get("profiled_type") not in (None, *_UNKNOWN)
             for node in dump.graph.walk()
         )
-        """The profile nodes are in the graph; NNC leaves only those that saw nothing."""
+        """The profile nodes are in the graph; some passes leave only those that saw nothing."""
         self._seen: dict[str, bool] = {}
         """Whether the input of a profile node was seen, by the node's output."""
         whole = self._block(dump.graph.nodes, dump.graph.outputs)

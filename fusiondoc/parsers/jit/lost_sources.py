@@ -1,6 +1,6 @@
-"""The sources of operators that nvFuser's plans print without one.
+"""The sources of operators that plans print without one.
 
-nvFuser makes copies of views while it partitions a graph. What it puts back in their place
+A fusion pass may make copies of views while it partitions a graph. What it puts back in their place
 (``revertAliasCopyOps`` of graph_fuser.cpp, 2.0 and 2.1) has no source, a new name, and the inputs of the node
 that stood there before; the graph that its pass began with has that node.
 """

@@ -1,8 +1,8 @@
 """What one printed execution plan says: its fusion groups and the tensor operators outside them.
 
 Works on a parsed dump (:mod:`fusiondoc.parsers.ir`) and keeps only what the report needs, so that the graph
-itself can be dropped. Source of the rules: torch/csrc/jit/codegen/cuda/graph_fuser.cpp (1.12 to 2.0),
-torch/csrc/jit/passes/tensorexpr_fuser.cpp and torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp.
+itself can be dropped. Source of the rules: torch/csrc/jit/codegen/cuda/graph_fuser.cpp (1.12 to 2.0) and
+torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PlanGroup:
     values: tuple[str, ...]
     """Names of the node's outputs."""
     canonical: bytes
-    """What nvFuser's kernel cache goes by: the graph without value names and sources, but with the scopes
+    """The key of a kernel cache: the graph without value names and sources, but with the scopes
     that tracing adds, as ``Node::print`` writes it without source locations. So equal groups of other source
     lines have it too, and those of other traced layers do not (torch/csrc/jit/codegen/cuda/manager.cpp,
     registerOrGetCacheId)."""
@@ -267,7 +267,7 @@ class _Walk:
         self.flow = Flow(self._profiled.types)
         self._numbers = HostNumbers(self.flow.type_of)
         self._sized: set[tuple[int, ...]] = set()
-        """Dimensions that nvFuser's own nodes compute sizes with; they stand before the group."""
+        """Dimensions with which nodes of the fusion pass compute sizes; they stand before the group."""
 
     def graph(self, graph: Graph) -> Flow:
         for value in graph.params:

@@ -35,8 +35,8 @@ _shapes: dict[tuple[bytes, bytes, bytes | None], tuple[str, str | None, bool]] =
 def read_node(text: bytes) -> NodeText | None:
     """The gist of a node print; the full grammar is in :mod:`fusiondoc.parsers.ir`.
 
-    nvFuser rewrites aliasing operators to ``prim::*_copy`` while it partitions and reverts them later
-    (graph_fuser.cpp), so the copy is named by the operator of the program.
+    A fusion pass may rewrite aliasing operators to ``prim::*_copy`` while it partitions and reverts them
+    later (graph_fuser.cpp), so the copy is named by the operator of the program.
     """
     text = text.split(b"\n", 1)[0]
     plain = _PLAIN_NODE.match(text)

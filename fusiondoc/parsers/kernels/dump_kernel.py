@@ -3,7 +3,7 @@
 One compile prints its schedule and lowering first, then (codegen frame, file, ptxas) the kernel's name: so
 what was dumped before a kernel's first name is of that kernel. What is printed when a group's runtime is made
 (segmenter, heuristics) comes before all of its kernels. Where no name follows at all, kernels are numbered as
-nvFuser does: from 1 in order of compilation (executor.cpp, fusion_id_counter_), unless a compile failed.
+in torch: from 1 in order of compilation (executor.cpp, fusion_id_counter_), unless a compile failed.
 
 What segmented_fusion, segmenter_logging and scheduler_params say.
 
@@ -63,7 +63,7 @@ class Asked:
 
 
 def scheduler_of_parameters(text: bytes) -> str | None:
-    """The scheduler whose parameters these are, by nvFuser's own name for it."""
+    """The scheduler whose parameters these are, by its name in the dump."""
     found = _PARAMETERS.search(text)
     if found is None:
         return None
@@ -95,7 +95,7 @@ def parts_of(dump: PackedText) -> tuple[Part, ...]:
 
 
 def run_order(parts: Sequence[Part]) -> list[int]:
-    """The order in which nvFuser compiles and runs segments: always the first one whose inputs are there
+    """The order in which segments are compiled and run: always the first one whose inputs are there
     (kernel_cache.cpp, prepareRuntimeOrder)."""
     missing = {number for part in parts for number in part.outputs}
     order: list[int] = []

@@ -261,7 +261,7 @@ KNOWN = re.compile(
     rb"|`torch\.jit\.\w+` is (?:not supported|deprecated)|torch\.jit\.\w+ is deprecated"
 )
 
-NVFUSER_GONE = b"nvfuser is no longer supported in torch script"
+FUSER_GONE = b"nvfuser is no longer supported in torch script"
 
 OPTIONS_SET = re.compile(rb"\bPYTORCH_NVFUSER_(?:DUMP|ENABLE|DISABLE)=(?!fallback\b)\w")
 """A shell that prints its commands, or a printed environment; torch's own advice is to set it to fallback."""

@@ -51,7 +51,7 @@ _MOST_RANKS = 4096
 """Ranks of one stream with a state of their own."""
 _REST = 6
 _REST_OF_NVRTC = 60
-"""Lines that are kept behind an error: its kernel's name stands behind NNC's helper functions."""
+"""Lines that are kept behind an error: the kernel's name may stand behind helper functions."""
 _NEAR = 4
 """Lines further on, empty ones included, belong to nothing."""
 _LOOKED_AT = 500

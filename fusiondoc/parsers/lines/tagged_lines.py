@@ -301,7 +301,7 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
 
 
 ANSI = re.compile(rb"(?:\x9b|\x1b\[)[0-?]*[ -/]*[@-~]")
-"""Control sequences, as in ECMA-48; nvFuser's buffer_reuse_verbose prints them even to a file."""
+"""Control sequences, as in ECMA-48; the dump buffer_reuse_verbose prints them even to a file."""
 
 
 def clean(chunk: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """Which printed plans belong to which graph executor of the run.
 
-A graph executor makes its plan once. It prints what the fusion pass left of it (``Before Compilation:`` of
-nvFuser's graph_fuser.cpp, ``After TExprFuser:`` of tensorexpr_fuser.cpp) and, when the passes after that are
+A graph executor makes its plan once. It prints what the fusion pass left of it (``Fuser.plan_header``:
+``Before Compilation:``, ``After TExprFuser:``) and, when the passes after that are
 done, ``Optimized Graph:`` (``ProfilingGraphExecutorImpl::getOptimizedPlanFor`` of
 torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13). So every print of either kind is a
 plan of an executor of its own, however equal the texts are, and a print of the first kind and the next of the

@@ -143,8 +143,8 @@ def _group_body(group: Group) -> RenderableType:
 
 def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
     """The rows of what ran under their reason, those of equal words under one: stated reasons first, and of
-    these the ones that cost most; of Transformer Engine, which states none, those first that a change of the
-    program can mend."""
+    these the ones that cost most; where none is stated, those first that a change of the program can
+    mend."""
     of_words: dict[tuple[str, str, bool], list[Unfused]] = {}
     for row in outside(report):
         shown = (row.reason.code, row.reason.text, row.reason.stated)

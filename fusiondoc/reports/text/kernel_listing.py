@@ -124,7 +124,7 @@ def narrowed(report: Report, kernels: Sequence[Kernel], options: Sequence[str]) 
     for kernel in kernels:
         dumps = chosen(kernel, options)
         code = kernel.code if any(dump.text == kernel.code for dump in dumps) else None
-        # The code of nvFuser is in `code` alone, as parse has it.
+        # Code that no dump holds is in `code` alone, as parse has it.
         own = {dump.option for dump in kernel.dumps}
         shown.append(replace(kernel, code=code, dumps=tuple(dump for dump in dumps if dump.option in own)))
     ids = {kernel.id for kernel in shown}
@@ -369,7 +369,7 @@ def _below(
 
 
 def _segment(kernel: Kernel, group: Group) -> str | None:
-    """Which part of a group that nvFuser cut it is."""
+    """The part of its group, where the fuser split the group."""
     for segment in group.segments:
         if kernel.id in segment.kernels and len(group.segments) > 1:
             ops = ", ".join(op.split("::")[-1] for op in segment.ops)
