@@ -22,7 +22,8 @@ from fusiondoc.captures.probe_records import Profiled, read_records
 from fusiondoc.cli import config
 from fusiondoc.comparison.bench_changes import compare_benches
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.diagnosis.step_time import groups_of_units, parts_of, with_step_times
+from fusiondoc.diagnosis.profile_ties import groups_of_units
+from fusiondoc.diagnosis.step_time import parts_of, with_step_times
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads

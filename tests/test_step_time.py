@@ -17,8 +17,9 @@ from command_line import ROOT
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Profiled
 from fusiondoc.diagnosis.diagnose import diagnose
+from fusiondoc.diagnosis.profile_ties import nnc_name
 from fusiondoc.diagnosis.rules import Context
-from fusiondoc.diagnosis.step_time import NO_DEVICE_TIMES, nnc_name, parts_of, with_step_times
+from fusiondoc.diagnosis.step_time import NO_DEVICE_TIMES, parts_of, with_step_times
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated

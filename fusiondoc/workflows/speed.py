@@ -17,7 +17,8 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import TimedPasses
 from fusiondoc.captures.process_records import SCRIPT
 from fusiondoc.captures.request import IN_PROCESS
-from fusiondoc.diagnosis.step_time import groups_of_units, with_step_times
+from fusiondoc.diagnosis.profile_ties import groups_of_units
+from fusiondoc.diagnosis.step_time import with_step_times
 from fusiondoc.errors import CannotRun, FusiondocError
 from fusiondoc.model.bench import EAGER, LEAST_ROUNDS, Ratio, of_processes
 from fusiondoc.model.report import Group, Report

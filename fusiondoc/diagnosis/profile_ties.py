@@ -1,0 +1,231 @@
+"""Which rows of a report the units of a profile are: groups, and operators outside groups.
+
+A trace of torch's profiler names no fusion group of a log. What ties the two is the name of the kernel that
+ran, the source position with stacks, the module, and the order in which equal units run in a step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from fusiondoc.model import dataclass
+from fusiondoc.model.report import Group, Report, Unfused
+from fusiondoc.model.source import Source
+from fusiondoc.numbers import in_natural_order
+from fusiondoc.parsers.profiler_trace import Launched, Trace, Unit
+
+_KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")
+"""nvFuser's kernels in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>, ...)``."""
+_PARTITION = re.compile(r"LlgaPartition_[0-9]{1,9}\Z")
+"""A group of oneDNN Graph (``LlgaKernel``, torch/csrc/jit/codegen/onednn/kernel.cpp)."""
+_HASH = re.compile(r"_\d{12,}\Z")
+"""The end of an NNC name that was too long (``truncateStrWithHash``, torch/csrc/jit/passes/utils)."""
+
+_Position = tuple[str, int]
+"""File and line."""
+_Spot = tuple[int, str, str, "_Position | None", "str | None"]
+"""Step, phase, name, source position and module: units that agree in all of these differ in their turn
+alone."""
+
+Shares = Sequence[tuple[Group, float]]
+"""The groups that a unit may be a run of, each with its share of the unit's time."""
+
+
+def groups_of_units(report: Report, trace: Trace) -> dict[int, tuple[Group, ...]]:
+    """The groups that the units of a trace are, by the index of the unit's event."""
+    ties = GroupTies(report, trace.units)
+    found = {}
+    for unit in trace.units:
+        shares = ties.groups(unit) if unit.group else ()
+        if shares:
+            found[unit.event] = tuple(group for group, _ in shares)
+    return found
+
+
+class _Turns:
+    """Counts the units of one spot: how many there are, and which of them comes next."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._number = Counter(_spot(unit) for unit in units)
+        self._next: Counter[_Spot] = Counter()
+
+    def of(self, unit: Unit) -> tuple[int, int]:
+        """How many units of its spot came before, and how many there are."""
+        spot = _spot(unit)
+        turn = self._next[spot]
+        self._next[spot] += 1
+        return turn, self._number[spot]
+
+
+def _spot(unit: Unit) -> _Spot:
+    frames = unit.place.frames
+    return unit.step, unit.phase, unit.name, frames[0] if frames else None, unit.place.layer
+
+
+def _position(text: str | None) -> _Position | None:
+    source = Source.parse(text)
+    return (source.file, source.line) if source is not None else None
+
+
+# -- operators outside groups --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of ``unfused`` with what a unit of a profile can be compared with."""
+
+    index: int
+    row: Unfused
+    source: _Position | None
+    user_source: _Position | None
+
+
+class RowTies:
+    """Ties units to rows of ``unfused``. Ask for the units in the order in which they ran."""
+
+    def __init__(self, report: Report, units: Sequence[Unit]) -> None:
+        self._rows: dict[tuple[str, str | None], list[_Row]] = {}
+        for index, row in enumerate(report.unfused):
+            if row.ran is not False:
+                tied = _Row(index, row, _position(row.source), _position(row.user_source))
+                self._rows.setdefault((row.op, row.phase), []).append(tied)
+        self._turns = _Turns(units)
+
+    def row(self, unit: Unit) -> int | None:
+        """The index of the row of an operator outside groups; None where none or several could be it.
+
+        Several on one line of the program run in turn, as often as the report has them.
+        """
+        same_name = self._rows.get((unit.name, unit.phase), []) + self._rows.get((unit.name, None), [])
+        rows = _in_layer(_at_source(same_name, unit.place.frames), unit.place.layer)
+        if not rows:
+            return None
+        if len(rows) == 1:
+            return rows[0].index
+        turn, runs = self._turns.of(unit)
+        counts = {one.row.count for one in rows}
+        if len(counts) > 1 or runs != counts.pop() * len(rows):
+            return None
+        return rows[turn % len(rows)].index
+
+
+def _at_source(rows: list[_Row], frames: Sequence[_Position]) -> list[_Row]:
+    """The rows at the innermost frame, else those whose line of the user's is in the stack."""
+    if not frames:
+        return rows
+    exact = [row for row in rows if row.source == frames[0]]
+    return exact or [row for row in rows if row.user_source in frames]
+
+
+def _in_layer(rows: list[_Row], layer: str | None) -> list[_Row]:
+    """The rows of a module, where several are left and some are of it."""
+    if len(rows) < 2 or layer is None:
+        return rows
+    return [tied for tied in rows if layer in tied.row.layers] or rows
+
+
+# -- groups --------------------------------------------------------------------------------------------------
+
+
+class GroupTies:
+    """Ties units to groups. Ask for the units in the order in which they ran."""
+
+    def __init__(self, report: Report, units: Sequence[Unit]) -> None:
+        self._compiled = _groups_by_kernel(report)
+        self._partitions = _onednn_partitions(report)
+        names = {unit.name for unit in units if _PARTITION.match(unit.name)}
+        self._of_numbers: dict[str, Group] = {}
+        if len(names) == len(self._partitions):
+            self._of_numbers.update(zip(sorted(names, key=in_natural_order), self._partitions))
+        self._nnc_groups: dict[tuple[str, str | None], list[Group]] = {}
+        for group in report.groups:
+            if group.specialisation == 1:
+                self._nnc_groups.setdefault((nnc_name(group), group.phase), []).append(group)
+        self._known: dict[tuple[str, str], list[Group]] = {}
+        self._turns = _Turns(units)
+
+    def groups(self, unit: Unit) -> Shares:
+        """The groups that a run of a group may be: one group, or those that share a compiled kernel."""
+        for launched in unit.launched:
+            found = self._of_kernel(launched, unit.phase)
+            if found:
+                return found
+        if _PARTITION.match(unit.name):
+            return self._of_partition(unit.name)
+        return self._of_name(unit)
+
+    def _of_kernel(self, launched: Launched, phase: str) -> Shares:
+        match = _KERNEL.match(launched.name)
+        if match is None or match[1] not in self._compiled:
+            return ()
+        block, groups = self._compiled[match[1]]
+        if block is not None and launched.block and launched.block != block:
+            return ()
+        same = [group for group in groups if group.phase in (None, phase)] or groups
+        total = sum(group.count for group in same)
+        return [(group, group.count / total) for group in same]
+
+    def _of_partition(self, name: str) -> Shares:
+        """Partitions of oneDNN Graph are numbered as they are made, as groups are in a log."""
+        if len(self._partitions) == 1:
+            return [(self._partitions[0], 1.0)]
+        group = self._of_numbers.get(name)
+        return [(group, 1.0)] if group is not None else ()
+
+    def _of_name(self, unit: Unit) -> Shares:
+        """By the name that NNC gives the kernel: its operators. Several groups of that name run in the order
+        in which they appeared, where each runs once a step."""
+        key = (unit.name, unit.phase)
+        if key not in self._known:
+            self._known[key] = self._named(*key)
+        groups = self._known[key]
+        if len(groups) < 2:
+            return [(group, 1.0) for group in groups]
+        if any(group.count > 1 for group in groups):
+            return ()
+        turn, runs = self._turns.of(unit)
+        return [(groups[turn], 1.0)] if runs == len(groups) else ()
+
+    def _named(self, name: str, phase: str) -> list[Group]:
+        """The groups whose kernel has that name, whole or cut."""
+        found: list[Group] = []
+        for (whole, of_phase), groups in self._nnc_groups.items():
+            if of_phase in (None, phase) and _may_be_called(whole, name):
+                found += groups
+        return found
+
+
+def _may_be_called(whole: str, name: str) -> bool:
+    """Whether a kernel whose name is ``whole`` before it is cut has the name ``name`` in a profile."""
+    start = _HASH.sub("", name)
+    return name == whole or (len(whole) > len(name) > len(start) and whole.startswith(start))
+
+
+def _groups_by_kernel(report: Report) -> dict[str, tuple[tuple[int, ...] | None, list[Group]]]:
+    """Name of a compiled kernel -> its block, and its groups."""
+    groups = {group.id: group for group in report.groups}
+    found: dict[str, tuple[tuple[int, ...] | None, list[Group]]] = {}
+    for kernel in report.kernels:
+        of_kernel = [groups[name] for name in kernel.groups if name in groups]
+        if of_kernel:
+            found[kernel.name] = (kernel.block and tuple(kernel.block), of_kernel)
+    return found
+
+
+def _onednn_partitions(report: Report) -> list[Group]:
+    """The group of each partition of oneDNN Graph, in the order in which these are made."""
+    groups = [
+        group for group in report.groups if group.kind == "oneDNNFusionGroup" and group.specialisation == 1
+    ]
+    if len(groups) == 1:
+        return groups
+    return [group for group in groups for _ in group.instances]
+
+
+def nnc_name(group: Group) -> str:
+    """The name of a group's NNC kernel before it is cut to 40 characters: ``fused_add_mul``
+    (``generateNameForGraph``, torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
+    names = [op[len("aten::") :] for op in group.ops if op.startswith("aten::")]
+    return "_".join(["fused", *names])
