@@ -81,7 +81,7 @@ MUTATIONS: Sequence[Mutation] = (
         ("return 5 if node.op in LIBRARY else 4", "return 4 if node.op in LIBRARY else 5"),
         ("if plain not in WITH_FORMULA or not place.takes(plain)", "if not place.takes(plain)"),
         ("if node.ran is False:\n            return False", "if node.ran is False:\n            return True"),
-        ("if last.place in first.numbers:", "if first.place in last.numbers:"),
+        ("if last.index in first.numbers:", "if first.index in last.numbers:"),
     ),
     *_of(
         "limits_of_reasons nvfuser_rules",

@@ -9,7 +9,7 @@ from conftest import FIXTURES
 from fusiondoc.diagnosis.kept_out import kept_out
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.ir.parse import parse_dump
-from fusiondoc.parsers.jit.plan import summarise
+from fusiondoc.parsers.jit.plan_walk import summarise
 from fusiondoc.workflows.load import report_from
 
 T = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cuda:0)"

@@ -14,7 +14,8 @@ from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.reasons.stated_words import STATED
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.flow import Flow
-from fusiondoc.parsers.jit.plan import LooseNode, summarise
+from fusiondoc.parsers.jit.plan import LooseNode
+from fusiondoc.parsers.jit.plan_walk import summarise
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
 CUDA = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cuda:0)"

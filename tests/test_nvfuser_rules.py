@@ -11,7 +11,7 @@ from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fusers.nvfuser import FUSED_VIEWS_SINCE, TAKES
 from fusiondoc.parsers.ir.parse import parse_dump
-from fusiondoc.parsers.jit.plan import summarise
+from fusiondoc.parsers.jit.plan_walk import summarise
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 

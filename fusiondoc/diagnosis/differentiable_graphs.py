@@ -58,7 +58,7 @@ class _Region:
     def __init__(self, nodes: list[FlowNode], flow: Flow) -> None:
         self.nodes = nodes
         """In order."""
-        self.whole = not any(one.place in side for side in flow.shortened if side for one in nodes)
+        self.whole = not any(one.index in side for side in flow.shortened if side for one in nodes)
         """All that stands next to them was looked at."""
         self.size = len(nodes) + len({o for one in nodes for o in one.operands if o.value is not None})
         """Its nodes, constants included."""
@@ -78,30 +78,30 @@ class _Regions:
 
     def __init__(self, flow: Flow) -> None:
         self._nodes = nodes = flow.nodes
-        self._writers = [node.place for node in nodes if is_in_place(node.op) and _writes_of_module(node)]
+        self._writers = [node.index for node in nodes if is_in_place(node.op) and _writes_of_module(node)]
         """Places of what changes an attribute or argument in place."""
         self._of: dict[int, _Region] = {}
         self._fitting = [_fits(node) for node in nodes]
         self._joinable = [node.kind == OPERATOR and no_formula(node) is None for node in nodes]
         self._detours = Detours(graph_of_flow(flow), _steps)
         for start in nodes:
-            if not self._fitting[start.place] or start.place in self._of:
+            if not self._fitting[start.index] or start.index in self._of:
                 continue
-            members, seen = [start], {start.place}
+            members, seen = [start], {start.index}
             for node in members:
                 for first, last in self._pairs(node):
                     near = last if first is node else first
-                    if near.place not in seen and self._between(first, last, node) is None:
-                        seen.add(near.place)
+                    if near.index not in seen and self._between(first, last, node) is None:
+                        seen.add(near.index)
                         members.append(near)
-            region = _Region(sorted(members, key=lambda node: node.place), flow)
-            self._of.update((node.place, region) for node in members)
+            region = _Region(sorted(members, key=lambda node: node.index), flow)
+            self._of.update((node.index, region) for node in members)
 
     def _pairs(self, node: FlowNode) -> Iterator[tuple[FlowNode, FlowNode]]:
         """The operator and each one next to it that could be in one region with it, in order."""
         for near in neighbours(self._nodes, node):
-            if self._fitting[near.place] and near.block == node.block:
-                first, last = (node, near) if node.place < near.place else (near, node)
+            if self._fitting[near.index] and near.block == node.block:
+                first, last = (node, near) if node.index < near.index else (near, node)
                 if not _through_a_list(first, last):
                     yield first, last
 
@@ -112,7 +112,7 @@ class _Regions:
 
     def of(self, node: FlowNode, flow: Flow) -> _Region:
         """That of an operator with a formula."""
-        return self._of.get(node.place) or _Region([node], flow)
+        return self._of.get(node.index) or _Region([node], flow)
 
     def apart(self, node: FlowNode) -> RegionDetour | None:
         """Why the operator and one next to it are not in one."""
@@ -128,13 +128,13 @@ class _Regions:
         nodes = self._nodes
         ends = (None if first is this else first.op, None if last is this else last.op)
         step = self._detours.between(
-            first, last, _steps(first), lambda way: not self._joinable[way.place] or way.block != first.block
+            first, last, _steps(first), lambda way: not self._joinable[way.index] or way.block != first.block
         )
         if step is not None:
             return RegionDetour(at(nodes[step]), "result" if step in first.after else "size", *ends)
         if not (_of_module(first) and _of_module(last)):
             return None
-        for index in range(bisect_right(self._writers, first.place), bisect_left(self._writers, last.place)):
+        for index in range(bisect_right(self._writers, first.index), bisect_left(self._writers, last.index)):
             writer = nodes[self._writers[index]]
             if writer.block[: len(first.block)] == first.block:
                 return RegionDetour(at(writer), "write", *ends)
@@ -154,7 +154,7 @@ def _through_a_list(first: FlowNode, last: FlowNode) -> bool:
     if any(text.startswith("Tensor") and "[]" in text for text in first.outputs):
         return True
     lists = [one for one in last.operands if one.type.startswith("Tensor") and "[]" in one.type]
-    return bool(lists) and not any(one.by == first.place for one in last.operands if one not in lists)
+    return bool(lists) and not any(one.by == first.index for one in last.operands if one not in lists)
 
 
 def _of_module(node: FlowNode) -> bool:
@@ -177,7 +177,7 @@ def _steps(node: FlowNode) -> tuple[int, ...]:
 
 def _entering(nodes: Sequence[FlowNode]) -> Iterator[tuple[FlowNode, Operand]]:
     """The tensors that enter a region of these, with the operators that read them."""
-    inside = {node.place for node in nodes}
+    inside = {node.index for node in nodes}
     for node in nodes:
         for one in node.operands:
             is_tensor = one.type == "Tensor" or "device=" in one.type

@@ -91,7 +91,7 @@ class Place:
     def __init__(self, outside: Outside, fuser: str | None, torch: str | None = None) -> None:
         self.flow = outside.flow
         self.loose = outside.node
-        self.node = self.flow.nodes[self.loose.place]
+        self.node = self.flow.nodes[self.loose.node]
         self.fuser = fuser
         self.torch = torch
         """The version that ran, if known."""
@@ -127,13 +127,13 @@ class Place:
         if node.ran is False:
             return False
         if node.kind == OPERATOR:
-            return node.place not in self.refused and self.takes(node.op)
+            return node.index not in self.refused and self.takes(node.op)
         return node.kind == GROUP
 
     def reach(self, side: Side) -> Reach:
         """What stands next to it on one side."""
         nodes = self.flow.nodes
-        found = _graph_of(self.flow).reach([self.node.place], side, self._sees_through)
+        found = _graph_of(self.flow).reach([self.node.index], side, self._sees_through)
         partners: list[tuple[FlowNode, tuple[FlowNode, ...]]] = []
         barriers: list[FlowNode] = []
         for index, views in found.ends:
@@ -142,7 +142,7 @@ class Place:
             elif nodes[index].op not in MAKERS:
                 barriers.append(nodes[index])
         shortened = self.flow.shortened[side == "after"]
-        whole = found.whole and shortened.isdisjoint((self.node.place, *found.passed))
+        whole = found.whole and shortened.isdisjoint((self.node.index, *found.passed))
         return Reach(tuple(partners), tuple(barriers), whole)
 
     def _may_join(self, node: FlowNode) -> bool:
@@ -159,11 +159,11 @@ class Place:
         """The nearest thing that could be fused, up to three operators away, behind a barrier. Of equally
         near ones it is that on its far side."""
         far = barrier.before if side == "before" else barrier.after
-        seen = {self.node.place, barrier.place}
-        ring = sorted(self.neighbours(barrier), key=lambda n: n.place not in far)
+        seen = {self.node.index, barrier.index}
+        ring = sorted(self.neighbours(barrier), key=lambda n: n.index not in far)
         for _ in range(3):
-            ring = [n for n in ring if n.place not in seen]
-            seen.update(n.place for n in ring)
+            ring = [n for n in ring if n.index not in seen]
+            seen.update(n.index for n in ring)
             for node in ring:
                 if self.joinable(node) and node.block == self.node.block:
                     return node
@@ -333,12 +333,12 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     node, nodes = place.node, place.flow.nodes
     detours = _detours_of(place.flow).of(place)
     for partner in partners:
-        first, last = (node, partner) if partner.place in node.after else (partner, node)
+        first, last = (node, partner) if partner.index in node.after else (partner, node)
         ends = (None if first is node else first.op, None if last is node else last.op)
-        asked = place.flow.asked_by(first.place, last.place) if first is node else None
+        asked = place.flow.read_by(first.index, last.index) if first is node else None
         if asked is not None:
             return Reason.of("FD227", Detour("property", *ends, property=asked.what, taker=asked.op))
-        if last.place in first.numbers:
+        if last.index in first.numbers:
             return Reason.of("FD227", Detour("number", *ends))
         starts = (*first.after, *first.numbers)
         between = detours.between(first, last, starts, lambda one: not place.joinable(one))
@@ -350,7 +350,7 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
             return Reason.of("FD227", Detour("on_the_way", *ends, at(nodes[between])))
     crossings = _crossings_of(place.flow)
     for partner in partners:
-        low, high = sorted((node.place, partner.place))
+        low, high = sorted((node.index, partner.index))
         stop = crossings.stop(low, high)
         if stop is not None:
             _, kind, source = place.flow.stops[stop]
@@ -401,7 +401,7 @@ def _fixed(node: FlowNode, place: Place) -> int:
 
 def _refused_here(node: FlowNode, place: Place) -> bool:
     """Whether the fuser has a rule for an operator and refuses it here."""
-    if node.place not in place.refused:
+    if node.index not in place.refused:
         return False
     return node.op in place.catalogue or node.op in place.catalogue_of_views
 

@@ -73,7 +73,7 @@ class Detours:
         def follow(far: int) -> dict[int, int]:
             return self._followed({one for one in starts if counts(self._nodes[one])}, far)
 
-        return self._found(self._known, first, last, follow).get(last.place)
+        return self._found(self._known, first, last, follow).get(last.index)
 
     def through(
         self,
@@ -87,8 +87,8 @@ class Detours:
         def follow(far: int) -> dict[int, int]:
             return self._first_that_counts(set(starts), counts, far)
 
-        one = self._found(self._behind, first, last, follow).get(last.place, -1)
-        return one if one >= 0 and one != last.place else None
+        one = self._found(self._behind, first, last, follow).get(last.index, -1)
+        return one if one >= 0 and one != last.index else None
 
     def _found(
         self,
@@ -98,13 +98,13 @@ class Detours:
         follow: Callable[[int], dict[int, int]],
     ) -> dict[int, int]:
         """What is known of the ways from a node, followed as far as another one."""
-        far = known[first.place][0] if first.place in known else -1
-        end = self._order[last.place]
+        far = known[first.index][0] if first.index in known else -1
+        end = self._order[last.index]
         if end > far:
             # Twice as far each time: the nodes in question stand at any distance.
-            far = max(2 * end - self._order[first.place], end) if far >= 0 else end
-            known[first.place] = far, follow(far)
-        return known[first.place][1]
+            far = max(2 * end - self._order[first.index], end) if far >= 0 else end
+            known[first.index] = far, follow(far)
+        return known[first.index][1]
 
     def _first_that_counts(
         self, starts: AbstractSet[int], counts: Callable[[FlowNode], bool], far: int
@@ -165,9 +165,9 @@ class Crossings:
         self._waits: dict[tuple[int, ...], list[int]] = {}
         for node in flow.nodes:
             if node.op == "aten::wait":
-                self._waits.setdefault(node.block, []).append(node.place)
+                self._waits.setdefault(node.block, []).append(node.index)
             elif is_in_place(node.op):
-                self._writers.append(node.place)
+                self._writers.append(node.index)
 
     def stop(self, low: int, high: int) -> int | None:
         """Which of the stops of the flow stands first between two nodes."""

@@ -22,7 +22,8 @@ from fusiondoc.parsers.ir import Dump, Graph, Node, Section, Value
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.ir.types import TensorType, holds_tensor, is_tensor, parse_type
 from fusiondoc.parsers.jit.message_runs import PREFIX
-from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group
+from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.jit.plan_walk import summarise, summarise_group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.tagged_lines import Tag, tagged_lines
 from fusiondoc.repro import (

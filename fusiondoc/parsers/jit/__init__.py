@@ -91,10 +91,15 @@ def hands_on(kind: str, outputs: Sequence[Value]) -> bool:
     return kind in _OF_LISTS_TOO and len(outputs) == 1 and outputs[0].type.rstrip("?").endswith("[]")
 
 
-def is_fallback(nodes: Iterable[Node]) -> bool:
+def is_guarded(node: Node) -> bool:
+    """Whether it is the prim::If behind a guard: its second block is the fallback for other types."""
+    return node.kind == "prim::If" and len(node.blocks) == 2 and _is_fallback(node.blocks[1].nodes)
+
+
+def _is_fallback(nodes: Iterable[Node]) -> bool:
     """The else-branch of a guard: a FallbackGraph, or after the executor's last step a call of
     ``fallback_function`` (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Of an output of which
-    only the dtype is asked, nvFuser leaves the dtype (removeOutputUsedOnlyInDtype of graph_fuser.cpp)."""
+    only the dtype is read, nvFuser leaves the dtype (removeOutputUsedOnlyInDtype of graph_fuser.cpp)."""
     found = False
     for node in nodes:
         if node.kind == "prim::FallbackGraph" or (
@@ -151,7 +156,7 @@ class HostNumbers:
             self._constants.update(value.name for value in node.outputs)
 
     def handed_on(self, node: Node) -> None:
-        """A guard or profile node: each output is the input at its place."""
+        """A guard or profile node: each output is the input of the same position."""
         for name, value in zip(node.inputs, node.outputs):
             self.alias(value.name, name)
 

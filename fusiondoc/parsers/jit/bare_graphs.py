@@ -21,8 +21,9 @@ from fusiondoc.parsers.ir.parse import parse_text
 from fusiondoc.parsers.jit.earlier_graphs import Around, Regions
 from fusiondoc.parsers.jit.lost_sources import LostSources
 from fusiondoc.parsers.jit.message_runs import Lines, Print, Run
-from fusiondoc.parsers.jit.plan import PlanGroup, summarise_rest
+from fusiondoc.parsers.jit.plan import PlanGroup
 from fusiondoc.parsers.jit.plan_reading import PlanPrint, read_group, read_plan
+from fusiondoc.parsers.jit.plan_walk import summarise_rest
 from fusiondoc.parsers.jit.printed_forms import PrintedForms
 
 _HEAD = re.compile(rb"graph\((?:%[^\s,:)]+(?: : .*)?(?:,|\):)|\):)$")

@@ -293,7 +293,7 @@ PROFILE_OF_VALUE = "prim::profile_ivalue"
 _UNKNOWN = ("Tensor", "Tensor?", "")
 
 
-class Asked(NamedTuple):
+class PropertyRead(NamedTuple):
     """An operator that takes the dtype, device or layout of a tensor: ``y.to(x.dtype)``."""
 
     what: str
@@ -312,7 +312,7 @@ class Profiled:
     holds for all; values of a block of which nothing is seen are missing."""
     blocks: Mapping[str, Sequence[bool | None]] = field(default_factory=dict)
     """Whether the blocks of the node that makes the value ran."""
-    asked: Mapping[str, Sequence[Asked]] = field(default_factory=dict)
+    property_reads: Mapping[str, Sequence[PropertyRead]] = field(default_factory=dict)
     """What takes the dtype, device or layout of the value."""
 
 
@@ -322,15 +322,15 @@ _ASKS = {"prim::dtype": "dtype", "prim::device": "device", "prim::layout": "layo
 def profiled_in(dump: Dump) -> Profiled:
     """What the graph that a fusion pass begins with tells."""
     runs = _Runs(dump)
-    return Profiled(_types(dump), runs.ran, runs.blocks, _asked(dump))
+    return Profiled(_types(dump), runs.ran, runs.blocks, _property_reads(dump))
 
 
-def _asked(dump: Dump) -> dict[str, list[Asked]]:
+def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:
     """In a plan the number is a constant of the group that takes it, with nothing that tells where it came
     from; while a pass makes groups it is a node between the two."""
     asks: dict[str, tuple[str, str]] = {}
     handed_on: dict[str, str] = {}
-    found: dict[str, list[Asked]] = {}
+    found: dict[str, list[PropertyRead]] = {}
     for node in dump.graph.walk():
         kind, inputs = node.kind, node.inputs
         if kind in (PROFILE, PROFILE_OF_VALUE) and inputs and node.outputs:
@@ -344,7 +344,7 @@ def _asked(dump: Dump) -> dict[str, list[Asked]]:
             for name in inputs:
                 if name in asks:
                     what, tensor = asks[name]
-                    found.setdefault(tensor, []).append(Asked(what, kind, node.source))
+                    found.setdefault(tensor, []).append(PropertyRead(what, kind, node.source))
     return found
 
 

@@ -18,7 +18,7 @@ from fusiondoc.parsers.jit.hubs import SEEN_IN_LIST, Hub, Hubs, most_neighbours
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Node
-    from fusiondoc.parsers.jit.earlier_graphs import Asked
+    from fusiondoc.parsers.jit.earlier_graphs import PropertyRead
 
 GROUP = "group"
 REGION = "region"
@@ -87,6 +87,7 @@ class FlowNode:
         "block",
         "condition",
         "decides",
+        "index",
         "inputs",
         "kind",
         "line",
@@ -94,7 +95,6 @@ class FlowNode:
         "op",
         "operands",
         "outputs",
-        "place",
         "ran",
         "requires_grad",
         "sizes",
@@ -102,7 +102,7 @@ class FlowNode:
         "stored",
     )
 
-    def __init__(self, kind: str, node: Node, block: tuple[int, ...], place: int) -> None:
+    def __init__(self, kind: str, node: Node, block: tuple[int, ...], index: int) -> None:
         self.kind = kind
         self.op = node.kind
         self.source = node.source
@@ -110,7 +110,7 @@ class FlowNode:
         self.inputs: tuple[str, ...] = ()
         """Types of its tensor inputs, as far as they are known."""
         self.outputs: tuple[str, ...] = ()
-        self.place = place
+        self.index = index
         """Its index in the flow."""
         self.before: Places = ()
         self.after: Places = ()
@@ -159,10 +159,10 @@ class Flow:
         "_maker",
         "_types",
         "_whole",
-        "asked",
         "bodies",
         "gradients",
         "nodes",
+        "property_reads",
         "regions",
         "shortened",
         "stops",
@@ -175,10 +175,10 @@ class Flow:
         """A tensor in it was profiled with ``requires_grad=1``."""
         self.stops: list[tuple[int, str, str | None]] = []
         """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
-        self.asked: Mapping[int, Sequence[Asked]] = {}
-        """Operator -> what takes the dtype, device or layout of its result."""
+        self.property_reads: Mapping[int, Sequence[PropertyRead]] = {}
+        """Operator -> the nodes that read the dtype, device or layout of its result."""
         self.bodies: Mapping[int, AbstractSet[tuple[str, str | None]]] = {}
-        """Group -> its operators (kind and source), where some operator is asked for its dtype."""
+        """Group -> its operators (kind and source), where a property of some operator is read."""
         self.shortened: tuple[frozenset[int], frozenset[int]] = frozenset(), frozenset()
         """Nodes of which ``before``, and of which ``after``, has the first neighbours alone."""
         self._types = dict(types)
@@ -200,10 +200,13 @@ class Flow:
         before, after = self.shortened
         return len(before | after)
 
-    def asked_by(self, place: int, group: int) -> Asked | None:
-        """What a group takes of the dtype, device or layout of an operator's result."""
+    def read_by(self, node: int, group: int) -> PropertyRead | None:
+        """The dtype, device or layout of an operator's result that a group reads."""
         body = self.bodies.get(group, frozenset())
-        return next((one for one in self.asked.get(place, ()) if (one.op, one.source) in body), None)
+        for read in self.property_reads.get(node, ()):
+            if (read.op, read.source) in body:
+                return read
+        return None
 
     def takers(self, place: int, most: int) -> Collection[int]:
         """All nodes below ``most`` that take the result of one; ``after`` has the first ones of very many."""
@@ -225,24 +228,24 @@ class Flow:
                     more = sum(len(hub.takers if forward else hub) for hub in hubs.of(place, forward))
                     degrees[place + forward * len(nodes)] += more
         most = most_neighbours(degrees, len(nodes))
-        short_before = [node.place for node in nodes if self._settle_before(node, most)]
-        short_after = [node.place for node in nodes if self._settle_after(node, most)]
+        short_before = [node.index for node in nodes if self._settle_before(node, most)]
+        short_after = [node.index for node in nodes if self._settle_after(node, most)]
         self.shortened = frozenset(short_before), frozenset(short_after)
 
     def _settle_before(self, node: FlowNode, most: int) -> bool:
         """Give the node its neighbours before it; whether some are left out."""
-        if not self._hubs.of(node.place, False) and len(node.before) <= most:
+        if not self._hubs.of(node.index, False) and len(node.before) <= most:
             return False
-        found = self._hubs.within(node.place, False, node.before, most)
+        found = self._hubs.within(node.index, False, node.before, most)
         node.before = found[:most]
         return len(found) > most
 
     def _settle_after(self, node: FlowNode, most: int) -> bool:
         """Give the node its neighbours behind it; whether some are left out."""
-        if not self._hubs.of(node.place, True) and len(node.after) <= most:
+        if not self._hubs.of(node.index, True) and len(node.after) <= most:
             return False
-        self._whole[node.place] = node.after
-        found = self._hubs.within(node.place, True, node.after, most)
+        self._whole[node.index] = node.after
+        found = self._hubs.within(node.index, True, node.after, most)
         node.after = found[:most]
         return len(found) > most
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor
-from fusiondoc.parsers.jit import GUARDS, is_fallback
+from fusiondoc.parsers.jit import GUARDS, is_guarded
 from fusiondoc.parsers.jit.earlier_graphs import Around, Kept, LiveLayers, Regions
 from fusiondoc.parsers.jit.held_values import HandedDown, Together, united
 
@@ -253,7 +253,7 @@ class _Reading:
                 self._owner[number] = owner
 
     def _control(self, node: Node, env: dict[str, int]) -> None:
-        guarded = node.kind == "prim::If" and len(node.blocks) == 2 and is_fallback(node.blocks[1].nodes)
+        guarded = is_guarded(node)
         blocks = node.blocks[:1] if guarded else node.blocks
         for block in blocks:
             for value in block.params:

@@ -98,9 +98,9 @@ class _ProgramTable:
         plan = use.plan
         if plan.flow is None or not plan.flow.nodes:
             return -1
-        loose = tuple((node.op, node.source, node.types, node.place) for node in plan.loose)
+        loose = tuple((node.op, node.source, node.types, node.node) for node in plan.loose)
         why = tuple(_why(row) for row in map(stream.row, plan.flow.nodes) if row is not None)
-        key = hash((phase, tuple((g.body, g.inputs, g.place) for g in plan.groups), loose, why))
+        key = hash((phase, tuple((g.body, g.inputs, g.node) for g in plan.groups), loose, why))
         index = self._seen.get(key)
         if index is not None:
             if index >= 0 and facts.rank is not None:
@@ -154,10 +154,10 @@ class _ProgramTable:
             for inner in use.plan.diff_graphs:
                 others = (i for i in drawn if made[i][1] != index)
                 best = max(((len(inner.ops & ran[i]), -i) for i in others), default=(0, 0))
-                drawn_here = inner.place < len(nodes) and not inner.nested
+                drawn_here = inner.node < len(nodes) and not inner.nested
                 if drawn_here and best[0] * 2 > len(inner.loose) > 0:
                     target = self._programs[made[-best[1]][1]]
-                    nodes[inner.place] = replace(nodes[inner.place], program=target.id)
+                    nodes[inner.node] = replace(nodes[inner.node], program=target.id)
             self._programs[index] = replace(program, nodes=tuple(nodes))
 
     def user_source(self, op: str, source: str | None) -> str | None:
@@ -201,7 +201,7 @@ class _Drawing:
         start = len(self.nodes)
         shown = self._most - start
         self.cut += max(0, len(flow.nodes) - shown)
-        ids = {group.place: self._ids[id(group)] for group in groups}
+        ids = {group.node: self._ids[id(group)] for group in groups}
         for place, node in enumerate(flow.nodes[:shown]):
             tensors = node.kind in (OPERATOR, REGION)
             inside = start + node.block[-1] if node.block else region
@@ -245,7 +245,7 @@ def _flows(plan: Plan, elsewhere: RanPlans) -> Iterator[tuple[Flow, Sequence[Pla
     yield plan.flow, plan.groups, None
     for inner in plan.diff_graphs:
         if inner.flow is not None and (inner.groups or not elsewhere.of_executor(inner)):
-            yield inner.flow, inner.groups, inner.place if inner.place >= 0 else None
+            yield inner.flow, inner.groups, inner.node if inner.node >= 0 else None
 
 
 def _why(row: Unfused) -> tuple[Reason, bool | None]:

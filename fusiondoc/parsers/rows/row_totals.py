@@ -24,7 +24,7 @@ class RowTotals:
         self._layers: Counter[tuple[CountedRow, str]] = Counter()
 
     def add(self, node: LooseNode, flow_node: FlowNode | None, row: CountedRow) -> None:
-        self.row_of[node.place] = row
+        self.row_of[node.node] = row
         self._counts[row] += 1
         if flow_node is not None:
             self._bytes[row] += 2 * _bytes_of(flow_node.outputs)

@@ -128,7 +128,7 @@ class _PlanPart(NamedTuple):
     refused: Mapping[int, Reason]
 
     def flow_node(self, node: LooseNode) -> FlowNode | None:
-        return self.flow.nodes[node.place] if self.flow is not None else None
+        return self.flow.nodes[node.node] if self.flow is not None else None
 
 
 def _add_lines(row: CountedRow, use: PlanUse, node: LooseNode, statements: Sequence[Statement]) -> None:
@@ -223,7 +223,7 @@ class _UnfusedTable:
                 if use.plan.flow is None or inner.flow is None or inner.nested or not inner.loose:
                     continue
                 nodes = use.plan.flow.nodes
-                region, last = nodes[inner.place], inner.loose[-1]
+                region, last = nodes[inner.node], inner.loose[-1]
                 taken = [nodes[i] for i in region.after] if len(region.outputs) == 1 else []
                 end = taken[0] if len(taken) == 1 and taken[0].block == region.block else None
                 key = (last.op, last.source, last.value)
@@ -284,7 +284,7 @@ class _UnfusedTable:
         refused = {}
         for node, stated in zip(nodes, statements):
             if stated and stated[0].code not in ABOUT_A_MERGE:
-                refused[node.place] = self._stated(stated[0])
+                refused[node.node] = self._stated(stated[0])
         return refused
 
     # -- what is worked out ---------------------------------------------------------------------------------
