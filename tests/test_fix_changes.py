@@ -12,11 +12,11 @@ from fix_sites import HEAD, MadeProgram, parsed, site
 
 from fusiondoc.changes import literal_numbers, masked_fill, reductions, type_as
 from fusiondoc.changes import out_of_place as rewrite
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, changed_text
 from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.changes.rewrite import Line, Rewritten
 from fusiondoc.fixes import (
-    Proposal,
     Site,
     added_lines,
     at_lines,
@@ -361,7 +361,7 @@ def test_a_number_stays_a_tensor() -> None:
     assert list(at_lines.numbers_read(other, file)) == []
 
 
-def ordered(text: str, op: str, line: int) -> list[Proposal]:
+def ordered(text: str, op: str, line: int) -> list[Change]:
     at = site(text, f"aten::{op}", line)
     ran = frozenset((Path("m.py"), n) for n in range(1, 40))
     program = MadeProgram(idle_sites=[at], files=[at.file], lines_that_ran=ran)
@@ -656,7 +656,7 @@ def test_a_change_of_arguments_or_of_a_result_alters_a_signature(
     program: Any = SimpleNamespace(files=[file])
     edit = Edit(file.source.path, at, at + len(before), after)
     inserted = Edit(file.source.path, text.index("return"), text.index("return"), "pass; ")
-    one = Proposal(ChangeKind.ANNOTATION, "", (inserted, edit))
+    one = Change(ChangeKind.ANNOTATION, "", (inserted, edit))
     assert proposals.alters_signature(program, one) is alters
 
 
@@ -722,7 +722,7 @@ def test_a_model_in_eval_mode_is_frozen_and_one_in_training_only_on_request() ->
     assert place is not None
     found = list(added_lines.of_model(program, place))
     assert [one.kind for one in found] == [ChangeKind.EVAL, ChangeKind.FREEZE]
-    assert all(one.eval_mode for one in found)  # left out without --inference
+    assert all("--eval" in one.setting.flags for one in found)  # left out without --inference
     texts = [changed_text(MADE, one.edits).split("\n") for one in found]
     assert "model.eval()" in texts[0] and "model = torch.jit.freeze(torch.jit.script(model))" in texts[1]
 
@@ -734,7 +734,7 @@ def frozen_script(text: str, **changed: Any) -> str | None:
     """The text in which a module that it scripts is frozen; None where that is not proposed."""
     program = of_a_run(text, is_module=False, is_scripted=True, **changed)
     found = list(added_lines._frozen_script(program))
-    assert all(one.freeze for one in found)
+    assert all("--freeze" in one.setting.flags for one in found)
     return changed_text(text, found[0].edits) if found else None
 
 
@@ -744,7 +744,7 @@ def test_a_module_that_is_scripted_is_frozen_where_it_is() -> None:
     in_training = frozen_script(SCRIPTED, training=True)
     assert in_training == wanted.replace("script(net))", "script(net).eval())")
     (asked,) = added_lines._frozen_script(of_a_run(SCRIPTED, training=True))
-    assert asked.eval_mode  # left out without --inference
+    assert "--eval" in asked.setting.flags  # left out without --inference
     function = "import torch\ndef make():\n    return torch.jit.script(torch.nn.ReLU().eval())\n"
     called = SimpleNamespace(name="make", call="()")
     assert "return torch.jit.freeze(torch.jit.script(" in (frozen_script(function, target=called) or "")

@@ -23,22 +23,24 @@ from hypothesis import strategies as st
 from thorough import examples
 from valid_json import validate
 
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, changed_text, overlapping, read_text
 from fusiondoc.changes.inserted_lines import defined, without_unused
 from fusiondoc.changes.out_of_place import out_of_place
 from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import Proposal, Site, at_lines, recipes_in_code
+from fusiondoc.fixes import Site, at_lines, recipes_in_code
 from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
+from fusiondoc.model.remedies import Setting
 from fusiondoc.model.runs import Verification
 from fusiondoc.reports.fixes_found import as_json, as_markdown
 from fusiondoc.views.fix_words import lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
 from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, unified_diff
-from fusiondoc.workflows.fix_search import Candidate, Rounding
+from fusiondoc.workflows.fix_search import Rounding
 from fusiondoc.workflows.git_files import uncommitted
 
 # -- only the meant tokens ----------------------------------------------------------------------------------
@@ -424,8 +426,8 @@ def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any
         SimpleNamespace(), (version, SimpleNamespace()), 9, True, lambda line: None
     )
     for row in range(len(speeds) - 1):
-        edit = Edit(Path("m.py"), row, row, str(row))
-        search._steps.append(fix_search.Step(Candidate((edit,)), (version, SimpleNamespace()), row))
+        made = Change(ChangeKind.RECIPE, str(row), (Edit(Path("m.py"), row, row, str(row)),))
+        search._steps.append(fix_search.Step(Bundle((made,)), (version, SimpleNamespace()), row))
         search.tried.append(TriedFix(ChangeKind.RECIPE, str(row), (), (), Outcome.KEPT, version, version))
     return search
 
@@ -456,8 +458,8 @@ def test_what_seems_slower_once_is_timed_again(monkeypatch: pytest.MonkeyPatch) 
 def second_round(launches: dict[str, int], kinds: dict[str, Any]) -> Any:
     """A search among changes named by a letter; how many kernels each set of them has."""
 
-    def measure(candidate: Candidate, name: str) -> tuple[Version, Any]:
-        names = "".join(sorted(edit.text for edit in candidate.edits)) + (candidate.fuser or "")
+    def measure(bundle: Bundle, name: str) -> tuple[Version, Any]:
+        names = "".join(sorted(edit.text for edit in bundle.edits)) + (bundle.setting.fuser or "")
         count = launches.get(names, 9)
         return Version(1, 20 - count, abs(count), 0, problem="no" if count < 0 else None), SimpleNamespace()
 
@@ -465,11 +467,11 @@ def second_round(launches: dict[str, int], kinds: dict[str, Any]) -> Any:
     search: Any = fix_search.Search(SimpleNamespace(measure=measure), asked, 24, False, lambda line: None)
     bundles = []
     for place, (name, kind) in enumerate(kinds.items()):
-        proposals = [
-            Proposal(kind, one, (Edit(Path("m.py"), place * 9 + number, place * 9 + number, one),))
+        changes = [
+            Change(kind, one, (Edit(Path("m.py"), place * 9 + number, place * 9 + number, one),))
             for number, one in enumerate(name)
         ]
-        bundles.append(Bundle(kind, name, tuple(proposals)))
+        bundles.append(Bundle(tuple(changes), name))
     search.run(bundles)
     return search
 
@@ -509,12 +511,11 @@ def test_the_second_round_is_bounded() -> None:
 
 
 def test_another_fuser_is_a_setting_and_no_edit() -> None:
-    edits: tuple[Edit, ...] = ()
     asked = Version(1, 2, 9, 0), SimpleNamespace()
-    measure = lambda candidate, name: (Version(1, 2, 9 if candidate.fuser is None else 3, 0), None)  # noqa: E731
+    measure = lambda bundle, name: (Version(1, 2, 9 if bundle.setting.fuser is None else 3, 0), None)  # noqa: E731
     search: Any = fix_search.Search(SimpleNamespace(measure=measure), asked, 9, False, lambda line: None)
-    other = Proposal(ChangeKind.FUSER, "--fuser nnc", edits, fuser="nnc", fewer=True)
-    search.run([Bundle(ChangeKind.FUSER, "", (other,))])
+    other = Change(ChangeKind.FUSER, "--fuser nnc", setting=Setting(fuser="nnc"))
+    search.run([Bundle((other,))])
     assert search.settings == ("--fuser nnc",) and search.edits == ()
     assert "1 change (with --fuser nnc): " in verdict(replace(found(), settings=search.settings))
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from test_plan_changes import TENSOR, Made, planned
 
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.moved_views import moved_over_lines
 from fusiondoc.changes.source_file import parsed_text
-from fusiondoc.diagnosis.candidate import Candidate
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.gains import Gain, best
 from fusiondoc.diagnosis.rules import Context, RunFacts, run_facts
@@ -106,11 +106,11 @@ def test_what_the_user_has_to_check_counts_without_the_changes_beside_it() -> No
     report = made.report((0, 1), (1, 2), (2, 3), groups=())
     run = run_facts(report, Context(Observed()))
     changes = [
-        Candidate(ChangeKind.MOVE_VIEW, "move it", rows=(view,)),
-        Candidate(ChangeKind.OUT_OF_PLACE, "out of place", rows=(add,)),
+        Change(ChangeKind.MOVE_VIEW, "move it", rows=(view,)),
+        Change(ChangeKind.OUT_OF_PLACE, "out of place", rows=(add,)),
     ]
     found = best(changes, Plans(report, run.fuser, run.torch, run.gradients), report)
-    assert [one.candidate.kind for one in found] == [ChangeKind.OUT_OF_PLACE]
+    assert [one.change.kind for one in found] == [ChangeKind.OUT_OF_PLACE]
 
 
 def test_a_plan_has_three_changes_of_which_what_may_not_hold_counts_half() -> None:
@@ -125,10 +125,10 @@ def test_a_plan_has_three_changes_of_which_what_may_not_hold_counts_half() -> No
     plan = planned(report).plan
     assert len(plan) == 3 and plan[0].ops == ("aten::div_",)  # of four operators
     rows = [row for row, one in enumerate(report.unfused) if one.op.endswith("_")]
-    changes = [Candidate(ChangeKind.OUT_OF_PLACE, str(row), rows=(row,)) for row in rows]
+    changes = [Change(ChangeKind.OUT_OF_PLACE, str(row), rows=(row,)) for row in rows]
     changes[-1] = replace(changes[-1], conditional=True)
     found = best(changes, Plans(report, "nnc", None), report)
-    assert rows[-1] not in [one.candidate.rows[0] for one in found]
+    assert rows[-1] not in [one.change.rows[0] for one in found]
 
 
 def test_two_operators_of_a_plan_are_no_group_where_one_is_a_view() -> None:

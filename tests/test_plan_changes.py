@@ -18,10 +18,10 @@ from test_te_command import capture
 
 from fusiondoc.captures.capture import RECORDS
 from fusiondoc.captures.request import KeptRequest, KeptTarget
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.advice import advice_on
-from fusiondoc.diagnosis.candidate import Candidate
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.commands import to_keep
 from fusiondoc.diagnosis.lines_of_candidates import ALL_OUT_OF_PLACE
@@ -420,12 +420,12 @@ def test_freezing_comes_before_what_it_makes_smaller() -> None:
 
 
 def test_titles_have_the_names_of_the_line() -> None:
-    one = Candidate(ChangeKind.OUT_OF_PLACE, "Write x = x + y instead of x += y", (0,))
+    one = Change(ChangeKind.OUT_OF_PLACE, "Write x = x + y instead of x += y")
     short = Edit("m.py", 3, "    out += x  # skip", "    out = out + x  # skip")
     long = replace(short, before="    " + "out" * 9 + " += x")
-    assert _in_their_names(replace(one, edits=(short,))) == "Write out = out + x instead of out += x"
-    assert _in_their_names(replace(one, edits=(long,))) == one.change
-    assert _in_their_names(replace(one, edits=(short, long))) == one.change
+    assert _in_their_names(replace(one, lines=(short,))) == "Write out = out + x instead of out += x"
+    assert _in_their_names(replace(one, lines=(long,))) == one.title
+    assert _in_their_names(replace(one, lines=(short, long))) == one.title
 
 
 def test_a_reason_is_cut_between_clauses() -> None:
@@ -449,5 +449,5 @@ def test_a_mean_over_an_argument_is_not_one_over_all_dimensions() -> None:
     found = [change_of(row, run) for row in report.unfused if row.op == "aten::mean"]
     change = found[0]
     assert change is not None and change.kind is ChangeKind.CONSTANT
-    assert change.change == "Give mean() constants for `dim` and `keepdim`"
+    assert change.title == "Give mean() constants for `dim` and `keepdim`"
     assert change.after == "x.mean(2, keepdim=True)"

@@ -240,7 +240,7 @@ def changes(
         environment={"torch": "2.13.0"},
         fuser=SimpleNamespace(effective=fuser),
     )
-    return {one.name: one.codes for one in suggested(report, Options(**options), "file", training)}
+    return {one.title: one.codes for one in suggested(report, Options(**options), "file", training)}
 
 
 def test_only_what_can_matter_is_tried() -> None:

@@ -15,6 +15,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import KeptResults
+from fusiondoc.model.remedies import Setting
 from fusiondoc.model.run_options import DEFAULTS, RUN_OPTIONS, Offer, command_words
 from fusiondoc.model.source import Options
 from fusiondoc.model.typed_fields import as_json, read_object
@@ -271,6 +272,17 @@ class RunRequest:
             raise UsageError(
                 f"--timeout {self.timeout:g}: it must be more than 0 seconds", "Such as --timeout 60"
             )
+
+    def with_setting(self, setting: Setting) -> RunRequest:
+        """The run with another setting."""
+        flags: dict[str, Any] = {flag.strip("-").replace("-", "_"): True for flag in setting.flags}
+        return replace(
+            self,
+            fuser=setting.fuser or self.fuser,
+            runs=setting.runs or self.runs,
+            knobs={**self.knobs, **setting.knobs},
+            **flags,
+        )
 
     def options(self) -> Options:
         """The options as the capture keeps them."""

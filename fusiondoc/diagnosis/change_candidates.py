@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.changed_arguments import changes_argument
 from fusiondoc.changes.source_file import parsed_text
-from fusiondoc.diagnosis.candidate import Candidate
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.lines_of_candidates import Lines, joined_notes
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
@@ -23,7 +23,7 @@ ONE_NAME = (
 CALLERS = "only where no caller needs its own tensor changed"
 
 
-def candidates(report: Report, run: RunFacts) -> list[Candidate]:
+def candidates(report: Report, run: RunFacts) -> list[Change]:
     """Every change that the operators outside groups suggest and that can matter in this run."""
     found = _Found(report)
     lines = Lines(report, run)
@@ -40,12 +40,12 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
     return found.all()
 
 
-def _in_the_plan(one: Candidate, row: Unfused, report: Report, plans: RowsInPlans) -> Candidate | None:
+def _in_the_plan(one: Change, row: Unfused, report: Report, plans: RowsInPlans) -> Change | None:
     """The change with what the operator's plans show of it; None where they show that it would not help."""
     if one.kind is ChangeKind.FREEZE and row.op == "aten::batch_norm":
         return replace(one, folded=plans.behind_convolutions(row))
     if one.kind is ChangeKind.NUMBER:
-        return one if one.edits else None
+        return one if one.lines else None
     if one.kind is ChangeKind.MOVE and one.sure:
         return one if plans.before_one_tensor(row) else None
     if one.kind is ChangeKind.OUT_OF_PLACE:
@@ -53,7 +53,7 @@ def _in_the_plan(one: Candidate, row: Unfused, report: Report, plans: RowsInPlan
     return one
 
 
-def _with_conditions(one: Candidate, row: Unfused, report: Report, plans: RowsInPlans) -> Candidate:
+def _with_conditions(one: Change, row: Unfused, report: Report, plans: RowsInPlans) -> Change:
     """A change that writes an operator out of place, with what has to hold of other names of its tensor."""
     if plans.may_be_read_as_it_was(row):
         one = replace(one, conditional=True, note=ONE_NAME)
@@ -73,29 +73,29 @@ def _changes_argument(row: Unfused, report: Report) -> bool:
 
 
 class _Found:
-    """Candidates, those of equal words as one."""
+    """The changes found, those of equal words as one."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._by_words: dict[tuple[ChangeKind, str], Candidate] = {}
+        self._by_words: dict[tuple[ChangeKind, str], Change] = {}
         self._of_lines: dict[tuple[Edit, ...], tuple[ChangeKind, str]] = {}
         """The lines that are written out of place -> the first change that does it: several operators may be
         called in one line."""
 
-    def add(self, one: Candidate) -> None:
-        key = one.kind, one.change
-        if one.kind is ChangeKind.OUT_OF_PLACE and one.edits:
-            key = self._of_lines.setdefault(one.edits, key)
+    def add(self, one: Change) -> None:
+        key = one.kind, one.title
+        if one.kind is ChangeKind.OUT_OF_PLACE and one.lines:
+            key = self._of_lines.setdefault(one.lines, key)
         known = self._by_words.get(key)
         if known is None:
             self._by_words[key] = one
             return
         joined = _joined(known, one)
-        if one.change != known.change:
-            joined = replace(joined, change=self._all_out_of_place(joined.rows) or one.change)
+        if one.title != known.title:
+            joined = replace(joined, title=self._all_out_of_place(joined.rows) or one.title)
         self._by_words[key] = joined
 
-    def all(self) -> list[Candidate]:
+    def all(self) -> list[Change]:
         return list(self._by_words.values())
 
     def _all_out_of_place(self, rows: Sequence[int]) -> str | None:
@@ -107,11 +107,11 @@ class _Found:
         return f"Write {', '.join(names[:-1])} and {names[-1]} out of place"
 
 
-def _joined(one: Candidate, more: Candidate) -> Candidate:
+def _joined(one: Change, more: Change) -> Change:
     return replace(
         one,
         rows=(*one.rows, *more.rows),
-        edits=tuple(dict.fromkeys([*one.edits, *more.edits])),
+        lines=tuple(dict.fromkeys([*one.lines, *more.lines])),
         where=one.where or more.where,
         note=one.note or more.note,
         folded=one.folded + more.folded,

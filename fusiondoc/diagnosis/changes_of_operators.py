@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.recipes import Recipe, breaks_in_training, on_extremes
 from fusiondoc.diagnosis.advice import (
     NO_RULE,
@@ -17,7 +18,6 @@ from fusiondoc.diagnosis.advice import (
     does_nothing_in_inference,
     other_fusers,
 )
-from fusiondoc.diagnosis.candidate import Candidate
 from fusiondoc.diagnosis.nvfuser_rules import to_be_constant
 from fusiondoc.diagnosis.recipes_of_rows import needs_reductions_on, recipe_of, reductions_on
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
@@ -43,7 +43,7 @@ from fusiondoc.operators import (
     sign_of,
 )
 
-Maker = Callable[[Unfused, RunFacts], "Candidate | None"]
+Maker = Callable[[Unfused, RunFacts], "Change | None"]
 """Makes the change for an operator of a run; None where there is none, so that a later row decides."""
 
 
@@ -73,7 +73,7 @@ class Treatment:
         return self.when is None or self.when(row, run)
 
 
-def change_of(row: Unfused, run: RunFacts) -> Candidate | None:
+def change_of(row: Unfused, run: RunFacts) -> Change | None:
     """The change that an operator outside groups suggests, without its row and its lines."""
     for treatment in TREATMENTS:
         if not treatment.fits(row, run):
@@ -117,16 +117,16 @@ _FROZEN, _TRACED = Setting(flags=("--freeze",)), Setting(flags=("--trace",))
 NO_GRAD = "Run it under torch.no_grad()"
 
 
-def _take_dropout_out(row: Unfused, run: RunFacts) -> Candidate:
+def _take_dropout_out(row: Unfused, run: RunFacts) -> Change:
     return _freeze(run, "dropout does nothing in inference", removes=True)
 
 
-def _freeze(run: RunFacts, why: str, removes: bool = False) -> Candidate:
+def _freeze(run: RunFacts, why: str, removes: bool = False) -> Change:
     before = after = None
     if run.traced is not None:
         before = "torch.jit.trace(model, inputs)" if run.traced else "torch.jit.script(model)"
         after = run.freezing
-    return Candidate(
+    return Change(
         ChangeKind.FREEZE,
         f"Freeze it: {run.freezing}",
         before=before,
@@ -137,9 +137,9 @@ def _freeze(run: RunFacts, why: str, removes: bool = False) -> Candidate:
     )
 
 
-def _turn_reductions_on(row: Unfused, run: RunFacts) -> Candidate:
+def _turn_reductions_on(row: Unfused, run: RunFacts) -> Change:
     change = f"Let NNC take reductions: {reductions_on(run)}"
-    return Candidate(ChangeKind.KNOB, change, setting=NNC_REDUCTIONS, in_python=not run.live)
+    return Change(ChangeKind.KNOB, change, setting=NNC_REDUCTIONS, python=None if run.live else "")
 
 
 def _may_be_turned_on(row: Unfused, run: RunFacts) -> bool:
@@ -147,7 +147,7 @@ def _may_be_turned_on(row: Unfused, run: RunFacts) -> bool:
     return one_device and row.op not in LIBRARY and _takes(row.op, run)
 
 
-def _turn_device_on(row: Unfused, run: RunFacts) -> Candidate:
+def _turn_device_on(row: Unfused, run: RunFacts) -> Change:
     name = "gpu" if "cuda" in run.devices else "cpu"
     knobs = {f"fuse_on_{name}": "on"}
     note = None
@@ -158,19 +158,19 @@ def _turn_device_on(row: Unfused, run: RunFacts) -> Candidate:
             " fuses"
         )
     change = f"Let NNC fuse on the {name.upper()}"
-    return Candidate(ChangeKind.KNOB, change, note=note, setting=Setting(knobs=knobs))
+    return Change(ChangeKind.KNOB, change, note=note, setting=Setting(knobs=knobs))
 
 
 def _depends_on_training(row: Unfused, run: RunFacts) -> bool:
     return reads_training_flag(row.reason.detail)
 
 
-def _make_training_constant(row: Unfused, run: RunFacts) -> Candidate | None:
+def _make_training_constant(row: Unfused, run: RunFacts) -> Change | None:
     if _is_inference(run):
         return _freeze(run, "its flag `training` becomes a constant; for inference only")
     if run.traced or not run.live:
         return None
-    return Candidate(
+    return Change(
         ChangeKind.TRACE,
         "Trace the model instead of scripting it, so that flags become constants",
         before="torch.jit.script(model)",
@@ -190,8 +190,8 @@ def _is_taken_by_usual_ones(op: str) -> bool:
     return taken_by(op, "nvfuser") and taken_by(op, "nnc")
 
 
-def _run_without_gradients(row: Unfused, run: RunFacts) -> Candidate:
-    return Candidate(
+def _run_without_gradients(row: Unfused, run: RunFacts) -> Change:
+    return Change(
         ChangeKind.NO_GRAD,
         NO_GRAD,
         before="y = model(x)",
@@ -208,9 +208,9 @@ def _waits_for_number(row: Unfused, run: RunFacts) -> bool:
     return unknown and run.owner(row) is Owner.USER and _takes(row.op, run)
 
 
-def _keep_tensor(row: Unfused, run: RunFacts) -> Candidate:
+def _keep_tensor(row: Unfused, run: RunFacts) -> Change:
     note = "its value is not waited for either"
-    return Candidate(ChangeKind.NUMBER, "Keep the tensor instead of its .item()", note=note)
+    return Change(ChangeKind.NUMBER, "Keep the tensor instead of its .item()", note=note)
 
 
 def _has_other_version(row: Unfused, run: RunFacts) -> bool:
@@ -222,11 +222,11 @@ def _has_other_version(row: Unfused, run: RunFacts) -> bool:
     return _takes(plain, run) and not without_formula
 
 
-def _write_out_of_place(row: Unfused, run: RunFacts) -> Candidate:
+def _write_out_of_place(row: Unfused, run: RunFacts) -> Change:
     name = _name(row)[:-1]
     if row.op in WITH_FLAG and (in_torch(row.source) or run.owner(row) is Owner.TORCH):
         module = CALLED_BY.get(name, (name,))[0]
-        return Candidate(
+        return Change(
             ChangeKind.NOT_INPLACE,
             f"Set inplace=False on {module}",
             before=f"nn.{module}(inplace=True)",
@@ -237,7 +237,7 @@ def _write_out_of_place(row: Unfused, run: RunFacts) -> Candidate:
     if sign is not None:
         before, after = f"x {sign}= y", f"x = x {sign} y"
     change = f"Write {after} instead of {before}"
-    return Candidate(ChangeKind.OUT_OF_PLACE, change, before=before, after=after)
+    return Change(ChangeKind.OUT_OF_PLACE, change, before=before, after=after)
 
 
 def _depends_on_attribute(row: Unfused, run: RunFacts) -> bool:
@@ -245,11 +245,11 @@ def _depends_on_attribute(row: Unfused, run: RunFacts) -> bool:
     return condition is not None and condition.on == "attribute"
 
 
-def _make_attribute_constant(row: Unfused, run: RunFacts) -> Candidate | None:
+def _make_attribute_constant(row: Unfused, run: RunFacts) -> Change | None:
     attribute = constant_attribute(condition_of(row.reason.detail))
     if attribute is not None and run.owner(row) is Owner.USER:
         flag, kind = attribute
-        return Candidate(
+        return Change(
             ChangeKind.ANNOTATION,
             f"Declare the attribute {flag} torch.jit.Final, so that the branch goes",
             before=f"{flag}: {kind}",
@@ -260,12 +260,12 @@ def _make_attribute_constant(row: Unfused, run: RunFacts) -> Candidate | None:
     return _freeze(run, "attributes become constants; for inference only")
 
 
-def _take_branch_out(row: Unfused, run: RunFacts) -> Candidate | None:
+def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
     """By what the branch depends on."""
     condition = condition_of(row.reason.detail)
     on = condition.on if condition is not None else None
     if on == "tensor_value":
-        return Candidate(
+        return Change(
             ChangeKind.BRANCH,
             "Choose with torch.where instead of a branch on a tensor's value",
             before="if condition: y = f(x)\nelse: y = g(x)",
@@ -274,7 +274,7 @@ def _take_branch_out(row: Unfused, run: RunFacts) -> Candidate | None:
             conditional=True,
         )
     if on == "argument":
-        return Candidate(
+        return Change(
             ChangeKind.CONSTANT,
             "Make the flag a constant: a function for each value, chosen before the scripted code",
             before="def f(x, flag: bool): return g(x) if flag else h(x)",
@@ -288,10 +288,10 @@ def _take_branch_out(row: Unfused, run: RunFacts) -> Candidate | None:
 _ARGUMENTS_OF_PERMUTATIONS = {"roll": ", 1, 0", "rot90": ", 1, [0, 1]", "flip": ", [0]"}
 
 
-def _move_permutation(row: Unfused, run: RunFacts) -> Candidate:
+def _move_permutation(row: Unfused, run: RunFacts) -> Change:
     name = _name(row)
     arguments = _ARGUMENTS_OF_PERMUTATIONS.get(name, "")
-    return Candidate(
+    return Change(
         ChangeKind.MOVE,
         f"Do the {name} after the operators that follow it",
         before=f"y = g(torch.{name}(f(x){arguments}))",
@@ -312,10 +312,10 @@ _ARGUMENTS_OF_VIEWS = {
 """Of others ``-1, 64``."""
 
 
-def _move_view(row: Unfused, run: RunFacts) -> Candidate:
+def _move_view(row: Unfused, run: RunFacts) -> Change:
     name = _name(row)
     arguments = _ARGUMENTS_OF_VIEWS.get(name, "-1, 64")
-    return Candidate(
+    return Change(
         ChangeKind.MOVE_VIEW,
         f"Do the {name} after the operators that follow it, or before those in front of it",
         before=f"y = g(f(x).{name}({arguments}))",
@@ -329,7 +329,7 @@ def _may_name_dimensions(row: Unfused, run: RunFacts) -> bool:
     return _is_changeable(row, run) and not breaks_in_training(row.op, run.fuser, run.gradients)
 
 
-def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Candidate | None:
+def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Change | None:
     constants = to_be_constant(row.reason.detail)
     if constants is None:
         return None
@@ -337,7 +337,7 @@ def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Candidate | None:
     before, after = f"torch.{name}(x, dim)", f"torch.{name}(x, -1)"
     if name == "mean":
         before, after = "x.mean(dim, keepdim=keep)", "x.mean(2, keepdim=True)"
-    return Candidate(
+    return Change(
         ChangeKind.CONSTANT,
         f"Give {name}() constants for {constants}",
         before=before,
@@ -353,7 +353,7 @@ def _is_replaceable(row: Unfused, run: RunFacts) -> bool:
 _NAMED_DIMENSIONS = frozenset(["aten::mean", "aten::sum", "aten::var", "aten::std"])
 
 
-def _write_by_recipe(row: Unfused, run: RunFacts) -> Candidate | None:
+def _write_by_recipe(row: Unfused, run: RunFacts) -> Change | None:
     recipe = recipe_of(row, run)
     if recipe is None or recipe.caution is not None:
         return None
@@ -363,7 +363,7 @@ def _write_by_recipe(row: Unfused, run: RunFacts) -> Candidate | None:
         after, _, before = recipe.shown.partition(" instead of ")
     dimensions = recipe.arguments and row.op in _NAMED_DIMENSIONS
     words = "with its dimensions named" if dimensions else "with operators that fuse"
-    return Candidate(
+    return Change(
         ChangeKind.DIMENSIONS if dimensions else ChangeKind.RECIPE,
         f"Write {name}() {words}",
         before=before,
@@ -391,21 +391,19 @@ def _runs_under_nvfuser(row: Unfused, run: RunFacts) -> bool:
     return run.fuser == "nvfuser"
 
 
-def _move_to_gpu(row: Unfused, run: RunFacts) -> Candidate:
-    return Candidate(ChangeKind.DEVICE, "Move its tensors to the GPU", before="x", after="x.to('cuda')")
+def _move_to_gpu(row: Unfused, run: RunFacts) -> Change:
+    return Change(ChangeKind.DEVICE, "Move its tensors to the GPU", before="x", after="x.to('cuda')")
 
 
-def _put_on_one_device(row: Unfused, run: RunFacts) -> Candidate:
-    return Candidate(
-        ChangeKind.DEVICE, "Put all its tensors on one device", before="x", after="x.to(y.device)"
-    )
+def _put_on_one_device(row: Unfused, run: RunFacts) -> Change:
+    return Change(ChangeKind.DEVICE, "Put all its tensors on one device", before="x", after="x.to(y.device)")
 
 
 def _keeps_others_out(row: Unfused, run: RunFacts) -> bool:
     return bool(row.keeps_out) and row.op not in LIBRARY and not is_in_place(row.op)
 
 
-def _do_without_rule(row: Unfused, run: RunFacts) -> Candidate | None:
+def _do_without_rule(row: Unfused, run: RunFacts) -> Change | None:
     """No sure recipe is known: another fuser, a recipe that is not always right, or another position for an
     operator that computes nothing. To move an operator that computes changes results, as
     ``sigmoid(cumsum(x))`` is no ``cumsum(sigmoid(x))``."""
@@ -414,13 +412,13 @@ def _do_without_rule(row: Unfused, run: RunFacts) -> Candidate | None:
     others = other_fusers(row.op, run) if extremes is None else []
     if others:
         change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
-        return Candidate(ChangeKind.FUSER, change, setting=Setting(fuser=others[0]), sure=False)
+        return Change(ChangeKind.FUSER, change, setting=Setting(fuser=others[0]), sure=False)
     recipe = recipe_of(row, run)
     if recipe is not None and recipe.caution is not None:
-        return Candidate(ChangeKind.RECIPE, f"Write {recipe.words}", note=recipe.caution, sure=False)
+        return Change(ChangeKind.RECIPE, f"Write {recipe.words}", note=recipe.caution, sure=False)
     if row.op not in PLACES_ELEMENTS:
         return None
-    return Candidate(
+    return Change(
         ChangeKind.MOVE,
         f"Do {name} before or after the operators that it separates",
         note="where these work on each element by itself",

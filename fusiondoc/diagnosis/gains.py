@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
@@ -15,7 +15,7 @@ from fusiondoc.model.report import Report
 MOST = 3
 """Changes in a plan."""
 MOST_TRIED = 12
-"""Candidates whose gain is worked out; those with most operators."""
+"""Changes whose gain is worked out; those with most operators."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Gain:
 class Rated:
     """A change with what is lost without it."""
 
-    candidate: Candidate
+    change: Change
     gain: Gain
     groups: Sequence[WouldBeGroup]
     """The groups that it has part in."""
@@ -58,18 +58,24 @@ class Rated:
             return None
         if report.steps.gb_per_s and self.gain.bytes is not None:
             return round(self.gain.bytes / (report.steps.gb_per_s * 1e6), 6)
-        times = [report.unfused[row].time for row in self.candidate.rows]
+        times = [report.unfused[row].time for row in self.change.rows]
         saved = [time.could_save_ms for time in times if time is not None and time.could_save_ms is not None]
         return round(sum(saved), 6) if saved else None
 
 
-def best(found: Sequence[Candidate], plans: Plans, report: Report) -> list[Rated]:
+def best(
+    found: Sequence[Change], plans: Plans, report: Report, rated_before: Sequence[Rated] = ()
+) -> list[Rated]:
     """The changes that gain most. Changes of the program are done together, and what only several of them
-    make counts for each; a change of the run, and one of how the program is built, stands for itself."""
+    make counts for each; a change of the run, and one of how the program is built, stands for itself.
+
+    Args:
+        rated_before: further changes, whose gain is known.
+    """
     together = [one for one in found if not _stands_alone(one)]
     for most in (MOST_TRIED, MOST):
-        together = [one.candidate for one in _rated(together, plans, report)[:most]]
-    rated = _rated(together, plans, report)
+        together = [one.change for one in _rated(together, plans, report)[:most]]
+    rated = [*_rated(together, plans, report), *rated_before]
     for one in found:
         if _stands_alone(one):
             rated += _rated([one], plans, report)
@@ -81,14 +87,14 @@ _REBUILT = (ChangeKind.MOVE_VIEW, ChangeKind.BRANCH, ChangeKind.CONSTANT, Change
 """More than a line changes, and the user has to see whether it can."""
 
 
-def _stands_alone(one: Candidate) -> bool:
+def _stands_alone(one: Change) -> bool:
     return not one.kind.in_source or not one.sure or one.kind in _REBUILT
 
 
 def _order(rated: Rated, report: Report) -> tuple[bool, bool, float, float, float]:
     """What is sure comes first; then milliseconds where profiled, bytes, and operators, of which what depends
     on a condition counts half. Inference is not what every run is for."""
-    one, gain = rated.candidate, rated.gain
+    one, gain = rated.change, rated.gain
     weight = 0.5 if one.conditional else 1.0
     ms = (rated.milliseconds(report) or 0.0) * weight
     moved = (gain.bytes or 0) * weight
@@ -96,13 +102,13 @@ def _order(rated: Rated, report: Report) -> tuple[bool, bool, float, float, floa
     return (not one.sure, one.kind is ChangeKind.NO_GRAD, -ms, -moved, -operators)
 
 
-def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[Rated]:
+def _rated(found: Sequence[Change], plans: Plans, report: Report) -> list[Rated]:
     """These changes done together, with what each gains, best first; without those that gain nothing."""
     every = frozenset(row for one in found for row in one.rows if one.sure)
     whole = plans.with_changes(every)
     rated = []
     for one in found:
-        gains = _beside_the_plans(one, report) or _on_the_plans(one, every, whole, plans)
+        gains = _of_removed(one, report) or _on_the_plans(one, every, whole, plans)
         gains = gains or _by_what_is_kept_out(one, report)
         if gains is not None:
             rated.append(gains)
@@ -110,19 +116,17 @@ def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[Rat
     return rated
 
 
-def _beside_the_plans(one: Candidate, report: Report) -> Rated | None:
-    """What a change gains that joins groups of the run, or takes operators out of the program."""
-    if one.joins:
-        return Rated(one, Gain.of(one.joins), list(one.joins))
-    if one.removes:
-        rows = [report.unfused[row] for row in one.rows]
-        moved = sum(row.bytes_moved or 0 for row in rows)
-        return Rated(one, Gain(sum(row.count for row in rows), moved or None), [])
-    return None
+def _of_removed(one: Change, report: Report) -> Rated | None:
+    """What a change gains that takes operators out of the program; None of another."""
+    if not one.removes:
+        return None
+    rows = [report.unfused[row] for row in one.rows]
+    moved = sum(row.bytes_moved or 0 for row in rows)
+    return Rated(one, Gain(sum(row.count for row in rows), moved or None), [])
 
 
 def _on_the_plans(
-    one: Candidate, every: AbstractSet[int], whole: Sequence[WouldBeGroup], plans: Plans
+    one: Change, every: AbstractSet[int], whole: Sequence[WouldBeGroup], plans: Plans
 ) -> Rated | None:
     """What all changes gain less what they gain without this one; None where no group changes."""
     mine = set(one.rows)
@@ -132,7 +136,7 @@ def _on_the_plans(
     return Rated(one, Gain.of(whole).less(Gain.of(plans.with_changes(every - mine))), groups)
 
 
-def _by_what_is_kept_out(one: Candidate, report: Report) -> Rated | None:
+def _by_what_is_kept_out(one: Change, report: Report) -> Rated | None:
     """What its operators keep out of groups, or what folds into convolutions."""
     kept = one.folded or sum(report.unfused[row].keeps_out or 0 for row in one.rows)
     return Rated(one, Gain(kept, None), []) if kept else None

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.changes.change import Change
+from fusiondoc.diagnosis.gains import Gain, Rated
 from fusiondoc.diagnosis.lines_of_changes import lines_printed_later
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
 from fusiondoc.diagnosis.rules import RunFacts, in_package
@@ -26,7 +27,7 @@ Pair = tuple[Program, int, int]
 """Two groups of a program, by their node indexes: the second takes what the first makes."""
 
 
-def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Candidate]:
+def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Rated]:
     """One for each function in which something printed keeps groups apart. A trace holds no prints."""
     if run.fuser != "nnc" or run.traced or report.texts is None or len(report.groups) < 2:
         return
@@ -48,18 +49,19 @@ _PairAtLines = tuple[Pair, tuple[int, int]]
 """A pair, the last line of its first group and the first line of its second one."""
 
 
-def _printed_later(text: str, file: str, pairs: Sequence[_PairAtLines]) -> Iterator[Candidate]:
+def _printed_later(text: str, file: str, pairs: Sequence[_PairAtLines]) -> Iterator[Rated]:
     """The prints of a file between pairs of groups, behind what is computed."""
     for found in lines_printed_later(text, file, [lines for _, lines in pairs]):
-        yield Candidate(
+        change = Change(
             ChangeKind.SPLIT,
             "Print after what is computed",
             before=found.before,
             after=found.after,
-            where=f"{file}:{found.edits[0].line}",
-            edits=found.edits,
-            joins=tuple(_joined([pairs[number][0] for number in sorted(found.pairs)])),
+            where=(f"{file}:{found.edits[0].line}",),
+            lines=found.edits,
         )
+        groups = list(_joined([pairs[number][0] for number in sorted(found.pairs)]))
+        yield Rated(change, Gain.of(groups), groups)
 
 
 _NUMBER = re.compile(r"\b(?:float|int|bool)\(|\.item\(|\.tolist\(")
@@ -70,7 +72,7 @@ def _waits_for_number(text: str, lines: tuple[int, int]) -> bool:
     return any(_NUMBER.search(line) for line in text.splitlines()[lines[0] - 1 : lines[1]])
 
 
-def with_numbers(report: Report, found: Sequence[Candidate]) -> Report:
+def with_numbers(report: Report, found: Sequence[Change]) -> Report:
     """The report with what goes from operator to operator as a number: kept as a tensor, it is waited for
     as well."""
     kept = [one for one in found if one.kind is ChangeKind.NUMBER]
@@ -82,7 +84,7 @@ def with_numbers(report: Report, found: Sequence[Candidate]) -> Report:
         lines = [_lines_of(node, groups) for node in program.nodes]
         more = []
         for one in kept:
-            read = {f"{edit.file}:{edit.line}" for edit in one.edits}
+            read = {f"{edit.file}:{edit.line}" for edit in one.lines}
             takers = [i for i, node in enumerate(program.nodes) if node.row in one.rows]
             more += [(i, taker) for taker in takers for i in range(taker) if lines[i] & read]
         programs.append(replace(program, edges=tuple(dict.fromkeys([*program.edges, *more]))))

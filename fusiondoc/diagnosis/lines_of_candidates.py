@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.lines_of_changes import (
     lines_by_recipe,
     lines_moved,
@@ -57,16 +57,16 @@ class Lines:
         self._ranks = ranks_of(report.programs)
         self._files = _files(report)
 
-    def of(self, one: Candidate, row: Unfused) -> Candidate:
+    def of(self, one: Change, row: Unfused) -> Change:
         """The change with the lines that it alters."""
         if not one.kind.in_source:
             return one
         made = self._at_its_line(one, row)
-        if made.kind is ChangeKind.NOT_INPLACE and not made.edits:
+        if made.kind is ChangeKind.NOT_INPLACE and not made.lines:
             return self._where_modules_are_made(made, row.op)
         return made
 
-    def _at_its_line(self, one: Candidate, row: Unfused) -> Candidate:
+    def _at_its_line(self, one: Change, row: Unfused) -> Change:
         owner = self._run.owner(row)
         source = Source.parse(row.user_source)
         if source is None or owner is Owner.PACKAGE:
@@ -76,9 +76,9 @@ class Lines:
         if text is not None and writer is not None:
             rank = self._ranks.get(row.index)
             one = writer(one, _Line(row, self._run, text, source.file, source.line, rank))
-        return replace(one, where=_first_line(one) or source.at_line)
+        return replace(one, where=(_first_line(one) or source.at_line,))
 
-    def _where_modules_are_made(self, one: Candidate, op: str) -> Candidate:
+    def _where_modules_are_made(self, one: Change, op: str) -> Change:
         """Modules of torch.nn are called in torch's files; what is changed is where the user makes them."""
         edits: list[Edit] = []
         for file in self._files:
@@ -87,50 +87,50 @@ class Lines:
                 edits += lines_of_modules(text, file, op)
         if not edits:
             return one
-        made = replace(one, edits=tuple(edits), note=None, python=None)
-        return replace(made, where=_first_line(made))
+        where = f"{edits[0].file}:{edits[0].line}"
+        return replace(one, lines=tuple(edits), where=(where,), note=None, python=None)
 
     def _text(self, file: str) -> str | None:
         return self._report.texts.source(file) if self._report.texts is not None else None
 
 
-def _first_line(one: Candidate) -> str | None:
+def _first_line(one: Change) -> str | None:
     """``file:line`` of the first line that changes."""
-    return f"{one.edits[0].file}:{one.edits[0].line}" if one.edits else None
+    return f"{one.lines[0].file}:{one.lines[0].line}" if one.lines else None
 
 
 # -- a change written at its line ----------------------------------------------------------------------------
 
 
-def _keep_tensor(one: Candidate, line: _Line) -> Candidate:
+def _keep_tensor(one: Change, line: _Line) -> Change:
     detached = line.run.gradients is not False
     kept = lines_of_kept_tensor(line.text, line.file, line.number, detached)
     if kept is None:
         return one
-    return replace(one, change=f"Write {kept.after} instead of {kept.before}", edits=kept.edits)
+    return replace(one, title=f"Write {kept.after} instead of {kept.before}", lines=kept.edits)
 
 
-def _move(one: Candidate, line: _Line) -> Candidate:
+def _move(one: Change, line: _Line) -> Change:
     moved = lines_moved(line.text, line.file, line.number)
     if moved is None:
         return one
     return replace(
-        one, before=moved.before, after=moved.after, edits=moved.edits, conditional=False, note=None
+        one, before=moved.before, after=moved.after, lines=moved.edits, conditional=False, note=None
     )
 
 
-def _write_out_of_place(one: Candidate, line: _Line) -> Candidate:
+def _write_out_of_place(one: Change, line: _Line) -> Change:
     op = line.row.op
     edits = lines_out_of_place(line.text, line.file, line.number, op)
     sign = sign_of(op)
     is_called = sign is not None and bool(edits) and f"{sign}=" not in edits[0].before
     if is_called and one.kind is ChangeKind.OUT_OF_PLACE:
         name = op.rpartition("::")[2]
-        one = replace(one, change=f"Write x = x.{name[:-1]}(y) instead of x.{name}(y)")
-    return replace(one, edits=edits)
+        one = replace(one, title=f"Write x = x.{name[:-1]}(y) instead of x.{name}(y)")
+    return replace(one, lines=edits)
 
 
-def _write_by_recipe(one: Candidate, line: _Line) -> Candidate:
+def _write_by_recipe(one: Change, line: _Line) -> Change:
     run, row = line.run, line.row
     recipe = recipe_of(row, run) if run.fuser is not None else None
     if recipe is None:
@@ -143,10 +143,10 @@ def _write_by_recipe(one: Candidate, line: _Line) -> Candidate:
     if recipe.numbers_too and edits:
         note = None if numbers else "for tensors of a floating-point type"
         one = replace(one, note=note, conditional=False)
-    return replace(one, edits=edits)
+    return replace(one, lines=edits)
 
 
-_WRITERS: Mapping[ChangeKind, Callable[[Candidate, _Line], Candidate]] = {
+_WRITERS: Mapping[ChangeKind, Callable[[Change, _Line], Change]] = {
     ChangeKind.NUMBER: _keep_tensor,
     ChangeKind.MOVE: _move,
     ChangeKind.MOVE_VIEW: _move,
@@ -160,16 +160,16 @@ _WRITERS: Mapping[ChangeKind, Callable[[Candidate, _Line], Candidate]] = {
 # -- a line that is not the user's ---------------------------------------------------------------------------
 
 
-def _elsewhere(one: Candidate, row: Unfused, owner: Owner, run: RunFacts) -> Candidate:
+def _elsewhere(one: Change, row: Unfused, owner: Owner, run: RunFacts) -> Change:
     """The line is of a package, or not known."""
     source = Source.parse(row.user_source) or Source.parse(row.source)
     if source is None or not source.has_file:
         return one
     line = from_package(source.at_line)
     if owner is Owner.PACKAGE:
-        return replace(one, where=line, note=joined_notes(one.note, IN_A_PACKAGE))
+        return replace(one, where=(line,), note=joined_notes(one.note, IN_A_PACKAGE))
     if owner is not Owner.TORCH:
-        return replace(one, where=line)
+        return replace(one, where=(line,))
     if one.kind is ChangeKind.NOT_INPLACE:
         return replace(one, note="where the module is made", python=ALL_OUT_OF_PLACE)
     recipe = recipe_of(row, run)

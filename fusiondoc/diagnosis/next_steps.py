@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.change_candidates import candidates
 from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, Rated, best
@@ -47,10 +47,9 @@ def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]
     found = candidates(report, run)
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[MOST_TRIED:]
-    found += prints_between_groups(report, run)
     plan_of = regions_as_groups(with_numbers(report, found), _between_regions(found, report))
     plans = Plans(plan_of, run.fuser, run.torch, run.gradients)
-    rated = best(found, plans, report)[:most]
+    rated = best(found, plans, report, list(prints_between_groups(report, run)))[:most]
     first = _folds_groups_of_others(rated)
     if first is not None:
         rated = [first, *(one for one in rated if one is not first)]
@@ -74,7 +73,7 @@ _BETWEEN_REGIONS = (
 """What ends a differentiable graph, and no longer does."""
 
 
-def _between_regions(found: Sequence[Candidate], report: Report) -> frozenset[int]:
+def _between_regions(found: Sequence[Change], report: Report) -> frozenset[int]:
     """Rows that end a differentiable graph, or are outside all of them, and no longer are."""
     between = set()
     for one in found:
@@ -89,7 +88,7 @@ def _with_others(one: Rated, plan: Sequence[Rated]) -> list[int]:
     changed = {row for group in one.groups for row in group.changed}
     numbers = []
     for number, other in enumerate(plan, 1):
-        if other is not one and not changed.isdisjoint(other.candidate.rows):
+        if other is not one and not changed.isdisjoint(other.change.rows):
             numbers.append(number)
     return numbers
 
@@ -102,16 +101,16 @@ _FOLDS = "batch_norm goes into the convolutions before it; the frozen run shows 
 def _folds_groups_of_others(plan: Sequence[Rated]) -> Rated | None:
     """The change that freezes, if groups of another one have a batch norm: what freezing leaves of these is
     known only after it, so it comes first."""
-    freezing = [one for one in plan if one.candidate.kind is ChangeKind.FREEZE]
-    others = [one for one in plan if one.candidate.kind is not ChangeKind.FREEZE]
+    freezing = [one for one in plan if one.change.kind is ChangeKind.FREEZE]
+    others = [one for one in plan if one.change.kind is not ChangeKind.FREEZE]
     return freezing[0] if freezing and any(_with_batch_norm(one.groups) for one in others) else None
 
 
 def _folds(one: Rated, report: Report) -> bool:
     """Whether it folds batch norms into convolutions: what fuses then is not known before."""
-    if one.candidate.folded:
+    if one.change.folded:
         return True
-    freezes = one.candidate.kind is ChangeKind.FREEZE
+    freezes = one.change.kind is ChangeKind.FREEZE
     return freezes and _with_batch_norm(one.groups) and _behind_convolutions(report)
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from fusiondoc.diagnosis.candidate import Candidate
+from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.commands import can_run_again, command_of, run_again, to_keep
 from fusiondoc.diagnosis.gains import Rated
 from fusiondoc.diagnosis.rules import Context
@@ -24,13 +24,13 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
     Args:
         with_others: the numbers in the plan of changes that make the same groups.
     """
-    one = rated.candidate
+    one = rated.change
     rows = [report.unfused[row] for row in one.rows]
     before, after = _lines(one)
     return PlannedChange(
         change=_in_their_names(one),
         kind=one.kind,
-        where=one.where,
+        where=one.where[0] if one.where else None,
         before=before,
         after=after,
         unlocks=_unlocks(rated, with_others, report),
@@ -41,30 +41,30 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
         ops=tuple(dict.fromkeys(row.op for row in rows)),
         codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
         note=one.note,
-        python=one.python or (None if one.in_python else to_keep(one.setting)),
-        edits=one.edits if context.request is None or context.own else (),  # a program applies them
+        python=to_keep(one.setting) if one.python is None else one.python or None,
+        edits=one.lines if context.request is None or context.own else (),  # a program applies them
     )
 
 
 _SHOWS_ALL_LINES = (ChangeKind.SPLIT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
 
 
-def _lines(one: Candidate) -> tuple[str | None, str | None]:
+def _lines(one: Change) -> tuple[str | None, str | None]:
     """The first line as it stands, and changed; without a file how the operator is called, and is to be."""
-    if not one.edits or one.kind in _SHOWS_ALL_LINES:
+    if not one.lines or one.kind in _SHOWS_ALL_LINES:
         return one.before, one.after
-    first = one.edits[0]
+    first = one.lines[0]
     return first.before.strip(), "\n".join(line.strip() for line in first.after.split("\n"))
 
 
-def _in_their_names(one: Candidate) -> str:
+def _in_their_names(one: Change) -> str:
     """``Write out = out + x instead of out += x``: with the names of the line, if it is one short line."""
-    if one.kind is not ChangeKind.OUT_OF_PLACE or len(one.edits) != 1:
-        return one.change
-    edit = one.edits[0]
+    if one.kind is not ChangeKind.OUT_OF_PLACE or len(one.lines) != 1:
+        return one.title
+    edit = one.lines[0]
     before, after = (re.sub(r"\s*#[^\"']*$", "", text.strip()) for text in (edit.before, edit.after))
     short = len(before) <= _SHORT and "\n" not in after
-    return f"Write {after} instead of {before}" if short else one.change
+    return f"Write {after} instead of {before}" if short else one.title
 
 
 _SHORT = 24
@@ -73,7 +73,7 @@ _SHORT = 24
 
 def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
     """What it lets fuse, and with which other changes."""
-    one, gain = rated.candidate, rated.gain
+    one, gain = rated.change, rated.gain
     if one.removes:
         text = f"takes {count(gain.operators, 'operator')} out of the program"
     elif rated.groups:
@@ -120,7 +120,7 @@ def _signature(group: WouldBeGroup) -> tuple[str, int]:
 
 def _in_layers(rated: Rated, report: Report) -> str:
     """`` in layer[1-4]``: the layers of what is changed, else of what it is grouped with."""
-    layers = [layer for row in rated.candidate.rows for layer in report.unfused[row].layers]
+    layers = [layer for row in rated.change.rows for layer in report.unfused[row].layers]
     if not layers:
         others = {row for group in rated.groups for row in group.rows}
         layers = [layer for row in sorted(others) for layer in report.unfused[row].layers]
@@ -137,7 +137,7 @@ _TRIED_BY_FIX = (
 )
 
 
-def _command_of(one: Candidate, report: Report, context: Context) -> str:
+def _command_of(one: Change, report: Report, context: Context) -> str:
     """``fusiondoc fix`` tries what it knows; another change of the program is made first, and verified."""
     request = context.request
     if request is None or not can_run_again(context):
@@ -154,10 +154,10 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
     return run_again(request, AS_REQUESTED if context.te.plans else Setting(flags=("--verify",)))
 
 
-def _is_tried_by_fix(one: Candidate) -> bool:
+def _is_tried_by_fix(one: Change) -> bool:
     if one.kind is ChangeKind.MOVE:
         return one.sure
-    return one.kind is ChangeKind.MOVE_VIEW or (one.kind in _TRIED_BY_FIX and bool(one.edits))
+    return one.kind is ChangeKind.MOVE_VIEW or (one.kind in _TRIED_BY_FIX and bool(one.lines))
 
 
 def can_be_fixed(context: Context) -> bool:

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from fusiondoc.changes.change import Change
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fusers import FUSERS, NNC, nnc, taken_by
-from fusiondoc.model import count, dataclass, field
-from fusiondoc.model.change_plan import Try
+from fusiondoc.model import count
+from fusiondoc.model.change_plan import ChangeKind, Try
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.lacking_constants import lacks_constant
+from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Options
 from fusiondoc.operators import CONTROL_FLOW, is_in_place
 
 MOST_TRIES = 8
-
-
-@dataclass(frozen=True)
-class Change:
-    """``name`` as the report shows it; the rest is what differs from the run as it was requested."""
-
-    name: str
-    codes: tuple[str, ...]
-    knobs: Mapping[str, str] = field(default_factory=dict)
-    fuser: str | None = None
-    double_runs: bool = False
-    trace: bool = False
-    eval: bool = False
-    freeze: bool = False
-    in_place_off: bool = False
 
 
 FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
@@ -71,10 +58,10 @@ def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | N
         return
     codes = tuple(dict.fromkeys(row.reason.code for row in rows if _of_module_in_place(row)))
     if codes and not options.in_place_off:
-        yield Change(IN_PLACE_OFF, codes, in_place_off=True)
+        yield _flag(ChangeKind.NOT_INPLACE, IN_PLACE_OFF, "--in-place-off", codes)
     codes = tuple(dict.fromkeys(row.reason.code for row in rows if _is_folded(row)))
     if codes and not (training and not options.eval) and not options.backward and not options.freeze:
-        yield Change(FREEZE, codes, freeze=True)
+        yield _flag(ChangeKind.FREEZE, FREEZE, FREEZE, codes)
 
 
 def _of_module_in_place(row: Unfused) -> bool:
@@ -93,20 +80,32 @@ def _is_folded(row: Unfused) -> bool:
 
 def eval_mode() -> Change:
     """Requested with ``--try-eval``: it changes what the model computes, so no finding does it alone."""
-    return Change(EVAL, (), eval=True)
+    return _flag(ChangeKind.EVAL, EVAL, "--eval")
+
+
+def _flag(kind: ChangeKind, title: str, name: str, codes: tuple[str, ...] = ()) -> Change:
+    """The change that an option without a value makes."""
+    return Change(kind, title, setting=Setting(flags=(name,)), codes=codes)
+
+
+def another_fuser(fuser: str, codes: tuple[str, ...]) -> Change:
+    """The run under another fuser."""
+    setting = Setting(fuser=fuser)
+    return Change(ChangeKind.FUSER, setting.text, setting=setting, codes=codes)
 
 
 def _change(name: str, codes: tuple[str, ...], report: Report, options: Options, kind: str) -> Change | None:
     """The change of that name (``Code.tries``); None where this run has it, or it can do nothing."""
     script = bool(options.script)
     if name == MORE_RUNS:
-        return None if script else Change(f"--runs {2 * (options.runs or 1)}", codes, double_runs=True)
+        more = Setting(runs=2 * (options.runs or 1))
+        return None if script else Change(ChangeKind.RUNS, more.text, setting=more, codes=codes)
     if name == TRACE:
         already = script or options.trace or kind == "archive"
-        return None if already else Change(TRACE, codes, trace=True)
+        return None if already else _flag(ChangeKind.TRACE, TRACE, TRACE, codes)
     if name == OTHER_FUSER:
         fuser = other_fuser(report, options, codes)
-        return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
+        return None if fuser is None else another_fuser(fuser, codes)
     return _of_knob(name, codes, report, options)
 
 
@@ -118,7 +117,7 @@ def _of_knob(name: str, codes: tuple[str, ...], report: Report, options: Options
     ops = {row.op for row in report.unfused if row.ran is not False and row.reason.code in codes}
     if about is not None and ops and not ops & about:
         return None
-    return Change(name, codes, knobs={knob: value})
+    return Change(ChangeKind.KNOB, name, setting=Setting(knobs={knob: value}), codes=codes)
 
 
 def _works(name: str, report: Report) -> bool:

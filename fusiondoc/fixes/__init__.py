@@ -14,46 +14,16 @@ from pathlib import Path
 
 from fusiondoc.captures.request import TargetSpec
 from fusiondoc.captures.trust import project_root
-from fusiondoc.changes.edits import Edit, read_text
+from fusiondoc.changes.edits import read_text
 from fusiondoc.changes.rewrite import Line
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
 from fusiondoc.errors import UsageError
-from fusiondoc.model import dataclass, field
-from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Options, Source, from_package
 
 COUNTER = "FD226"
 """The reason of what only counts batches: nothing is gained by changing it."""
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A change to try."""
-
-    kind: ChangeKind
-    title: str
-    """In the words of the program: ``F.hardswish(x) -> x * (torch.clamp(x + 3, 0, 6) / 6)``."""
-    edits: tuple[Edit, ...]
-    lines: tuple[str, ...] = ()
-    """``file:line`` of what changes."""
-    note: str | None = None
-    """What is to be known about it."""
-    from_outside: bool = False
-    """It is made where the model is made, not at the line of the operator."""
-    eval_mode: bool = False
-    """It puts the model into eval mode, so it is compared with the program in eval mode."""
-    knobs: Mapping[str, str] = field(default_factory=dict)
-    """Knobs that the run gets with the edits: ``diagnose`` sets switches back that a file throws."""
-    fuser: str | None = None
-    """The fuser of the run: a setting, so there are no edits."""
-    freeze: bool = False
-    """The run freezes the module (and puts it into eval mode) itself, where it has been moved to its device;
-    the edits are the same in the program's words."""
-    ops: frozenset[str] = frozenset()
-    """The unfused operators that it is about: once they are gone, it has nothing to do."""
-    fewer: bool = False
-    """It helps only if fewer kernels and operators run: it replaces one operator by several."""
 
 
 @dataclass(frozen=True)

@@ -9,26 +9,28 @@ from __future__ import annotations
 
 import ast
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
 from fusiondoc.changes.by_recipe import with_free_name, with_imports
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import after_imports, defined, lines_at, spelled
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
 from fusiondoc.diagnosis.tries import suggested
-from fusiondoc.fixes import Program, Proposal
+from fusiondoc.fixes import Program
 from fusiondoc.fixes.model_position import ModelPosition, position_of_model, value_of_model
 from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.remedies import Setting
 from fusiondoc.operators import is_in_place, plain_name
 from fusiondoc.runner.own_launcher import knob_lines
 
 
-def propose(program: Program) -> Iterator[Proposal]:
+def propose(program: Program) -> Iterator[Change]:
     """Settings of torch, another fuser, and what can be done to the model from where it is made."""
     yield from _of_settings(program)
     position = position_of_model(program)
@@ -38,7 +40,7 @@ def propose(program: Program) -> Iterator[Proposal]:
         yield from _frozen_script(program)
 
 
-def of_model(program: Program, position: ModelPosition) -> Iterator[Proposal]:
+def of_model(program: Program, position: ModelPosition) -> Iterator[Change]:
     """What can be done to the model from where it is made."""
     off = frozenset(row.op for row in program.rows if _of_a_module(row.op, row.source))
     if off:
@@ -55,7 +57,7 @@ def _of_a_module(op: str, source: str | None) -> bool:
     return is_in_place(op) and source is not None and "torch/nn/" in source.replace("\\", "/")
 
 
-def _in_place_off(position: ModelPosition, ops: frozenset[str]) -> Proposal:
+def _in_place_off(position: ModelPosition, ops: frozenset[str]) -> Change:
     one = position.file.free_name("module", "each_module")
     lines = [
         f"for {one} in {position.name}.modules():",
@@ -64,7 +66,8 @@ def _in_place_off(position: ModelPosition, ops: frozenset[str]) -> Proposal:
     ]
     title = f"inplace=False on the modules of {position.name}"
     edits = (*position.edits, position.insert(lines))
-    return Proposal(ChangeKind.NOT_INPLACE, title, edits, (position.where,), ops=ops, from_outside=True)
+    where = (position.where,)
+    return Change(ChangeKind.NOT_INPLACE, title, edits, where=where, ops=ops, at_model=True)
 
 
 _PARAMETER = {
@@ -98,7 +101,7 @@ def _both(ops: frozenset[str]) -> frozenset[str]:
     return ops | {f"{op}_" for op in ops}
 
 
-def _replaced(position: ModelPosition, recipe: Recipe, ops: frozenset[str]) -> Iterator[Proposal]:
+def _replaced(position: ModelPosition, recipe: Recipe, ops: frozenset[str]) -> Iterator[Change]:
     """A class with the recipe as its ``forward``, and a loop that puts it in the place of torch's."""
     if recipe.module is None or recipe.inputs.count("=") != 1 or recipe.caution is not None:
         return
@@ -140,7 +143,7 @@ def _replaced(position: ModelPosition, recipe: Recipe, ops: frozenset[str]) -> I
     title = f"{kind} of {position.name} -> {recipe.after}"
     note = None if recipe.difference in ("rounding", "exact") else f"{kind}: {recipe.difference}"
     where = (position.where,)
-    yield Proposal(ChangeKind.RECIPE, title, edits, where, note, ops=ops, fewer=True, from_outside=True)
+    yield Change(ChangeKind.RECIPE, title, edits, where=where, note=note, ops=ops, at_model=True)
 
 
 def _condition(kind: str, child: str, old: str, recipe: Recipe) -> str:
@@ -154,11 +157,14 @@ def _condition(kind: str, child: str, old: str, recipe: Recipe) -> str:
     return condition
 
 
+_FROZEN, _EVAL = Setting(flags=("--freeze",)), Setting(flags=("--eval",))
+_EVAL_FROZEN = Setting(flags=("--eval", "--freeze"))
+
 _INFERENCE = "for inference only"
 _OTHER_IN_TRAINING = f"{_INFERENCE}: dropout and batch norm compute something else than in training"
 
 
-def _frozen(program: Program, position: ModelPosition) -> Iterator[Proposal]:
+def _frozen(program: Program, position: ModelPosition) -> Iterator[Change]:
     """Inference only: weights and flags become constants."""
     freeze, imports = spelled(position.file, "torch.jit.freeze")
     script, more = spelled(position.file, "torch.jit.script")
@@ -168,20 +174,21 @@ def _frozen(program: Program, position: ModelPosition) -> Iterator[Proposal]:
     frozen = f"{position.name} = {freeze}({script}({position.name}))"
     if not program.training:
         edits = (*imports, *more, *position.edits, position.insert([frozen], rank=8))
-        yield Proposal(ChangeKind.FREEZE, title, edits, (position.where,), _INFERENCE, freeze=True)
+        yield Change(
+            ChangeKind.FREEZE, title, edits, setting=_FROZEN, where=(position.where,), note=_INFERENCE
+        )
         return
     mode = f"{position.name}.eval()"
     note = _OTHER_IN_TRAINING
     edits = (*position.edits, position.insert([mode], rank=7))
-    yield Proposal(
-        ChangeKind.EVAL, f"{position.name} in eval mode", edits, (position.where,), note, eval_mode=True
-    )
+    title_of_mode = f"{position.name} in eval mode"
+    yield Change(ChangeKind.EVAL, title_of_mode, edits, setting=_EVAL, where=(position.where,), note=note)
     edits = (*imports, *more, *position.edits, position.insert([mode, frozen], rank=8))
     title = f"{position.name} in eval mode and frozen"
-    yield Proposal(ChangeKind.FREEZE, title, edits, (position.where,), note, eval_mode=True, freeze=True)
+    yield Change(ChangeKind.FREEZE, title, edits, setting=_EVAL_FROZEN, where=(position.where,), note=note)
 
 
-def _frozen_script(program: Program) -> Iterator[Proposal]:
+def _frozen_script(program: Program) -> Iterator[Change]:
     """The same of a module that the user's file scripts, traces or loads: freezing comes behind that."""
     file, value = program.target_file, value_of_model(program)
     if file is None or value is None:
@@ -190,19 +197,20 @@ def _frozen_script(program: Program) -> Iterator[Proposal]:
     mode, note = ("", _INFERENCE) if not program.training else (".eval()", _OTHER_IN_TRAINING)
     edits = (*imports, file.replaced(value, f"{freeze}({file.text(value)}{mode})"))
     title = f"{program.target.name or 'model'} {'in eval mode and ' if mode else ''}frozen"
-    where, eval_mode = (file.where(value),), bool(program.training)
-    yield Proposal(ChangeKind.FREEZE, title, edits, where, note, eval_mode=eval_mode, freeze=True)
+    setting = _EVAL_FROZEN if program.training else _FROZEN
+    where = (file.where(value),)
+    yield Change(ChangeKind.FREEZE, title, edits, setting=setting, where=where, note=note)
 
 
-def _of_settings(program: Program) -> Iterator[Proposal]:
+def _of_settings(program: Program) -> Iterator[Change]:
     """One for each knob and fuser, and one for the inputs."""
     file = program.target_file
     for change in suggested(program.report, program.options, program.target.kind):
         ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
-        if change.fuser is not None:
-            yield _another_fuser(program, change.fuser, ops)
+        if change.kind is ChangeKind.FUSER:
+            yield _another_fuser(program, change, ops)
         elif file is not None:
-            yield from _setting(program, file, change.knobs, ops, ChangeKind.KNOB)
+            yield from _setting(file, change.setting, ops, ChangeKind.KNOB)
     if file is None:
         return
     yield from _static_shapes(program, file)
@@ -210,18 +218,16 @@ def _of_settings(program: Program) -> Iterator[Proposal]:
         yield from _without_grad(program)
 
 
-def _another_fuser(program: Program, fuser: str, ops: frozenset[str]) -> Proposal:
+def _another_fuser(program: Program, change: Change, ops: frozenset[str]) -> Change:
     """No line of a file: which fuser runs is for the launcher to say, or for each position with a context."""
     target = shlex.quote(program.target.text)
     note = "a setting of the run, not in the diff; its lines for your own program:\n"
-    note += f"fusiondoc env --export {target} --fuser {fuser}"
-    return Proposal(ChangeKind.FUSER, f"--fuser {fuser}", (), (), note, fuser=fuser, ops=ops, fewer=True)
+    note += f"fusiondoc env --export {target} {change.title}"
+    return replace(change, note=note, ops=ops)
 
 
-def _setting(
-    program: Program, file: ParsedFile, knobs: Mapping[str, str], ops: frozenset[str], kind: ChangeKind
-) -> Iterator[Proposal]:
-    lines = knob_lines(knobs)
+def _setting(file: ParsedFile, setting: Setting, ops: frozenset[str], kind: ChangeKind) -> Iterator[Change]:
+    lines = knob_lines(setting.knobs)
     if not lines or any(line.startswith("#") for line in lines):
         return
     name, imports = spelled(file, "torch")
@@ -232,19 +238,22 @@ def _setting(
     edit = lines_at(file, after_imports(file), written, "", rank=-8)
     where = (f"{file.source.path}:{file.source.text.count(chr(10), 0, edit.start) + 1}",)
     note, edits = "for the whole process", (*imports, edit)
-    yield Proposal(kind, written[0], edits, where, note, knobs=knobs, ops=ops, fewer=True)
+    yield Change(kind, written[0], edits, setting=setting, where=where, note=note, ops=ops)
 
 
-def _static_shapes(program: Program, file: ParsedFile) -> Iterator[Proposal]:
+_STATIC = Setting(knobs={"fusion_strategy": "STATIC:20"})
+
+
+def _static_shapes(program: Program, file: ParsedFile) -> Iterator[Change]:
     """Plans for the shapes that come, one each, where a group for any shape was refused or none was left."""
     rows = [row for row in program.rows if row.reason.code == "FD304" or row.reason.detail == NEEDS_SHAPES]
-    asked = program.options.knobs.get("fusion_strategy", "")
-    if rows and "STATIC:20" not in asked:
+    requested = program.options.knobs.get("fusion_strategy", "")
+    if rows and "STATIC:20" not in requested:
         ops = frozenset(row.op for row in rows)
-        yield from _setting(program, file, {"fusion_strategy": "STATIC:20"}, ops, ChangeKind.STATIC_SHAPES)
+        yield from _setting(file, _STATIC, ops, ChangeKind.STATIC_SHAPES)
 
 
-def _without_grad(program: Program) -> Iterator[Proposal]:
+def _without_grad(program: Program) -> Iterator[Change]:
     """``requires_grad=True`` of the inputs, where nothing is differentiated."""
     file = program.target_file
     assert file is not None
@@ -255,7 +264,7 @@ def _without_grad(program: Program) -> Iterator[Proposal]:
             edits += [file.replaced(flag, "False") for flag in flags]
     if edits:
         note = "for inference only; where gradients are recorded elsewhere, run it under torch.no_grad()"
-        yield Proposal(ChangeKind.NO_GRAD, "inputs that record no gradients", tuple(edits), (), note)
+        yield Change(ChangeKind.NO_GRAD, "inputs that record no gradients", tuple(edits), note=note)
 
 
 def _names_inputs(node: ast.Assign) -> bool:

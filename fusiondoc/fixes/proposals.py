@@ -6,94 +6,99 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, overlapping
-from fusiondoc.fixes import (
-    Program,
-    Proposal,
-    added_lines,
-    at_lines,
-    recipes_in_code,
-)
+from fusiondoc.fixes import Program, added_lines, at_lines, recipes_in_code
 from fusiondoc.fusers import taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.remedies import AS_REQUESTED, Setting
 from fusiondoc.operators import FILLS, IN_PLACE_ASSIGNS, WITH_FORMULA, is_in_place, plain_name, sign_of
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Proposals of one family that are tried together first, and one by one if that fails."""
+    """Changes that are made together: those of one family, which are tried one by one if that fails."""
 
-    kind: ChangeKind
-    words: str
+    changes: tuple[Change, ...] = ()
+    words: str = ""
     """What they have in common."""
-    proposals: tuple[Proposal, ...]
     parts: tuple[Bundle, ...] = ()
     """Those that it was made of, which did not help alone."""
 
     @classmethod
     def of_all(cls, bundles: Sequence[Bundle]) -> Bundle:
         """Several as one."""
-        every = tuple(one for bundle in bundles for one in bundle.proposals)
-        return cls(bundles[0].kind, "", every, tuple(bundles))
+        return cls(tuple(one for bundle in bundles for one in bundle.changes), parts=tuple(bundles))
+
+    def plus(self, more: Bundle) -> Bundle:
+        """With further changes on top."""
+        return Bundle((*self.changes, *more.changes))
+
+    @property
+    def kind(self) -> ChangeKind:
+        """Of the first."""
+        return self.changes[0].kind
 
     @property
     def title(self) -> str:
-        """Of its only proposal, else of the family with the number of lines."""
+        """Of its only change, else of the family with the number of lines."""
         if self.parts:
             return "; together with ".join(one.title for one in self.parts)
-        if len(self.proposals) == 1:
-            return self.proposals[0].title
-        lines = len({line for one in self.proposals for line in one.lines})
-        return f"{self.words} ({count(lines, 'line')})"
+        if len(self.changes) == 1:
+            return self.changes[0].title
+        return f"{self.words} ({count(len(self.where), 'line')})"
 
     @property
     def edits(self) -> tuple[Edit, ...]:
         """All of them, each once."""
-        return tuple(dict.fromkeys(edit for one in self.proposals for edit in one.edits))
+        return tuple(dict.fromkeys(edit for one in self.changes for edit in one.edits))
 
     @property
-    def lines(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(line for one in self.proposals for line in one.lines))
+    def where(self) -> tuple[str, ...]:
+        """``file:line`` of what changes, each once."""
+        return tuple(dict.fromkeys(line for one in self.changes for line in one.where))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.note for one in self.proposals if one.note is not None))
+        """Of all changes, each once."""
+        return tuple(dict.fromkeys(one.note for one in self.changes if one.note is not None))
 
     @property
-    def knobs(self) -> dict[str, str]:
-        return {name: value for one in self.proposals for name, value in one.knobs.items()}
-
-    @property
-    def fuser(self) -> str | None:
-        return next((one.fuser for one in self.proposals if one.fuser is not None), None)
-
-    @property
-    def eval_mode(self) -> bool:
-        return any(one.eval_mode for one in self.proposals)
+    def setting(self) -> Setting:
+        """The settings of all changes; of fusers the last."""
+        made = AS_REQUESTED
+        for one in self.changes:
+            made = made.with_more(one.setting)
+        return made
 
     @property
     def about(self) -> frozenset[str]:
         """The operators that it is about; empty where it is about none in particular."""
-        named = [proposal.ops for proposal in self.proposals]
+        named = [one.ops for one in self.changes]
         return frozenset().union(*named) if all(named) else frozenset()
 
     @property
-    def freeze(self) -> bool:
-        return any(one.freeze for one in self.proposals)
-
-    @property
-    def fewer(self) -> bool:
-        return any(one.fewer for one in self.proposals)
+    def replaces_by_several(self) -> bool:
+        """Whether more operators in groups alone are no gain: some are replaced by several."""
+        return any(one.kind in _BY_SEVERAL for one in self.changes)
 
     def singly(self) -> list[Bundle]:
-        """Each proposal as a bundle of its own, or each of its parts; none where there is only one."""
+        """Each change as a bundle of its own, or each of its parts; none where there is only one."""
         if self.parts:
             return list(self.parts)
-        if len(self.proposals) < 2:
+        if len(self.changes) < 2:
             return []
-        return [Bundle(one.kind, self.words, (one,)) for one in self.proposals]
+        return [Bundle((one,), self.words) for one in self.changes]
 
+
+_BY_SEVERAL = frozenset(
+    [
+        *(ChangeKind.RECIPE, ChangeKind.MOVE, ChangeKind.MOVE_VIEW),
+        *(ChangeKind.KNOB, ChangeKind.STATIC_SHAPES, ChangeKind.FUSER),
+    ]
+)
+"""Kinds that help only if fewer kernels and operators run."""
 
 _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
     ("operators in place written out of place", (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE), False),
@@ -120,23 +125,23 @@ _ALONE = frozenset(
         *(ChangeKind.STATIC_SHAPES, ChangeKind.MOVE_VIEW, ChangeKind.MOVE, ChangeKind.FUSER),
     ]
 )
-"""Kinds whose proposals are alternatives, or may help one by one where they do not together."""
+"""Kinds whose changes are alternatives, or may help one by one where they do not together."""
 
 
-def _family(one: Proposal) -> int:
+def _family(one: Change) -> int:
     """Which of the families it belongs to."""
     for index, (_, kinds, outside) in enumerate(_FAMILIES):
-        if one.kind in kinds and one.from_outside is outside:
+        if one.kind in kinds and one.at_model is outside:
             return index
     raise AssertionError(one.kind)
 
 
-def proposals_for(program: Program) -> list[Proposal]:
+def changes_for(program: Program) -> list[Change]:
     """Every change that some family finds, in no order."""
     return list(_all(program))
 
 
-def alters_signature(program: Program, one: Proposal) -> bool:
+def alters_signature(program: Program, one: Change) -> bool:
     """Whether it changes what a function takes or returns: a call of the function that no run shows may fail
     then."""
     files = {file.source.path: file for file in program.files}
@@ -147,37 +152,37 @@ def alters_signature(program: Program, one: Proposal) -> bool:
     )
 
 
-def bundles(every: Iterable[Proposal]) -> list[Bundle]:
+def bundles(every: Iterable[Change]) -> list[Bundle]:
     """The changes to try, those first that others need."""
     made: list[Bundle] = []
     for index, group in groupby(sorted(every, key=_family), key=_family):
         words, kinds, _ = _FAMILIES[index]
-        proposals = _distinct(group)
+        changes = _distinct(group)
         if kinds[0] in _ALONE:
-            made += [Bundle(one.kind, words, (one,)) for one in proposals]
+            made += [Bundle((one,), words) for one in changes]
         else:
-            made.append(Bundle(proposals[0].kind, words, tuple(_compatible(proposals))))
+            made.append(Bundle(tuple(_compatible(changes)), words))
     return made
 
 
-def _all(program: Program) -> Iterator[Proposal]:
+def _all(program: Program) -> Iterator[Change]:
     yield from at_lines.propose(program)
     yield from recipes_in_code.propose(program)
     yield from added_lines.propose(program)
 
 
-def _distinct(proposals: Iterable[Proposal]) -> list[Proposal]:
+def _distinct(changes: Iterable[Change]) -> list[Change]:
     """Those with the same edits once: one line may have several operators."""
-    found: dict[tuple[Edit, ...], Proposal] = {}
-    for one in proposals:
+    found: dict[tuple[Edit, ...], Change] = {}
+    for one in changes:
         found.setdefault(one.edits, one)
     return list(found.values())
 
 
-def _compatible(proposals: Sequence[Proposal]) -> Iterator[Proposal]:
+def _compatible(changes: Sequence[Change]) -> Iterator[Change]:
     """Without those that change what one before them changes otherwise."""
     kept: list[Edit] = []
-    for one in proposals:
+    for one in changes:
         if not overlapping([*kept, *one.edits]):
             kept += one.edits
             yield one

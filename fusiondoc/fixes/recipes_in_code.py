@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from fusiondoc.changes import masked_fill, reductions
 from fusiondoc.changes.by_recipe import by_recipe, called_as_module
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
 from fusiondoc.changes.rewrite import Line, Rewrite, Rewritten
-from fusiondoc.fixes import Program, Proposal, Site
-from fusiondoc.fixes.at_lines import proposal
+from fusiondoc.fixes import Program, Site
+from fusiondoc.fixes.at_lines import change_at
 from fusiondoc.fusers import nvfuser, taken_by
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import WITH_FORMULA, plain_name
@@ -33,17 +34,16 @@ _CHECKED_BY_SHAPE = frozenset(
 """Recipes whose condition holds where the pattern matches, or is seen to fail in the first pass."""
 
 
-def propose(program: Program) -> Iterator[Proposal]:
+def propose(program: Program) -> Iterator[Change]:
     """One for each line with an operator that a recipe helps with; reductions and masks in other forms."""
     for site in program.sites:
         line, ops = program.line_of(site), frozenset([site.row.op])
         found = _by_recipe(program, site, line)
         if found is not None:
-            yield proposal(ChangeKind.RECIPE, site, found, ops, fewer=True)
+            yield change_at(ChangeKind.RECIPE, site, found, ops)
         for rewrite in _rewrites_of(program, f"aten::{plain_name(site.row.op)}"):
-            is_recipe = rewrite.kind is ChangeKind.RECIPE
             for made in rewrite.write(line):
-                yield proposal(rewrite.kind, site, made, ops, fewer=is_recipe)
+                yield change_at(rewrite.kind, site, made, ops)
 
 
 def _by_recipe(program: Program, site: Site, line: Line) -> Rewritten | None:

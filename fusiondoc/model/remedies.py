@@ -33,6 +33,16 @@ class Setting:
         knob, _, value = value.partition("=")
         return cls(knobs={knob: value})
 
+    def with_more(self, more: Setting) -> Setting:
+        """Both, of which the other one wins."""
+        return Setting(
+            fuser=more.fuser or self.fuser,
+            runs=more.runs or self.runs,
+            recipe=more.recipe or self.recipe,
+            knobs={**self.knobs, **more.knobs},
+            flags=tuple(dict.fromkeys([*self.flags, *more.flags])),
+        )
+
     @property
     def options(self) -> tuple[str, ...]:
         """The words of the command line."""

@@ -20,13 +20,14 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import CaptureLocation, Within
 from fusiondoc.captures.trust import project_root
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, SourceText, changed_text, read_text
 from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.fixes import Program, Proposal
-from fusiondoc.fixes.proposals import Bundle, alters_signature, bundles, described, proposals_for
+from fusiondoc.fixes import Program
+from fusiondoc.fixes.proposals import Bundle, alters_signature, bundles, changes_for, described
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report
@@ -125,7 +126,7 @@ def fix_target(
         _must_be_model(request, done.capture, done.report)
         found = _found(asking, done.capture, done.report, inference, allow_signature)
         if not other_fusers:
-            found = replace(found, bundles=tuple(one for one in found.bundles if one.fuser is None))
+            found = replace(found, bundles=tuple(one for one in found.bundles if one.setting.fuser is None))
         versions = Versions(
             asking,
             done.capture,
@@ -179,10 +180,10 @@ def _found(
         is_module=loaded.training is not None and not loaded.scripted and not loaded.frozen,
         is_scripted=loaded.training is not None and bool(loaded.scripted) and not loaded.frozen,
     )
-    proposals = proposals_for(program)
-    altering = [] if allow_signature else [one for one in proposals if alters_signature(program, one)]
-    every = bundles(one for one in proposals if one not in altering)
-    left_out = [one for one in every if one.eval_mode and not inference]
+    changes = changes_for(program)
+    altering = [] if allow_signature else [one for one in changes if alters_signature(program, one)]
+    every = bundles(one for one in changes if one not in altering)
+    left_out = [one for one in every if "--eval" in one.setting.flags and not inference]
     notes_shown = (
         *described(program),
         *(f"{one.title} ({', '.join(one.notes)}): tried with --inference" for one in left_out[-1:]),
@@ -192,9 +193,9 @@ def _found(
     return _ToTry(program, tried, notes_shown, run_again(capture.request))
 
 
-def _with_other_arguments(proposals: Sequence[Proposal]) -> Iterable[str]:
+def _with_other_arguments(changes: Sequence[Change]) -> Iterable[str]:
     """One line on the changes that alter the arguments of a function."""
-    titles = list(dict.fromkeys(one.title for one in proposals))
+    titles = list(dict.fromkeys(one.title for one in changes))
     if titles:
         more = f" and {len(titles) - _MOST_TITLES} more" if len(titles) > _MOST_TITLES else ""
         listed = "; ".join(titles[:_MOST_TITLES]) + more

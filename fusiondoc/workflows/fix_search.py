@@ -22,7 +22,7 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes import COUNTER
 from fusiondoc.fixes.proposals import Bundle
-from fusiondoc.model import dataclass, field
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
 from fusiondoc.model.report import Group, Report, Unfused
@@ -36,30 +36,6 @@ from fusiondoc.workflows.speed import interpreted
 
 FOLDER = "fix"
 """The captures of changed programs, inside the capture of the unchanged one."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A version of the program to run."""
-
-    edits: tuple[Edit, ...] = ()
-    knobs: Mapping[str, str] = field(default_factory=dict)
-    eval_mode: bool = False
-    """It is held against the unchanged program in eval mode."""
-    done_by_run: tuple[Edit, ...] = ()
-    """Edits that the run makes true by its options: the module is frozen where it has been moved."""
-    fuser: str | None = None
-    """Another one than that of the unchanged program."""
-
-    def plus(self, bundle: Bundle) -> Candidate:
-        """With these changes on top."""
-        return Candidate(
-            (*self.edits, *bundle.edits),
-            {**self.knobs, **bundle.knobs},
-            self.eval_mode or bundle.eval_mode,
-            (*self.done_by_run, *(bundle.edits if bundle.freeze else ())),
-            bundle.fuser or self.fuser,
-        )
 
 
 class Interrupted(Exception):
@@ -92,40 +68,35 @@ class Versions:
         self._eval: Version | None = None
         self._rounding = Rounding(capture.records.rounding)
 
-    def measure(self, candidate: Candidate, name: str) -> tuple[Version, RunRequest]:
+    def measure(self, bundle: Bundle, name: str) -> tuple[Version, RunRequest]:
         """Run a version of the program.
 
         Raises:
             Interrupted: the user stopped it.
         """
-        if candidate.eval_mode and self._eval is None:
+        if _in_eval_mode(bundle) and self._eval is None:
             kept = KeptResults(str(results_file(self._folder, True)), compare=False)
             request = replace(self._request, eval=True, results=kept, verify=True, command=())
             self._eval = self._measured(request, "unchanged_in_eval_mode")
             if self._eval.problem is not None or self._eval.wrong:
                 return self._eval, request
         self._number += 1
-        request = self._request_of(candidate)
+        request = self._request_of(bundle)
         return self._measured(request, name), request
 
-    def _request_of(self, candidate: Candidate) -> RunRequest:
+    def _request_of(self, bundle: Bundle) -> RunRequest:
         overlay: dict[str, str] = {}
-        edits = [edit for edit in candidate.edits if edit not in candidate.done_by_run]
+        edits = _edits_for_the_run(bundle)
         for path in sorted({edit.path for edit in edits}):
             file = self._files[path]
             own = without_unused(file, [edit for edit in edits if edit.path == path])
             copy = self._folder / f"{self._number}-{len(overlay)}.py"
             copy.write_bytes(file.source.bytes_of(changed_text(file.source.text, own)))
             overlay[str(path)] = str(copy)
-        results = KeptResults(str(results_file(self._folder, candidate.eval_mode)), compare=True)
-        knobs = {**self._request.knobs, **candidate.knobs}
+        results = KeptResults(str(results_file(self._folder, _in_eval_mode(bundle))), compare=True)
         return replace(
-            self._request,
+            self._request.with_setting(bundle.setting),
             overlay=overlay,
-            knobs=knobs,
-            fuser=candidate.fuser or self._request.fuser,
-            freeze=self._request.freeze or bool(candidate.done_by_run),
-            eval=self._request.eval or (candidate.eval_mode and bool(candidate.done_by_run)),
             results=results,
             verify=True,
             command=(),
@@ -142,6 +113,17 @@ class Versions:
         if done.result.ended is Ended.INTERRUPTED:
             raise Interrupted
         return measured(report_of(done), done, self._rounding)
+
+
+def _in_eval_mode(bundle: Bundle) -> bool:
+    """Whether it is held against the unchanged program in eval mode."""
+    return "--eval" in bundle.setting.flags
+
+
+def _edits_for_the_run(bundle: Bundle) -> list[Edit]:
+    """Without those of a module that the run itself freezes, where it has been moved to its device."""
+    frozen = {edit for one in bundle.changes if "--freeze" in one.setting.flags for edit in one.edits}
+    return [edit for edit in bundle.edits if edit not in frozen]
 
 
 def results_file(folder: Path, eval_mode: bool) -> Path:
@@ -247,7 +229,7 @@ class Search:
         self._timed = timed
         self._notify = notify
         self.original = original
-        self._steps: list[Step] = [Step(Candidate(), original, -1)]
+        self._steps: list[Step] = [Step(Bundle(), original, -1)]
         self.tried: list[TriedFix] = []
         self.untried = 0
         self.together_tries = 0
@@ -271,12 +253,12 @@ class Search:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        return self._steps[-1].candidate.edits
+        return self._steps[-1].changes.edits
 
     @property
     def settings(self) -> tuple[str, ...]:
         """What is kept and no edit says."""
-        fuser = self._steps[-1].candidate.fuser
+        fuser = self._steps[-1].changes.setting.fuser
         return (f"--fuser {fuser}",) if fuser is not None else ()
 
     @property
@@ -381,7 +363,7 @@ class Search:
                 return
             fewer = Bundle.of_all([other for other in left if other is not one])
             whole, before = self._steps[-1], self._steps[-2]
-            wanted = before.candidate.plus(fewer)
+            wanted = before.changes.plus(fewer)
             self._left -= 1
             self.together_tries += 1
             self._notify(f"trying without: {one.title}")
@@ -408,7 +390,7 @@ class Search:
             return None
         self._left -= 1
         self._notify(f"trying{'' if row is None else ' again'}: {bundle.title}")
-        before, wanted = self.now[0], self._steps[-1].candidate.plus(bundle)
+        before, wanted = self.now[0], self._steps[-1].changes.plus(bundle)
         after, request = self._versions.measure(wanted, bundle.kind.name.lower())
         outcome = self._judged(bundle, after, before)
         done = _tried(bundle, outcome, before, after)
@@ -426,14 +408,14 @@ class Search:
             return Outcome.FAILED
         if set(after.wrong) - set(self.original[0].wrong):
             return Outcome.WRONG
-        return Outcome.KEPT if after.better_than(before, bundle.fewer) else Outcome.NO_GAIN
+        return Outcome.KEPT if after.better_than(before, bundle.replaces_by_several) else Outcome.NO_GAIN
 
 
 @dataclass(frozen=True)
 class Step:
     """The program after a change that was kept; ``row`` is the index of the change in ``Search.tried``."""
 
-    candidate: Candidate
+    changes: Bundle
     version: tuple[Version, RunRequest]
     row: int
 
@@ -443,12 +425,12 @@ def _value(speed: Ratio | None) -> float:
 
 
 def _tried(bundle: Bundle, outcome: Outcome, before: Version, after: Version) -> TriedFix:
-    return TriedFix(bundle.kind, bundle.title, bundle.lines, bundle.notes, outcome, before, after)
+    return TriedFix(bundle.kind, bundle.title, bundle.where, bundle.notes, outcome, before, after)
 
 
 def _combines(bundle: Bundle) -> bool:
     """Whether it is a change that others may need: not the mode of the model, and not another fuser."""
-    return not (bundle.eval_mode or bundle.freeze or bundle.fuser is not None)
+    return not bundle.setting.flags and bundle.setting.fuser is None
 
 
 def _compatible(bundles: Sequence[Bundle], edits: Sequence[Edit]) -> Iterator[Bundle]:

@@ -21,7 +21,8 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.process_records import SCRIPT, StepsTaken
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.diagnosis.tries import Change, eval_mode, suggested
+from fusiondoc.changes.change import Change
+from fusiondoc.diagnosis.tries import eval_mode, suggested
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fusers import choices
 from fusiondoc.model import dataclass
@@ -139,7 +140,7 @@ def run_tries(
     ran = [(request, _timeable(rows[0], report))]
     finished = True
     for number, change in enumerate(changes, 1):
-        notify(f"trying {number} of {len(changes)}: {change.name}")
+        notify(f"trying {number} of {len(changes)}: {change.title}")
         row, row_fuser, interrupted = try_change(request, capture, change, f"{_TRIES}/{number}", progress)
         if interrupted:
             finished = False
@@ -195,8 +196,8 @@ def try_change(
     Args:
         place: how the folder of its capture inside ``capture`` begins, such as "tries/1".
     """
-    folder = f"{folder_name}-{_slug(change.name)}"
-    with progress(f"{request.target.label} {change.name}") as bar:
+    folder = f"{folder_name}-{_slug(change.title)}"
+    with progress(f"{request.target.label} {change.title}") as bar:
         try:
             done = run(changed(request, change), Within(capture.path, folder), bar)
         except FusiondocError as error:
@@ -204,7 +205,7 @@ def try_change(
     if done.result.ended is Ended.INTERRUPTED:
         return _failed(change, FusiondocError("interrupted")), None, True
     report = report_of(done)
-    row = measured(_named(change.name, done), change.codes, report, done, done.error())
+    row = measured(_named(change.title, done), change.codes, report, done, done.error())
     return replace(row, capture=folder, frozen=_froze(done)), _timeable(row, report), False
 
 
@@ -225,17 +226,7 @@ def _named(name: str, capture: Capture) -> str:
 
 def changed(request: RunRequest, change: Change) -> RunRequest:
     """The request with the change made."""
-    return replace(
-        request,
-        knobs={**request.knobs, **change.knobs},
-        fuser=change.fuser or request.fuser,
-        runs=request.runs * (2 if change.double_runs else 1),
-        trace=request.trace or change.trace,
-        eval=request.eval or change.eval,
-        freeze=request.freeze or change.freeze,
-        in_place_off=request.in_place_off or change.in_place_off,
-        command=(),
-    )
+    return replace(request.with_setting(change.setting), command=())
 
 
 def measured(
@@ -273,7 +264,7 @@ def steady_seconds(report: Report) -> float | None:
 
 
 def _failed(change: Change, error: FusiondocError) -> Try:
-    return Try(change.name, change.codes, 0, 0, 0, 0, None, None, error.exit_code, error.in_one_line)
+    return Try(change.title, change.codes, 0, 0, 0, 0, None, None, error.exit_code, error.in_one_line)
 
 
 def _slug(name: str) -> str:

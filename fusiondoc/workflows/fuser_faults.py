@@ -21,13 +21,15 @@ from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
 from fusiondoc.captures.process_records import SCRIPT
 from fusiondoc.captures.request import IN_PROCESS, RunRequest
 from fusiondoc.captures.store import Within
+from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.failing_read import suspects
-from fusiondoc.diagnosis.tries import Change, other_fuser
+from fusiondoc.diagnosis.tries import another_fuser, other_fuser
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fusers import TE
 from fusiondoc.model import dataclass
-from fusiondoc.model.change_plan import Try
+from fusiondoc.model.change_plan import ChangeKind, Try
+from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.error_texts import is_of_fuser
 from fusiondoc.repro.judge import run_file
@@ -155,7 +157,7 @@ class _Runs:
         script = self.capture.records.target.how == SCRIPT
         request = replace(self.request, verify=not script, dumps=(), command=())
         for number, change in enumerate(changes, 1):
-            notify(f"trying {number} of {len(changes)}: {change.name}")
+            notify(f"trying {number} of {len(changes)}: {change.title}")
             row, _, interrupted = try_change(
                 request, self.capture, change, f"{_AROUND}/{number}", self.progress
             )
@@ -237,7 +239,7 @@ def _changes(request: RunRequest, report: Report, fault: FuserFault) -> list[Cha
     changes = [*_switched_back(request.knobs), *_left_out(request, report, fault)]
     fuser = other_fuser(report, request.options(), (CODE,))
     if fuser is not None:
-        changes.append(Change(f"--fuser {fuser}", (CODE,), fuser=fuser))
+        changes.append(another_fuser(fuser, (CODE,)))
     return changes
 
 
@@ -251,7 +253,7 @@ def _switched_back(knobs: Mapping[str, str]) -> Iterator[Change]:
             continue
         other = "off" if value.strip().lower() in _ON else "on" if value.strip().lower() in _OFF else None
         if other is not None:
-            yield Change(f"--knob {name}={other}", (CODE,), knobs={name: other})
+            yield _knob(name, other)
 
 
 def _left_out(request: RunRequest, report: Report, fault: FuserFault) -> Iterator[Change]:
@@ -268,4 +270,9 @@ def _left_out(request: RunRequest, report: Report, fault: FuserFault) -> Iterato
     given = request.knobs.get("skip_node_kind")
     for op in list(wanted)[:_MOST_OPERATORS]:
         value = op if given is None else f"{given},{op}"
-        yield Change(f"--knob skip_node_kind={value}", (CODE,), knobs={"skip_node_kind": value})
+        yield _knob("skip_node_kind", value)
+
+
+def _knob(name: str, value: str) -> Change:
+    setting = Setting(knobs={name: value})
+    return Change(ChangeKind.KNOB, setting.text, setting=setting, codes=(CODE,))
