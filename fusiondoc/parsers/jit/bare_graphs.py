@@ -273,7 +273,7 @@ class KnownPlans:
         known = self._printed.get(key)
         if known is not None:
             return known
-        bare = graph.nameless, level, simple, around
+        bare = self._nameless(graph), level, simple, around
         use = self._plans.get(bare)
         if use is None:
             began = None
@@ -299,7 +299,7 @@ class KnownPlans:
         known = self._printed_groups.get(graph.digest)
         if known is not None:
             return known
-        bare = graph.nameless
+        bare = self._nameless(graph)
         group = self._groups.get(bare)
         if group is None:
             group = self._groups[bare] = read_group(graph, self._forms)
@@ -307,3 +307,7 @@ class KnownPlans:
             self._printed_groups.clear()
         self._printed_groups[graph.digest] = group
         return group
+
+    def _nameless(self, graph: Print) -> bytes:
+        """Equal graphs of one message have equal ones, whatever the names of their values."""
+        return graph.prefix + self._forms.nameless(graph.printed())

@@ -185,13 +185,10 @@ class RunEnds:
         return found.end()
 
 
-_NAMES = re.compile(rb"%[\w.]+")
-
-
 class Print:
     """The lines of one printed graph, as one text; what is printed on each starts at ``cut``."""
 
-    __slots__ = ("at", "cut", "known_digest", "stretches", "text")
+    __slots__ = ("_printed", "at", "cut", "known_digest", "stretches", "text")
 
     def __init__(
         self,
@@ -209,6 +206,7 @@ class Print:
         """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
         self.known_digest = digest
         """Nothing until it is asked for."""
+        self._printed: bytes | None = None
 
     def texts(self) -> list[bytes]:
         """The lines without what stands before their text; none of an empty print."""
@@ -216,9 +214,19 @@ class Print:
         lines = self.text.split(b"\n") if self.text else []
         return [line[cut:] for line in lines] if cut else lines
 
+    @property
+    def prefix(self) -> bytes:
+        """What stands before the text of each line."""
+        return self.text[: self.cut]
+
     def printed(self) -> bytes:
         """What is printed on all lines, as one text."""
-        text, prefix = self.text, self.text[: self.cut]
+        if self._printed is None:
+            self._printed = self._without_prefixes()
+        return self._printed
+
+    def _without_prefixes(self) -> bytes:
+        text, prefix = self.text, self.prefix
         others = text.replace(b"\n" + prefix, b"\n")
         if len(text) - len(others) == text.count(b"\n") * len(prefix):
             return others[self.cut :]
@@ -234,11 +242,6 @@ class Print:
         if self.known_digest is None:
             self.known_digest = sha256(self.text).digest()
         return self.known_digest
-
-    @property
-    def nameless(self) -> bytes:
-        """The digest of its text without the names of values: equal graphs have equal ones."""
-        return sha256(_NAMES.sub(b"%", self.text)).digest()
 
     @property
     def whole(self) -> bool:

@@ -25,10 +25,11 @@ from typing import Any, NamedTuple, TypeVar
 
 Read = TypeVar("Read")
 
-_TOKEN = re.compile(rb"(%[\w.]+|# [^\n]*|\((?<=\w\()\d[^()\n]*\))")
+_TOKEN = re.compile(rb"(%[A-Za-z0-9_.]+|# .*|\((?<=[A-Za-z0-9_]\()[0-9][^()\n]*\))")
 """A name, a source position, the part of a type with sizes that stands in brackets."""
-_NUMBER = re.compile(rb"(?<![A-Za-z=\d])\d{1,18}(?![\d)])")
+_NUMBER = re.compile(rb"[0-9](?<![A-Za-z=0-9][0-9])[0-9]{0,17}(?![0-9)])")
 """A number that may differ: no part of a scalar type (``Float8_e5m2``), no ``requires_grad=1``, no device."""
+_NAME = re.compile(rb"%[\w.]+")
 _SIZE = re.compile(rb"\(\d+")
 
 _MARK = re.compile(r"zq(\d{5})zq|\(971(\d{5})71")
@@ -40,6 +41,8 @@ _MOST_TEXT = 1 << 20
 """Bytes of a graph that is kept as a pattern: to cut it up takes ten times as many."""
 _MOST_TOKENS = 90_000
 """Different texts of a pattern: they are numbered with five digits."""
+_MOST_CUTS = 4
+"""Texts that stay cut up: what a pass began with and what it left, and the same of the pass before."""
 _MOST_SEEN = 50_000
 """Forms that are remembered and have no pattern yet."""
 _MOST_KEPT = 24 << 20
@@ -72,31 +75,46 @@ Reader = Callable[[Sequence[bytes], Canonical], Read]
 """Reads printed graphs; takes the digests of canonical graphs by its second argument."""
 
 
-class _Cut(NamedTuple):
-    """A text, cut into what is the same in all of its form and what is not."""
+class _CutText:
+    """A printed graph, cut into what all graphs of its form have in common and what differs."""
 
-    rest: list[bytes]
-    tokens: list[bytes]
-    """Those between, in order."""
+    def __init__(self, text: bytes) -> None:
+        parts = _TOKEN.split(text)
+        self.rest = parts[::2]
+        self.tokens = parts[1::2]
+        """Those between, in order."""
+        self.common = blake2b(b"\0".join(self.rest), digest_size=20)
+
+    def nameless(self) -> bytes:
+        """The digest of the text without the names of values: equal graphs have equal ones."""
+        digest = self.common.copy()
+        digest.update(b"\0".join([b"%" if token.startswith(b"%") else token for token in self.tokens]))
+        return digest.digest()
+
+
+class _Tokens(NamedTuple):
+    """What differs in graphs that are read together."""
+
     different: list[bytes]
     """Each token once, in the order of its first occurrence."""
     lines: bytes
     """The same, each on a line of its own."""
     form: bytes
-    """The digest of what all texts of this form have in common."""
+    """The digest of what all graphs of this form have in common."""
 
 
-def _cut(text: bytes, about: object) -> _Cut:
-    parts = _TOKEN.split(text)
-    rest, tokens = parts[::2], parts[1::2]
+def _tokens_of(cuts: Sequence[_CutText], about: object) -> _Tokens:
+    tokens = [token for cut in cuts for token in cut.tokens]
     numbers = dict(zip(dict.fromkeys(tokens), count()))
     order = array("I", map(numbers.__getitem__, tokens))
     different = list(numbers)
     lines = b"\n".join(different)
-    digest = blake2b(b"\0".join((*rest, _NUMBER.sub(b"0", lines))), digest_size=20)
+    digest = blake2b(_NUMBER.sub(b"0", lines), digest_size=20)
+    for cut in cuts:
+        digest.update(cut.common.digest())
     digest.update(order.tobytes())
     digest.update(repr(about).encode("utf-8", "surrogatepass"))
-    return _Cut(rest, tokens, different, lines, digest.digest())
+    return _Tokens(different, lines, digest.digest())
 
 
 def _marked(token: bytes, number: int) -> bytes:
@@ -215,6 +233,13 @@ class PrintedForms:
         self._patterns: dict[bytes, _Pattern | None] = {}
         """None of a form that cannot be kept."""
         self._kept = 0
+        self._cuts: dict[bytes, _CutText | None] = {}
+        """Of the last texts: an executor prints again what a fusion pass left."""
+
+    def nameless(self, text: bytes) -> bytes:
+        """The digest of a printed graph without the names of values: equal graphs have equal ones."""
+        cut = self._cut(text)
+        return cut.nameless() if cut is not None else blake2b(_NAME.sub(b"%", text), digest_size=20).digest()
 
     def read(self, texts: Sequence[bytes], about: object, reader: Reader[Read]) -> Read:
         """What ``reader`` reads of the texts.
@@ -222,57 +247,68 @@ class PrintedForms:
         Args:
             about: all else that it depends on.
         """
-        whole = b"\0".join(texts)
-        if not _can_be_cut(whole, len(texts)):
+        cuts = [cut for cut in map(self._cut, texts) if cut is not None]
+        if len(cuts) < len(texts) or sum(map(len, texts)) > _MOST_TEXT:
             return reader(texts, canonical_digest)
-        cut = _cut(whole, about)
-        own = _texts_of(cut.lines) if cut.different else []
+        tokens = _tokens_of(cuts, about)
+        own = _texts_of(tokens.lines) if tokens.different else []
         if len(set(own)) < len(own):
             return reader(texts, canonical_digest)
-        if cut.form not in self._patterns:
-            if cut.form not in self._seen:
+        if tokens.form not in self._patterns:
+            if tokens.form not in self._seen:
                 if len(self._seen) >= _MOST_SEEN:
                     self._seen.clear()
-                self._seen.add(cut.form)
+                self._seen.add(tokens.form)
                 return reader(texts, canonical_digest)
-            self._keep(cut, reader)
-        pattern = self._patterns[cut.form]
+            self._keep(cuts, tokens, reader)
+        pattern = self._patterns[tokens.form]
         if pattern is None:
             return reader(texts, canonical_digest)
         filled: Read = pattern.filled(own)
         return filled
 
-    def _keep(self, cut: _Cut, reader: Reader[Any]) -> None:
+    def _cut(self, text: bytes) -> _CutText | None:
+        """The text cut up; None for one that cannot be."""
+        if text not in self._cuts:
+            if len(self._cuts) >= _MOST_CUTS:
+                del self._cuts[next(iter(self._cuts))]
+            self._cuts[text] = _CutText(text) if _can_be_cut(text) else None
+        return self._cuts[text]
+
+    def _keep(self, cuts: Sequence[_CutText], tokens: _Tokens, reader: Reader[Any]) -> None:
         """Make the pattern of a form."""
-        pattern = _pattern(cut, reader)
+        pattern = _pattern(cuts, tokens.different, reader)
         if self._kept > _MOST_KEPT:
             self._patterns.clear()
             self._kept = 0
-        self._patterns[cut.form] = pattern
+        self._patterns[tokens.form] = pattern
         self._kept += len(pattern.data) if pattern is not None else 0
 
 
-def _can_be_cut(text: bytes, texts: int) -> bool:
+def _can_be_cut(text: bytes) -> bool:
     return (
         len(text) <= _MOST_TEXT
         and text.isascii()
         and b"\r" not in text
-        and text.count(b"\0") == texts - 1
+        and b"\0" not in text
         and not any(mark in text for mark in _MARKS)
     )
 
 
-def _pattern(cut: _Cut, reader: Reader[Any]) -> _Pattern | None:
-    if len(cut.different) > _MOST_TOKENS:
+def _pattern(cuts: Sequence[_CutText], different: Sequence[bytes], reader: Reader[Any]) -> _Pattern | None:
+    if len(different) > _MOST_TOKENS:
         return None
-    marked = {token: _marked(token, number) for number, token in enumerate(cut.different)}
-    parts = cut.rest[:1]
-    for token, rest in zip(cut.tokens, cut.rest[1:]):
-        parts += (marked[token], rest)
+    marked = {token: _marked(token, number) for number, token in enumerate(different)}
+    texts = []
+    for cut in cuts:
+        parts = cut.rest[:1]
+        for token, rest in zip(cut.tokens, cut.rest[1:]):
+            parts += (marked[token], rest)
+        texts.append(b"".join(parts))
     out = io.BytesIO()
     writer = _Writer(out, _texts_of(b"\n".join(marked.values())) if marked else [])
     try:
-        writer.dump(reader(b"".join(parts).split(b"\0"), canonical_kept))
+        writer.dump(reader(texts, canonical_kept))
     except _NoPattern:
         return None
     return _Pattern(out.getvalue(), writer.composed, writer.constants[::-1])
