@@ -38,6 +38,8 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
         gain_bytes=rated.gain.bytes,
         command=_command_of(one, report, context),
         operators=rated.gain.operators,
+        groups=_more_groups(rated.groups),
+        together_with=tuple(with_others),
         ops=tuple(dict.fromkeys(row.op for row in rows)),
         codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
         note=one.note,
@@ -86,6 +88,11 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
     if with_others:
         text += f" (together with {' and '.join(map(str, with_others))})"
     return text
+
+
+def _more_groups(groups: Sequence[WouldBeGroup]) -> int | None:
+    """By how many groups the run has more with these; one that takes in two of the run makes them fewer."""
+    return sum(1 - group.joined for group in groups) if groups else None
 
 
 def _of_groups(groups: Sequence[WouldBeGroup]) -> str:

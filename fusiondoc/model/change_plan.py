@@ -111,6 +111,12 @@ class PlannedChange:
     """What proves it, quoted for a POSIX shell."""
     operators: int = 0
     """How many operators it lets fuse."""
+    groups: int | None = None
+    """By how many groups the run has more after it, below zero where it joins them; None where that is not
+    known."""
+    together_with: tuple[int, ...] = ()
+    """The numbers in the plan, from 1, of other changes that have part in the same groups: the figures hold
+    once these are made too."""
     ops: tuple[str, ...] = ()
     """The operators that are changed."""
     codes: tuple[str, ...] = ()

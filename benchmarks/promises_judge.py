@@ -1,0 +1,253 @@
+"""Values, groups and operators of programs, by torch alone; ``promises.py`` runs it in a child process.
+
+    python promises_judge.py nnc|nvfuser 0|1 PROGRAM [CHANGED ...]
+
+The first program is the original: each other is compared with it, in eager mode. A line of JSON a program.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import json
+import os
+import re
+import runpy
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+GROUPS = ("prim::TensorExprGroup", "prim::CudaFusionGroup")
+EXECUTOR = "profiling_graph_executor_impl"
+PREFIX = re.compile(r"^\[\w+ [\w.]+:\d+\] ")
+HEADER = re.compile(r"^[A-Z]\w* Graph *: *$")
+SECTION = re.compile(r"^with (prim::[A-Za-z]+)_\d+ = graph\(")
+NODE = re.compile(r"^ +(%.*?) = (\w+::\w+)")
+TENSOR = re.compile(
+    r": (Tensor|Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool|ComplexFloat|ComplexDouble)\b"
+)
+VIEWS = [
+    f"aten::{name}"
+    for name in (
+        *("view", "reshape", "t", "transpose", "permute", "expand", "expand_as", "unsqueeze", "squeeze"),
+        *("slice", "select", "detach", "flatten", "chunk", "split", "narrow", "size", "unbind", "alias"),
+    )
+]
+TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float32: 1e-4, torch.float64: 1e-8}
+WARM_RUNS = 4  # two profiled, then the optimised plan, then one more
+
+
+def load(path: str, device: str) -> tuple[Any, tuple[Any, ...]]:
+    """``model`` and ``inputs`` of a program, with the same random numbers every time."""
+    torch.manual_seed(0)
+    names = runpy.run_path(path)
+    inputs = names["inputs"]() if callable(names["inputs"]) else names["inputs"]
+    if isinstance(inputs, list):
+        inputs = inputs[0]
+    model = names["model"]
+    if isinstance(model, torch.nn.Module):
+        model = model.to(device)
+    return model, tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in inputs)
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        return [tensor for part in value for tensor in tensors(part)]
+    return []
+
+
+def run(
+    model: Any, inputs: tuple[Any, ...], backward: bool, printed: tuple[list[str], list[str]] = ([], [])
+) -> list[torch.Tensor]:
+    """One pass: outputs, arguments as they are afterwards, buffers, and gradients.
+
+    Args:
+        printed: what torch prints goes there, in the forward and in the backward pass.
+    """
+    torch.manual_seed(1)
+    given = [copy_of(value) for value in inputs]
+    passed = [value.clone() if isinstance(value, torch.Tensor) else value for value in given]
+    with printed_to(printed[0]):
+        outputs = tensors(model(*passed))
+    results = [*outputs, *tensors(passed)]
+    module = isinstance(model, torch.nn.Module)
+    if module:
+        results += list(model.buffers())
+    sources = [value for value in given if isinstance(value, torch.Tensor) and value.requires_grad]
+    sources += [one for one in model.parameters() if one.requires_grad] if module else []
+    if backward:
+        loss = [value.float().sum() for value in outputs if value.requires_grad]
+        if loss and sources:
+            with printed_to(printed[1]):
+                grads = torch.autograd.grad(sum(loss), sources, allow_unused=True)
+            results += [torch.zeros(()) if grad is None else grad for grad in grads]
+    return [value.detach().clone() for value in results]
+
+
+def copy_of(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    return copy.deepcopy(value)
+
+
+def difference(one: list[torch.Tensor], other: list[torch.Tensor]) -> str | None:
+    """How the results of two programs differ beyond the tolerance of their dtype."""
+    if len(one) != len(other):
+        return f"{len(one)} results, and {len(other)} changed"
+    for index, (a, b) in enumerate(zip(one, other)):
+        tolerance = TOLERANCE.get(a.dtype, 0.0)
+        try:
+            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance / 10, equal_nan=True)
+        except AssertionError as error:
+            return f"result {index} differs: " + " ".join(str(error).split())[:200]
+    return None
+
+
+@contextlib.contextmanager
+def printed_to(lines: list[str]) -> Iterator[None]:
+    """Append the lines that torch prints of its graph executors meanwhile, without their prefix."""
+    torch._C._jit_set_logging_option(EXECUTOR)
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            text = file.read().decode("utf-8", "replace")
+            lines += (PREFIX.sub("", line) for line in text.splitlines())
+
+
+def count(lines: list[str]) -> dict[str, Any]:
+    """Groups, and operators with a tensor as their result, inside groups and outside, of all plans.
+
+    A plan is printed once, when its executor has made it: "Optimized Graph", the plan, and below it a section
+    for each graph in it (profiling_graph_executor_impl.cpp, 2.13). Those of differentiable graphs are plans
+    of their own, and those of fallbacks are not run. The debug state of the executors has the plans as
+    objects, but not of gradients where one of them never ran (it asserts that).
+    """
+    found: dict[str, Any] = {"groups": 0, "inside": 0, "outside": collections.Counter()}
+    counted, in_group = False, False
+    for line in lines:
+        section = SECTION.match(line)
+        if HEADER.match(line):
+            counted, in_group = line.startswith("Optimized Graph"), False
+            continue
+        if section is not None:
+            in_group = section[1] in GROUPS
+            counted = counted and not section[1].startswith(("prim::DifferentiableGraph", "prim::Fallback"))
+            continue
+        node = NODE.match(line)
+        if node is None or not counted:
+            continue
+        kind = re.sub(r"_\d+$", "", node[2])
+        if kind in GROUPS:
+            found["groups"] += 1
+        elif node[2].startswith("aten::") and TENSOR.search(node[1]):
+            if in_group:
+                found["inside"] += 1
+            else:
+                found["outside"][node[2]] += 1
+    return found
+
+
+def lines_of(scripted: Any, path: str) -> dict[str, list[str]]:
+    """By line of the program, the operators that stand there, also in functions that it calls."""
+    found: dict[str, set[str]] = collections.defaultdict(set)
+    seen: set[str] = set()
+    if isinstance(scripted, torch.jit.ScriptModule):
+        for module in scripted.modules():
+            if hasattr(module, "forward"):
+                walk_calls(module.graph, module, path, found, seen)
+    else:
+        walk_calls(scripted.graph, None, path, found, seen)
+    return {line: sorted(ops) for line, ops in found.items()}
+
+
+def walk_calls(block: Any, owner: Any, path: str, found: dict[str, set[str]], seen: set[str]) -> set[str]:
+    """Operators of a graph before inlining; of each line of the program into ``found``."""
+    operators: set[str] = set()
+    for node in block.nodes():
+        ops = {node.kind()} if node.kind().startswith("aten::") else set()
+        if node.kind() == "prim::CallFunction":
+            ops |= of_function(node, path, found, seen)
+        elif node.kind() == "prim::CallMethod":
+            called = module_of(node.inputsAt(0), owner)
+            method = getattr(called, node.s("name"), None)
+            if method is not None and hasattr(method, "graph"):
+                ops |= walk_calls(method.graph, called, path, found, seen)
+        for inner in node.blocks():
+            ops |= walk_calls(inner, owner, path, found, seen)
+        line = re.search(r'File "([^"]+)", line (\d+)', node.sourceRange())
+        if ops and line and line[1] == path:
+            found[line[2]] |= ops
+        operators |= ops
+    return operators
+
+
+def of_function(node: Any, path: str, found: dict[str, set[str]], seen: set[str]) -> set[str]:
+    name = node.inputsAt(0).node().s("name")
+    for full in (str(node.inputsAt(0).type()), name):
+        function = torch.jit._state._python_cu.find_function(full)
+        if function is not None and full not in seen:
+            return walk_calls(function.graph, None, path, found, seen | {full})
+    return {f"aten::{name}"}
+
+
+def module_of(value: Any, owner: Any) -> Any:
+    """The submodule that a value of a graph is, by the attributes that lead to it."""
+    if value.node().kind() != "prim::GetAttr":
+        return owner
+    parent = module_of(value.node().inputsAt(0), owner)
+    return getattr(parent, value.node().s("name"), None)
+
+
+def measure(path: str, expected: list[torch.Tensor] | None, fuser: str, backward: bool) -> tuple[Any, Any]:
+    """The row of a program, and its results in eager mode."""
+    device = "cuda" if fuser == "nvfuser" else "cpu"
+    model, inputs = load(path, device)
+    results = run(model, inputs, backward)
+    error = None if expected is None else difference(expected, results)
+    model, inputs = load(path, device)
+    scripted = model if hasattr(model, "graph") else torch.jit.script(model)
+    printed: tuple[list[str], list[str]] = ([], [])
+    for _ in range(WARM_RUNS):
+        run(scripted, inputs, backward, printed)
+    counts = {"forward": count(printed[0]), "backward": count(printed[1])}
+    row = {
+        "path": path,
+        "error": error,
+        "views": VIEWS,
+        "ops_of_lines": lines_of(scripted, path),
+        **counts,
+    }
+    return row, results
+
+
+def main() -> None:
+    fuser, backward, *paths = sys.argv[1:]
+    expected = None
+    with torch.jit.fuser("fuser1" if fuser == "nnc" else "fuser2"):
+        torch._C._jit_override_can_fuse_on_cpu(True)
+        torch._C._jit_set_te_must_use_llvm_cpu(False)  # a build without LLVM interprets its kernels
+        for path in paths:
+            try:
+                row, results = measure(path, expected, fuser, backward == "1")
+                expected = results if expected is None else expected
+            except Exception as error:
+                row = {"path": path, "error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
+            print("JUDGE " + json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
