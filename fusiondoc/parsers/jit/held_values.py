@@ -1,5 +1,5 @@
-"""What lists, tuples and results of control flow hold. Values are numbers here, and a list has a larger
-number than what it holds.
+"""Lists, tuples and results of control flow, and the values that they hold. Values are numbers here, and a
+list has a larger number than the values that it holds.
 
 Lists hold lists: of branches in a row each holds the result of the one before. So each list is entered once,
 not by each node that reads it.
@@ -12,31 +12,31 @@ from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 Parts = Mapping[int, Sequence[int]]
-"""A list, tuple or result of control flow -> what it holds."""
+"""A list, tuple or result of control flow -> the values that it holds."""
 
 Layers = dict[int, frozenset[str]]
 
-Said = TypeVar("Said")
+Known = TypeVar("Known")
 
 
-class Together(Generic[Said]):
-    """What is said of values and of all that the lists among them hold, as one. What is said of a value must
-    not change once a list that holds it was asked about.
+class Together(Generic[Known]):
+    """Joins the facts of values and of all values that the lists among them hold. The fact of a value must
+    not change once a list that holds it was read.
 
     Args:
-        said: of a value by itself; None for nothing.
-        join: what is said of two as one.
+        fact: of a value by itself; None for none.
+        join: makes one fact of two.
     """
 
     def __init__(
-        self, parts: Parts, said: Callable[[int], Said | None], join: Callable[[Said, Said], Said]
+        self, parts: Parts, fact: Callable[[int], Known | None], join: Callable[[Known, Known], Known]
     ) -> None:
         self._parts = parts
-        self._said = said
+        self._fact = fact
         self._join = join
-        self._known: dict[int, Said | None] = {}
+        self._known: dict[int, Known | None] = {}
 
-    def of(self, numbers: Sequence[int]) -> Said | None:
+    def of(self, numbers: Sequence[int]) -> Known | None:
         for number in numbers:
             if number in self._parts and number not in self._known:
                 self._enter(number)
@@ -52,17 +52,17 @@ class Together(Generic[Said]):
             else:
                 self._known[left.pop()] = self._joined(self._parts[one])
 
-    def _joined(self, numbers: Iterable[int]) -> Said | None:
-        found: Said | None = None
+    def _joined(self, numbers: Iterable[int]) -> Known | None:
+        found: Known | None = None
         for number in numbers:
-            more = self._known[number] if number in self._parts else self._said(number)
+            more = self._known[number] if number in self._parts else self._fact(number)
             if more is not None:
                 found = more if found is None else self._join(found, more)
         return found
 
 
 class HandedDown:
-    """Layers of values; those of a list are also of all that it holds, once ``down_to`` has come to it.
+    """Layers of values; those of a list are also of all values that it holds, once ``down_to`` reached it.
 
     Args:
         of: the layers, which this adds to.
@@ -72,11 +72,11 @@ class HandedDown:
         self._parts = parts
         self._of = of
         self._lists: Layers = {}
-        """What was said of lists, and not yet of what they hold."""
+        """Layers of lists that are not yet those of the values that they hold."""
         self._order: list[int] = []
         """These lists, as a heap: the largest number first."""
 
-    def say(self, numbers: Iterable[int], layers: frozenset[str]) -> None:
+    def add(self, numbers: Iterable[int], layers: frozenset[str]) -> None:
         for number in numbers:
             _add(self._of, number, layers)
             if number in self._parts:
@@ -85,10 +85,10 @@ class HandedDown:
                 _add(self._lists, number, layers)
 
     def down_to(self, number: int) -> None:
-        """What was said of lists with larger numbers is said of what they hold."""
+        """Give the layers of lists with larger numbers to the values that they hold."""
         while self._order and -self._order[0] > number:
             one = -heappop(self._order)
-            self.say(self._parts[one], self._lists.pop(one))
+            self.add(self._parts[one], self._lists.pop(one))
 
 
 def united(some: frozenset[str], more: frozenset[str]) -> frozenset[str]:

@@ -32,7 +32,7 @@ class PlanGroup:
     """Digest of the group's key in the cache of kernels (``group_bodies.py``): groups of equal digests share
     their kernels."""
     layer: str | None = None
-    """The module that it belongs to: see :func:`fusiondoc.parsers.jit.layers.common_layer`."""
+    """The module that it belongs to: see :func:`fusiondoc.parsers.jit.layer_names.common_layer`."""
     op_layers: tuple[str | None, ...] = ()
     """The layer of each operator of ``body``, or nothing for a graph printed alone."""
     conditional: bool = False

@@ -1,12 +1,13 @@
 """Printed plans and graphs of groups, read once for each form that they have (``printed_forms.py``).
 
-A plan is read together with the graph that its pass began with, which tells more types. What it tells of
-later graphs (the layers around its differentiable graphs, the sources that its pass lost) is noted each time.
+A plan is read together with the graph that its pass began with, which has more types. Its facts about later
+graphs (the layers around its differentiable graphs, the sources that its pass lost) are noted each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from fusiondoc.parsers.ir.parse import parse_text
@@ -32,8 +33,18 @@ class PlanPrint(NamedTuple):
     """Its beginning is missing."""
 
 
-class _Told(NamedTuple):
-    """The plan, and what it tells of later graphs."""
+class _Earlier(NamedTuple):
+    """Facts from earlier plans that the print of an executor's plan is read with."""
+
+    regions: Regions
+    around: Around | None
+    """The layers around its graph."""
+    sources: FoundSources
+    """Sources of operators that lost their own, where an earlier pass found them."""
+
+
+class _Read(NamedTuple):
+    """The plan of a print, and the facts in it about later graphs."""
 
     plan: Plan
     learnt: list[tuple[tuple[str, ...], Around]]
@@ -43,19 +54,23 @@ class _Told(NamedTuple):
 
 
 class _OfOnePlan(Regions):
-    """The regions as one plan is read: ``of`` answers, and what the plan adds is collected."""
+    """The regions as one plan is read: the plan's additions are collected.
 
-    def __init__(self, of: Regions, known: Around | None, asks: bool) -> None:
+    Args:
+        earlier: the facts from earlier plans.
+        pattern: the print is read as a pattern: its names are no names of the log.
+    """
+
+    def __init__(self, earlier: _Earlier, pattern: bool) -> None:
         super().__init__()
-        self.live = of.live
+        self.live = earlier.regions.live
         self.learnt: list[tuple[tuple[str, ...], Around]] = []
         self.returned: list[tuple[Kept, ...]] = []
-        self._of = of
-        self._around = known
-        self._asks = asks
+        self._earlier = earlier
+        self._pattern = pattern
 
     def around(self, names: tuple[str, ...]) -> Around | None:
-        return self._of.around(names) if self._asks else self._around
+        return self._earlier.around if self._pattern else self._earlier.regions.around(names)
 
     def learn(self, names: tuple[str, ...], around: Around) -> None:
         self.learnt.append((names, around))
@@ -65,41 +80,51 @@ class _OfOnePlan(Regions):
 
 
 def read_plan(printed: PlanPrint, forms: PrintedForms, regions: Regions, sources: LostSources) -> Plan:
-    """What a printed plan says; what it tells of later ones goes into ``regions`` and ``sources``."""
-    graph, began, of_pass, executor, rest = printed
-    inputs = regions.inputs_of(graph) if executor else ()
-    around = regions.around(inputs) if executor else None
-    finds_sources = of_pass and began is not None
-    known: FoundSources = sources.known(inputs) if executor and not finds_sources else {}
-
-    def read(texts: Sequence[bytes], canonical: Canonical) -> _Told:
-        dumps = list(map(parse_text, texts))
-        dump, before = dumps[0], dumps[1] if began is not None else None
-        found = give_sources(dump, before if finds_sources else None, known) if executor else None
-        if rest:
-            return _Told(summarise_rest(dump, canonical), [], [], found)
-        added = _OfOnePlan(regions if executor else Regions(), around, canonical is canonical_digest)
-        profiled = profiled_in(before) if before is not None else None
-        plan = summarise(dump, profiled, added, canonical)
-        return _Told(plan, added.learnt, added.returned, found)
-
-    texts = [one.printed() for one in (graph, began) if one is not None]
-    if regions.live or known:  # they name source positions and values
-        told = read(texts, canonical_digest)
+    """The plan of a print; its facts about later plans go into ``regions`` and ``sources``."""
+    texts = [graph.printed() for graph in (printed.graph, printed.began) if graph is not None]
+    about = printed.of_pass, printed.executor, printed.rest
+    if not printed.executor:
+        earlier = _Earlier(Regions(), None, {})
+        return forms.read(texts, (*about, None), partial(_read, printed, earlier)).plan
+    inputs = regions.inputs_of(printed.graph)
+    finds_sources = _finds_sources(printed)
+    around = regions.around(inputs)
+    earlier = _Earlier(regions, around, {} if finds_sources else sources.known(inputs))
+    if regions.live or earlier.sources:  # they name source positions and values
+        read = _read(printed, earlier, texts, canonical_digest)
     else:
-        told = forms.read(texts, (of_pass, executor, rest, around), read)
-    if executor:
-        for names, surroundings in told.learnt:
-            regions.learn(names, surroundings)
-        for returned in told.kept:
-            regions.keep(returned)
-        if finds_sources and told.sources is not None:
-            sources.note(inputs, told.sources)
-    return told.plan
+        read = forms.read(texts, (*about, around), partial(_read, printed, earlier))
+    for names, surroundings in read.learnt:
+        regions.learn(names, surroundings)
+    for returned in read.kept:
+        regions.keep(returned)
+    if finds_sources and read.sources is not None:
+        sources.note(inputs, read.sources)
+    return read.plan
+
+
+def _finds_sources(printed: PlanPrint) -> bool:
+    """Whether the sources that the pass lost can be found, in the graph that it began with."""
+    return printed.of_pass and printed.began is not None
+
+
+def _read(printed: PlanPrint, earlier: _Earlier, texts: Sequence[bytes], canonical: Canonical) -> _Read:
+    """Read the texts of a plan and, where it is there, of the graph that its pass began with."""
+    dump, *began = map(parse_text, texts)
+    before = began[0] if began else None
+    found = None
+    if printed.executor:
+        found = give_sources(dump, before if _finds_sources(printed) else None, earlier.sources)
+    if printed.rest:
+        return _Read(summarise_rest(dump, canonical), [], [], found)
+    added = _OfOnePlan(earlier, pattern=canonical is not canonical_digest)
+    profiled = profiled_in(before) if before is not None else None
+    plan = summarise(dump, profiled, added, canonical)
+    return _Read(plan, added.learnt, added.returned, found)
 
 
 def read_group(graph: Print, forms: PrintedForms) -> PlanGroup:
-    """What a printed graph of a group says."""
+    """The group of a printed body."""
 
     def read(texts: Sequence[bytes], canonical: Canonical) -> PlanGroup:
         return summarise_group(parse_text(texts[0]), canonical)
