@@ -42,8 +42,6 @@ CIRCLES_OF_TYPES = (
     "model.boundaries model.other_frontends model.reasons.reason model.reasons.words"
     " model.reasons.words_of_operators model.reasons.words_of_parts model.reasons.words_of_regions"
     " model.reasons.words_of_surroundings model.report model.runs model.source",
-    "parsers.facts parsers.jit.earlier_graphs parsers.jit.flow parsers.jit.layers parsers.jit.message_runs"
-    " parsers.jit.plan parsers.jit.plan_walk parsers.jit.statements",
     "workflows.survey_facts workflows.survey_plans",
 )
 """Modules that import one another, some of them for types alone."""

@@ -14,10 +14,10 @@ import pytest
 import fusiondoc
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.ir.parse import parse_dump
-from fusiondoc.parsers.jit.earlier_graphs import Around, Kept, Regions
 from fusiondoc.parsers.jit.layer_names import common_layer, layer_of_scope
 from fusiondoc.parsers.jit.layers import layers_of
 from fusiondoc.parsers.jit.message_runs import Print
+from fusiondoc.parsers.jit.regions import Around, Kept, Regions
 
 FOREIGN = Path(__file__).parents[1] / "fixtures" / "foreign"
 

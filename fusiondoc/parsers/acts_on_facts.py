@@ -37,7 +37,6 @@ from fusiondoc.parsers.facts import (
     positions,
 )
 from fusiondoc.parsers.jit.bare_graphs import KnownPlans
-from fusiondoc.parsers.jit.earlier_graphs import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.message_runs import Print
 from fusiondoc.parsers.jit.nnc_failed_conditions import (
     CONSIDERING,
@@ -47,6 +46,7 @@ from fusiondoc.parsers.jit.nnc_failed_conditions import (
     FailedConditions,
     NncState,
 )
+from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.statements import (
     Block,
     BlockAgain,

@@ -23,7 +23,7 @@ from fusiondoc.model.report import (
 from fusiondoc.model.runs import Coverage, FuserState, Iteration, ParseStats, UnrecognisedLine
 from fusiondoc.model.source import SourceMap
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, position, unpack
-from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
+from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.dump_kinds import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.machines import Machines

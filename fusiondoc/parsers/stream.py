@@ -26,7 +26,6 @@ from fusiondoc.parsers.events import (
 )
 from fusiondoc.parsers.facts import MARK, Facts, KernelNamed, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
-from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
 from fusiondoc.parsers.jit.message_runs import (
     FRAME,
     GLUED,
@@ -37,6 +36,7 @@ from fusiondoc.parsers.jit.message_runs import (
     run_end,
 )
 from fusiondoc.parsers.jit.messages import OF_NNC, JitMessages
+from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
 from fusiondoc.parsers.kernels.kernel_sources import ENDS_CODE, FRAME_LIMIT, NEXT_FRAME, Sources, index_of
 from fusiondoc.parsers.kernels.launches import (

@@ -221,3 +221,9 @@ def in_order(tensor: TensorType) -> bool:
             return False
         step *= size
     return True
+
+
+def kind_of(text: str) -> str:
+    """The type without what was profiled of it: ``Float(2, 4)`` is a Tensor."""
+    name, bracket, _ = text.partition("(")
+    return "Tensor" if bracket and name else text

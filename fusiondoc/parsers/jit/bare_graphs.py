@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fusiondoc.fusers import plan_headers
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_text
-from fusiondoc.parsers.jit.earlier_graphs import Around, Regions
 from fusiondoc.parsers.jit.lost_sources import LostSources
 from fusiondoc.parsers.jit.message_runs import Lines, Print, Run
 from fusiondoc.parsers.jit.plan import PlanGroup
 from fusiondoc.parsers.jit.plan_reading import PlanPrint, read_group, read_plan
 from fusiondoc.parsers.jit.plan_walk import summarise_rest
 from fusiondoc.parsers.jit.printed_forms import PrintedForms
+from fusiondoc.parsers.jit.regions import Around, Regions
 
 _HEAD = re.compile(rb"graph\((?:%[^\s,:)]+(?: : .*)?(?:,|\):)|\):)$")
 """``graph(`` with its first parameters, to the end of the line."""

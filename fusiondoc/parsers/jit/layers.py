@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor
-from fusiondoc.parsers.jit.earlier_graphs import Around, Kept, LiveLayers, Regions
 from fusiondoc.parsers.jit.held_values import HandedDown, Together, united
 from fusiondoc.parsers.jit.layer_names import common_layer, layer_of_scope, parent_layer
 from fusiondoc.parsers.jit.numbered_nodes import NumberedNode, NumberedNodes, NumberedRegion
+from fusiondoc.parsers.jit.regions import Around, Kept, LiveLayers, Regions
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Node

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from fusiondoc.parsers.ir import Dump, Node
-from fusiondoc.parsers.jit.earlier_graphs import PROFILE, PROFILE_OF_VALUE
+from fusiondoc.parsers.jit.profiled_graphs import PROFILE, PROFILE_OF_VALUE
 
 _MOST_PASSES = 50
 """Passes that are remembered: the executor prints its plan behind those of its fallback functions."""

@@ -28,8 +28,8 @@ from fusiondoc.parsers.acts_on_facts import (
 )
 from fusiondoc.parsers.facts import Facts
 from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
-from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
 from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print, Run
+from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.jit.rejections import Rejections
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.repeats import RunAct, Tape

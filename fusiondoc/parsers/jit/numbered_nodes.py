@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.parsers.jit import GUARDS, is_guarded
-from fusiondoc.parsers.jit.earlier_graphs import Around
+from fusiondoc.parsers.jit.regions import Around
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Graph, Node

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.jit import SizedOnly
-from fusiondoc.parsers.jit.earlier_graphs import GradientPlan
 from fusiondoc.parsers.jit.flow import Flow
+from fusiondoc.parsers.jit.gradient_plans import GradientPlan
 
 Op = tuple[str, "str | None"]
 """(kind, source): what identifies an operator across dumps, in which value names change."""

@@ -11,12 +11,13 @@ from functools import partial
 from typing import NamedTuple
 
 from fusiondoc.parsers.ir.parse import parse_text
-from fusiondoc.parsers.jit.earlier_graphs import Around, Kept, Regions, profiled_in
 from fusiondoc.parsers.jit.lost_sources import FoundSources, LostSources, give_sources
 from fusiondoc.parsers.jit.message_runs import Print
 from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.jit.plan_walk import summarise, summarise_group, summarise_rest
 from fusiondoc.parsers.jit.printed_forms import Canonical, PrintedForms, canonical_digest
+from fusiondoc.parsers.jit.profiled_graphs import profiled_in
+from fusiondoc.parsers.jit.regions import Around, Kept, Regions
 
 
 class PlanPrint(NamedTuple):

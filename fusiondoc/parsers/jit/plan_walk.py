@@ -25,12 +25,14 @@ from fusiondoc.parsers.jit import (
     of_autodiff,
     only_sized,
 )
-from fusiondoc.parsers.jit.earlier_graphs import Profiled, Regions, gradient_plan
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, PYTHON, REGION, SIDE_EFFECTS, Flow
+from fusiondoc.parsers.jit.gradient_plans import gradient_plan
 from fusiondoc.parsers.jit.group_bodies import GroupNode, group_of
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Plan, PlanGroup
 from fusiondoc.parsers.jit.printed_forms import Canonical, canonical_digest
+from fusiondoc.parsers.jit.profiled_graphs import Profiled
+from fusiondoc.parsers.jit.regions import Regions
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Block, Dump, Graph, Node
@@ -322,7 +324,7 @@ class _Walk:
         name = _first_output(node)
         added.ran = self._profiled.ran.get(name)
         added.condition = self._flow.condition_of(node)
-        self._flow.decides(index, node)
+        self._flow.note_condition(index, node)
         blocks_ran = self._profiled.blocks.get(name, ())
         for inner, ran in zip(node.blocks, blocks_ran or repeat(None)):
             self._enter(inner, node)

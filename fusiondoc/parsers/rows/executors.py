@@ -13,7 +13,7 @@ backward. The else-branch of a guard calls ``fallback_function``, which has an e
 graph for other types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators of the
 group that the guard protects: this tells it apart from the executor of an equal layer. A gradient's executor
 has a fallback function of its whole graph too, for other gradients that are defined
-(``jit/earlier_graphs.py``), which begins to be profiled while that plan is made; those of other regions of
+(``jit/gradient_plans.py``), which begins to be profiled while that plan is made; those of other regions of
 the program begin outside of all plans, and each has a first plan of its own.
 """
 
@@ -29,7 +29,7 @@ from operator import itemgetter
 
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
-from fusiondoc.parsers.jit.earlier_graphs import Checks, GradientPlan
+from fusiondoc.parsers.jit.gradient_plans import Checks, GradientPlan
 from fusiondoc.parsers.jit.plan import DiffGraph, Op, PlanGroup
 
 _PENDING = 8
