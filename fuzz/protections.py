@@ -121,7 +121,7 @@ TAKEN = (
     Taken(
         "time of colours",
         _LINES + "test_colours_of_code_take_time_in_proportion",
-        "views/formatting.py",
+        "rendering/highlighting.py",
         "(?P<f>^[ \\t]*@",
         "(?P<f>^\\s*@",
     ),

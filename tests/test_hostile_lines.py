@@ -16,7 +16,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.error_texts import read_error
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.views import formatting
+from fusiondoc.rendering import highlighting
 
 NODE = b"  %3 : Tensor = aten::add(%1, %2, %4) # a.py:3:4"
 UPDATE = b"[UPDATE partition.cpp:70] "
@@ -151,7 +151,7 @@ def test_colours_of_code_take_time_in_proportion(part: str) -> None:
         text = part * (size // len(part))
 
         def work() -> None:
-            for colour in (formatting.cuda, formatting.python):
+            for colour in (highlighting.cuda, highlighting.python, highlighting.ir):
                 assert "".join(value for _, value in colour(text)) == text
 
         return work

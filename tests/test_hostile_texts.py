@@ -29,7 +29,7 @@ from fusiondoc.rendering.printable import markdown as markdown_text
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif
 from fusiondoc.reports import comparison_documents as comparisons
 from fusiondoc.reports.html import render as render_page
-from fusiondoc.reports.text.kernel_listing import render as render_kernels
+from fusiondoc.reports.kernel_text import render as render_kernels
 from fusiondoc.reports.text.screen import render as render_text
 from fusiondoc.workflows.load import report_from
 

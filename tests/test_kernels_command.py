@@ -225,7 +225,7 @@ def test_colours_are_for_terminals_alone(fusiondoc: Run) -> None:
 
 
 def test_control_characters_of_a_log_do_not_reach_the_terminal() -> None:
-    from fusiondoc.reports.text.kernel_listing import render
+    from fusiondoc.reports.kernel_text import render
 
     report = report_of(LOG)
     dirty = replace(report.kernels[0], dumps=(Dump("kernel_ir", "a\x1b[2Jb\x07\n\tc\x9b0m", ()),))
@@ -239,7 +239,7 @@ def test_control_characters_of_a_log_do_not_reach_the_terminal() -> None:
 
 def test_what_other_parsers_fill_in_is_shown() -> None:
     """Scheduler, occupancy, first launch, several dumps: put into a kernel of a real log."""
-    from fusiondoc.reports.text.kernel_listing import render
+    from fusiondoc.reports.kernel_text import render
 
     report = report_of(LOG)
     dumps = (Dump("kernel_ir", "%kernel {\n}", ()), Dump("scheduler_params", "=== Stats", ()))

@@ -11,7 +11,7 @@ from test_plan import with_command
 from fusiondoc.api import report_from
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.runs import Expectation, Speed, Spread
-from fusiondoc.rendering.blocks import Block, Column, Command, Row, Section, Sentences, Table, shown
+from fusiondoc.rendering.blocks import Block, Column, Command, Formats, Row, Section, Sentences, Table, shown
 from fusiondoc.rendering.drawing import drawn
 from fusiondoc.rendering.markdown_documents import blocks_of
 from fusiondoc.rendering.terminal_documents import sections
@@ -51,7 +51,7 @@ def test_a_terminal_shows_the_first_rows_and_says_how_many_more_there_are() -> N
 
 
 def test_a_table_of_a_page_is_not_in_text() -> None:
-    table = Table((Column("way"),), (Row((Text("eager"),)),), page_only=True)
+    table = Table((Column("way"),), (Row((Text("eager"),)),), formats=Formats.PAGE)
     assert on_a_terminal(table, Sentences(("a sentence",))).split("\n")[2:] == [" a sentence", ""]
     assert on_a_terminal(table) == ""
 
@@ -88,7 +88,7 @@ def test_the_figures_of_the_speed_are_the_same_on_a_terminal_and_on_a_page() -> 
     section = text.split("\nSpeed\n")[1].split("\n\n")[0]
     assert "10 (9 to 11)" in section and "3.00× as fast" in section and "1.05 MB" in section
     assert "3.00× as fast" in page and "9 to 11" in page and '<td class="n">900 ms</td>' in page
-    assert shown([speed(replace(report, speed=()))]) == ()
+    assert shown([speed(replace(report, speed=()))], Formats.PAGE) == ()
 
 
 def test_a_try_is_held_against_the_run_that_it_changes() -> None:

@@ -100,7 +100,7 @@ def command(
       fusiondoc kernels --dump kernel_ir --sort peak --top 3
       fusiondoc kernels train.log --group G2 --save code/
     """
-    from fusiondoc.reports.text.kernel_listing import available, choose
+    from fusiondoc.reports.kernel_choice import available, choose
     from fusiondoc.workflows import is_target
     from fusiondoc.workflows.load import with_peak
 
@@ -136,12 +136,12 @@ def _print(
         format_ = "json" if output is not None and output.suffix.lower() == ".json" else "text"
     if format_ == "json":
         from fusiondoc.reports.json_format import render as render_json
-        from fusiondoc.reports.text.kernel_listing import narrowed
+        from fusiondoc.reports.kernel_choice import narrowed
 
         write(render_json(narrowed(report, kernels, dumps)), output)
         return
     from fusiondoc.rendering.drawing import can_show_blocks
-    from fusiondoc.reports.text.kernel_listing import render as render_text
+    from fusiondoc.reports.kernel_text import render as render_text
 
     width = shutil.get_terminal_size((80, 24)).columns
     blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
@@ -198,7 +198,7 @@ def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folde
 def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
     """What the user may miss in the result, with the next step."""
     from fusiondoc.fuser_knobs.checks import USUAL
-    from fusiondoc.reports.text.kernel_listing import present
+    from fusiondoc.reports.kernel_choice import present
 
     if not report.kernels:
         if not report.groups:

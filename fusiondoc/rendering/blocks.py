@@ -6,9 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Flag
 
 from fusiondoc.model import dataclass
 from fusiondoc.rendering.values import Cell, Status, Tone
+
+
+class Formats(Flag):
+    """The formats that show something."""
+
+    TERMINAL = 1
+    MARKDOWN = 2
+    PAGE = 4
+    TEXT = TERMINAL | MARKDOWN
+    ALL = TEXT | PAGE
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,7 @@ class Column:
         optional: a terminal leaves it out where nothing in it is known.
         spread: the intervals of its durations are shown on a terminal that has room for them.
         wide: it has long texts, for which a page keeps room.
+        formats: the others leave it out.
     """
 
     head: str
@@ -29,6 +41,7 @@ class Column:
     optional: bool = False
     spread: bool = False
     wide: bool = False
+    formats: Formats = Formats.ALL
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,8 @@ class Table:
         caption: its name for a screen reader; without it the title.
         left_out: rows that no format shows.
         on_terminal: a terminal shows so many rows; None: all.
-        page_only: text has another table, or sentences, for it.
+        dense: a terminal keeps one column between the columns of it.
+        formats: the others have another table, or sentences, for it.
     """
 
     columns: tuple[Column, ...]
@@ -63,14 +77,15 @@ class Table:
     caption: str = ""
     left_out: int = 0
     on_terminal: int | None = None
-    page_only: bool = False
+    dense: bool = False
+    formats: Formats = Formats.ALL
 
 
 @dataclass(frozen=True)
 class Facts:
     """Names and values."""
 
-    rows: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, str | Cell], ...]
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,7 @@ class Sentences:
 
     lines: tuple[str, ...]
     tone: Tone = Tone.PLAIN
+    formats: Formats = Formats.ALL
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,33 @@ class Items:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """Something that has blocks of its own: a group, a kernel.
+
+    Args:
+        key: its anchor on a page.
+        tag: what it is called.
+        title: what it is.
+        note: what else tells it from the others.
+    """
+
+    key: str
+    tag: str
+    title: str
+    note: str = ""
+    blocks: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Entries:
+    """A list of entries, which a page folds. ``left_out`` entries are not shown."""
+
+    rows: tuple[Entry, ...]
+    left_out: int = 0
+    formats: Formats = Formats.ALL
+
+
+@dataclass(frozen=True)
 class Diff:
     """A unified diff."""
 
@@ -124,10 +167,16 @@ class Diff:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines that keep their breaks: a program, commands to copy. ``label`` names them for a screen reader."""
+    """Lines that keep their breaks: a program, commands to copy.
 
-    lines: tuple[str, ...]
+    Args:
+        label: names them for a screen reader.
+        language: its syntax has colours, where a format has these: ``cuda``, ``ir`` or ``python``.
+    """
+
+    text: str
     label: str
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -269,6 +318,7 @@ Block = (
     | Sentences
     | Heading
     | Items
+    | Entries
     | Diff
     | Code
     | Command
@@ -288,8 +338,7 @@ class Section:
 
     Args:
         key: its anchor on a page.
-        page_only: other formats leave it out.
-        off_terminal: the first lines on a terminal have it.
+        formats: the others leave it out.
         link: its title in the navigation of a page; without it the title.
     """
 
@@ -297,8 +346,7 @@ class Section:
     title: str
     note: str = ""
     blocks: tuple[Block, ...] = ()
-    page_only: bool = False
-    off_terminal: bool = False
+    formats: Formats = Formats.ALL
     link: str = ""
 
 
@@ -324,34 +372,51 @@ class Document:
     warning: str = ""
 
 
-def shown(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """The sections and blocks that hold anything."""
+def shown(sections: Sequence[Section], format_: Formats) -> tuple[Section, ...]:
+    """The sections, blocks and columns that a format shows and that hold anything."""
     kept = []
     for section in sections:
-        blocks = tuple(filter(_holds, section.blocks))
-        if blocks:
-            kept.append(replace(section, blocks=blocks))
+        if format_ & section.formats:
+            blocks = shown_blocks(section.blocks, format_)
+            if blocks:
+                kept.append(replace(section, blocks=blocks))
     return tuple(kept)
 
 
-def without_pictures(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """The sections of a format that is text alone."""
-    kept = []
-    for section in sections:
-        if not section.page_only:
-            blocks = tuple(block for block in section.blocks if not _of_pages_alone(block))
-            kept.append(replace(section, blocks=blocks))
-    return shown(kept)
+def shown_blocks(blocks: Sequence[Block], format_: Formats) -> tuple[Block, ...]:
+    """The blocks of a section or an entry that a format shows and that hold anything."""
+    kept: list[Block] = []
+    for block in blocks:
+        if not format_ & _formats_of(block):
+            continue
+        if isinstance(block, Table):
+            block = _with_columns(block, format_)
+        if _holds(block):
+            kept.append(block)
+    return tuple(kept)
 
 
-def _of_pages_alone(block: Block) -> bool:
-    return isinstance(block, PICTURES) or (isinstance(block, Table) and block.page_only)
+def _formats_of(block: Block) -> Formats:
+    if isinstance(block, PICTURES):
+        return Formats.PAGE
+    return getattr(block, "formats", Formats.ALL)
+
+
+def _with_columns(table: Table, format_: Formats) -> Table:
+    """The table with the columns of a format."""
+    if all(format_ & column.formats for column in table.columns):
+        return table
+    kept = [number for number, column in enumerate(table.columns) if format_ & column.formats]
+    rows = []
+    for row in table.rows:
+        rows.append(replace(row, cells=tuple(row.cells[number] for number in kept)))
+    return replace(table, columns=tuple(table.columns[number] for number in kept), rows=tuple(rows))
 
 
 def _holds(block: Block) -> bool:
-    if isinstance(block, (Diff, Heading, Command)):
+    if isinstance(block, (Diff, Heading, Command, Code)):
         return bool(block.text)
-    if isinstance(block, (Remarks, Sentences, Code)):
+    if isinstance(block, (Remarks, Sentences)):
         return bool(block.lines)
     if isinstance(block, Bars):
         return bool(block.bars)

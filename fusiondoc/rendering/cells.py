@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from fusiondoc.rendering.blocks import Sentences
+from dataclasses import replace
+
+from fusiondoc.rendering.blocks import Sentences, Table
 from fusiondoc.rendering.units import (
+    TERMINAL,
     Notation,
     difference,
     digits,
     interval,
+    megabytes,
     ratio,
     share,
     size,
+    tenths,
     whole,
 )
 from fusiondoc.rendering.values import (
@@ -18,10 +23,14 @@ from fusiondoc.rendering.values import (
     Cell,
     Count,
     Difference,
+    Dimensions,
     Duration,
     Factor,
     Gauge,
+    Megabytes,
+    Micros,
     Millis,
+    Named,
     Rate,
     Reference,
     Seconds,
@@ -45,10 +54,16 @@ def written(cell: Cell, notation: Notation) -> str:
             return notation.known(ms, digits)
         case Duration(ms):
             return notation.known(ms, notation.duration)
+        case Micros(ms):
+            return notation.known(ms, _microseconds)
         case Seconds(value):
             return notation.known(value, _seconds)
         case Bytes(number):
             return notation.known(number, size)
+        case Megabytes(number):
+            return notation.known(number, megabytes)
+        case Dimensions(extents):
+            return notation.dimensions(extents)
         case Share(part):
             return notation.known(part, share)
         case Rate(rate):
@@ -57,8 +72,10 @@ def written(cell: Cell, notation: Notation) -> str:
             return notation.known(factor, ratio)
         case Difference(value):
             return notation.known(value, difference)
-        case Reference(ids):
-            return ", ".join(ids)
+        case Reference(ids, most):
+            return _listed(ids, most)
+        case Named(identifier, name):
+            return f"{identifier} {name}"
         case Gauge():
             return ""  # a picture; its row has the figure
 
@@ -69,6 +86,16 @@ def _count(cell: Count, notation: Notation) -> str:
     if cell.number is None or cell.base is None or cell.number == cell.base:
         return text
     return f"{text} ({cell.number - cell.base:+,})"
+
+
+def _listed(ids: tuple[str, ...], most: int | None) -> str:
+    if most is None or len(ids) <= most:
+        return ", ".join(ids)
+    return ", ".join(ids[:most]) + "…"
+
+
+def _microseconds(ms: float) -> str:
+    return tenths(ms * 1e3)
 
 
 def _seconds(value: float) -> str:
@@ -88,3 +115,25 @@ def interval_of(cell: Cell) -> str:
 def tone_of(cell: Cell | Sentences) -> Tone:
     """How the cell stands out."""
     return getattr(cell, "tone", Tone.PLAIN)
+
+
+def known_columns(table: Table) -> Table:
+    """The table without its optional columns in which nothing is known, or that count what never happened."""
+    kept = []
+    for number, column in enumerate(table.columns):
+        if not column.optional or not all(is_empty(row.cells[number]) for row in table.rows):
+            kept.append(number)
+    if len(kept) == len(table.columns):
+        return table
+    columns = tuple(table.columns[number] for number in kept)
+    rows = (replace(row, cells=tuple(row.cells[number] for number in kept)) for row in table.rows)
+    return replace(table, columns=columns, rows=tuple(rows))
+
+
+def is_empty(cell: Cell) -> bool:
+    """Whether the cell holds nothing that is known, or counts what never happened."""
+    if isinstance(cell, Count):
+        return not cell.number
+    if isinstance(cell, Gauge):
+        return not cell.share
+    return written(cell, TERMINAL) in ("", TERMINAL.unknown)

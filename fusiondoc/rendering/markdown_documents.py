@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from fusiondoc.rendering.blocks import (
     Block,
@@ -12,6 +13,7 @@ from fusiondoc.rendering.blocks import (
     Diff,
     Document,
     Facts,
+    Formats,
     Heading,
     Item,
     Items,
@@ -21,12 +23,12 @@ from fusiondoc.rendering.blocks import (
     Step,
     Steps,
     Table,
-    without_pictures,
+    shown,
 )
-from fusiondoc.rendering.cells import interval_of, written
+from fusiondoc.rendering.cells import interval_of, known_columns, written
 from fusiondoc.rendering.printable import markdown, markdown_code, one_line, visible
 from fusiondoc.rendering.units import PAGE
-from fusiondoc.rendering.values import Cell
+from fusiondoc.rendering.values import Cell, Named
 
 LIMIT = 65_536
 """Characters of a comment on GitHub."""
@@ -36,7 +38,7 @@ _LONGEST = 400
 
 def render(document: Document) -> str:
     """The document; rows that have no room in a comment are left out, and a line says so."""
-    sections = without_pictures(document.sections)
+    sections = shown(document.sections, Formats.MARKDOWN)
     room = LIMIT // (2 + len(sections))
     lines = [f"### fusiondoc: {escaped(document.verdict)}", "", f"**{escaped(document.name)}**", ""]
     if document.warning:
@@ -64,6 +66,15 @@ def _section(section: Section, room: int) -> Iterator[str]:
     yield from blocks_of(section, room)
 
 
+def folded_section(section: Section, room: int, is_open: bool = False) -> Iterator[str]:
+    """The section in ``room`` characters at most, which a click opens or closes."""
+    rows = sum(len(getattr(block, "rows", ())) for block in section.blocks)
+    start = "<details open>" if is_open else "<details>"
+    yield f"{start}<summary><b>{escaped(section.title)}</b> ({rows:,})</summary>\n"
+    yield from blocks_of(section, room // len(section.blocks))
+    yield "\n</details>\n"
+
+
 def blocks_of(section: Section, room: int) -> Iterator[str]:
     """The blocks of a section below one another, each in ``room`` characters at most."""
     for block in section.blocks:
@@ -74,25 +85,48 @@ def blocks_of(section: Section, room: int) -> Iterator[str]:
 def _block(block: Block, room: int) -> Iterator[str]:
     if isinstance(block, Table):
         yield from _table(block, room)
-    elif isinstance(block, Facts):
-        yield from _list([f"- {escaped(name)}: {escaped(value)}" for name, value in block.rows], room)
-    elif isinstance(block, Sentences):
-        yield "\n\n".join(markdown(line[:_LONGEST_SENTENCE]) for line in block.lines)
-    elif isinstance(block, Remarks):
-        yield from _list([f"- {escaped(line)}" for line in block.lines], room)
-    elif isinstance(block, Heading):
-        yield f"**{escaped(block.text)}**"
-    elif isinstance(block, Items):
-        yield from _list([line for item in block.rows for line in item_lines(item)], room, block.left_out)
-    elif isinstance(block, Steps):
-        for number, step in enumerate(block.rows, 1):
-            yield from (line[:_LONGEST_OF_A_STEP] for line in _step(number, step))
-    elif isinstance(block, Command):
-        yield _command(block)
-    elif isinstance(block, Diff):
-        yield from _fenced(block.text, "diff")
-    elif isinstance(block, Code):
-        yield from _fenced("\n".join(block.lines))
+    elif isinstance(block, (Facts, Remarks, Items)):
+        left_out = block.left_out if isinstance(block, Items) else 0
+        yield from _list(_list_lines(block), room, left_out)
+    else:
+        yield from _WRITTEN[type(block)](block)
+
+
+def _list_lines(block: Facts | Remarks | Items) -> list[str]:
+    if isinstance(block, Facts):
+        return [f"- {escaped(name)}: {_value(value)}" for name, value in block.rows]
+    if isinstance(block, Remarks):
+        return [f"- {escaped(line)}" for line in block.lines]
+    return [line for item in block.rows for line in item_lines(item)]
+
+
+def _value(value: str | Cell) -> str:
+    return escaped(value) if isinstance(value, str) else _cell(value)
+
+
+def _sentences(sentences: Sentences) -> Iterator[str]:
+    yield "\n\n".join(markdown(line[:_LONGEST_SENTENCE]) for line in sentences.lines)
+
+
+def _heading(heading: Heading) -> Iterator[str]:
+    yield f"**{escaped(heading.text)}**"
+
+
+def _commands(command: Command) -> Iterator[str]:
+    yield _command(command)
+
+
+def _steps(steps: Steps) -> Iterator[str]:
+    for number, step in enumerate(steps.rows, 1):
+        yield from (line[:_LONGEST_OF_A_STEP] for line in _step(number, step))
+
+
+def _diff(diff: Diff) -> Iterator[str]:
+    return _fenced(diff.text, "diff")
+
+
+def _code(code: Code) -> Iterator[str]:
+    return _fenced(code.text)
 
 
 def _command(command: Command) -> str:
@@ -117,7 +151,19 @@ def _step(number: int, step: Step) -> Iterator[str]:
         yield f"   {_command(step.command)}"
 
 
+_WRITTEN: dict[type, Callable[[Any], Iterator[str]]] = {
+    Sentences: _sentences,
+    Heading: _heading,
+    Steps: _steps,
+    Command: _commands,
+    Diff: _diff,
+    Code: _code,
+}
+"""How a block that is no list of rows is written."""
+
+
 def _table(table: Table, room: int) -> Iterator[str]:
+    table = known_columns(table)
     above = any(row.above is not None for row in table.rows)
     heads = [column.head for column in table.columns]
     marks = ["--:" if column.number else "---" for column in table.columns]
@@ -129,7 +175,7 @@ def _table(table: Table, room: int) -> Iterator[str]:
     of = ""
     for row in table.rows:
         of = row.above if row.above is not None else of
-        cells = [escaped(_text(cell)) for cell in row.cells]
+        cells = [_cell(cell) for cell in row.cells]
         rows.append(_line([escaped(of), *cells] if above else cells))
     fitted = _fitting(rows, room)
     yield from fitted
@@ -142,9 +188,11 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _text(cell: Cell) -> str:
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, Named):
+        return f"{escaped(cell.id)} {markdown_code(_cut(cell.name))}"
     limits = interval_of(cell)
-    text = written(cell, PAGE)
+    text = escaped(written(cell, PAGE))
     return f"{text} ({limits})" if limits else text
 
 

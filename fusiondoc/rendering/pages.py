@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -16,8 +17,18 @@ from markupsafe import Markup, escape
 
 from fusiondoc.model import count
 from fusiondoc.rendering import plots
-from fusiondoc.rendering.blocks import Block, Document, Sentences, shown
-from fusiondoc.rendering.cells import interval_of, tone_of, written
+from fusiondoc.rendering.blocks import (
+    Block,
+    Code,
+    Document,
+    Formats,
+    Section,
+    Sentences,
+    shown,
+    shown_blocks,
+)
+from fusiondoc.rendering.cells import interval_of, known_columns, tone_of, written
+from fusiondoc.rendering.highlighting import coloured_lines, plain_lines
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds, size
 from fusiondoc.rendering.values import Cell
@@ -37,8 +48,60 @@ def render(document: Document, further_style: str = "") -> str:
         style=Markup(style),
         version=__version__,
         document=document,
-        sections=shown(document.sections),
+        sections=shown(document.sections, Formats.PAGE),
+        room=Room(_rows(document.sections)),
     )
+
+
+MOST_COLOURED = 200_000
+"""Characters of one page that get colours; spans take several times the room of the code."""
+FEW_COLOURED = 60_000
+"""The same of a page with very many rows: it is its number of elements that a browser takes long for."""
+_MANY = 1_000
+"""Rows and entries from which on a page is a large one."""
+MOST_TEXT = 700_000
+"""Characters of code together, as they stand on the page: one of any run stays below five megabytes."""
+MOST_DETAILS = 300_000
+"""Characters of what the entries of a list fold, its code aside."""
+
+
+def _rows(sections: Sequence[Section]) -> int:
+    return sum(len(getattr(block, "rows", ())) for section in sections for block in section.blocks)
+
+
+class Room:
+    """How much code and how many folded entries a page of so many rows still has room for."""
+
+    def __init__(self, rows: int) -> None:
+        self._colours = MOST_COLOURED if rows < _MANY else FEW_COLOURED
+        self._text = MOST_TEXT
+        self._details: dict[str, int] = {}
+
+    def code(self, block: Code) -> Markup | None:
+        """The text of the block with its colours; None where the page has no room for it."""
+        if len(block.text) > self._text:
+            return None
+        made = Markup("\n").join(self.coloured(block.text, block.language))
+        if len(made) > self._text:
+            return None
+        self._text -= len(made)
+        return made
+
+    def coloured(self, text: str, language: str) -> list[Markup]:
+        """Its lines, with colours as long as the page has some left."""
+        if not language or len(text) > self._colours:
+            return plain_lines(text)
+        self._colours -= len(text)
+        return coloured_lines(text, language)
+
+    def has_details(self, section: str) -> bool:
+        """Whether the section has room to fold another entry."""
+        return self._details.get(section, 0) < MOST_DETAILS
+
+    def take_details(self, section: str, characters: int) -> str:
+        """Note that the section folds so many more characters; nothing to print."""
+        self._details[section] = self._details.get(section, 0) + characters
+        return ""
 
 
 def style_sheet() -> str:
@@ -88,6 +151,8 @@ def _environment(folders: tuple[Path, ...]) -> Environment:
         size=partial(PAGE.known, write=size),
         number=PAGE.count,
         kind=_kind,
+        blocks_shown=partial(shown_blocks, format_=Formats.PAGE),
+        known_columns=known_columns,
         written=_written,
         interval=interval_of,
         tone=_tone,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Group as Lines
@@ -21,6 +22,7 @@ from fusiondoc.rendering.blocks import (
     Diff,
     Document,
     Facts,
+    Formats,
     Heading,
     Item,
     Items,
@@ -31,9 +33,10 @@ from fusiondoc.rendering.blocks import (
     Step,
     Steps,
     Table,
-    without_pictures,
+    shown,
+    shown_blocks,
 )
-from fusiondoc.rendering.cells import interval_of, tone_of, written
+from fusiondoc.rendering.cells import interval_of, is_empty, known_columns, tone_of, written
 from fusiondoc.rendering.drawing import (
     Indented,
     Unbroken,
@@ -46,8 +49,8 @@ from fusiondoc.rendering.drawing import (
     prose,
 )
 from fusiondoc.rendering.printable import visible_in
-from fusiondoc.rendering.units import TERMINAL
-from fusiondoc.rendering.values import Cell, Count, Factor, Gauge, Millis, Tone
+from fusiondoc.rendering.units import TERMINAL, short_percent
+from fusiondoc.rendering.values import Cell, Factor, Gauge, Millis, Reference, Share, Tone
 
 STYLES = {
     Tone.PLAIN: "",
@@ -57,8 +60,8 @@ STYLES = {
     Tone.BAD: "red",
     Tone.DOUBTFUL: "yellow",
 }
-_GAP = 2
-_GAUGE = 20
+_GAP, _DENSE_GAP = 2, 1
+_GAUGE, _DENSE_GAUGE = 20, 8
 """Characters of a bar in a table."""
 _LONGEST_HEAD = 8
 """A longer head of figures continues in a second line, behind a hyphen."""
@@ -84,9 +87,8 @@ def render(document: Document, *, width: int = 80, colour: bool = False, blocks:
 
 def sections(these: Sequence[Section], width: int) -> Iterator[RenderableType]:
     """The sections that a terminal shows, each behind an empty line, in ``width`` columns."""
-    for section in without_pictures(these):
-        if not section.off_terminal:
-            yield from _section(section, width)
+    for section in shown(these, Formats.TERMINAL):
+        yield from _section(section, width)
 
 
 def _section(section: Section, width: int) -> Iterator[RenderableType]:
@@ -98,31 +100,15 @@ def _section(section: Section, width: int) -> Iterator[RenderableType]:
     for block in section.blocks:
         if isinstance(before, Table) and isinstance(block, Table) and not block.title:
             yield ""
-        yield Indented(_block(block, width - 1))
+        yield Indented(drawn_block(block, width - 1))
         before = block
 
 
-def _block(block: Block, width: int) -> RenderableType:
+def drawn_block(block: Block, width: int) -> RenderableType:
+    """A block in at most ``width`` columns."""
     if isinstance(block, Table):
         return _table(block, width)
-    if isinstance(block, Facts):
-        return _facts(block)
-    if isinstance(block, Items):
-        return Lines(*(_item(item) for item in block.rows), *_left_out(block.left_out))
-    if isinstance(block, Remarks):
-        return Lines(*(prose(f"→ {line}") for line in block.lines))
-    if isinstance(block, Heading):
-        return Styled(block.text, style=STYLES[Tone.STRONG])
-    if isinstance(block, Sentences):
-        return Lines(*(prose(line, STYLES[block.tone]) for line in block.lines))
-    if isinstance(block, Steps):
-        return Lines(*(part for number, step in enumerate(block.rows, 1) for part in _step(number, step)))
-    if isinstance(block, Command):
-        return Lines(*_command(block))
-    if isinstance(block, Code):
-        return Lines(*(Unbroken(line) for line in block.lines))
-    assert isinstance(block, Diff)
-    return Styled(block.text)
+    return Lines(*_DRAWN[type(block)](block))
 
 
 def _command(command: Command) -> Iterator[RenderableType]:
@@ -161,14 +147,72 @@ def _of_step(step: Step) -> Iterator[RenderableType]:
         yield from _command(step.command)
 
 
-def _facts(facts: Facts) -> RenderableType:
+def _facts(facts: Facts) -> Iterator[RenderableType]:
     table = names_and_texts(max((cell_len(name) for name, _ in facts.rows), default=0))
     for name, value in facts.rows:
-        table.add_row(name, value)
-    return table
+        table.add_row(name, _value(value))
+    yield table
+
+
+def _value(value: str | Cell) -> Styled:
+    if isinstance(value, str):
+        return Styled(value)
+    return Styled(written(value, TERMINAL), style=STYLES[tone_of(value)])
+
+
+def _items(items: Items) -> Iterator[RenderableType]:
+    yield from map(_item, items.rows)
+    yield from _left_out(items.left_out)
+
+
+def _remarks(remarks: Remarks) -> Iterator[RenderableType]:
+    return (prose(f"→ {line}") for line in remarks.lines)
+
+
+def _heading(heading: Heading) -> Iterator[RenderableType]:
+    yield Styled(heading.text, style=STYLES[Tone.STRONG])
+
+
+def _lines(sentences: Sentences) -> Iterator[RenderableType]:
+    return (prose(line, STYLES[sentences.tone]) for line in sentences.lines)
+
+
+def _steps(steps: Steps) -> Iterator[RenderableType]:
+    for number, step in enumerate(steps.rows, 1):
+        yield from _step(number, step)
+
+
+def _code(code: Code) -> Iterator[RenderableType]:
+    return map(Unbroken, code.text.splitlines())
+
+
+def _diff(diff: Diff) -> Iterator[RenderableType]:
+    yield Styled(diff.text)
+
+
+_DRAWN: dict[type, Callable[[Any], Iterator[RenderableType]]] = {
+    Facts: _facts,
+    Items: _items,
+    Remarks: _remarks,
+    Heading: _heading,
+    Sentences: _lines,
+    Steps: _steps,
+    Command: _command,
+    Code: _code,
+    Diff: _diff,
+}
+"""How a block other than a table is drawn."""
+
+
+def on_terminal(table: Table) -> Table:
+    """The table with the columns that a terminal may show."""
+    (shown_table,) = shown_blocks((table,), Formats.TERMINAL)
+    assert isinstance(shown_table, Table)
+    return known_columns(shown_table)
 
 
 def _table(table: Table, width: int) -> RenderableType:
+    table = known_columns(table)
     parts: list[RenderableType] = []
     if table.title:
         title = Styled(table.title, style="dim")
@@ -213,7 +257,7 @@ def _grid(table: Table, width: int) -> RenderableType:
 def _columns(table: Table, kept: Sequence[int], width: int, intervals: bool) -> Grid:
     """A grid without rows. Words give way where there is no room; figures are never cut."""
     fits = _needed(table, kept, intervals) <= width
-    grid = Grid(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=False)
+    grid = Grid(box=None, padding=(0, _gap(table), 0, 0), pad_edge=False, show_header=False)
     for number in kept:
         is_number = table.columns[number].number
         justify: JustifyMethod = "right" if is_number else "left"
@@ -236,19 +280,21 @@ def _text(table: Table, row: Row, number: int, intervals: bool) -> str:
     """The cell; of what has an interval, ratios show it, and durations where the column has their spread."""
     cell = row.cells[number]
     if isinstance(cell, Gauge):
-        return bar(cell.share, _GAUGE)
+        return bar(cell.share, _DENSE_GAUGE if table.dense else _GAUGE)
+    if table.dense and isinstance(cell, Share):
+        return TERMINAL.known(cell.share, short_percent)
+    if table.dense and isinstance(cell, Reference):
+        return written(cell, TERMINAL).replace(", ", ",")
     text, limits = written(cell, TERMINAL), interval_of(cell)
     shown = isinstance(cell, Factor) or (isinstance(cell, Millis) and table.columns[number].spread)
     return f"{text} ({limits})" if intervals and shown and limits else text
 
 
 def fitting(table: Table, width: int) -> list[int]:
-    """The numbers of the columns that ``width`` has room for; a column of which nothing is known is left out,
-    and one that counts what never happened."""
+    """The numbers of the columns that ``width`` has room for; one that may go goes where it is empty."""
     kept = []
     for number, column in enumerate(table.columns):
-        always = column.wanted == 0 and not column.optional
-        if always or not all(_is_empty(row.cells[number]) for row in table.rows):
+        if not column.wanted or not all(is_empty(row.cells[number]) for row in table.rows):
             kept.append(number)
     while _needed(table, kept, intervals=True) > width:
         droppable = [number for number in kept if table.columns[number].wanted]
@@ -258,14 +304,13 @@ def fitting(table: Table, width: int) -> list[int]:
     return kept
 
 
-def _is_empty(cell: Cell) -> bool:
-    if isinstance(cell, Count):
-        return not cell.number
-    return written(cell, TERMINAL) in ("", TERMINAL.unknown)
-
-
 def _needed(table: Table, kept: Sequence[int], intervals: bool) -> int:
-    return sum(_width(table, number, intervals) + _GAP for number in kept) - _GAP
+    gap = _gap(table)
+    return sum(_width(table, number, intervals) + gap for number in kept) - gap
+
+
+def _gap(table: Table) -> int:
+    return _DENSE_GAP if table.dense else _GAP
 
 
 def _width(table: Table, number: int, intervals: bool) -> int:

@@ -48,6 +48,13 @@ class Millis:
 
 
 @dataclass(frozen=True)
+class Micros:
+    """A short duration in milliseconds, shown in microseconds. The head of its column has the unit."""
+
+    ms: float | None
+
+
+@dataclass(frozen=True)
 class Duration:
     """A duration in milliseconds, written with a unit that suits it."""
 
@@ -66,6 +73,20 @@ class Bytes:
     """An amount of memory."""
 
     number: int | None
+
+
+@dataclass(frozen=True)
+class Megabytes:
+    """An amount of memory, in bytes, shown in megabytes. The head of its column has the unit."""
+
+    number: int | None
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """The extents of a grid or of a block."""
+
+    extents: tuple[int, int, int] | None
 
 
 @dataclass(frozen=True)
@@ -111,9 +132,19 @@ class Status:
 
 @dataclass(frozen=True)
 class Reference:
-    """Groups or kernels by their ids: links where a format has these."""
+    """Groups or kernels by their ids: links where a format has these. ``most`` of them are named; None: all,
+    and six on a page."""
 
     ids: tuple[str, ...]
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Named:
+    """An id with a name from the log behind it: a link to the entry with this id."""
+
+    id: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -139,15 +170,19 @@ Cell = (
     Text
     | Count
     | Millis
+    | Micros
     | Duration
     | Seconds
     | Bytes
+    | Megabytes
+    | Dimensions
     | Share
     | Rate
     | Factor
     | Difference
     | Status
     | Reference
+    | Named
     | Gauge
 )
 UNKNOWN = Count(None, Tone.DIM)

@@ -6,16 +6,15 @@ GitHub takes comments of up to 65,536 characters; rows that do not fit are left 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded, outside
-from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
-from fusiondoc.rendering.blocks import Items, shown
-from fusiondoc.rendering.markdown_documents import blocks_of, item_lines
+from fusiondoc.model.report import Finding, Group, Report, Unfused
+from fusiondoc.rendering.blocks import Formats, Items, shown
+from fusiondoc.rendering.markdown_documents import blocks_of, folded_section, item_lines
 from fusiondoc.rendering.printable import markdown as _text
 from fusiondoc.rendering.printable import markdown_code as _code
-from fusiondoc.rendering.units import PAGE, interval, percent, seconds, size, whole
+from fusiondoc.rendering.units import PAGE, interval, percent, size, whole
 from fusiondoc.reports import program_by_itself
 from fusiondoc.views.formatting import (
     covered,
@@ -33,6 +32,7 @@ from fusiondoc.views.formatting import (
     with_near_paths,
     without_column,
 )
+from fusiondoc.views.report_kernels import kernels
 from fusiondoc.views.report_plan import plan
 from fusiondoc.views.report_ranks import ranks, ranks_merged
 from fusiondoc.views.report_record import expectations
@@ -43,7 +43,7 @@ LIMIT = 65_536
 _SPARE = 400
 """For the note at the end."""
 
-_SHARES = (("expectations", 0.2), ("findings", 0.35), ("groups", 0.5), ("unfused", 0.75), ("kernels", 1.0))
+_SHARES = (("expectations", 0.2), ("findings", 0.35), ("groups", 0.5), ("unfused", 0.75))
 """How much of the room may be used up when a section ends, so that none crowds out the others."""
 
 _ICONS = {"error": "🔴", "warning": "🟡", "note": "🔵"}
@@ -83,12 +83,6 @@ def render(report: Report) -> str:
             [_unfused(u) for u in _sorted(report)],
             False,
         ),
-        "kernels": (
-            "Kernels",
-            _header("Kernel", "Groups", "Launches", "Grid", "Block", "Time", "GB/s", "Of peak"),
-            [_kernel(k, report) for k in report.kernels],
-            False,
-        ),
     }
     left: list[str] = []
     for name, share in _SHARES:
@@ -97,6 +91,9 @@ def render(report: Report) -> str:
             missing = _section(room, title, header, rows, is_open, int((LIMIT - _SPARE) * share))
             if missing:
                 left.append(f"{missing:,} of {count(len(rows), 'row')} under {title}")
+    for section in shown([kernels(report)], Formats.MARKDOWN):
+        for line in folded_section(section, LIMIT - _SPARE - room.used):
+            room.force(line)
     if left:
         room.force(f"_Cut to fit into a comment: left out {'; '.join(left)}. `--format html` has all._")
     return room.text()
@@ -240,20 +237,6 @@ def _layers(layers: Sequence[str]) -> str:
     return _code(folded(layers)[:200]) if layers else "–"
 
 
-def _kernel(kernel: Kernel, report: Report) -> str:
-    groups = _text(", ".join(islice(kernel.groups, 4))) + (" …" if len(kernel.groups) > 4 else "")
-    return _row(
-        f"{_text(kernel.id)} {_code(kernel.name)}",
-        groups or "–",
-        PAGE.count(kernel.launches),
-        PAGE.dimensions(kernel.grid),
-        PAGE.dimensions(kernel.block),
-        seconds(kernel.ms.median / 1e3) if kernel.ms else "–",
-        whole(kernel.gb_per_s.median) if kernel.gb_per_s else PAGE.unknown,
-        PAGE.known(peak_share(kernel, report), percent),
-    )
-
-
 def _place(source: str) -> str:
     """``file:line``, near the current folder."""
     return _short(without_column(near(source)))
@@ -265,5 +248,7 @@ def _short(place: str) -> str:
 
 def plan_in_markdown(report: Report) -> list[str]:
     """The plan as lines of GitHub-flavoured Markdown: for comments and job summaries; none without one."""
-    lines = [line for section in shown([plan(report)]) for line in blocks_of(section, LIMIT)]
+    lines = [
+        line for section in shown([plan(report)], Formats.MARKDOWN) for line in blocks_of(section, LIMIT)
+    ]
     return [f"**{_text(plan(report).title)}**", "", *lines[:-1]] if lines else []

@@ -23,6 +23,7 @@ from fusiondoc.rendering.blocks import (
     Curves,
     Document,
     Facts,
+    Formats,
     Plots,
     Remarks,
     Row,
@@ -363,7 +364,7 @@ def environment(bench: Bench) -> Section:
     if timed:
         facts.append(("rounds", _range([phase.rounds for phase in timed])))
         facts.append(("processes of each variant", _range([phase.processes for phase in timed])))
-    return Section("environment", "Environment", blocks=(Facts(tuple(facts)),), page_only=True)
+    return Section("environment", "Environment", blocks=(Facts(tuple(facts)),), formats=Formats.PAGE)
 
 
 def _range(numbers: Sequence[int]) -> str:

@@ -18,6 +18,7 @@ from fusiondoc.rendering.blocks import (
     Block,
     Column,
     Document,
+    Formats,
     Item,
     Items,
     Picture,
@@ -55,7 +56,7 @@ def comparison_document(
     kernels, counted = words.only_bytes(comparison)
     findings, single = words.findings(comparison)
     sections = (
-        Section("sides", "Sides", blocks=(_sides(comparison),), off_terminal=True),
+        Section("sides", "Sides", blocks=(_sides(comparison),), formats=~Formats.TERMINAL),
         Section("settings", "Settings", blocks=(_settings(comparison),)),
         Section("pictures", "Pictures", blocks=(Pictures(tuple(pictures)),)),
         _items("groups", "Groups", [_group(change) for change in comparison.groups], most),

@@ -17,6 +17,7 @@ from fusiondoc.rendering.blocks import (
     Column,
     Command,
     Facts,
+    Formats,
     Heading,
     Item,
     Items,
@@ -62,11 +63,11 @@ def reproduce(report: Report) -> Section:
     blocks: list[Block] = []
     typed = _shell(command) if command else None
     if typed is not None:
-        blocks += [Heading("The command"), Code((typed,), "Command")]
+        blocks += [Heading("The command"), Code(typed, "Command")]
     known = {name: value for name, value in report.target.environment_set.items() if _SET.fullmatch(name)}
     exports = tuple(f"export {name}={shlex.quote(value)}" for name, value in known.items())
     if exports:
-        blocks += [Heading("What it set for your program"), Code(exports, "Environment variables")]
+        blocks += [Heading("What it set for your program"), Code("\n".join(exports), "Environment variables")]
     environment = _facts(report.environment.items())
     if environment.rows:
         blocks += [Heading("Environment"), environment]
@@ -79,7 +80,7 @@ def reproduce(report: Report) -> Section:
         knobs.append(Row(tuple(map(Text, cells))))
     if knobs:
         blocks += [Heading("Knobs"), Table(_KNOBS, tuple(knobs), caption="Knobs")]
-    return Section("reproduce", "Reproduce", blocks=tuple(blocks), page_only=True)
+    return Section("reproduce", "Reproduce", blocks=tuple(blocks), formats=Formats.PAGE)
 
 
 def _facts(pairs: Iterable[tuple[str, str | None]]) -> Facts:
@@ -120,7 +121,7 @@ def log(report: Report) -> Section:
         again = shlex.join(["fusiondoc", "parse", report.target.capture])
         blocks.append(Command(again, "kept; the report again:"))
     files = tuple(Row((Text(file),)) for file in _quoted_files(report))
-    blocks.append(Table((Column("files"),), files, caption="Files of the log", page_only=True))
+    blocks.append(Table((Column("files"),), files, caption="Files of the log", formats=Formats.PAGE))
     return Section("log", "Log", blocks=tuple(blocks))
 
 

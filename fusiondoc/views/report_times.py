@@ -12,7 +12,7 @@ from fusiondoc.model import count
 from fusiondoc.model.bench import Part
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed, by_inputs
-from fusiondoc.rendering.blocks import Block, Column, Row, Section, Sentences, Stack, Stacks, Table
+from fusiondoc.rendering.blocks import Block, Column, Formats, Row, Section, Sentences, Stack, Stacks, Table
 from fusiondoc.rendering.drawing import MOST_ROWS, sparkline
 from fusiondoc.rendering.units import digits, milliseconds, ratio, share
 from fusiondoc.rendering.values import (
@@ -83,7 +83,7 @@ def speed(report: Report) -> Section:
     if rows:
         blocks.append(Sentences(tuple(_warm_up(report))))
         blocks.append(Sentences((report.speed_note,) if report.speed_note else (), Tone.DIM))
-    blocks.append(Table(_EVERY_WAY, tuple(map(_way, report.speed)), "Each way", page_only=True))
+    blocks.append(Table(_EVERY_WAY, tuple(map(_way, report.speed)), "Each way", formats=Formats.PAGE))
     return Section("speed", "Speed", blocks=tuple(blocks))
 
 
@@ -175,7 +175,7 @@ _STAGES = {"compiling": Tone.DOUBTFUL, "steady": Tone.GOOD}
 def time_line(report: Report) -> Section:
     """The passes in order: profiling, compiling, steady; only pages have it."""
     if not report.iterations:
-        return Section("time", "Time line", page_only=True)
+        return Section("time", "Time line", formats=Formats.PAGE)
     spans = _spans(report.iterations)
     longest = max((_median(span) or 0.0 for span in spans), default=0.0)
     profiling = sum(one.stage == "profiling" for one in report.iterations)
@@ -193,7 +193,7 @@ def time_line(report: Report) -> Section:
     ]
     columns += [Column("inputs", number=True)] if several else []
     rows = tuple(_span(span, longest, report, several) for span in spans)
-    return Section("time", "Time line", note, (Table(tuple(columns), rows),), page_only=True)
+    return Section("time", "Time line", note, (Table(tuple(columns), rows),), formats=Formats.PAGE)
 
 
 def _span(span: Sequence[Iteration], longest: float, report: Report, several: bool) -> Row:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.survey_answers import MOST_SLOWEST, GroupShare, Outlier, ReasonShare, Survey
-from fusiondoc.rendering.blocks import Column, Document, Facts, Row, Section, Table
+from fusiondoc.rendering.blocks import Column, Document, Facts, Formats, Row, Section, Table
 from fusiondoc.rendering.units import milliseconds, percent, seconds, size
 from fusiondoc.rendering.values import Bytes, Cell, Count, Factor, Millis, Share, Text
 from fusiondoc.views import losses_in_words
@@ -25,7 +25,7 @@ def survey_document(survey: Survey, most: int) -> Document:
     facts = tuple(read(survey))
     lead = ", ".join(value for name, value in facts if name in ("Read", "From"))
     sections = (
-        Section("read", "What was read", blocks=(Facts(facts),), page_only=True),
+        Section("read", "What was read", blocks=(Facts(facts),), formats=Formats.PAGE),
         _gone(survey, most),
         _groups(survey, most),
         _reasons(survey, most),
@@ -77,7 +77,7 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
 
 def _files(key: str, title: str, rows: Sequence[tuple[str, str]]) -> Section:
     """Files by name; a terminal has their number in the first lines."""
-    return Section(key, title, blocks=(Facts(tuple(rows)),), page_only=True)
+    return Section(key, title, blocks=(Facts(tuple(rows)),), formats=Formats.PAGE)
 
 
 def _gone(survey: Survey, most: int) -> Section:

@@ -38,11 +38,10 @@ from fusiondoc.parsers.read import Reading
 from fusiondoc.rendering.drawing import drawn
 from fusiondoc.rendering.printable import one_line
 from fusiondoc.rendering.units import size
-from fusiondoc.reports.text.kernel_listing import source_lines
 from fusiondoc.runner import peak_of
 from fusiondoc.runner.child import Interruptions
 from fusiondoc.runner.launch import Progress, ShowProgress
-from fusiondoc.views.formatting import phase_of, runs_of
+from fusiondoc.views.formatting import phase_of, runs_of, source_lines
 from fusiondoc.workflows.load import report_of_logs
 
 _LOOK_SECONDS = 0.1

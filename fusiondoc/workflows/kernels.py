@@ -23,7 +23,8 @@ from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
 from fusiondoc.model.typed_fields import as_json
 from fusiondoc.reports.json_format import as_dict
-from fusiondoc.reports.text.kernel_listing import chosen, ending, narrowed, present, render
+from fusiondoc.reports.kernel_choice import chosen, ending, narrowed, present
+from fusiondoc.reports.kernel_text import render
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress
 from fusiondoc.whole_files import open_regular, read_within, write_whole

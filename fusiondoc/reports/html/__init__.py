@@ -29,8 +29,8 @@ from fusiondoc.rendering.units import bandwidth, percent, whole
 from fusiondoc.rendering.values import Gauge
 from fusiondoc.reports import program_by_itself
 from fusiondoc.reports.html.finding_list import findings_view
-from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
-from fusiondoc.reports.html.page_context import Context, ReasonKind, colours, peak_bar
+from fusiondoc.reports.html.group_list import group_list, unfused_list
+from fusiondoc.reports.html.page_context import Context, ReasonKind, colours
 from fusiondoc.reports.html.program_parts import module_list, program_view, source_view
 from fusiondoc.version import __version__
 from fusiondoc.views import comparison_words as words
@@ -48,6 +48,7 @@ from fusiondoc.views.formatting import (
 )
 from fusiondoc.views.report_checks import numbers, tried
 from fusiondoc.views.report_frontends import aot, script
+from fusiondoc.views.report_kernels import kernels, peak_bar
 from fusiondoc.views.report_plan import plan
 from fusiondoc.views.report_ranks import ranks, ranks_merged
 from fusiondoc.views.report_record import expectations, log, reproduce
@@ -236,7 +237,7 @@ _SECTIONS: tuple[_Blocks | tuple[str, str, _View], ...] = (
     te_plans,
     ("groups", "Groups", group_list),
     ("unfused", "Not fused", unfused_list),
-    ("kernels", "Kernels", kernel_list),
+    kernels,
     speed,
     where_time_goes,
     shapes,
@@ -270,6 +271,7 @@ def render(report: Report) -> str:
     report = with_near_paths(report)
     head = header(Context(report))
     context = Context(ranks_merged(report))
+    room = context.room
     made = [section for one in _SECTIONS if (section := _section(one, context)) is not None]
     style = style_sheet() + colours()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
@@ -286,6 +288,7 @@ def render(report: Report) -> str:
         script=Markup(script),
         header=head,
         sections=made,
+        room=room,
     )
 
 
@@ -295,7 +298,7 @@ def _section(one: _Blocks | tuple[str, str, _View], context: Context) -> Section
         name, title, view = one
         shown = view(context)
         return Section(name, title, shown, getattr(shown, "note", "")) if shown is not None else None
-    return next(iter(blocks.shown([one(context.report)])), None)
+    return next(iter(blocks.shown([one(context.report)], blocks.Formats.PAGE)), None)
 
 
 MOST_ROWS = 15

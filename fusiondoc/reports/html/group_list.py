@@ -1,5 +1,4 @@
-"""Groups with their IR, types and segments, the operators outside them, and kernels: figures in one table,
-then each with its code and what was dumped of it."""
+"""Groups with their IR, types and segments, and the operators outside them."""
 
 from __future__ import annotations
 
@@ -7,28 +6,25 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from fusiondoc.model import count, dataclass
-from fusiondoc.model.operator_places import folded, layers_of_kernels, outside
-from fusiondoc.model.report import Group, Kernel
+from fusiondoc.model import dataclass
+from fusiondoc.model.operator_places import folded, outside
+from fusiondoc.model.report import Group
 from fusiondoc.model.source import from_package
-from fusiondoc.rendering.units import PAGE, bandwidth, interval, percent, seconds, size, whole
-from fusiondoc.rendering.values import Gauge
+from fusiondoc.rendering.blocks import Code
+from fusiondoc.rendering.units import PAGE, size
 from fusiondoc.reports.html.page_context import (
     MOST_IN_TABLE,
-    MOST_KERNELS,
     MOST_QUOTING,
     MOST_ROWS,
     Context,
     Quotes,
     ReasonKind,
     hue,
-    peak_bar,
     shown,
 )
 from fusiondoc.views.formatting import (
     further_values,
     never_ran,
-    peak_share,
     phase_of,
     runs_of,
     short_type,
@@ -189,15 +185,12 @@ def _printed(group: Group, place: str) -> str:
 
 _DETAILS_OF_A_GROUP = 1_200
 """Characters of a page that the folded part of a group takes, without its IR and the table of operators."""
-_DETAILS_OF_A_KERNEL = 900
 
 
 def _coloured(body: str, context: Context) -> Markup | None:
     """The IR as it stands on the page; None where that has no room."""
-    if not context.takes_room("text", len(body)):
-        return None
-    text = context.highlighter.ir(body)
-    return text if context.takes_room("text", len(text) - len(body)) else None
+    text: Markup | None = context.room.code(Code(body, "", "ir"))
+    return text
 
 
 def _line(user_source: str | None, source: str | None, context: Context) -> Line:
@@ -247,120 +240,3 @@ def unfused_list(context: Context) -> Outside | None:
     )
     timed = any(row.time is not None for row in rows)
     return Outside(made, len(rows) - len(made), any(row.layers for row in made), timed, idle)
-
-
-_BOUND = {
-    "bandwidth": "bandwidth-bound",
-    "cache": "served from a cache",
-    "launch": "launch-bound: it moves too little",
-}
-
-
-@dataclass(frozen=True)
-class DumpText:
-    """What one option dumped; None where the page has no room."""
-
-    option: str
-    text: str | None
-
-
-@dataclass(frozen=True)
-class KernelRow:
-    """A kernel's row in the table of figures, and what its folded row holds."""
-
-    id: str
-    name: str
-    groups: tuple[str, ...]
-    layers: str
-    launches: int | None
-    grid: str
-    block: str
-    time: str
-    rate: str | None
-    peak: Gauge | None
-    share: str
-    registers: int | None
-    shared: str
-    spills: int | None
-    facts: Facts
-    detailed: bool
-    """False where the page has room for its row of the table only."""
-    has_code: bool
-    code: Markup | None
-    """None where it has none, or the page has no room."""
-    dumps: tuple[DumpText, ...]
-
-
-@dataclass(frozen=True)
-class Kernels:
-    rows: tuple[KernelRow, ...]
-    left: int
-    with_layers: bool
-
-
-def kernel_list(context: Context) -> Kernels | None:
-    """None without a kernel."""
-    kernels = context.report.kernels
-    if not kernels:
-        return None
-    layers = layers_of_kernels(context.report)
-    rows = tuple(
-        _kernel(kernel, folded(layers.get(kernel.id, ())), context) for kernel in kernels[:MOST_KERNELS]
-    )
-    return Kernels(rows, len(kernels) - len(rows), bool(layers))
-
-
-def _kernel(kernel: Kernel, layers: str, context: Context) -> KernelRow:
-    share = peak_share(kernel, context.report)
-    rates = kernel.gb_per_s
-    code = None
-    detailed = context.takes_room("kernels", _DETAILS_OF_A_KERNEL)
-    if detailed and kernel.code and context.room_for(kernel.code):
-        code = Markup("\n").join(context.highlighter.cuda(kernel.code))
-        if not context.takes_room("text", len(code) - len(kernel.code)):
-            code = None
-    return KernelRow(
-        id=kernel.id,
-        name=kernel.name,
-        groups=kernel.groups,
-        layers=layers,
-        launches=kernel.launches,
-        grid=PAGE.dimensions(kernel.grid),
-        block=PAGE.dimensions(kernel.block),
-        time=seconds(kernel.ms.median / 1e3) if kernel.ms else "–",
-        rate=whole(rates.median) if rates else None,
-        peak=peak_bar(share, f"{percent(share)} of peak") if share is not None else None,
-        share=PAGE.known(share, percent),
-        registers=kernel.registers,
-        shared=PAGE.known(kernel.smem_bytes, size),
-        spills=kernel.spill_bytes,
-        facts=_facts(kernel),
-        detailed=detailed,
-        has_code=bool(kernel.code),
-        code=code,
-        dumps=tuple(
-            DumpText(one.option, one.text if detailed and context.room_for(one.text) else None)
-            for one in kernel.dumps
-        ),
-    )
-
-
-def _facts(kernel: Kernel) -> Facts:
-    times, rates = kernel.ms, kernel.gb_per_s
-    took = rate = None
-    if times:
-        took = seconds(times.median / 1e3)
-        took += f" (from {interval(times.min / 1e3, times.max / 1e3, seconds)})"
-    if rates:
-        rate = f"{bandwidth(rates.median)} (from {interval(rates.min, rates.max, whole)})"
-    return (
-        ("Rank", None if kernel.rank is None else str(kernel.rank)),
-        ("Scheduler", kernel.scheduler),
-        ("Time", took),
-        ("Bandwidth", rate),
-        ("First launch", seconds(kernel.first_ms / 1e3) if kernel.first_ms is not None else None),
-        ("Must move", size(kernel.bytes_moved) if kernel.bytes_moved is not None else None),
-        ("What limits it", _BOUND.get(kernel.bound or "", kernel.bound)),
-        ("Occupancy", percent(kernel.occupancy) if kernel.occupancy is not None else None),
-        ("Compiled", count(kernel.compiles, "time") if kernel.compiles is not None else None),
-    )

@@ -4,90 +4,16 @@ texts that were read once, colours of reasons, bars, the room that is left.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-
-from markupsafe import Markup
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
-from fusiondoc.rendering.pages import escaped
-from fusiondoc.rendering.printable import visible
-from fusiondoc.rendering.values import Gauge
-from fusiondoc.views import formatting
+from fusiondoc.rendering.pages import Room
 from fusiondoc.views.formatting import near, without_column
-
-MOST_COLOURED = 200_000
-"""Characters of one page that get colours; spans take several times the room of the code."""
-FEW_COLOURED = 60_000
-"""The same of a page with very many rows: it is its number of elements that a browser takes long for."""
-
-_IR = re.compile(
-    r"(?P<c> # .*$)|(?P<f>\b(?:aten|prim|cuda|profiler|fb)::\w+)|(?P<v>%[\w.]+)|(?P<s>\"[^\"]*\")"
-)
-
-
-class Highlighter:
-    """Of one page: it stops colouring when the page has enough."""
-
-    def __init__(self, most: int = MOST_COLOURED) -> None:
-        self._left = most
-
-    def python(self, text: str) -> list[Markup]:
-        """The lines of a Python source."""
-        return self._lines(text, formatting.python)
-
-    def cuda(self, text: str) -> list[Markup]:
-        """The lines of a generated kernel."""
-        return self._lines(text, formatting.cuda)
-
-    def ir(self, text: str) -> Markup:
-        """TorchScript IR."""
-        if len(text) > self._left:
-            return Markup("\n").join(plain(text))
-        self._left -= len(text)
-        return ir(text)
-
-    def _lines(self, text: str, parts: Callable[[str], Iterator[tuple[str, str]]]) -> list[Markup]:
-        if len(text) > self._left:
-            return plain(text)
-        self._left -= len(text)
-        lines: list[list[Markup]] = [[]]
-        for css, value in parts(text):
-            for nth, part in enumerate(value.split("\n")):
-                if nth:
-                    lines.append([])
-                if part:
-                    lines[-1].append(_span(css, part))
-        return [Markup().join(line) for line in lines]
-
-
-def plain(text: str) -> list[Markup]:
-    return [escaped(line) for line in text.split("\n")]
-
-
-def ir(text: str) -> Markup:
-    """TorchScript IR."""
-    lines = []
-    for line in text.split("\n"):
-        done, parts = 0, []
-        for found in _IR.finditer(line):
-            parts.append(escaped(line[done : found.start()]))
-            parts.append(_span(found.lastgroup or "", found.group()))
-            done = found.end()
-        lines.append(Markup().join([*parts, escaped(line[done:])]))
-    return Markup("\n").join(lines)
-
-
-def _span(css: str, text: str) -> Markup:
-    if not css or text.isspace():
-        return escaped(text)
-    return Markup('<span class="{}">{}</span>').format(css, visible(text))
-
 
 _TURN = 137.508
 """Degrees between the colours of codes that follow each other: the golden angle keeps neighbours apart."""
@@ -98,20 +24,11 @@ MOST_ROWS = 2_000
 MOST_IN_TABLE = 1_200
 """Operators of their table."""
 
-MOST_KERNELS = 600
-
 MOST_QUOTING = 500
 """Rows of the table of operators that quote the log."""
 
-MOST_TEXT = 700_000
-"""Characters of IR, code and dumps together, as they stand on the page: one of any run stays below five
-megabytes."""
-
 MOST_DETAILS = 300_000
-"""Characters of what is folded below groups; below kernels; of lines of the log that boxes quote."""
-
-_MANY = 1_000
-"""Groups, kernels and rows of operators from which on a page is a large one."""
+"""Characters of what is folded below groups; of lines of the log that boxes quote."""
 
 QUOTED = 3
 """Lines of evidence that are quoted; the rest are counted."""
@@ -149,15 +66,14 @@ class Context:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        rows = len(report.groups) + len(report.kernels) + len(report.unfused)
-        self.highlighter = Highlighter(MOST_COLOURED if rows < _MANY else FEW_COLOURED)
+        self.room = Room(len(report.groups) + len(report.kernels) + len(report.unfused))
         self.groups = {group.id: group for group in report.groups}
         self.reasons = _reasons(report)
         self.fixed = _fixed_operators(report)
         self._files: dict[str, list[str] | None] = {}
         graphs = [group.evidence[0] for group in report.groups if group.evidence]
         self._excerpts = dict(report.texts.log(_lines(report), graphs)) if report.texts is not None else {}
-        self._room = {"text": MOST_TEXT, **dict.fromkeys(("groups", "kernels", "nodes"), MOST_DETAILS)}
+        self._room = dict.fromkeys(("groups", "nodes"), MOST_DETAILS)
         self._logs = list(dict.fromkeys(one.file for one in (*graphs, *_lines(report))))
 
     def excerpt(self, evidence: Evidence) -> str | None:
@@ -182,10 +98,6 @@ class Context:
         if place is None or lines is None or not 0 < place.line <= len(lines):
             return None
         return lines[place.line - 1].strip() or None
-
-    def room_for(self, text: str) -> bool:
-        """Whether the page has room for another long text, as it stands on it; takes it if so."""
-        return self.takes_room("text", len(text))
 
     def takes_room(self, part: str, characters: int) -> bool:
         """Whether a part of the page (a key of ``_room``) has room for more; takes it if so."""
@@ -270,8 +182,3 @@ def _lines(report: Report) -> Iterable[Evidence]:
     for rows in (report.unfused[:MOST_IN_TABLE], report.findings, report.fallbacks):
         for row in rows:
             yield from islice(row.evidence, QUOTED)
-
-
-def peak_bar(share: float, label: str) -> Gauge:
-    """A share of the peak; over it the data come from a cache."""
-    return Gauge(share, label, "over" if share > 1 else "")

@@ -385,7 +385,7 @@ def _lines(name: str, marks: dict[int, _Mark], context: Context, most: int) -> l
     lines = context.lines_of(name)
     if lines is None:
         return [_line(number, "", marks[number], context) for number in sorted(marks)[:most]]
-    coloured = context.highlighter.python("\n".join(lines))
+    coloured = context.room.coloured("\n".join(lines), "python")
     count_of_lines = len(lines) - (not lines[-1])
     if len(lines) <= WHOLE:
         wanted = set(range(1, count_of_lines + 1))

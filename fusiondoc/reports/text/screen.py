@@ -42,7 +42,6 @@ from fusiondoc.rendering.units import (
 from fusiondoc.reports import program_by_itself
 from fusiondoc.reports.text.findings import fallbacks, findings
 from fusiondoc.reports.text.groups import by_reason, groups, unfused
-from fusiondoc.reports.text.kernel_listing import kernels
 from fusiondoc.views.formatting import (
     covered,
     fuser,
@@ -54,6 +53,7 @@ from fusiondoc.views.formatting import (
 from fusiondoc.views.plan_words import last_word
 from fusiondoc.views.report_checks import numbers, numbers_in_a_line, tried
 from fusiondoc.views.report_frontends import aot, script
+from fusiondoc.views.report_kernels import kernels
 from fusiondoc.views.report_plan import plan_on_a_terminal
 from fusiondoc.views.report_ranks import of_ranks, ranks, ranks_merged
 from fusiondoc.views.report_record import log
@@ -355,8 +355,7 @@ def _sections(report: Report, width: int, every: bool) -> Iterator[RenderableTyp
     yield from _titled("Not fused", unfused(report, width, every))
     yield from _titled("Fallbacks", fallbacks(report))
     yield from sections((shapes(report),), width)
-    yield from _titled("Kernels", kernels(report, width - 1))
-    yield from sections((numbers(report), tried(report)), width)
+    yield from sections((kernels(report), numbers(report), tried(report)), width)
     yield from _titled("Findings", findings(report, every))
     yield from sections((log(report),), width)
 

@@ -1,0 +1,163 @@
+"""Which kernels ``fusiondoc kernels`` shows, in which order; and what was dumped of each, by the names that
+``--dump`` has for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from fusiondoc.errors import UsageError, did_you_mean, nearest
+from fusiondoc.model.packed_text import replace
+from fusiondoc.model.report import Dump, Kernel, Report
+from fusiondoc.numbers import in_natural_order
+
+ENDINGS = {
+    "cuda_kernel": ".cu",
+    "cuda_full": ".cu",
+    "cuda_to_file": ".cu",
+    "debug_info": ".cu",
+    "nnc_cuda": ".cu",
+    "ptx": ".ptx",
+}
+"""Of the files that ``--save`` writes; all others are ``.txt``."""
+
+CODE = {*ENDINGS, "nnc_ir", "nnc_stages", "kernel_ir"}
+"""Dumps that are CUDA, PTX or something written like it."""
+
+FIGURES: Mapping[str, Sequence[str]] = {
+    "launch_param": ("block", "grid"),
+    "dump_eff_bandwidth": ("ms", "gb_per_s"),
+    "ptxas_verbose": ("registers", "spill_bytes"),
+}
+"""Dumps that are figures of the table, with the fields that they fill."""
+
+
+def texts(kernel: Kernel) -> tuple[Dump, ...]:
+    """All that was dumped of it, its code first."""
+    code = kernel.code
+    if code is None or any(dump.text == code for dump in kernel.dumps):
+        return kernel.dumps
+    # cuda_full has the runtime's headers in front of what cuda_kernel prints.
+    option = "cuda_kernel" if code.lstrip().startswith(("__global__", "//")) else "cuda_full"
+    return (Dump(option, code, kernel.evidence), *kernel.dumps)
+
+
+def chosen(kernel: Kernel, options: Sequence[str]) -> tuple[Dump, ...]:
+    """Those of its dumps that were asked for, in that order."""
+    have = texts(kernel)
+    return tuple(dump for option in options for dump in have if dump.option == option)
+
+
+def present(kernels: Iterable[Kernel]) -> list[str]:
+    """The names of all dumps that some kernel has, also as figures."""
+    found: dict[str, None] = {}
+    for kernel in kernels:
+        found.update((dump.option, None) for dump in texts(kernel))
+        for option, names in FIGURES.items():
+            if any(getattr(kernel, name) is not None for name in names):
+                found[option] = None
+    return list(found)
+
+
+def ending(option: str) -> str:
+    return ENDINGS.get(option, ".txt")
+
+
+Key = Callable[[Kernel], "float | None"]
+
+_BY: dict[str, tuple[Key, bool]] = {
+    "launches": (lambda k: k.launches, True),
+    "time": (lambda k: k.ms.median if k.ms else None, True),
+    "bandwidth": (lambda k: k.gb_per_s.median if k.gb_per_s else None, False),
+    "peak": (lambda k: k.peak_fraction, False),
+    "registers": (lambda k: k.registers, True),
+    "spills": (lambda k: k.spill_bytes, True),
+    "smem": (lambda k: k.smem_bytes, True),
+    "occupancy": (lambda k: k.occupancy, False),
+}
+"""Column -> (what is compared, whether the largest comes first): the worst comes first."""
+
+COLUMNS = ("id", "name", "group", *_BY)
+
+
+def choose(
+    report: Report, names: Sequence[str], groups: Sequence[str], sort: str, top: int | None
+) -> tuple[Kernel, ...]:
+    """The kernels that ``--kernel`` and ``--group`` name, sorted, ``top`` of them at most.
+
+    Raises:
+        UsageError: there is no such kernel or group.
+    """
+    kernels = [k for k in report.kernels if not names or any(_named(k, name) for name in names)]
+    for name in names:
+        if not any(_named(kernel, name) for kernel in report.kernels):
+            raise _unknown_kernel(name, report)
+    for group in groups:
+        _check_group(group, report)
+    if groups:
+        wanted = {group.upper() for group in groups}
+        kernels = [kernel for kernel in kernels if wanted.intersection(kernel.groups)]
+    return tuple(_sorted(kernels, sort)[:top])
+
+
+def narrowed(report: Report, kernels: Sequence[Kernel], options: Sequence[str]) -> Report:
+    """The report with only these kernels, and of them only these dumps."""
+    shown = []
+    for kernel in kernels:
+        dumps = chosen(kernel, options)
+        code = kernel.code if any(dump.text == kernel.code for dump in dumps) else None
+        # Code that no dump holds is in `code` alone, as parse has it.
+        own = {dump.option for dump in kernel.dumps}
+        shown.append(replace(kernel, code=code, dumps=tuple(dump for dump in dumps if dump.option in own)))
+    ids = {kernel.id for kernel in shown}
+    groups = tuple(
+        replace(group, kernels=tuple(one for one in group.kernels if one in ids)) for group in report.groups
+    )
+    return replace(report, kernels=tuple(shown), groups=groups)
+
+
+def available(kernels: Sequence[Kernel]) -> tuple[str, ...]:
+    """The names of the texts that these kernels have."""
+    return tuple(dict.fromkeys(dump.option for kernel in kernels for dump in texts(kernel)))
+
+
+def _named(kernel: Kernel, name: str) -> bool:
+    return name == kernel.name or name.upper() == kernel.id
+
+
+def _unknown_kernel(name: str, report: Report) -> UsageError:
+    if not report.kernels:
+        return UsageError(
+            f"there is no kernel '{name}': the log shows none", "Run it with --dump; see fusiondoc kernels -h"
+        )
+    known = [*(k.id for k in report.kernels), *(k.name for k in report.kernels)]
+    return UsageError(f"there is no kernel '{name}'. {_near(name, known)}", "fusiondoc kernels lists them.")
+
+
+def _check_group(name: str, report: Report) -> None:
+    known = [group.id for group in report.groups]
+    if name.upper() not in known:
+        near = _near(name.upper(), known) if known else "The log shows no group."
+        raise UsageError(f"there is no group '{name}'. {near}", "fusiondoc parse lists the groups.")
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    """Near ones; of many ids the first and the last."""
+    if len(set(known)) <= 12:
+        return did_you_mean(name, known)
+    return nearest(name, known) or f"Known: {known[0]} to {known[-1]}."
+
+
+def _sorted(kernels: list[Kernel], column: str) -> list[Kernel]:
+    if column == "id":
+        return kernels
+    if column == "name":
+        return sorted(kernels, key=lambda k: in_natural_order(k.name))
+    if column == "group":
+        return sorted(
+            kernels, key=lambda k: (not k.groups, in_natural_order(k.groups[0] if k.groups else ""))
+        )
+    value, largest = _BY[column]
+    known = [kernel for kernel in kernels if value(kernel) is not None]
+    rest = [kernel for kernel in kernels if value(kernel) is None]
+    return sorted(known, key=lambda k: value(k) or 0.0, reverse=largest) + rest
