@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from command_line import Run
 from fix_sites import parsed
+from plan_lines import out_of_place
 from running import write
 
 from fusiondoc.changes.changed_arguments import changes_argument
-from fusiondoc.diagnosis.lines_of_changes import lines_out_of_place
 
 PROGRAMS = """
     from enum import Enum
@@ -311,7 +311,7 @@ def test_what_is_of_a_gradient_is_in_no_line(diagnosed: Any) -> None:
     ],
 )
 def test_what_holds_a_tensor_keeps_what_was_changed_in_it(line: str, op: str, after: str | None) -> None:
-    edits = lines_out_of_place(f"import torch\ndef f(self, x, y):\n    {line}\n    return x\n", "m.py", 3, op)
+    edits = out_of_place(f"import torch\ndef f(self, x, y):\n    {line}\n    return x\n", 3, op)
     assert [edit.after.strip() for edit in edits] == ([after] if after is not None else [])
 
 

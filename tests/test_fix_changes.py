@@ -10,18 +10,19 @@ from typing import Any
 import pytest
 from fix_sites import HEAD, MadeProgram, parsed, site
 
+from fusiondoc.changes import by_recipe as changes_by_recipe
 from fusiondoc.changes import literal_numbers, masked_fill, reductions, type_as
 from fusiondoc.changes import out_of_place as rewrite
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, changed_text
 from fusiondoc.changes.recipes import RECIPES
-from fusiondoc.changes.rewrite import Line, Rewritten
+from fusiondoc.changes.rewrite import Line, Rewritten, Shown
 from fusiondoc.fixes import (
     Site,
     added_lines,
     at_lines,
+    may_be_tried,
     proposals,
-    recipes_in_code,
 )
 from fusiondoc.fixes.added_lines import ModelPosition, _in_place_off, position_of_model
 from fusiondoc.model.change_plan import ChangeKind
@@ -120,8 +121,8 @@ def by_recipe(line: str, op: str, types: Sequence[str] = ()) -> tuple[str, Rewri
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
     line_of = MadeProgram(report=report).line_of(at)
     for recipe in RECIPES:
-        if f"aten::{op}" in recipe.replaces and recipes_in_code.may_apply(recipe):
-            found = recipes_in_code.at_site(line_of, recipe, None)
+        if f"aten::{op}" in recipe.replaces and may_be_tried(recipe):
+            found = changes_by_recipe.by_recipe(line_of, recipe)
             if found is not None:
                 return text, found
     return None
@@ -538,7 +539,8 @@ BYTE_TENSORS = WrongType("nnc", "Byte", "none")
 
 def cast(line: str, op: str, types: list[str], detail: Detail = BYTE_TENSORS) -> str:
     source = f"import torch\ndef f(x, m, n):\n    {line}\n"
-    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(detail=detail, code="FD223"), source="m.py:3:8")
+    why = SimpleNamespace(detail=detail, code="FD223")
+    row: Any = SimpleNamespace(op=op, layers=(), reason=why, source="m.py:3:8")
     node = SimpleNamespace(op=op, source="m.py:3:8", inputs=types)
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
     program = MadeProgram(sites=[Site(row, parsed(source), 3)], report=report)
@@ -590,7 +592,7 @@ def optional(body: str, tested: str, ran: bool = True) -> list[str]:
     line = body[: body.index(tested)].count("\n") + 1
     detail = ControlFlow(Condition("test_for_none"), in_formula=False)
     why = SimpleNamespace(detail=detail, code="FD229")
-    row: Any = SimpleNamespace(op="prim::If", reason=why, source=None)
+    row: Any = SimpleNamespace(op="prim::If", layers=(), reason=why, source=None)
     lines = frozenset([(Path("m.py"), line + 1)] if ran else [])
     program = MadeProgram(sites=[Site(row, file, line)], files=[file], lines_that_ran=lines)
     return [changed_text(body, one.edits) for one in at_lines.propose(program)]
@@ -802,14 +804,15 @@ def test_plans_for_fixed_shapes_where_none_was_left() -> None:
 def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
     text = HEAD + line + "\n"
     at = site(text, "aten::min" if "min" in line else "aten::max", text.count("\n"))
-    program: Any = SimpleNamespace(fuser="nvfuser", torch="2.1.2", backward=False)
+    program = MadeProgram(torch="2.1.2")
+    program.fuser = "nvfuser"
     found = []
-    for one in reductions.leave_indices_out(MadeProgram().line_of(at)):
+    for one in reductions.leave_indices_out(program.line_of(at)):
         found.append(changed_text(text, one.edits))
     assert found == ([] if after is None else [HEAD + after + "\n"])
-    assert recipes_in_code.takes_values_alone(program, at.row.op)
+    assert reductions.takes_values_alone(program.line_of(at))
     program.backward = True  # there is no gradient formula
-    assert not recipes_in_code.takes_values_alone(program, at.row.op)
+    assert not reductions.takes_values_alone(program.line_of(at))
 
 
 @pytest.mark.parametrize(
@@ -845,7 +848,7 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
 )
 def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, after: str | None) -> None:
     at = site(HEAD + line + "\n", "aten::masked_fill", HEAD.count("\n") + 1)
-    found = masked_fill.write(Line(at.file, at.line, as_tensor=True))
+    found = masked_fill.write(Line(at.file, at.line, shown=Shown(gradients=True)))
     texts = [changed_text(at.file.source.text, one.edits) for one in found]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
 

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from thorough import examples
 from valid_json import validate
 
+from fusiondoc.changes import by_recipe
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, changed_text, overlapping, read_text
 from fusiondoc.changes.inserted_lines import defined, without_unused
@@ -30,7 +31,7 @@ from fusiondoc.changes.out_of_place import out_of_place
 from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import Site, at_lines, recipes_in_code
+from fusiondoc.fixes import Site, at_lines
 from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
@@ -147,7 +148,7 @@ def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
     )
     if op in ("hardswish", "square"):
         recipe = next(one for one in RECIPES if f"aten::{op}" in one.replaces)
-        found = recipes_in_code.at_site(program.line_of(at), recipe, None)
+        found = by_recipe.by_recipe(program.line_of(at), recipe)
         return found.edits if found is not None else ()
     if op == "item":
         program.files = [file]

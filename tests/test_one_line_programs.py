@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 from fix_sites import MadeProgram, parsed, site
 from one_line_programs import BY_RECIPE, HEAD, IN_PLACE, OneLine
+from plan_lines import by_recipe, out_of_place
 
 from fusiondoc.changes.changed_arguments import changes_argument
 from fusiondoc.changes.edits import changed_text
 from fusiondoc.changes.recipes import recipe_for
-from fusiondoc.diagnosis.lines_of_changes import lines_by_recipe, lines_out_of_place
-from fusiondoc.fixes import at_lines, recipes_in_code
+from fusiondoc.fixes import at_lines
 from fusiondoc.model.change_plan import Edit
 
 torch = pytest.importorskip("torch")
@@ -38,11 +38,11 @@ def by_plan(row: OneLine) -> str | None:
     """The file with the plan's lines."""
     text, line = row.text(), HEAD.count("\n") + row.line
     if row in IN_PLACE:
-        return applied(text, lines_out_of_place(text, "m.py", line, f"aten::{row.op}"))
+        return applied(text, out_of_place(text, line, f"aten::{row.op}"))
     fuser, version = fuser_of(row)
     recipe = recipe_for(f"aten::{row.op}", fuser, version, gradients=False)
     assert recipe is not None
-    return applied(text, lines_by_recipe(text, "m.py", line, recipe))
+    return applied(text, by_recipe(text, line, recipe))
 
 
 def applied(text: str, edits: tuple[Edit, ...]) -> str | None:
@@ -60,7 +60,7 @@ def by_fix(row: OneLine) -> str | None:
     fuser, version = fuser_of(row) if row in BY_RECIPE else FUSERS[0]
     program = MadeProgram(sites=[at])
     program.fuser, program.torch = fuser, version
-    found = [*(at_lines.propose(program) if row in IN_PLACE else recipes_in_code.propose(program))]
+    found = list(at_lines.propose(program))
     return changed_text(text, found[0].edits) if found else None
 
 

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, ROOT, Run
+from plan_lines import by_recipe, out_of_place
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.changes.recipes import recipe_for
+from fusiondoc.changes.source_file import parsed_text
+from fusiondoc.diagnosis import lines_of_changes
 from fusiondoc.diagnosis.commands import can_run_again, compare_logs, run_again
-from fusiondoc.diagnosis.lines_of_changes import lines_by_recipe, lines_of_modules, lines_out_of_place
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.unlocked import Plans
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange
 from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.model.source import Options, Target
@@ -69,7 +71,7 @@ def foreign(name: str) -> Report:
 )
 def test_a_line_is_written_out_of_place(before: str, op: str, after: str | None) -> None:
     head = "import torch\nimport torch.nn.functional as F\n"
-    edits = lines_out_of_place(f"{head}def f(x, y, z, é):\n{before}\n    return x\n", "m.py", 4, op)
+    edits = out_of_place(f"{head}def f(x, y, z, é):\n{before}\n    return x\n", 4, op)
     assert [edit.after for edit in edits] == ([after] if after is not None else [])
     assert [(edit.before, edit.line) for edit in edits] == [(before, 4)] * len(edits)
 
@@ -120,7 +122,7 @@ def test_a_line_is_written_by_a_recipe(before: str, op: str, rank: int | None, a
     text = f"import torch\nimport torch.nn.functional as F\ndef f(x, y):\n{before}\n    return x\n"
     recipe = recipe_for(f"aten::{op}", "nvfuser")
     assert recipe is not None
-    edits = lines_by_recipe(text, "m.py", 4, recipe, rank)
+    edits = by_recipe(text, 4, recipe, rank=rank)
     assert [edit.after for edit in edits[:1]] == ([after] if after is not None else [])
     # The function that a line calls is defined behind the imports.
     more = [edit.after for edit in edits[1:]]
@@ -128,7 +130,7 @@ def test_a_line_is_written_by_a_recipe(before: str, op: str, rank: int | None, a
     function = f"import torch.nn.functional as F\n\n\ndef fusible_hardswish(x):\n{body}\n\n"
     assert more == ([function] if after is not None and "fusible_hardswish" in after else [])
     # torch is called by the name that it has in the file.
-    renamed = lines_by_recipe(text.replace("import torch\n", "import torch as t\n"), "m.py", 4, recipe, rank)
+    renamed = by_recipe(text.replace("import torch\n", "import torch as t\n"), 4, recipe, rank=rank)
     assert all("torch." not in row for edit in renamed for row in edit.after.split("\n")[1:])
 
 
@@ -147,26 +149,30 @@ class Net(nn.Module):
 """
 
 
+def lines_of_modules(text: str, op: str) -> tuple[Edit, ...]:
+    file = parsed_text(text, "m.py")
+    assert file is not None
+    return lines_of_changes.lines_of_modules(file, "m.py", op)
+
+
 def test_a_module_is_changed_where_it_is_made() -> None:
-    (edit,) = lines_of_modules(NET, "m.py", "aten::relu_")
+    (edit,) = lines_of_modules(NET, "aten::relu_")
     assert edit.line == 7 and edit.after == edit.before.replace("True", "False")
-    assert lines_of_modules(NET.replace("=True", "=False"), "m.py", "aten::relu_") == ()
-    assert lines_of_modules(NET, "m.py", "aten::silu_") == ()
+    assert lines_of_modules(NET.replace("=True", "=False"), "aten::relu_") == ()
+    assert lines_of_modules(NET, "aten::silu_") == ()
 
 
 def test_a_call_of_a_module_is_written_where_its_module_is_known() -> None:
     recipe = recipe_for("aten::hardswish", "nvfuser")
     assert recipe is not None
-    (edit,) = lines_by_recipe(NET, "m.py", 11, recipe, None, "swish")
+    (edit,) = by_recipe(NET, 11, recipe, layer="swish")
     assert edit.after.split("\n")[1].strip() == "return h * (torch.clamp(h + 3, 0, 6) / 6)"
-    assert (
-        lines_by_recipe(NET.replace("Hardswish()", "Hardswish(*a)"), "m.py", 11, recipe, None, "swish") == ()
-    )
+    assert by_recipe(NET.replace("Hardswish()", "Hardswish(*a)"), 11, recipe, layer="swish") == ()
 
 
 @pytest.mark.parametrize("text", ["def f(:\n  x += y", "x += y\0", "(" * 400, ""])
 def test_what_is_no_python_is_left_alone(text: str) -> None:
-    assert lines_out_of_place(text, "m.py", 2, "aten::add_") == ()
+    assert out_of_place(text, 2, "aten::add_") == ()
 
 
 # What a change unlocks

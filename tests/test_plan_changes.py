@@ -24,7 +24,7 @@ from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.advice import advice_on
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.commands import to_keep
-from fusiondoc.diagnosis.lines_of_candidates import ALL_OUT_OF_PLACE
+from fusiondoc.diagnosis.lines_of_changes import ALL_OUT_OF_PLACE
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.planned_changes import _in_their_names
 from fusiondoc.diagnosis.recipe_pages import recipe_page

@@ -8,13 +8,17 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from command_line import Run
+from plan_lines import plan_lines
 from test_plan_changes import Made, planned
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
-from fusiondoc.diagnosis.lines_of_changes import lines_moved, lines_of_kept_tensor, lines_printed_later
+from fusiondoc.changes.line_edits import line_edits
+from fusiondoc.changes.printed_later import prints_between
+from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind, Edit
@@ -37,6 +41,22 @@ def applied(text: str, edits: tuple[Edit, ...]) -> str:
         assert lines[edit.line - 1] == edit.before
         lines[edit.line - 1] = edit.after or None
     return "\n".join(line for line in lines if line is not None)
+
+
+class Printed(NamedTuple):
+    edits: tuple[Edit, ...]
+    pairs: frozenset[int]
+
+
+def printed_later(text: str, pairs: list[tuple[int, int]]) -> list[Printed]:
+    file = parsed_text(text, "m.py")
+    assert file is not None
+    found = prints_between(file, pairs)
+    return [Printed(line_edits(file, "m.py", one.edits), one.pairs) for one in found]
+
+
+def number_kept(text: str, line: int, gradients: bool = False) -> tuple[Edit, ...]:
+    return plan_lines(ChangeKind.NUMBER, text, line, op="aten::div", gradients=gradients)
 
 
 FIRST, SECOND = "a = torch.relu(x * 2)", "b = torch.tanh(a + x)"
@@ -70,9 +90,9 @@ FIRST, SECOND = "a = torch.relu(x * 2)", "b = torch.tanh(a + x)"
 def test_what_is_printed_between_goes_behind(
     lines: list[str], pair: tuple[int, int], after: list[str]
 ) -> None:
-    (found,) = lines_printed_later(written(lines), "m.py", [pair])
+    (found,) = printed_later(written(lines), [pair])
     assert applied(written(lines), found.edits) == written(after)
-    assert found.pairs == {0} and found.before != found.after
+    assert found.pairs == {0}
 
 
 @pytest.mark.parametrize(
@@ -92,12 +112,12 @@ def test_what_is_printed_between_goes_behind(
     ],
 )
 def test_what_would_print_something_else_stays(lines: list[str]) -> None:
-    assert list(lines_printed_later(written(lines), "m.py", [(6, 8)])) == []
+    assert list(printed_later(written(lines), [(6, 8)])) == []
 
 
 def test_what_a_loop_or_a_branch_prints_stays() -> None:
     lines = ["for _ in range(3):", "    x = x * 2", "    print('here')", "    x = torch.tanh(x)", "return x"]
-    assert list(lines_printed_later(written(lines), "m.py", [(7, 9)])) == []
+    assert list(printed_later(written(lines), [(7, 9)])) == []
 
 
 ITEM = "limit = a.max().item()"
@@ -115,13 +135,12 @@ ITEM = "limit = a.max().item()"
     ],
 )  # fmt: skip
 def test_a_number_stays_the_tensor(lines: list[str], line: int, after: list[str]) -> None:
-    found = lines_of_kept_tensor(written(lines), "m.py", line, detached=False)
-    assert found is not None and applied(written(lines), found.edits) == written(after)
+    assert applied(written(lines), number_kept(written(lines), line)) == written(after)
 
 
 def test_a_number_takes_no_part_in_gradients() -> None:
-    found = lines_of_kept_tensor(written([FIRST, ITEM, "return a / limit"]), "m.py", 8, detached=True)
-    assert found is not None and found.edits[0].after == "    limit = a.max().detach()"
+    (edit,) = number_kept(written([FIRST, ITEM, "return a / limit"]), 8, gradients=True)
+    assert edit.after == "    limit = a.max().detach()"
 
 
 @pytest.mark.parametrize(
@@ -139,13 +158,13 @@ def test_a_number_takes_no_part_in_gradients() -> None:
     ],
 )
 def test_a_number_that_is_needed_as_one_stays(lines: list[str]) -> None:
-    assert lines_of_kept_tensor(written(lines), "m.py", 8, detached=False) is None
+    assert number_kept(written(lines), 8) == ()
 
 
 def test_a_number_of_arguments_that_may_be_numbers_stays() -> None:
     for head in ("def f(x, y: float):", "def f(x, y=2.0):"):
         text = written([FIRST, ITEM, "return a * (y / limit)"], head)
-        assert lines_of_kept_tensor(text, "m.py", 8, detached=False) is None
+        assert number_kept(text, 8) == ()
 
 
 GATE = """import torch
@@ -270,13 +289,14 @@ def test_a_trace_holds_no_print() -> None:
     ],
 )  # fmt: skip
 def test_a_view_goes_around_the_next_line(lines: list[str], after: list[str]) -> None:
-    found = lines_moved(written(lines), "m.py", 7)
-    assert found is not None and applied(written(lines), found.edits) == written(after)
+    edits = plan_lines(ChangeKind.MOVE_VIEW, written(lines), 7, op="aten::view")
+    assert applied(written(lines), edits) == written(after)
 
 
 def test_a_flip_goes_around_the_next_line() -> None:
-    found = lines_moved(written(["h = torch.flip(x, [0])", "return h.tanh() + 1"]), "m.py", 6)
-    assert found is not None and found.after == "return torch.flip(x.tanh() + 1, [0])"
+    lines = ["h = torch.flip(x, [0])", "return h.tanh() + 1"]
+    edits = plan_lines(ChangeKind.MOVE, written(lines), 6, op="aten::flip")
+    assert applied(written(lines), edits) == written(["return torch.flip(x.tanh() + 1, [0])"])
 
 
 @pytest.mark.parametrize(
@@ -291,7 +311,7 @@ def test_a_flip_goes_around_the_next_line() -> None:
     ],
 )
 def test_a_view_stays_where_more_is_read_of_it(lines: list[str]) -> None:
-    assert lines_moved(written(lines), "m.py", 6) is None
+    assert plan_lines(ChangeKind.MOVE_VIEW, written(lines), 6, op="aten::view") == ()
 
 
 # What a reader of SARIF applies
@@ -344,10 +364,9 @@ def test_fixes_of_one_line_make_the_file_of_both(
 ) -> None:
     """The number is printed on the line that moves."""
     text = written([*PRINTS, *last])
-    number = lines_of_kept_tensor(text, "m.py", 8, detached=False)
-    (moved,) = lines_printed_later(text, "m.py", [(8, 10)])
-    assert number is not None
-    both = (number.edits, moved.edits) if number_first else (moved.edits, number.edits)
+    number = number_kept(text, 8)
+    (moved,) = printed_later(text, [(8, 10)])
+    both = (number, moved.edits) if number_first else (moved.edits, number)
     printed = [one.replace("PRINT", "print('limit', limit.item())") for one in after]
     wanted = written([FIRST, "limit = a.max()", PRINTS[2], *printed])
     # One fix holds both: alone and together they make the same.

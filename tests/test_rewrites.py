@@ -39,13 +39,7 @@ def line_of(example: Example, text: str) -> Line:
     return Line(
         file=ParsedFile(SourceText(Path("m.py"), text, "utf-8", False)),
         number=head + example.line,
-        op=f"aten::{example.op}",
-        types=example.types,
-        rank=example.rank,
-        detail=example.detail,
-        as_tensor=example.as_tensor,
-        gradients=example.gradients,
-        given=example.given,
+        shown=example.shown,
     )
 
 
@@ -65,6 +59,7 @@ def test_a_rewrite_does_what_its_example_shows(rewrite: Rewrite, example: Exampl
     if example.after is None:
         assert found == []
         return
+    assert found[0].sure is example.sure
     assert found[0].title == " ".join(found[0].title.split())
     after = changed_text(text, found[0].edits)
     assert after == text_of(example, example.after)

@@ -9,22 +9,53 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import defined, spelled
 from fusiondoc.changes.out_of_place import module_class
 from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, operand, parse_expression
-from fusiondoc.changes.recipes import Recipe
-from fusiondoc.changes.rewrite import Rewritten
+from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile, dotted
+from fusiondoc.fusers import nvfuser
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import is_in_place
 
 _MODULES = {"torch": "torch", "F": "torch.nn.functional"}
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
 
 
-def by_recipe(file: ParsedFile, line: int, recipe: Recipe) -> Rewritten | None:
+def write(line: Line) -> Iterator[Rewritten]:
+    """The first call of the line that one of the recipes replaces."""
+    for recipe in line.shown.recipes:
+        made = by_recipe(line, recipe)
+        if made is not None:
+            yield made
+            return
+
+
+def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
+    """The first call of a line that the recipe replaces; None also for what other rewrites do, and where the
+    recipe is only an example."""
+    if recipe.shown or recipe.numbers_too:
+        return None
+    if ALL_DIMENSIONS in recipe.after:
+        if not line.shown.rank or recipe.replaces <= nvfuser.WITH_DIMENSIONS_ONLY:
+            return None
+        recipe = replace(recipe, after=recipe.over_all(line.shown.rank))
+    made = _called(line.file, line.number, recipe)
+    if made is None and line.shown.layer is not None:
+        made = _called_as_module(line.file, line.number, recipe, line.shown.layer)
+    if made is None:
+        return None
+    of = recipe.of.split()[0]
+    difference = None if recipe.difference in ("rounding", "exact") else f"{of}: {recipe.difference}"
+    return replace(made, note="; ".join(filter(None, [difference, recipe.at_kinks, recipe.half])) or None)
+
+
+def _called(file: ParsedFile, line: int, recipe: Recipe) -> Rewritten | None:
     """The first expression of a line that the recipe's ``before`` matches, written as its ``after``."""
     names = frozenset(word.partition("=")[0] for word in recipe.inputs.split())
     pattern = Pattern(recipe.before, names, recipe.after)
@@ -35,7 +66,7 @@ def by_recipe(file: ParsedFile, line: int, recipe: Recipe) -> Rewritten | None:
     return None
 
 
-def called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: str) -> Rewritten | None:
+def _called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: str) -> Rewritten | None:
     """The same of ``self.act(x)``, if a line of the file gives that attribute a module of torch.nn, made
     without arguments, that calls the operator."""
     kind = recipe.module.rpartition(".")[2] if recipe.module is not None else None
@@ -225,3 +256,42 @@ def filled(after: str, bound: Bound) -> str:
         return own.text if own.is_atom or is_argument else f"({own.text})"
 
     return _WORD.sub(text, after)
+
+
+def _of(op: str, rank: int | None = None, layer: str | None = None) -> Shown:
+    """An operator with all its recipes."""
+    recipes = [one for one in RECIPES if op in one.replaces]
+    return Shown(op, rank=rank, layer=layer, recipes=recipes)
+
+
+_MODULE = """\
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.act = torch.nn.Hardswish({0})
+
+    def forward(self, x):
+        return {1}
+"""
+
+_CALLED = _of("aten::hardswish", layer="act")
+
+REWRITE = Rewrite(
+    ChangeKind.RECIPE,
+    write,
+    fits=lambda line: bool(line.shown.recipes),
+    examples=(
+        Example("return x.square()", "return x * x", _of("aten::square")),
+        Example("return torch.square(x * y)", "h = x * y\nreturn h * h", _of("aten::square")),
+        Example("return torch.square(*x)", None, _of("aten::square")),
+        Example("h = x.max()", "h = x.amax([0, 1, 2])", _of("aten::max", rank=3)),
+        Example("h = x.max()", None, _of("aten::max")),
+        Example(
+            _MODULE.format("", "self.act(x)"),
+            _MODULE.format("", "x * (torch.clamp(x + 3, 0, 6) / 6)"),
+            _CALLED,
+            line=6,
+            whole=True,
+        ),
+        Example(_MODULE.format("*a", "self.act(x)"), None, _CALLED, 6, whole=True),
+    ),
+)

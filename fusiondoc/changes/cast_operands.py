@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from fusiondoc.changes.edits import Edit
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import WrongType
@@ -26,7 +26,7 @@ _WHOLE = frozenset(["Byte", "Char", "Short", "Int", "Long", "Bool"])
 
 def write(line: Line) -> Iterator[Rewritten]:
     """The operator with every operand cast that has to be."""
-    casts = [_cast_of(text.partition("(")[0], line) for text in line.types]
+    casts = [_cast_of(text.partition("(")[0], line) for text in line.shown.types]
     operands = _operands_at(line)
     if not any(casts) or len(operands) != len(casts):
         return
@@ -36,18 +36,18 @@ def write(line: Line) -> Iterator[Rewritten]:
         if cast is not None:
             edits += _called(line.file, operand, f".{cast}()")
             titles.append(f"{line.file.text(operand)} as {cast}")
-    yield Rewritten(on_one_line(f"{', '.join(titles)} for {line.op}"), tuple(edits))
+    yield Rewritten(on_one_line(f"{', '.join(titles)} for {line.shown.op}"), tuple(edits))
 
 
 def _cast_of(dtype: str, line: Line) -> str | None:
     """The method that casts an operand of a dtype."""
-    floats = isinstance(line.detail, WrongType) and line.detail.takes == "floating"
+    floats = isinstance(line.shown.detail, WrongType) and line.shown.detail.takes == "floating"
     return "float" if floats and dtype in _WHOLE else _CASTS.get(dtype)
 
 
 def _operands_at(line: Line) -> Sequence[ast.expr]:
     """The operands of the line's operator that are no literal numbers; none if it is not found."""
-    name = plain_name(line.op)
+    name = plain_name(line.shown.op)
     found = []
     for node in line.file.on_line(line.number):
         operands = _operands(line.file, node, name)
@@ -90,22 +90,27 @@ def _called(file: ParsedFile, node: ast.expr, method: str) -> Iterator[Edit]:
 _FLOAT, _BYTE, _LONG = "Float(4, strides=[1])", "Byte(4, strides=[1])", "Long(4, strides=[1])"
 _FLOATS = WrongType("any", "Long", "floating")
 
+
+def fits(line: Line) -> bool:
+    """Whether the dtype of an operand is the reason."""
+    return line.shown.code in ("FD202", "FD203", "FD215", "FD223")
+
+
 REWRITE = Rewrite(
     ChangeKind.DTYPE,
     write,
-    (
-        Example("h = x * y", "h = x * y.int()", "mul", types=(_FLOAT, _BYTE)),
-        Example("h = (y + 1) * x", "h = ((y + 1).int()) * x", "mul", types=(_BYTE, _FLOAT)),
-        Example("h = x > y[0]", "h = x > y[0].int()", "gt", types=(_FLOAT, _BYTE)),
+    fits=fits,
+    examples=(
+        Example("h = x * y", "h = x * y.int()", Shown("aten::mul", types=(_FLOAT, _BYTE))),
+        Example("h = (y + 1) * x", "h = ((y + 1).int()) * x", Shown("aten::mul", types=(_BYTE, _FLOAT))),
+        Example("h = x > y[0]", "h = x > y[0].int()", Shown("aten::gt", types=(_FLOAT, _BYTE))),
         Example(
             "h = torch.fmod(y, 5) * x",
             "h = torch.fmod(y.float(), 5) * x",
-            "fmod",
-            types=(_LONG,),
-            detail=_FLOATS,
+            Shown("aten::fmod", types=(_LONG,), detail=_FLOATS),
         ),
-        Example("h = x * y", None, "mul", types=(_FLOAT,)),
-        Example("h = x * y", None, "mul", types=(_FLOAT, _FLOAT)),
-        Example("h = x + y", None, "mul", types=(_FLOAT, _BYTE)),
+        Example("h = x * y", None, Shown("aten::mul", types=(_FLOAT,))),
+        Example("h = x * y", None, Shown("aten::mul", types=(_FLOAT, _FLOAT))),
+        Example("h = x + y", None, Shown("aten::mul", types=(_FLOAT, _BYTE))),
     ),
 )

@@ -15,6 +15,7 @@ from fusiondoc.changes.inserted_lines import before, is_docstring, lines_at
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
 from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.reasons.lacking_constants import is_test_for_none, lacks_constant
 
 _CONDITIONS = (ast.If, ast.BoolOp, ast.Compare, ast.UnaryOp)
 
@@ -128,10 +129,19 @@ def _example(body: str, after: str | None = None) -> Example:
 
 _INIT = "    def __init__(self, dim):\n        self.dim = dim\n"
 
+
+def fits(line: Line) -> bool:
+    """Whether something has to be a constant, and it is no test for None."""
+    shown = line.shown
+    needs = lacks_constant(shown.detail) or shown.op.startswith("prim::")
+    return needs and not is_test_for_none(shown.detail)
+
+
 REWRITE = Rewrite(
     ChangeKind.CONSTANT,
     write,
-    (
+    fits=fits,
+    examples=(
         _example(_INIT, '    __constants__ = ["dim"]\n\n'),
         _example(f"    dim: Final[int]\n{_INIT}"),
         _example(_INIT.replace("= dim", "= make(dim)")),  # who knows what it is

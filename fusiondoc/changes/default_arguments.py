@@ -8,7 +8,7 @@ import ast
 import itertools
 from collections.abc import Iterator
 
-from fusiondoc.changes.declared_constants import decides
+from fusiondoc.changes.declared_constants import decides, fits
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
 from fusiondoc.changes.source_file import FUNCTIONS, Function, ParsedFile, default_of, names_in, walk
 from fusiondoc.model.change_plan import ChangeKind
@@ -101,7 +101,8 @@ def _example(arguments: str, body: str, after: str | None = None) -> Example:
 REWRITE = Rewrite(
     ChangeKind.CONSTANT,
     write,
-    (
+    fits=fits,
+    examples=(
         _example("x, dim=-1", "return g(x, dim) ** dim", "def f(x):\n    return g(x, -1) ** (-1)\n"),
         _example("x, dim", "return g(x, dim)"),
         _example("dim=-1", "return g(x, dim)"),  # nothing is before it

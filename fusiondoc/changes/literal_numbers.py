@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 
@@ -39,10 +39,11 @@ def _number_of(file: ParsedFile, node: ast.AST) -> ast.expr | None:
 REWRITE = Rewrite(
     ChangeKind.NUMBER,
     write,
-    (
-        Example("h = x * torch.tensor(0.5, device=x.device)", "h = x * 0.5", "tensor"),
-        Example("h = torch.tensor([0.5])", None, "tensor"),
-        Example("h = torch.tensor(y)", None, "tensor"),
-        Example("h = torch.tensor(0.5, requires_grad=True)", None, "tensor"),
+    fits=lambda line: line.shown.op in ("aten::tensor", "aten::scalar_tensor"),
+    examples=(
+        Example("h = x * torch.tensor(0.5, device=x.device)", "h = x * 0.5", Shown("aten::tensor")),
+        Example("h = torch.tensor([0.5])", None, Shown("aten::tensor")),
+        Example("h = torch.tensor(y)", None, Shown("aten::tensor")),
+        Example("h = torch.tensor(0.5, requires_grad=True)", None, Shown("aten::tensor")),
     ),
 )

@@ -5,41 +5,40 @@ there (the overload ScalarSelf of aten::where, in 1.12 to 2.13).
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from fusiondoc.changes.inserted_lines import spelled
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
-
-
-def write(line: Line) -> list[Rewritten]:
-    """The calls of a line, written so."""
-    return masked_fill(line.file, line.number, line.as_tensor)
-
 
 _ARGUMENTS = ("input", "mask", "value")
 
 
-def masked_fill(file: ParsedFile, line: int, as_tensor: bool, only_numbers: bool = False) -> list[Rewritten]:
+def write(line: Line) -> Iterator[Rewritten]:
     """The calls of a line, written so.
 
-    Args:
-        as_tensor: a number becomes a tensor: not every fuser has a rule for that overload, and torch no
-            gradient formula. The tensor is made on the mask's device, which has to have a name.
-        only_numbers: a value that is no literal number is left: it is not known whether it is a tensor.
+    nvFuser has no rule for a number there, and torch no gradient formula: it becomes a tensor then. Whether
+    another value is a tensor does not show.
     """
-    found = []
-    for node in file.on_line(line):
-        if isinstance(node, ast.Call):
-            made = _rewritten(file, node, as_tensor, only_numbers)
-            found += [made] if made is not None else []
-    return found
+    as_tensor = line.shown.gradients or line.shown.fuser == "nvfuser"
+    for node in line.file.on_line(line.number):
+        given = _arguments(line.file, node) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and given is not None:
+            made = _rewritten(line.file, node, given, as_tensor)
+            if made is not None:
+                yield replace(made, sure=not as_tensor or _is_number(given["value"]))
 
 
-def _rewritten(file: ParsedFile, node: ast.Call, as_tensor: bool, only_numbers: bool) -> Rewritten | None:
-    given = _arguments(file, node)
-    if given is None or (only_numbers and not _is_number(given["value"])):
-        return None
+def _rewritten(
+    file: ParsedFile, node: ast.Call, given: Mapping[str, ast.expr], as_tensor: bool
+) -> Rewritten | None:
+    """One call.
+
+    Args:
+        as_tensor: a number becomes a tensor, made on the mask's device, which has to have a name.
+    """
     torch, imports = spelled(file, "torch")
     mask, value, tensor = (file.whole(given[name]) for name in ("mask", "value", "input"))
     if as_tensor and _is_number(given["value"]):
@@ -79,15 +78,18 @@ def _is_number(node: ast.expr) -> bool:
 REWRITE = Rewrite(
     ChangeKind.RECIPE,
     write,
-    (
+    fits=lambda line: line.shown.plain_op == "aten::masked_fill" and not line.shown.is_taken,
+    examples=(
         Example("h = x.masked_fill(y == 0, -1e9) * 2", "h = torch.where(y == 0, -1e9, x) * 2"),
         Example("h = torch.masked_fill(x, y, 0)", "h = torch.where(y, 0, x)"),
         Example(
             "h = x.masked_fill(y, -1e4)",
             "h = torch.where(y, torch.full([], -1e4, device=y.device), x)",
-            as_tensor=True,
+            Shown(gradients=True),
         ),
-        Example("h = x.masked_fill(y == 0, -1e4)", None, as_tensor=True),  # the mask would be computed twice
+        # The mask would be computed twice.
+        Example("h = x.masked_fill(y == 0, -1e4)", None, Shown(gradients=True)),
+        Example("h = x.masked_fill(y, z)", "h = torch.where(y, z, x)", Shown(gradients=True), sure=False),
         Example("h = x.masked_fill(*y)", None),
         Example("h = F.masked_fill(x, y, 0)", None),
     ),

@@ -11,19 +11,17 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from fusiondoc import operators
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.printed_later import is_print
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
 from fusiondoc.changes.source_file import ParsedFile, is_compound, names_in, walk
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.operators import OF_EACH_ELEMENT, PERMUTATIONS, SAME_ELEMENTS, plain_name
+from fusiondoc.operators import OF_EACH_ELEMENT, SAME_ELEMENTS, plain_name
 
 _VIEWS = frozenset(map(plain_name, [*SAME_ELEMENTS, "aten::contiguous"]))
-MOVED_ELEMENTS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])
+_MOVED_ELEMENTS = frozenset([*map(plain_name, operators.PERMUTATIONS), "index_select"])
 """Operators whose results are elements of their input, each at another position."""
-
-MOVABLE = frozenset([*_VIEWS, *MOVED_ELEMENTS, "cat", "stack"])
-"""Operators that this can move."""
 
 _JOINED, _OWNERS = ("torch.cat", "torch.stack", "torch.concat"), ("torch", "torch.nn.functional")
 
@@ -40,16 +38,18 @@ class _Moved(NamedTuple):
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """The operator behind the lines, or the expression, that compute each element of its result."""
+    """The operator behind the lines, or the expression, that compute each element of its result. Whether
+    lines behind an expression go on computing, so that nothing is gained, does not show."""
     file = line.file
     for found in moved_over_lines(file, line.number):
         texts = "; ".join(map(file.text, found.statements))
         title = on_one_line(f"{texts} after what is computed of its elements")
-        yield Rewritten(title, found.edits, lines=tuple(map(file.line, found.statements)))
+        lines = tuple(map(file.line, found.statements))
+        yield Rewritten(title, found.edits, lines=lines, sure=found.is_all)
     for node in file.on_line(line.number):
         edits = moved_in_expression(file, node)
         if edits:
-            yield Rewritten(on_one_line(f"{file.text(node)}: {line.op} after it"), edits)
+            yield Rewritten(on_one_line(f"{file.text(node)}: {line.shown.op} after it"), edits, sure=False)
             break
 
 
@@ -144,7 +144,7 @@ def _movable(file: ParsedFile, node: ast.expr) -> _Moved | None:
 def _single_movable(file: ParsedFile, node: ast.expr) -> _Moved | None:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
-    if node.func.attr not in _VIEWS | MOVED_ELEMENTS:
+    if node.func.attr not in _VIEWS | _MOVED_ELEMENTS:
         return None
     meaning = file.meaning(node.func)
     if meaning is None:
@@ -429,23 +429,48 @@ def _lines_of(file: ParsedFile, lines: Sequence[ast.stmt], name: str) -> list[as
     return found
 
 
-REWRITE = Rewrite(
+_MOVABLE = frozenset([*_VIEWS, "cat", "stack"])
+
+VIEWS = Rewrite(
     ChangeKind.MOVE_VIEW,
     write,
-    (
-        Example("return torch.tanh(x.view(4, -1)) * 2", "return (torch.tanh(x) * 2).view(4, -1)", "view"),
+    fits=lambda line: plain_name(line.shown.op) in _MOVABLE,
+    examples=(
+        Example(
+            "return torch.tanh(x.view(4, -1)) * 2",
+            "return (torch.tanh(x) * 2).view(4, -1)",
+            Shown("aten::view"),
+            sure=False,
+        ),
         Example(
             "h = torch.exp(torch.cat([x, y * 2], 1))",
             "h = torch.cat([torch.exp(x), torch.exp(y * 2)], 1)",
-            "cat",
+            Shown("aten::cat"),
+            sure=False,
         ),
         Example(
             "h = x.view(4, -1)\nh = torch.tanh(h)\nreturn h.t()",
             "h = torch.tanh(x)\nh = h.view(4, -1)\nreturn h.t()",
-            "view",
+            Shown("aten::view"),
         ),
-        Example("h = torch.softmax(x.view(4, -1), 1)", None, "view"),
-        Example("h = torch.tanh(torch.cat(y, 1))", None, "cat"),  # parts that are not written out
-        Example("h = torch.add(x.view(4, -1), y)", None, "view"),
+        Example("h = torch.softmax(x.view(4, -1), 1)", None, Shown("aten::view")),
+        Example("h = torch.tanh(torch.cat(y, 1))", None, Shown("aten::cat")),  # parts not written out
+        Example("h = torch.add(x.view(4, -1), y)", None, Shown("aten::view")),
     ),
 )
+
+PERMUTATIONS = Rewrite(
+    ChangeKind.MOVE,
+    write,
+    fits=lambda line: plain_name(line.shown.op) in _MOVED_ELEMENTS,
+    examples=(
+        Example(
+            "h = torch.flip(x, [0])\nh = torch.tanh(h)\nreturn h + y",
+            "h = torch.tanh(x)\nh = torch.flip(h, [0])\nreturn h + y",
+            Shown("aten::flip"),
+        ),
+        Example("h = torch.flip(x, [0])\nreturn h + y", None, Shown("aten::flip")),
+    ),
+)
+
+REWRITES = (VIEWS, PERMUTATIONS)

@@ -13,20 +13,23 @@ from collections.abc import Iterator
 
 from fusiondoc.changes.declared_constants import of_self
 from fusiondoc.changes.edits import Edit
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, default_of, names_in, walk
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.reasons.lacking_constants import is_test_for_none
 
 
 def write(line: Line) -> Iterator[Rewritten]:
     """One for each test for None of the line."""
-    for node in tests_for_none(line):
-        made = _of_test(line, node)
+    tests = list(_tests_for_none(line))
+    given = all(_ran_if_given(line, node) for node in tests)
+    for node in tests:
+        made = _of_test(line, node, given)
         if made is not None:
             yield made
 
 
-def tests_for_none(line: Line) -> Iterator[ast.Compare]:
+def _tests_for_none(line: Line) -> Iterator[ast.Compare]:
     """The comparisons of a line with None."""
     for node in line.file.on_line(line.number):
         if not isinstance(node, ast.Compare) or line.file.text(node.comparators[0]) != "None":
@@ -35,7 +38,14 @@ def tests_for_none(line: Line) -> Iterator[ast.Compare]:
             yield node
 
 
-def branch_if_given(file: ParsedFile, node: ast.Compare) -> range | None:
+def _ran_if_given(line: Line, node: ast.Compare) -> bool:
+    """Whether operators of the branch for what is not None are in groups, or ran; so too where it has no
+    lines of its own, or where it is not known what ran."""
+    ran, branch = line.shown.lines_that_ran, _branch_if_given(line.file, node)
+    return ran is None or branch is None or any(number in ran for number in branch)
+
+
+def _branch_if_given(file: ParsedFile, node: ast.Compare) -> range | None:
     """The lines of the branch that runs where what is tested is not None; None where it is no branch of its
     own."""
     branch = file.parent(node)
@@ -45,13 +55,13 @@ def branch_if_given(file: ParsedFile, node: ast.Compare) -> range | None:
     return range(file.line(block[0]), file.last_line(block[-1]) + 1) if block else None
 
 
-def _of_test(line: Line, node: ast.Compare) -> Rewritten | None:
+def _of_test(line: Line, node: ast.Compare, given: bool) -> Rewritten | None:
     file = line.file
     tested: ast.expr = node.left
     function = file.function_of(node)
     if isinstance(tested, ast.Name) and function is not None:
         if _argument(function, tested.id) is not None:
-            return _without_optional(file, function, tested.id, line.given)
+            return _without_optional(file, function, tested.id, given)
         tested = next(iter(_values(function, tested.id)), tested)
     attribute = of_self(tested)
     return _of_class(line, node, attribute) if attribute is not None else None
@@ -152,13 +162,14 @@ def _of_class(line: Line, node: ast.AST, name: str) -> Rewritten | None:
 def _example(argument: str, after: str | None, given: bool = True) -> Example:
     text = "def f(x, {}):\n    if mask is not None:\n        x = x * mask\n    return x\n"
     changed = text.format(after) if after is not None else None
-    return Example(text.format(argument), changed, line=2, whole=True, given=given)
+    return Example(text.format(argument), changed, Shown(lines_that_ran=(4,) if given else ()), 2, whole=True)
 
 
 REWRITE = Rewrite(
     ChangeKind.ANNOTATION,
     write,
-    (
+    fits=lambda line: is_test_for_none(line.shown.detail),
+    examples=(
         _example("mask: Optional[Tensor] = None", "mask: Tensor"),
         _example("mask: 'Tensor | None' = None", "mask: 'Tensor'"),
         _example("mask: Optional[Tensor] = None", "mask: None = None", given=False),

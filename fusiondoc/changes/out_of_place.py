@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import spelled
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import LOOPS, ParsedFile, names_in, walk
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import FILLS, FLAGS, VIEWS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
@@ -39,9 +39,9 @@ _PRODUCTS = (ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.MatMult, ast.Pow)
 
 def write(line: Line) -> Iterator[Rewritten]:
     """Every call of the operator on the line, written out of place."""
-    edits = out_of_place(line.file, line.number, line.op) if is_in_place(line.op) else ()
+    edits = out_of_place(line.file, line.number, line.shown.op)
     if edits:
-        yield Rewritten(f"{line.op} out of place", edits)
+        yield Rewritten(f"{line.shown.op} out of place", edits)
 
 
 def out_of_place(file: ParsedFile, line: int, op: str) -> tuple[Edit, ...]:
@@ -267,15 +267,16 @@ def module_class(file: ParsedFile, node: ast.expr) -> str | None:
 REWRITE = Rewrite(
     ChangeKind.OUT_OF_PLACE,
     write,
-    (
-        Example("x += y", "x = x + y", "add_"),
-        Example("x += y if z else 1", "x = x + (y if z else 1)", "add_"),
-        Example("x.mul_(y).add_(z)", "x = x.mul(y).add(z)", "add_"),
-        Example("return (x * 2).add_(1)", "return (x * 2).add(1)", "add_"),
-        Example("F.relu(x, True)", "x = F.relu(x, False)", "relu_"),
-        Example("self.s += y", None, "add_"),
-        Example("x[0] += y", None, "add_"),
-        Example("h = x.add_(y)\nreturn h + x", None, "add_"),
-        Example("global n\nn += y", None, "add_", line=2),
+    fits=lambda line: is_in_place(line.shown.op),
+    examples=(
+        Example("x += y", "x = x + y", Shown("aten::add_")),
+        Example("x += y if z else 1", "x = x + (y if z else 1)", Shown("aten::add_")),
+        Example("x.mul_(y).add_(z)", "x = x.mul(y).add(z)", Shown("aten::add_")),
+        Example("return (x * 2).add_(1)", "return (x * 2).add(1)", Shown("aten::add_")),
+        Example("F.relu(x, True)", "x = F.relu(x, False)", Shown("aten::relu_")),
+        Example("self.s += y", None, Shown("aten::add_")),
+        Example("x[0] += y", None, Shown("aten::add_")),
+        Example("h = x.add_(y)\nreturn h + x", None, Shown("aten::add_")),
+        Example("global n\nn += y", None, Shown("aten::add_"), line=2),
     ),
 )

@@ -7,11 +7,13 @@ read.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import FUNCTIONS, Function, ParsedFile, dotted, walk
 from fusiondoc.model import dataclass
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import NAMES_OF_REDUCTIONS, OF_EACH_ELEMENT
 
 PRINTS = frozenset(["print", "warnings.warn"])
@@ -85,7 +87,15 @@ def _statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def prints_among(file: ParsedFile, ran: Sequence[int]) -> Iterator[PrintedLater]:
+def write(line: Line) -> Iterator[Rewritten]:
+    """Prints and assignments to attributes among lines of the file that ran."""
+    file = line.file
+    for found in _prints_among(file, line.shown.lines_that_ran or ()):
+        title = f"{'; '.join(found.texts(file))} after what is computed"
+        yield Rewritten(title, found.edits, lines=tuple(map(file.line, found.statements)))
+
+
+def _prints_among(file: ParsedFile, ran: Collection[int]) -> Iterator[PrintedLater]:
     """Prints and assignments to attributes among lines that compute, moved to the end of their block: all of
     them, else those that can go there alone.
 
@@ -255,3 +265,26 @@ def _only_reads(call: ast.Call) -> bool:
     """Whether a call among those printed neither changes anything nor takes random numbers."""
     func = call.func
     return (func.attr if isinstance(func, ast.Attribute) else dotted(func)) in _READS
+
+
+_ALL_RAN = Shown(lines_that_ran=range(99))
+
+REWRITE = Rewrite(
+    ChangeKind.SPLIT,
+    write,
+    fits=lambda line: bool(line.shown.lines_that_ran),
+    examples=(
+        Example(
+            "h = x + y\nprint(h.shape)\ng = h * 2\nreturn g",
+            "h = x + y\ng = h * 2\nprint(h.shape)\nreturn g",
+            _ALL_RAN,
+        ),
+        Example(
+            "h = x + y\nself.last = h\nreturn h * 2",
+            "h = x + y\nresult = h * 2\nself.last = h\nreturn result",
+            _ALL_RAN,
+        ),
+        Example("h = x + y\nprint(h)\nh = h * 2\nreturn h", None, _ALL_RAN),  # another value by then
+        Example("h = x + y\nprint(h.shape)\nh = h * 2\nreturn h", None),
+    ),
+)

@@ -449,7 +449,7 @@ def recipe_for(
 
     An operator that the fuser has a rule for was refused for its arguments: then only recipes for these help.
     """
-    return next(iter(_helping(op, fuser, torch_version, gradients)), None)
+    return next(iter(helping(op, fuser, torch_version, gradients)), None)
 
 
 def recipe_answering(
@@ -458,12 +458,14 @@ def recipe_answering(
     """The same for an operator that was refused as ``detail`` says; None where it is not known which of its
     arguments was: recipes for one overload are left out then."""
     given = detail.given if isinstance(detail, Overload) else None
-    helping = _helping(op, fuser, torch_version, gradients)
-    return next((one for one in helping if one.answers in (None, given)), None)
+    every = helping(op, fuser, torch_version, gradients)
+    return next((one for one in every if one.answers in (None, given)), None)
 
 
 @lru_cache(maxsize=1000)
-def _helping(op: str, fuser: str, torch_version: str | None, gradients: bool | None) -> tuple[Recipe, ...]:
+def helping(op: str, fuser: str, torch_version: str | None, gradients: bool | None) -> tuple[Recipe, ...]:
+    """Recipes that help with an operator under a fuser. One that the fuser has a rule for was refused for its
+    arguments or its position."""
     plain = op[:-1] if op.endswith("_") and not op.endswith("__") else op
     arguments = taken_by(plain, fuser, torch_version)
     fitting = (one for one in RECIPES if plain in one.replaces and one.arguments == arguments)

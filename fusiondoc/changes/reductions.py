@@ -8,25 +8,26 @@ import ast
 from collections.abc import Iterator
 
 from fusiondoc.changes.edits import Edit
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
 from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.fusers import nvfuser, taken_by
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.operators import plain_name
+from fusiondoc.operators import WITH_FORMULA, plain_name
 
 
 def name_dimensions(line: Line) -> Iterator[Rewritten]:
     """``x.mean()`` -> ``x.mean([0, 1])``: the overload without dimensions has no rule."""
-    if not line.rank:
+    if not line.shown.rank:
         return
-    note = f"true for tensors of {line.rank} dimensions, as in this run"
-    for node, edit in dimensions_named(line.file, line.number, plain_name(line.op), line.rank):
-        title = f"{line.file.text(node)} over the dimensions {list(range(line.rank))}"
+    note = f"true for tensors of {line.shown.rank} dimensions, as in this run"
+    for node, edit in dimensions_named(line.file, line.number, plain_name(line.shown.op), line.shown.rank):
+        title = f"{line.file.text(node)} over the dimensions {list(range(line.shown.rank))}"
         yield Rewritten(title, (edit,), note=note)
 
 
 def leave_indices_out(line: Line) -> Iterator[Rewritten]:
     """``x.max(1)[0]`` -> ``x.amax(1)``: the values alone."""
-    name = plain_name(line.op)
+    name = plain_name(line.shown.op)
     note = "where several elements are equal, their gradient is shared among them"
     for node, edits in without_indices(line.file, line.number, name):
         title = on_one_line(f"{line.file.text(node)} as a{name}, which finds no indices")
@@ -87,28 +88,40 @@ def without_indices(file: ParsedFile, line: int, name: str) -> Iterator[tuple[as
         yield node, (renamed, file.removed(end, file.span(node)[1]))
 
 
+def takes_values_alone(line: Line) -> bool:
+    """Whether the fuser takes ``amax`` for a maximum, and torch differentiates it where it has to."""
+    shown = line.shown
+    if shown.plain_op not in ("aten::max", "aten::min"):
+        return False
+    values = f"aten::a{plain_name(shown.op)}"
+    no_formula = shown.gradients and values not in WITH_FORMULA
+    return not no_formula and taken_by(values, shown.fuser, shown.torch)
+
+
 NAME_DIMENSIONS = Rewrite(
     ChangeKind.DIMENSIONS,
     name_dimensions,
-    (
-        Example("h = x.mean()", "h = x.mean([0, 1])", "mean", rank=2),
-        Example("h = torch.sum(x)", "h = torch.sum(x, [0, 1])", "sum", rank=2),
-        Example("h = x.mean(keepdim=True)", "h = x.mean([0, 1], keepdim=True)", "mean", rank=2),
-        Example("h = x.mean(1)", None, "mean", rank=2),
-        Example("h = mine.mean(x, 1)", None, "mean", rank=2),
-        Example("h = x.mean()", None, "mean"),
+    fits=lambda line: line.shown.plain_op in nvfuser.WITH_DIMENSIONS_ONLY,
+    examples=(
+        Example("h = x.mean()", "h = x.mean([0, 1])", Shown("aten::mean", rank=2)),
+        Example("h = torch.sum(x)", "h = torch.sum(x, [0, 1])", Shown("aten::sum", rank=2)),
+        Example("h = x.mean(keepdim=True)", "h = x.mean([0, 1], keepdim=True)", Shown("aten::mean", rank=2)),
+        Example("h = x.mean(1)", None, Shown("aten::mean", rank=2)),
+        Example("h = mine.mean(x, 1)", None, Shown("aten::mean", rank=2)),
+        Example("h = x.mean()", None, Shown("aten::mean")),
     ),
 )
 
 LEAVE_INDICES_OUT = Rewrite(
     ChangeKind.DIMENSIONS,
     leave_indices_out,
-    (
-        Example("h = x.max(1)[0]", "h = x.amax(1)", "max"),
-        Example("h = torch.min(x, 1).values + 1", "h = torch.amin(x, 1) + 1", "min"),
-        Example("h = x.max(1)[1]", None, "max"),
-        Example("h = x.max(1)", None, "max"),
-        Example("h = x.max()", None, "max"),
+    fits=takes_values_alone,
+    examples=(
+        Example("h = x.max(1)[0]", "h = x.amax(1)", Shown("aten::max")),
+        Example("h = torch.min(x, 1).values + 1", "h = torch.amin(x, 1) + 1", Shown("aten::min")),
+        Example("h = x.max(1)[1]", None, Shown("aten::max")),
+        Example("h = x.max(1)", None, Shown("aten::max")),
+        Example("h = x.max()", None, Shown("aten::max")),
     ),
 )
 

@@ -6,38 +6,64 @@ examples are its tests: ``tests/test_rewrites.py`` runs all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.fusers import taken_by
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import Detail
+from fusiondoc.operators import plain_name
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run shows of an operator outside groups."""
+
+    op: str = ""
+    """As printed, such as ``aten::add_``."""
+    code: str = ""
+    """Of the reason why it is in no group; ``detail``: the reason as data."""
+    detail: Detail | None = None
+    types: Sequence[str] = ()
+    """Of the tensors that it takes; none where no plan has it."""
+    rank: int | None = None
+    """Dimensions of its first tensor, where they are known."""
+    layer: str | None = None
+    """The attribute of the innermost module that calls it."""
+    recipes: Sequence[Recipe] = ()
+    """Those that may be written there, best first."""
+    fuser: str = "nnc"
+    """Of the run; ``torch``: its version, where it is known."""
+    torch: str | None = None
+    gradients: bool = False
+    """They are recorded."""
+    lines_that_ran: Collection[int] | None = None
+    """Lines of the file with operators that ran, where they are known."""
+
+    @property
+    def plain_op(self) -> str:
+        """``aten::add`` of ``aten::add_``."""
+        return f"aten::{plain_name(self.op)}"
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the fuser has a rule for the operator that makes a new tensor."""
+        return taken_by(self.plain_op, self.fuser, self.torch)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a program that makes an operator outside groups, with what the run shows of the operator."""
+    """A line of a program that makes an operator outside groups."""
 
     file: ParsedFile
     number: int
     """From 1."""
-    op: str = ""
-    """As printed, such as ``aten::add_``."""
     column: int | None = None
     """Of the operator on its line, from 0, where the log has it."""
-    types: Sequence[str] = ()
-    """Of the tensors that the operator takes; none where no plan has it."""
-    rank: int | None = None
-    """Dimensions of its first tensor, where they are known."""
-    detail: Detail | None = None
-    """Why it is in no group."""
-    as_tensor: bool = False
-    """A number has to be a tensor for the fuser or for a gradient formula."""
-    gradients: bool = False
-    """They are recorded."""
-    given: bool = True
-    """The branch for an argument that is not None ran, if the line tests one."""
+    shown: Shown = Shown()
 
 
 @dataclass(frozen=True)
@@ -55,6 +81,8 @@ class Rewritten:
     """What has to hold, or what else is to be known."""
     lines: tuple[int, ...] = ()
     """Lines that change, where these are others than that of the operator."""
+    sure: bool = True
+    """The text alone shows that it does no harm and helps; of others only a run of both can tell."""
 
     @classmethod
     def expression(cls, before: str, after: str, edits: Iterable[Edit]) -> Rewritten:
@@ -74,18 +102,17 @@ class Example:
     before: str
     after: str | None
     """None where nothing is rewritten."""
-    op: str = ""
-    """Name of the operator, as in ``aten::add_``."""
+    shown: Shown = Shown()
     line: int = 1
     """That of the operator, from 1."""
     whole: bool = False
     """They are the whole file, and no lines of a function."""
-    types: Sequence[str] = ()
-    rank: int | None = None
-    detail: Detail | None = None
-    as_tensor: bool = False
-    gradients: bool = False
-    given: bool = True
+    sure: bool = True
+    """As of ``Rewritten``."""
+
+
+def _always(line: Line) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -96,3 +123,5 @@ class Rewrite:
     write: Callable[[Line], Iterable[Rewritten]]
     """What it makes of a line, best first; nothing where it does not fit or would change what others see."""
     examples: Sequence[Example]
+    fits: Callable[[Line], bool] = _always
+    """Whether it may help with the operator of a line, by its kind and the reason."""

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from fusiondoc.changes.edits import Edit
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, on_one_line
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 
@@ -18,7 +18,7 @@ def write(line: Line) -> Iterator[Rewritten]:
     file = line.file
     for node in file.on_line(line.number):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
-            like = _like(file, node, len(line.types))
+            like = _like(file, node, len(line.shown.types))
             if like is not None:
                 edit = Edit(file.source.path, *_method_call(file, node), f"type_as({like})")
                 yield Rewritten(on_one_line(f"{file.text(node)} as type_as({like})"), (edit,))
@@ -49,13 +49,14 @@ _FLOAT = "Float(4, strides=[1])"
 REWRITE = Rewrite(
     ChangeKind.DTYPE,
     write,
-    (
-        Example("h = x.to(y.dtype)", "h = x.type_as(y)", "to"),
-        Example("h = x.to(dtype=y.dtype)", "h = x.type_as(y)", "to"),
-        Example("h = x.to(y)", "h = x.type_as(y)", "to", types=(_FLOAT, _FLOAT)),
-        Example("h = x.to(y)", None, "to", types=(_FLOAT,)),  # y is a dtype
-        Example("h = x.to(torch.half)", None, "to"),
-        Example("h = x.to(y.device)", None, "to"),
-        Example("h = x.to(y.dtype, True)", None, "to"),
+    fits=lambda line: line.shown.op == "aten::to",
+    examples=(
+        Example("h = x.to(y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
+        Example("h = x.to(dtype=y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
+        Example("h = x.to(y)", "h = x.type_as(y)", Shown("aten::to", types=(_FLOAT, _FLOAT))),
+        Example("h = x.to(y)", None, Shown("aten::to", types=(_FLOAT,))),  # y is a dtype
+        Example("h = x.to(torch.half)", None, Shown("aten::to")),
+        Example("h = x.to(y.device)", None, Shown("aten::to")),
+        Example("h = x.to(y.dtype, True)", None, Shown("aten::to")),
     ),
 )

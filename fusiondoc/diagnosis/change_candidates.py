@@ -9,7 +9,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.changed_arguments import changes_argument
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
-from fusiondoc.diagnosis.lines_of_candidates import Lines, joined_notes
+from fusiondoc.diagnosis.lines_of_changes import Lines, joined_notes
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Owner, RunFacts
 from fusiondoc.model.change_plan import ChangeKind, Edit

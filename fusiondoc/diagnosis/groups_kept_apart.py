@@ -13,8 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
+from fusiondoc.changes.line_edits import line_edits, shown_lines
+from fusiondoc.changes.printed_later import prints_between
+from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.gains import Gain, Rated
-from fusiondoc.diagnosis.lines_of_changes import lines_printed_later
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
 from fusiondoc.diagnosis.rules import RunFacts, in_package
 from fusiondoc.diagnosis.unlocked import WouldBeGroup, views_of
@@ -49,16 +51,23 @@ _PairAtLines = tuple[Pair, tuple[int, int]]
 """A pair, the last line of its first group and the first line of its second one."""
 
 
-def _printed_later(text: str, file: str, pairs: Sequence[_PairAtLines]) -> Iterator[Rated]:
+def _printed_later(text: str, name: str, pairs: Sequence[_PairAtLines]) -> Iterator[Rated]:
     """The prints of a file between pairs of groups, behind what is computed."""
-    for found in lines_printed_later(text, file, [lines for _, lines in pairs]):
+    file = parsed_text(text, name)
+    for found in prints_between(file, [lines for _, lines in pairs]) if file is not None else ():
+        assert file is not None
+        edits = line_edits(file, name, found.edits)
+        if not edits:
+            continue
+        last = file.last_line(found.last)
+        before, after = shown_lines(file, edits, found.statements[0].lineno, last)
         change = Change(
             ChangeKind.SPLIT,
             "Print after what is computed",
-            before=found.before,
-            after=found.after,
-            where=(f"{file}:{found.edits[0].line}",),
-            lines=found.edits,
+            before=before,
+            after=after,
+            where=(f"{name}:{edits[0].line}",),
+            lines=edits,
         )
         groups = list(_joined([pairs[number][0] for number in sorted(found.pairs)]))
         yield Rated(change, Gain.of(groups), groups)

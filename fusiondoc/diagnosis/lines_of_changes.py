@@ -1,161 +1,224 @@
-"""The lines of the user's program that a change of the plan alters: those that ``fix`` would write.
+"""The user's lines that a change of an operator alters, where the files of the program are at hand: those
+that ``fix`` would write. Of a line that is not the user's, where else the change is made.
 
-Nothing is run or imported, and the changed file is parsed again. Where no rewrite fits the line, the plan
-shows the general form.
+Nothing is run or imported, and the changed file is parsed again. Where no rewrite is sure to do no harm, the
+plan shows the general form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fusiondoc.changes.by_recipe import by_recipe, called_as_module
-from fusiondoc.changes.edits import Edit as TextEdit
-from fusiondoc.changes.kept_tensor import kept_tensor
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_edits import line_edits, shown_lines
-from fusiondoc.changes.masked_fill import masked_fill
-from fusiondoc.changes.moved_views import moved_over_lines
-from fusiondoc.changes.out_of_place import modules_in_place, out_of_place
-from fusiondoc.changes.printed_later import prints_between
-from fusiondoc.changes.recipes import ALL_DIMENSIONS, Recipe
-from fusiondoc.changes.reductions import dimensions_named
+from fusiondoc.changes.line_rewrites import sure_rewrites
+from fusiondoc.changes.out_of_place import modules_in_place
+from fusiondoc.changes.rewrite import Line, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile, parsed_text
-from fusiondoc.fusers import nvfuser
+from fusiondoc.diagnosis.recipes_of_rows import recipe_of, takes_numbers
+from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.model import dataclass
-from fusiondoc.model.change_plan import Edit
-from fusiondoc.model.report import Program
-from fusiondoc.operators import CALLED_BY, plain_name
+from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.report import Program, Report, Unfused
+from fusiondoc.model.source import Source, from_package
+from fusiondoc.operators import CALLED_BY, plain_name, sign_of
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
+IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
-def lines_out_of_place(text: str, file: str, line: int, op: str) -> tuple[Edit, ...]:
-    """The line with the operator's version that makes a new tensor, else the lines of the file that make
-    modules which call the operator in place.
-
-    Args:
-        text: of the whole file.
-        op: as printed, such as ``aten::add_``.
-    """
-    parsed = parsed_text(text, file)
-    if parsed is None:
-        return ()
-    return line_edits(parsed, file, out_of_place(parsed, line, op), line) or lines_of_modules(text, file, op)
+ALL_OUT_OF_PLACE = """\
+# or from outside, before torch.jit.script: a scripted module refuses it
+for module in model.modules():
+    if hasattr(module, "inplace"):
+        module.inplace = False"""
+"""For modules that a package makes. Set on a scripted module it is a RuntimeError, "Can't set constant"
+(torch 2.13)."""
 
 
-def lines_of_modules(text: str, file: str, op: str) -> tuple[Edit, ...]:
-    """Every line of the file that makes a module which calls the operator in place, with
-    ``inplace=False``."""
-    parsed = parsed_text(text, file)
-    kinds = CALLED_BY.get(plain_name(op), ())
-    if parsed is None or not any(kind in text for kind in kinds):
-        return ()
-    edits = [edit for _, kind, edit in modules_in_place(parsed) if kind in kinds]
-    return line_edits(parsed, file, edits)
+class Lines:
+    """Finds the lines of changes of a report's operators."""
+
+    def __init__(self, report: Report, run: RunFacts) -> None:
+        self._report = report
+        self._run = run
+        self._ranks = _ranks_of(report.programs)
+        self._files = _files(report)
+
+    def of(self, one: Change, row: Unfused) -> Change:
+        """The change with the lines that it alters."""
+        if not one.kind.in_source:
+            return one
+        made = self._at_its_line(one, row)
+        if made.kind is ChangeKind.NOT_INPLACE and not made.lines:
+            return self._where_modules_are_made(made, row.op)
+        return made
+
+    def _at_its_line(self, one: Change, row: Unfused) -> Change:
+        owner = self._run.owner(row)
+        source = Source.parse(row.user_source)
+        if source is None or owner is Owner.PACKAGE:
+            return _elsewhere(one, row, owner, self._run)
+        text = self._text(source.file)
+        file = parsed_text(text, source.file) if text is not None else None
+        if file is not None:
+            line = Line(file, source.line, shown=self._shown(row))
+            one = _written(one, row, line, source.file, self._run)
+        return replace(one, where=(_first_line(one) or source.at_line,))
+
+    def _shown(self, row: Unfused) -> Shown:
+        run = self._run
+        recipe = recipe_of(row, run) if run.fuser is not None else None
+        return Shown(
+            op=row.op,
+            code=row.reason.code,
+            detail=row.reason.detail,
+            rank=self._ranks.get(row.index),
+            layer=row.layers[0].rpartition(".")[2] if row.layers else None,
+            recipes=(recipe,) if recipe is not None else (),
+            fuser=run.fuser or "none",
+            torch=run.torch,
+            gradients=run.gradients is not False,
+        )
+
+    def _where_modules_are_made(self, one: Change, op: str) -> Change:
+        """Modules of torch.nn are called in torch's files; what is changed is where the user makes them."""
+        edits: list[Edit] = []
+        for name in self._files:
+            text = self._text(name)
+            file = parsed_text(text, name) if text is not None else None
+            if file is not None:
+                edits += lines_of_modules(file, name, op)
+        if not edits:
+            return one
+        where = f"{edits[0].file}:{edits[0].line}"
+        return replace(one, lines=tuple(edits), where=(where,), note=None, python=None)
+
+    def _text(self, file: str) -> str | None:
+        return self._report.texts.source(file) if self._report.texts is not None else None
 
 
-def lines_by_recipe(
-    text: str,
-    file: str,
-    line: int,
-    recipe: Recipe,
-    rank: int | None = None,
-    attribute: str | None = None,
-    as_tensor: bool = False,
-) -> tuple[Edit, ...]:
-    """The line with the operator written by the recipe, and lines that come before it.
-
-    Args:
-        rank: dimensions of the operator's input, for recipes that list them all.
-        attribute: the name of the module that calls the operator: ``self.act(x)`` is such a call too, if the
-            module is made without arguments in the same file.
-        as_tensor: a number where the recipe needs a tensor becomes one.
-    """
-    parsed = parsed_text(text, file)
-    if parsed is None or recipe.shown:
-        return ()
-    return line_edits(parsed, file, _by_recipe(parsed, line, recipe, rank, attribute, as_tensor), line)
+def _first_line(one: Change) -> str | None:
+    """``file:line`` of the first line that changes."""
+    return f"{one.lines[0].file}:{one.lines[0].line}" if one.lines else None
 
 
-def _by_recipe(
-    file: ParsedFile, line: int, recipe: Recipe, rank: int | None, attribute: str | None, as_tensor: bool
-) -> tuple[TextEdit, ...]:
-    if recipe.numbers_too:
-        found = masked_fill(file, line, as_tensor, only_numbers=as_tensor)
-        return found[0].edits if found else ()
-    if ALL_DIMENSIONS in recipe.after:
-        if rank is None:
-            return ()
-        if recipe.arguments and recipe.replaces <= set(nvfuser.WITH_DIMENSIONS_ONLY):
-            return tuple(edit for _, edit in dimensions_named(file, line, recipe.of, rank))[:1]
-        recipe = replace(recipe, after=recipe.over_all(rank))
-    made = by_recipe(file, line, recipe)
-    if made is None and attribute is not None:
-        made = called_as_module(file, line, recipe, attribute)
-    return made.edits if made is not None else ()
+# -- a change written at its line ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class ShownLines:
-    """Lines that change, and how they are shown."""
+class LinesWritten:
+    """A rewrite, and the whole lines that it changes."""
 
+    made: Rewritten
     edits: tuple[Edit, ...]
-    before: str
-    after: str
 
 
-def lines_moved(text: str, file: str, line: int) -> ShownLines | None:
-    """``h = x.view(4, 8)`` and lines that compute each element of ``h``: the view after them, where nothing
-    that the next statement computes is left behind it."""
-    parsed = parsed_text(text, file)
-    for found in moved_over_lines(parsed, line) if parsed is not None else ():
-        assert parsed is not None
-        edits = line_edits(parsed, file, found.edits) if found.is_all else ()
+def lines_written(kind: ChangeKind, line: Line, name: str) -> LinesWritten | None:
+    """The first rewrite of a kind at a line that is sure to do no harm.
+
+    Args:
+        name: of the file, in the report.
+    """
+    for made in sure_rewrites(kind, line):
+        edits = line_edits(line.file, name, made.edits, line.number)
         if edits:
-            numbers = [edit.line for edit in edits]
-            return ShownLines(edits, *shown_lines(parsed, edits, min(numbers), max(numbers)))
+            return LinesWritten(made, edits)
     return None
 
 
-def lines_of_kept_tensor(text: str, file: str, line: int, detached: bool) -> ShownLines | None:
-    """The tensor instead of the number that is read from it, with the expression before and after.
-
-    Args:
-        line: of an operator that takes the number.
-        detached: gradients are recorded.
-    """
-    parsed = parsed_text(text, file)
-    found = kept_tensor(parsed, line, detached) if parsed is not None else None
-    if parsed is None or found is None:
-        return None
-    edits = line_edits(parsed, file, found.edits)
-    return ShownLines(edits, found.before, found.after) if edits else None
+def lines_of_modules(file: ParsedFile, name: str, op: str) -> tuple[Edit, ...]:
+    """Every line of the file that makes a module which calls the operator in place, with
+    ``inplace=False``."""
+    kinds = CALLED_BY.get(plain_name(op), ())
+    if not any(kind in file.source.text for kind in kinds):
+        return ()
+    edits = [edit for _, kind, edit in modules_in_place(file) if kind in kinds]
+    return line_edits(file, name, edits)
 
 
-@dataclass(frozen=True)
-class PrintedLines(ShownLines):
-    """Prints that go behind the operators of a function."""
-
-    pairs: frozenset[int]
-    """The pairs of lines that they stand between, by their index."""
+_IN_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
 
 
-def lines_printed_later(text: str, file: str, pairs: Sequence[tuple[int, int]]) -> Iterator[PrintedLines]:
-    """Prints between lines that compute, moved behind the last of them; one for each function.
+def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) -> Change:
+    """The change with its lines, and in the words that fit them."""
+    kind = ChangeKind.OUT_OF_PLACE if one.kind in _IN_PLACE else one.kind
+    found = lines_written(kind, line, name)
+    if found is None:
+        lines = lines_of_modules(line.file, name, row.op) if one.kind in _IN_PLACE else ()
+        return replace(one, lines=lines)
+    one = replace(one, lines=found.edits)
+    if one.kind is ChangeKind.NUMBER:
+        return replace(one, title=f"Write {found.made.after} instead of {found.made.before}")
+    if one.kind in (ChangeKind.MOVE, ChangeKind.MOVE_VIEW):
+        return _with_lines_shown(one, line.file)
+    if one.kind is ChangeKind.OUT_OF_PLACE:
+        return _named_as_called(one, row.op)
+    if one.kind is ChangeKind.RECIPE and any(recipe.numbers_too for recipe in line.shown.recipes):
+        note = None if takes_numbers(run) else "for tensors of a floating-point type"
+        return replace(one, note=note, conditional=False)
+    return one
 
-    Args:
-        pairs: the last line of the operators before a print, and the first line of those after it.
-    """
-    parsed = parsed_text(text, file)
-    for found in prints_between(parsed, pairs) if parsed is not None else ():
-        assert parsed is not None
-        edits = line_edits(parsed, file, found.edits)
-        if edits:
-            last = parsed.last_line(found.last)
-            shown = shown_lines(parsed, edits, found.statements[0].lineno, last)
-            yield PrintedLines(edits, *shown, found.pairs)
+
+def _with_lines_shown(one: Change, file: ParsedFile) -> Change:
+    """A change that moves lines, with all lines from the first to the last that changes."""
+    numbers = [edit.line for edit in one.lines]
+    before, after = shown_lines(file, one.lines, min(numbers), max(numbers))
+    return replace(one, before=before, after=after, conditional=False, note=None)
 
 
-def ranks_of(programs: Iterable[Program]) -> dict[int | None, int]:
+def _named_as_called(one: Change, op: str) -> Change:
+    """Where a method stands on the line instead of a sign, the title has it too."""
+    sign, name = sign_of(op), op.rpartition("::")[2]
+    if sign is None or f"{sign}=" in one.lines[0].before:
+        return one
+    return replace(one, title=f"Write x = x.{name[:-1]}(y) instead of x.{name}(y)")
+
+
+# -- a line that is not the user's ---------------------------------------------------------------------------
+
+
+def _elsewhere(one: Change, row: Unfused, owner: Owner, run: RunFacts) -> Change:
+    """The line is of a package, or not known."""
+    source = Source.parse(row.user_source) or Source.parse(row.source)
+    if source is None or not source.has_file:
+        return one
+    line = from_package(source.at_line)
+    if owner is Owner.PACKAGE:
+        return replace(one, where=(line,), note=joined_notes(one.note, IN_A_PACKAGE))
+    if owner is not Owner.TORCH:
+        return replace(one, where=(line,))
+    if one.kind is ChangeKind.NOT_INPLACE:
+        return replace(one, note="where the module is made", python=ALL_OUT_OF_PLACE)
+    recipe = recipe_of(row, run)
+    how = f"it is called in {line}"
+    if recipe is not None and recipe.module is not None:
+        name = row.op.rpartition("::")[2].rstrip("_")
+        how = f"{recipe.module} calls it: fusiondoc explain {name} has the lines that replace it from outside"
+    return replace(one, note=joined_notes(one.note, how))
+
+
+def joined_notes(*notes: str | None) -> str:
+    """Notes as one, without those that are empty."""
+    return "; ".join(note for note in notes if note)
+
+
+def _files(report: Report) -> Sequence[str]:
+    """The files of the user's that the report names, else its target's."""
+    nodes = [node.user_source for group in report.groups for node in group.nodes]
+    sources = map(Source.parse, [*(row.user_source for row in report.unfused), *nodes])
+    named = [
+        source.file
+        for source in sources
+        if source is not None and source.has_file and not in_torch(source.file)
+    ]
+    if named:
+        return tuple(dict.fromkeys(named))
+    file, suffix, _ = (report.target.name or "").partition(".py:")
+    return (f"{file}.py" if suffix else file,)
+
+
+def _ranks_of(programs: Iterable[Program]) -> dict[int | None, int]:
     """Row (``Unfused.index``) of operators outside groups -> dimensions of their first input, where all nodes
     of the row agree."""
     found: dict[int, set[int | None]] = {}

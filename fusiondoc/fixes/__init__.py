@@ -15,15 +15,31 @@ from pathlib import Path
 from fusiondoc.captures.request import TargetSpec
 from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.edits import read_text
-from fusiondoc.changes.rewrite import Line
+from fusiondoc.changes.recipes import Recipe, helping
+from fusiondoc.changes.rewrite import Line, Shown
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Options, Source, from_package
+from fusiondoc.operators import plain_name
 
 COUNTER = "FD226"
 """The reason of what only counts batches: nothing is gained by changing it."""
+
+
+_CHECKED_BY_SHAPE = frozenset(
+    [
+        *("softplus", "glu", "logical_and", "logical_or", "to", "prelu _prelu_kernel"),
+        *("adaptive_avg_pool2d", "baddbmm", "mse_loss"),
+    ]
+)
+"""Recipes whose condition holds where the pattern matches, or is seen to fail in the first pass."""
+
+
+def may_be_tried(recipe: Recipe) -> bool:
+    """Whether nothing has to hold for a recipe that a run would not show."""
+    return (recipe.needs is None and recipe.caution is None) or recipe.of in _CHECKED_BY_SHAPE
 
 
 @dataclass(frozen=True)
@@ -120,13 +136,29 @@ class Program:
         return Line(
             file=site.file,
             number=site.line,
-            op=row.op,
             column=source.column if source is not None and source.line == site.line else None,
-            types=of_nodes[0] if of_nodes else (),
-            rank=self._rank_of(of_nodes),
-            detail=row.reason.detail,
-            as_tensor=self.backward or self.fuser == "nvfuser",
+            shown=Shown(
+                op=row.op,
+                code=row.reason.code,
+                detail=row.reason.detail,
+                types=of_nodes[0] if of_nodes else (),
+                rank=self._rank_of(of_nodes),
+                layer=row.layers[0].rpartition(".")[2] if row.layers else None,
+                recipes=[one for one in self.helping(row.op) if may_be_tried(one)],
+                fuser=self.fuser,
+                torch=self.torch,
+                gradients=self.backward,
+                lines_that_ran=self.lines_of_file(site.file),
+            ),
         )
+
+    def helping(self, op: str) -> Sequence[Recipe]:
+        """Recipes that help with an operator under the fuser of the run."""
+        return helping(f"aten::{plain_name(op)}", self.fuser, self.torch, self.backward)
+
+    def lines_of_file(self, file: ParsedFile) -> frozenset[int]:
+        """Lines of a file with operators that ran."""
+        return frozenset(line for path, line in self.lines_that_ran if path == file.source.path)
 
     @cached_property
     def _types_taken(self) -> Mapping[tuple[str | None, str], Sequence[Sequence[str]]]:

@@ -23,7 +23,6 @@ from fusiondoc.diagnosis.advice import NEEDS_SHAPES
 from fusiondoc.diagnosis.tries import suggested
 from fusiondoc.fixes import Program
 from fusiondoc.fixes.model_position import ModelPosition, position_of_model, value_of_model
-from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.remedies import Setting
 from fusiondoc.operators import is_in_place, plain_name
@@ -46,7 +45,7 @@ def of_model(program: Program, position: ModelPosition) -> Iterator[Change]:
     if off:
         yield _in_place_off(position, off)
     ops = {f"aten::{plain_name(row.op)}" for row in program.rows}
-    for recipe in dict.fromkeys(one for op in _dearest_first(program, ops) for one in helping(program, op)):
+    for recipe in dict.fromkeys(one for op in _dearest_first(program, ops) for one in program.helping(op)):
         yield from _replaced(position, recipe, _both(recipe.replaces & ops))
     if program.is_module and not program.backward and not program.options.trace and position.may_freeze:
         yield from _frozen(program, position)

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, overlapping
-from fusiondoc.fixes import Program, added_lines, at_lines, recipes_in_code
+from fusiondoc.fixes import Program, added_lines, at_lines
 from fusiondoc.fusers import taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
@@ -167,7 +167,6 @@ def bundles(every: Iterable[Change]) -> list[Bundle]:
 
 def _all(program: Program) -> Iterator[Change]:
     yield from at_lines.propose(program)
-    yield from recipes_in_code.propose(program)
     yield from added_lines.propose(program)
 
 

@@ -16,6 +16,11 @@ def lacks_constant(detail: Detail | None) -> bool:
     return isinstance(detail, NotConstant)
 
 
+def is_test_for_none(detail: Detail | None) -> bool:
+    """Whether it is a branch on whether something is None."""
+    return isinstance(detail, ControlFlow) and detail.condition.on == "test_for_none"
+
+
 def reads_training_flag(detail: Detail | None) -> bool:
     """Whether the reason is that the flag ``training`` of a module is not a constant."""
     if isinstance(detail, ControlFlow):
