@@ -31,6 +31,7 @@ SECONDS = 300  # the longest that one diagnosis, or one child process, may take
 ENOUGH = 0.95
 JUDGE = Path(__file__).with_name("promises_judge.py")
 NO_GRADIENTS = "no output of the model requires grad"  # of the command line, for --backward
+MODEL_FAILED = 3  # its exit status
 Json = dict[str, typing.Any]
 
 
@@ -125,7 +126,8 @@ def judged(change: Json, others: typing.Sequence[Json], before: Json, after: Jso
 
     The other changes in the copy may bring the groups that they promise. A change that brings more operators
     into differentiable graphs shows more of the backward pass in plans, where autograd ran it unseen before:
-    that is neither more operators outside groups nor more groups.
+    that is neither more operators outside groups nor more groups. A group more than promised is none too many
+    if it holds two operators more.
     """
     if after is None:
         return "broken", "the process ended"
@@ -141,7 +143,8 @@ def judged(change: Json, others: typing.Sequence[Json], before: Json, after: Jso
     if not change["operators"] and change["groups"] is None:
         return "no number", seen
     of_others = sum(max(0, other["groups"] or 0) for other in others)
-    fewer_groups = change["groups"] is None or more <= change["groups"] + of_others
+    of_more = max(0, freed - change["operators"]) // 2
+    fewer_groups = change["groups"] is None or more <= change["groups"] + of_others + of_more
     if freed >= change["operators"] and fewer_groups:
         return "as promised", seen
     if freed > 0 or more < 0 or after["forward"]["inside"] > before["forward"]["inside"]:
@@ -174,13 +177,16 @@ def all_together(before: Json, alone: typing.Sequence[Json | None], after: Json 
 
 
 def diagnosed(program: Path, fuser: str, backward: bool, folder: Path) -> Json | None:
-    """The report of the real command line, run in a folder of its own; None where nothing has gradients."""
+    """The report of the real command line, run in a folder of its own; None where the program cannot be
+    trained: nothing has gradients, or the backward pass fails in eager mode too."""
     command = [sys.executable, "-m", "fusiondoc", "diagnose", str(program), "--fuser", fuser]
     command += ["--backward"] if backward else []
     result = subprocess.run(
         [*command, "--format", "json"], cwd=folder, capture_output=True, text=True, timeout=SECONDS
     )
     if backward and NO_GRADIENTS in result.stderr:
+        return None
+    if backward and result.returncode == MODEL_FAILED and not runs(program, fuser, backward):
         return None
     if result.returncode:
         raise RuntimeError(f"diagnose ended with status {result.returncode}: {result.stderr[-300:]}")
@@ -197,6 +203,11 @@ def measured(paths: typing.Sequence[Path], fuser: str, backward: bool) -> dict[s
         output = error.stdout.decode() if isinstance(error.stdout, bytes) else (error.stdout or "")
     rows = [json.loads(line[6:]) for line in output.splitlines() if line.startswith("JUDGE ")]
     return {row["path"]: row for row in rows}
+
+
+def runs(program: Path, fuser: str, backward: bool) -> bool:
+    row = measured([program], fuser, backward).get(str(program))
+    return row is not None and not row["error"]
 
 
 def try_program(program: Path, fuser: str, backward: bool) -> Outcome:

@@ -69,13 +69,17 @@ def run(
 ) -> list[torch.Tensor]:
     """One pass: outputs, arguments as they are afterwards, buffers, and gradients.
 
+    As ``fusiondoc diagnose`` runs a model: without a backward pass, gradients are recorded only where an
+    input asks for them.
+
     Args:
         printed: what torch prints goes there, in the forward and in the backward pass.
     """
     torch.manual_seed(1)
     given = [copy_of(value) for value in inputs]
     passed = [value.clone() if isinstance(value, torch.Tensor) else value for value in given]
-    with printed_to(printed[0]):
+    recorded = backward or any(value.requires_grad for value in tensors(passed))
+    with printed_to(printed[0]), torch.set_grad_enabled(recorded):
         outputs = tensors(model(*passed))
     results = [*outputs, *tensors(passed)]
     module = isinstance(model, torch.nn.Module)

@@ -109,3 +109,16 @@ def test_operators_in_place_of_one_line_are_one_change(tmp_path: Path) -> None:
         tmp_path / "changed.py", body.replace("add_", "add").replace("floor_", "floor"), MASK[1], False
     )
     assert groups_of(after) == 1 and after.coverage.fraction == 1
+
+
+PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "promise_programs"
+
+
+@pytest.mark.torch
+def test_a_change_that_makes_no_group_of_the_plan_is_worth_a_try_and_promises_no_number() -> None:
+    """A Hardswish in place between convolutions, in training: out of place it is an operator alone there."""
+    pytest.importorskip("torch")
+    report = fusiondoc.diagnose(str(PROGRAMS / "inverted_residual.py"), fuser="nnc", runs=3, backward=True)
+    change = next(change for change in report.plan if "Hardswish" in change.change)
+    assert (change.operators, change.groups, change.gain_bytes) == (0, None, None)
+    assert change.unlocks == "worth a try: aten::hardswish_ keeps others out of groups"

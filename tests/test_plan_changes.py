@@ -414,7 +414,8 @@ def test_freezing_comes_before_what_it_makes_smaller() -> None:
     base = replace(base, fuser=replace(base.fuser, requested="nvfuser", effective="nvfuser"))
     freeze, recipe = planned(base).plan
     assert (freeze.kind, recipe.kind) == (ChangeKind.FREEZE, ChangeKind.RECIPE)
-    assert freeze.unlocks == "1 operator that prim::If keeps out of groups"
+    assert freeze.unlocks == "worth a try: prim::If keeps others out of groups"
+    assert (freeze.operators, freeze.groups) == (0, None)  # the plan without the branch has no new group
     assert str(recipe.unlocks).startswith("1 group of batch_norm+hardswish")
     assert "counted before 1, which folds batch_norm" in str(recipe.note)
 

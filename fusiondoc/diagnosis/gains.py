@@ -51,6 +51,12 @@ class Rated:
     groups: Sequence[WouldBeGroup]
     """The groups that it has part in."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the changed plan shows what it brings; else it is worth a try, and nothing is promised."""
+        one = self.change
+        return one.sure and (bool(self.groups) or one.removes or bool(one.folded))
+
     def milliseconds(self, report: Report) -> float | None:
         """Of a step: moving the bytes at the measured bandwidth, without it by the profile of the rows; None
         without a profile."""
@@ -92,14 +98,14 @@ def _stands_alone(one: Change) -> bool:
 
 
 def _order(rated: Rated, report: Report) -> tuple[bool, bool, float, float, float]:
-    """What is sure comes first; then milliseconds where profiled, bytes, and operators, of which what depends
-    on a condition counts half. Inference is not what every run is for."""
+    """What is known comes first; then milliseconds where profiled, bytes, and operators, of which what
+    depends on a condition counts half. Inference is not what every run is for."""
     one, gain = rated.change, rated.gain
     weight = 0.5 if one.conditional else 1.0
     ms = (rated.milliseconds(report) or 0.0) * weight
     moved = (gain.bytes or 0) * weight
     operators = (gain.operators + gain.joined) * weight
-    return (not one.sure, one.kind is ChangeKind.NO_GRAD, -ms, -moved, -operators)
+    return (not rated.is_known, one.kind is ChangeKind.NO_GRAD, -ms, -moved, -operators)
 
 
 def _rated(found: Sequence[Change], plans: Plans, report: Report) -> list[Rated]:

@@ -37,7 +37,7 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
         gain_ms=rated.milliseconds(report),
         gain_bytes=rated.gain.bytes,
         command=_command_of(one, report, context),
-        operators=rated.gain.operators,
+        operators=rated.gain.operators if rated.is_known else 0,
         groups=_more_groups(rated.groups),
         together_with=tuple(with_others),
         ops=tuple(dict.fromkeys(row.op for row in rows)),
@@ -84,7 +84,7 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
         names = list(dict.fromkeys(report.unfused[row].op for row in one.rows))
         what = " and ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} others"
         keep = "keeps" if len(names) == 1 else "keep"
-        text = f"{count(gain.operators, 'operator')} that {what} {keep} out of groups"
+        text = f"worth a try: {what} {keep} others out of groups"
     if with_others:
         text += f" (together with {' and '.join(map(str, with_others))})"
     return text
