@@ -1,4 +1,4 @@
-"""What lines without the prefix of the JIT log say, made where a line is recognised.
+"""What lines of a log say, made where a line is recognised.
 
 The line of an event is not part of it: the same lines may stand in a log again (``repeats.py``), and then the
 same events happen at other lines.
@@ -6,7 +6,13 @@ same events happen at other lines.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from fusiondoc.parsers.jit.message_headers import GraphKind
+from fusiondoc.parsers.jit.message_runs import Print
+from fusiondoc.parsers.jit.nnc_failed_conditions import NncState
+from fusiondoc.parsers.jit.statements import Block, BlockAgain
 
 Figures = tuple[bytes, ...]
 """The groups of the pattern in ``kernels/launches.py`` that the line matched."""
@@ -80,15 +86,120 @@ class OutputLines(NamedTuple):
     lines: int
 
 
+class TextDump(NamedTuple):
+    """A text that a dump option prints, from its first line to its last."""
+
+    kind: int
+    """Its index in ``KINDS`` of ``kernels/dump_kinds.py``."""
+    lines: list[bytes]
+
+
+class LibraryLine(NamedTuple):
+    """A line that a library of kernels prints of what it compiles and runs."""
+
+    line: bytes
+
+
+class Logged(NamedTuple):
+    """A file of torch printed its first message."""
+
+    file: str
+
+
+class WorkOver(NamedTuple):
+    """A message that stands before or after the work of a fuser on a group, never inside it."""
+
+
+class Headers(NamedTuple):
+    """Messages have headers."""
+
+    last: Mapping[bytes, bytes]
+    """The last header of each prefix."""
+    counted: Mapping[str, int]
+    """How many messages have each."""
+
+
+class PrintedGraph(NamedTuple):
+    """A graph was printed. The position is that of its message."""
+
+    kind: GraphKind
+    below: int
+    """Lines from the begin of the message to that of the graph."""
+    graph: Print
+
+
+class CacheBegins(NamedTuple):
+    """A GraphCache was made; its graph may be cut off."""
+
+
+class CacheLines(NamedTuple):
+    """Messages of one line each about GraphCaches: made, or run."""
+
+    texts: Sequence[bytes]
+
+
+class Refused(NamedTuple):
+    """What a pass states of nodes in several lines; the position is that of the first line."""
+
+    block: Block
+
+
+class RefusedAgain(NamedTuple):
+    """The same of lines that stand in the log again."""
+
+    block: BlockAgain
+
+
+class NncLines(NamedTuple):
+    """Messages of one line each in which a pass prints each node that it looks at."""
+
+    texts: Sequence[bytes]
+
+
+class NncLinesAgain(NamedTuple):
+    """What such lines state that stand in the log again."""
+
+    block: BlockAgain
+    looked_at: int
+    """Nodes that the pass looked at."""
+    behind: NncState
+
+
+class LoopNestLines(NamedTuple):
+    """Lines of a kernel as loop nests."""
+
+    texts: Sequence[bytes]
+
+
+class CudaLines(NamedTuple):
+    """Lines of the CUDA code of a kernel that is made of loop nests."""
+
+    texts: Sequence[bytes]
+
+
 Event = (
     KernelSource
     | Ran
     | Performed
     | Launched
     | DumpBegan
+    | TextDump
+    | LibraryLine
     | PassBegan
     | FuserGone
     | FellBack
     | Output
     | OutputLines
+    | Logged
+    | WorkOver
+    | Headers
+    | PrintedGraph
+    | CacheBegins
+    | CacheLines
+    | Refused
+    | RefusedAgain
+    | NncLines
+    | NncLinesAgain
+    | LoopNestLines
+    | CudaLines
 )

@@ -1,22 +1,23 @@
-"""Stretches of a log that stood in it before, byte for byte: what was done for them is done again, and no
-line of them is looked at.
+"""Stretches of a log that stood in it before, byte for byte: their events happen again, and no line of them
+is looked at.
 
 A stretch begins and ends where a message of the JIT log begins, or the source of a kernel, and nothing is
-open before it, so what its lines are depends on nothing but the few things in :class:`State`. What they do to
-the facts is noted as steps the second time that a stretch is met, each with the line that it is done for, and
-done again from the third time on: with the lines of the new place, in the same order, on what is known by
-then. Stretches of which that cannot be said (a bare graph, a message that is torn apart) are read line by
-line each time.
+open before it, so what its lines are depends on nothing but the few things in :class:`State`. Its events are
+noted the second time that a stretch is met, and happen again from the third time on: at the lines of the new
+copy, in the same order, on what is known by then. Stretches that cannot be read so (a bare graph, a message
+that is torn apart) are read line by line each time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
+from fusiondoc.parsers.events import Event, PrintedGraph
 from fusiondoc.parsers.facts import LineCounts
-from fusiondoc.parsers.jit.message_runs import CONTINUES, FRAME, PREFIX, Lines, Print
+from fusiondoc.parsers.jit.message_runs import CONTINUES, FRAME, PREFIX
+from fusiondoc.parsers.kept_events import GraphAgain, Step, condensed
 
 LEAST = 1 << 15
 """Bytes of a stretch: so many that finding it costs less than reading it."""
@@ -56,31 +57,6 @@ class State(NamedTuple):
         return self[:-1] == other[:-1]
 
 
-class Piece(NamedTuple):
-    """A printed graph in a stretch: its line and bytes, from the start of the stretch."""
-
-    line: int
-    start: int
-    end: int
-    cut: int
-    digest: bytes | None
-
-
-class RunAct(NamedTuple):
-    """What is done for a run of lines of one prefix."""
-
-    do: Callable[..., None]
-    read: Callable[[Lines, int], tuple[Any, ...]]
-    """What is done with: of the lines, whose text starts there."""
-
-    def held(self, lines: Lines) -> int:
-        """About how many bytes is held of what is read."""
-        return len(lines.text) + 50 * lines.length
-
-
-Step = tuple[Callable[..., None], int, tuple[Any, ...], Piece | None]
-"""What is done, for which line, with what; and with which graph."""
-
 Counted = tuple[int, int, int]
 """Lines recognised, lines of output, messages cut off."""
 
@@ -95,10 +71,6 @@ class Stretch(NamedTuple):
     digest: int
     steps: list[Step]
     counted: Counted
-    headers: dict[str, int]
-    """How many messages have each header."""
-    last_headers: dict[bytes, bytes]
-    """The last header of each prefix."""
     after: State
 
     def found_by(self, text: bytes, at: int) -> Stretch:
@@ -108,117 +80,117 @@ class Stretch(NamedTuple):
 
 
 class Tape:
-    """Does what lines ask for, and notes it while a stretch is met for the second time."""
+    """Passes events on, and notes them while a stretch is met for the second time.
 
-    def __init__(self, counts: LineCounts) -> None:
-        self.counts = counts
+    Args:
+        take: takes an event at a position.
+    """
+
+    def __init__(self, counts: LineCounts, take: Callable[[int, Event], None]) -> None:
+        self._counts = counts
+        self._take = take
         self.steps: list[Step] | None = None
-        self.headers: dict[str, int] = {}
-        self.last_headers: dict[bytes, bytes] = {}
         self.held = 0
-        """Bytes of lines in the steps."""
+        """About how many bytes the steps hold."""
         self.at = self.pos = 0
         self.state: State | None = None
         self._before: Counted = (0, 0, 0)
         self._unrecognised = 0
-        self._doing = False
-        self.condensed: Callable[[list[Step]], list[Step]] = list
-        """Makes fewer steps that do the same."""
+        self._taking = False
 
     def begin(self, at: int, pos: int, state: State) -> None:
-        self.steps, self.headers, self.last_headers = [], {}, {}
+        """A stretch begins at ``at`` in the text and ``pos`` in the log."""
+        self.steps = []
         self.at, self.pos, self.state, self.held = at, pos, state, 0
         self._before = self._now()
-        self._unrecognised = self.counts.unrecognised
+        self._unrecognised = self._counts.unrecognised
 
     def spoil(self) -> None:
         """What is read cannot be done again without its lines."""
         self.steps = None
 
     def read(self) -> None:
-        """Lines are read. If that is asked for by what is done for others, doing it again does not do so."""
-        if self._doing:
+        """Lines are read. If an event made that necessary, it is not the same where it happens again."""
+        if self._taking:
             self.spoil()
 
-    def do(self, act: Callable[..., None], pos: int, *arguments: Any, size: int = 100) -> None:
-        """``act(pos, *arguments)``. ``size``: bytes that the arguments hold."""
+    def happens(self, pos: int, event: Event) -> None:
+        """An event at a position."""
         if self.steps is None:
-            act(pos, *arguments)
+            self._take(pos, event)
             return
-        if self._doing:
-            self.spoil()  # in which order they would be done again is not the same
-        before, unrecognised = self._now(), self.counts.unrecognised
-        self._doing = True
-        act(pos, *arguments)
-        self._doing = False
-        if self.steps is not None:
-            self.steps.append((act, pos - self.pos, arguments, None))
-            self.held += size
-            # What is done again counts again.
-            self._before = _sum(self._before, _less(self._now(), before))
-            self._unrecognised += self.counts.unrecognised - unrecognised
-
-    def do_run(self, act: RunAct, pos: int, lines: Lines, cut: int) -> None:
-        """What a run of lines from ``pos`` on asks for; their text starts at ``cut``."""
-        held = act.held(lines) if self.steps is not None else 0  # it looks through the text
-        self.do(act.do, pos, *act.read(lines, cut), size=held)
-
-    def do_graph(self, act: Callable[[int, int, Print], None], pos: int, at: int, graph: Print) -> None:
-        """``act(pos, at, graph)``: of a printed graph that begins on the line ``at``."""
-        if self.steps is not None and (graph.at < self.at or graph.stretches is not None or self._doing):
+        if self._taking:
+            self.spoil()  # in which order they would happen again is not the same
+        before, unrecognised = self._now(), self._counts.unrecognised
+        self._taking = True
+        self._take(pos, event)
+        self._taking = False
+        step = self._step(event)
+        if self.steps is None or step is None:
             self.spoil()
-        act(pos, at, graph)
-        if self.steps is not None:
-            start = graph.at - self.at
-            piece = Piece(at - self.pos, start, start + len(graph.text), graph.cut, graph.known_digest)
-            self.steps.append((act, pos - self.pos, (), piece))
-            self.held += 200
+            return
+        self.steps.append((pos - self.pos, step))
+        self.held += _size(event)
+        # What happens again counts again.
+        self._before = _sum(self._before, _less(self._now(), before))
+        self._unrecognised += self._counts.unrecognised - unrecognised
 
-    def note_headers(self, last: Mapping[bytes, bytes], counted: Mapping[str, int]) -> None:
-        """Headers of messages."""
-        if self.steps is not None:
-            self.last_headers.update(last)
-            for name, count in counted.items():
-                self.headers[name] = self.headers.get(name, 0) + count
+    def _step(self, event: Event) -> Event | GraphAgain | None:
+        """The event as it is kept; None for a graph that is not cut out of the stretch."""
+        if not isinstance(event, PrintedGraph):
+            return event
+        graph = event.graph
+        if graph.at < self.at or graph.stretches is not None:
+            return None
+        start = graph.at - self.at
+        end = start + len(graph.text)
+        return GraphAgain(event.kind, event.below, start, end, graph.cut, graph.known_digest)
 
     def _now(self) -> Counted:
-        counts = self.counts
+        counts = self._counts
         return counts.recognised, counts.user_output, counts.truncated
 
-    def told(self, at: int, pos: int, after: State) -> Stretch | None:
+    def noted(self, at: int, pos: int, after: State) -> Stretch | None:
         """The stretch that ends at ``at``, without what it is found by; None if it cannot be done again."""
         steps, self.steps = self.steps, None
-        if steps is None or self.state is None or self.counts.unrecognised != self._unrecognised:
+        if steps is None or self.state is None or self._counts.unrecognised != self._unrecognised:
             return None
         if self.state.open != after.open:  # a message broke off in it, whose lines are done and counted later
             return None
-        return Stretch(
-            self.state,
-            at - self.at,
-            pos - self.pos,
-            b"",
-            0,
-            steps,
-            _less(self._now(), self._before),
-            self.headers,
-            self.last_headers,
-            after,
-        )
+        counted = _less(self._now(), self._before)
+        return Stretch(self.state, at - self.at, pos - self.pos, b"", 0, steps, counted, after)
 
     def do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
         """All that was done, for the same lines from ``at`` and ``pos`` on."""
-        for number, (act, line, arguments, piece) in enumerate(stretch.steps):
-            if piece is None:
-                act(pos + line, *arguments)
+        for number, (line, step) in enumerate(stretch.steps):
+            if not isinstance(step, GraphAgain):
+                self._take(pos + line, step)
                 continue
-            graph = Print(text[at + piece.start : at + piece.end], piece.cut, None, piece.digest)
-            act(pos + line, pos + piece.line, graph)
-            if piece.digest is None:  # it is made once
-                stretch.steps[number] = act, line, arguments, piece._replace(digest=graph.digest)
-        counts, (recognised, output, truncated) = self.counts, stretch.counted
+            printed = step.of(text, at)
+            self._take(pos + line, printed)
+            if step.digest is None:  # it is made once
+                stretch.steps[number] = line, step._replace(digest=printed.graph.digest)
+        counts, (recognised, output, truncated) = self._counts, stretch.counted
         counts.recognised += recognised
         counts.user_output += output
         counts.truncated += truncated
+
+
+_LEAST_HELD = 100
+"""Bytes of a step."""
+
+
+def _size(event: Event) -> int:
+    """About how many bytes an event holds."""
+    if isinstance(event, PrintedGraph):
+        return 2 * _LEAST_HELD  # it is cut out of the log again
+    size = _LEAST_HELD
+    for field in event:
+        if isinstance(field, bytes):
+            size += len(field)
+        elif isinstance(field, list):
+            size += sum(len(one) + 50 for one in field)
+    return size
 
 
 def _sum(one: Counted, other: Counted) -> Counted:
@@ -310,7 +282,7 @@ def _begin(text: bytes, at: int) -> int:
 
 
 _AT_START = State(None, None, (), False, False, False)
-LATER = Stretch(_AT_START, 0, 0, b"", 0, [], (0, 0, 0), {}, {}, _AT_START)
+LATER = Stretch(_AT_START, 0, 0, b"", 0, [], (0, 0, 0), _AT_START)
 """In place of one: what stands here is to be read together with what follows behind the text."""
 
 
@@ -373,9 +345,9 @@ class Repeats:
         """The stretch that is being noted ends at ``at``."""
         tape = self._tape
         start, held = tape.at, tape.held
-        noted = tape.told(at, pos, after)
+        noted = tape.noted(at, pos, after)
         if noted is not None:
-            noted = noted._replace(steps=tape.condensed(noted.steps))
+            noted = noted._replace(steps=condensed(noted.steps))
             self._kept.keep(noted, text, start, held)
 
 

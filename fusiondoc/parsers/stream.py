@@ -10,21 +10,20 @@ from collections.abc import Sequence
 from re import Match
 
 from fusiondoc.numbers import whole_numbers
-from fusiondoc.parsers.acts_on_facts import LineEvents
 from fusiondoc.parsers.events import (
     DumpBegan,
     Event,
     FellBack,
     FuserGone,
     KernelSource,
-    Launched,
+    LibraryLine,
     Output,
     OutputLines,
     PassBegan,
-    Performed,
-    Ran,
+    TextDump,
 )
 from fusiondoc.parsers.facts import MARK, Facts, KernelNamed, LineCounts
+from fusiondoc.parsers.gathering import Gathering
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.message_runs import (
     FRAME,
@@ -37,19 +36,9 @@ from fusiondoc.parsers.jit.message_runs import (
 )
 from fusiondoc.parsers.jit.messages import OF_NNC, JitMessages
 from fusiondoc.parsers.jit.regions import LiveLayers
-from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
+from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.kernel_sources import ENDS_CODE, FRAME_LIMIT, NEXT_FRAME, Sources, index_of
-from fusiondoc.parsers.kernels.launches import (
-    BANDWIDTH,
-    FRAME_END,
-    FRAME_START,
-    LAUNCH,
-    OLD_FRAME_ENDS,
-    PERF,
-    KernelTracker,
-)
-from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS as ONEDNN
-from fusiondoc.parsers.kernels.nnc_and_onednn import OneDnnPartitions
+from fusiondoc.parsers.kernels.launches import FRAME_END, FRAME_START, KERNEL_LINES, OLD_FRAME_ENDS, event_of
 from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
     FALLBACK,
@@ -59,9 +48,9 @@ from fusiondoc.parsers.lines.error_texts import (
     is_python_warning,
     stage_of,
 )
-from fusiondoc.parsers.lines.last_words import LastWords, tells_of_a_crash
+from fusiondoc.parsers.lines.last_words import tells_of_a_crash
 from fusiondoc.parsers.program_output import Pieces
-from fusiondoc.parsers.repeats import LATER, Repeats, State, Step, Stretch, Tape, is_first
+from fusiondoc.parsers.repeats import LATER, Repeats, State, Stretch, Tape, is_first
 
 _FRAME_LINES = 500
 """That are looked through at once: what stands behind an interruption is looked through again."""
@@ -79,26 +68,20 @@ class Stream:
         self.facts = facts
         self._counts = counts
         self._run_ends = RunEnds()
-        self._tape = tape = Tape(counts)
-        self._repeats = Repeats(tape)
-        self._kernels = KernelTracker(facts)
-        self.messages = JitMessages(facts, self._tape, self._kernels, layers)
-        self._partitions = OneDnnPartitions(facts)
-        self._dumps = dumps = KernelDumps(self._kernels)
-        self._text = DumpReader(
-            lambda kind, lines, pos: tape.do(dumps.take_at, pos, kind, lines, size=sum(map(len, lines)))
-        )
+        self._gathering = Gathering(facts, counts, lambda: self.messages.settle(), layers)
+        self._tape = Tape(counts, self._gathering.take)
+        self._repeats = Repeats(self._tape)
+        self.messages = JitMessages(self._gathering, counts, self._tape)
+        self._text = DumpReader(lambda kind, lines, pos: self._tape.happens(pos, TextDump(kind, lines)))
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._old_frame = False
         self._frame_at = 0
         """Behind the last line of the open frame."""
         self._sources = Sources()
-        self._bare = BareGraphs(self.messages.bare, counts)
-        self._last_words = LastWords(facts, self.messages.settle)
-        self._events = LineEvents(facts, counts, self._kernels, self._last_words)
-        self._tape.condensed = self._condensed
+        self._bare = BareGraphs(self._gathering.graphs.bare, counts)
         self._warning = False
         self._blank = 0
+        """Empty lines of which it is not known yet whether they are of a dump."""
         self._after = 0
         """Empty lines since the last dump."""
 
@@ -129,7 +112,7 @@ class Stream:
                     at = stop
             else:
                 prefix = found.group()
-                run = self._run_ends.of_nnc(text, at) if found.group(1) == OF_NNC else None
+                run = self._run_ends.of_nnc(text, at) if found.group(1) == OF_NNC.encode() else None
                 if run is not None:
                     self._leave_others()
                     self.messages.take_several(prefix, run, pos)
@@ -149,10 +132,6 @@ class Stream:
         lines, left = self.feed_text(text, pos), self._repeats.left
         return lines, len(text) if left is None else left
 
-    def _condensed(self, steps: list[Step]) -> list[Step]:
-        """Fewer steps that do the same as those of a stretch which is done again."""
-        return self.messages.condensed(self._events.condensed(steps))
-
     def _is_at_rest(self, text: bytes, at: int, found: Match[bytes] | None) -> bool:
         """Whether a message begins on the line at ``at``, of which PREFIX ``found`` the prefix, or the source
         of a kernel, and nothing is open before it."""
@@ -170,11 +149,12 @@ class Stream:
         return self.messages.at_rest()
 
     def _state(self) -> State:
-        return State(*self.messages.last_ones, self._warning, self._bare.open, self._last_words.in_traceback)
+        return State(
+            *self.messages.last_ones, self._warning, self._bare.open, self._gathering.last_words.in_traceback
+        )
 
     def _do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
         self._tape.do_again(stretch, text, at, pos)
-        self.messages.note_headers(stretch.last_headers, stretch.headers)
         after = stretch.after
         self.messages.last_ones, self._warning = after[:3], after.warning
 
@@ -185,7 +165,9 @@ class Stream:
     def _is_idle(self) -> bool:
         """Whether a line is output of the program if nothing in it says otherwise."""
         is_open = self._text.open or self._text.inside or self._frame is not None or self._bare.open
-        return not (is_open or self._warning) and self._last_words.idle and self.facts.other_tools.idle
+        return (
+            not (is_open or self._warning) and self._gathering.last_words.idle and self.facts.other_tools.idle
+        )
 
     def _output(self, text: bytes, pos: int) -> int:
         """Take lines of the program's own output; the last one is not empty."""
@@ -196,9 +178,9 @@ class Stream:
         self._happens(OutputLines(lines), pos + lines - 1)
         return lines
 
-    def _happens(self, event: Event, pos: int, size: int = 100) -> None:
-        """A line says this. ``size``: bytes that the event holds."""
-        self._tape.do(self._events.take, pos, event, size=size)
+    def _happens(self, event: Event, pos: int) -> None:
+        """A line says this."""
+        self._tape.happens(pos, event)
 
     def _leave_others(self) -> None:
         """A message comes: what is no message ends before it."""
@@ -238,9 +220,7 @@ class Stream:
         self._end_blanks(False)
         self._end_dump()
         self.messages.close()
-        self._partitions.close()
-        self._last_words.close()
-        self._kernels.close()
+        self._gathering.close()
         self._repeats.close()
 
     # -- codegen frames -------------------------------------------------------------------------------------
@@ -261,7 +241,7 @@ class Stream:
         self._text.enter()
         self._counts.recognised += source.lines + 2
         code, digest = source.read(place)
-        self._happens(KernelSource(name, code, digest), pos, len(code) + 100)
+        self._happens(KernelSource(name, code, digest), pos)
         return end - at, source.lines + 2
 
     def _in_frame(self, lines: list[bytes], i: int, pos: int) -> int:
@@ -303,7 +283,7 @@ class Stream:
         self._counts.recognised += len(code) + 1
         self.messages.settle()
         source = b"\n".join(code).strip(b"\n")
-        self._happens(KernelSource(name, source), start, len(source))
+        self._happens(KernelSource(name, source), start)
         self._text.enter()
         return end + 1
 
@@ -380,7 +360,7 @@ class Stream:
             if line.startswith((b"[DUMP ", b"[UPDATE ", b"[DEBUG ")):
                 self._counts.unknown(pos, line)
             else:
-                self._happens(Output(line), pos, len(line))
+                self._happens(Output(line), pos)
             return
         self._counts.recognised += 1
 
@@ -392,42 +372,37 @@ class Stream:
         self._blank = 0
 
     def _consumed(self, line: bytes, pos: int) -> bool:
-        first = line[:1]
-        if first == b"k" or first == b"n":
-            for pattern, event in ((BANDWIDTH, Ran), (PERF, Performed)):
-                found = pattern.match(line)
-                if found:
-                    self._happens(event(found.groups()), pos)
-                    self._text.enter()
-                    return True
-        elif first == b"L" or line.startswith(b"With arguments: L"):
-            found = LAUNCH.search(line)
-            if found:
-                self._happens(Launched(found.groups()), pos)
-                self._text.enter()
-                return True
-        elif first == b"=":
-            found = FRAME_START.match(line)
-            if found:
-                self.messages.settle()
-                self._text.enter()
-                self._frame = (found.group(1), [], pos)
-                self._old_frame = line.startswith(b"==== ")
-                return True
-        elif first == b"[" and line.startswith(b"[fusiondoc] "):
+        """Take a line that is more than output of the program."""
+        if line.startswith(b"[fusiondoc] "):
             return self._mark(line, pos)
-        elif first in (b"o", b"d") and line.startswith(ONEDNN):
-            self._tape.do(self._partitions.take, pos, line, size=len(line))
+        event = event_of(line)
+        if event is not None:
+            self._happens(event, pos)
+            if not isinstance(event, LibraryLine):
+                self._text.enter()
             return True
-        elif b"graph(" in line and GLUED.search(line) is None and self._bare.starts(line, pos):
+        if line.startswith(b"=") and self._frame_starts(line, pos):
+            return True
+        if b"graph(" in line and _may_be_bare(line) and self._bare.starts(line, pos):
             self._tape.spoil()
             self._warning = False
             return True
         if self._text.starts(line, pos):
             # Without torch's own log, what a dump's parser leaves is the rest of that dump.
-            self._happens(DumpBegan(line), pos, len(line))
+            self._happens(DumpBegan(line), pos)
             return True
         return self._warned(line, pos)
+
+    def _frame_starts(self, line: bytes, pos: int) -> bool:
+        """Whether the source of a kernel begins on this line."""
+        found = FRAME_START.match(line)
+        if found is None:
+            return False
+        self.messages.settle()
+        self._text.enter()
+        self._frame = (found.group(1), [], pos)
+        self._old_frame = line.startswith(b"==== ")
+        return True
 
     def _mark(self, line: bytes, pos: int) -> bool:
         found = MARK.match(line)
@@ -464,3 +439,7 @@ class Stream:
         goes_on = self._warning and line.startswith(b"  ")
         self._warning = False
         return goes_on
+
+
+def _may_be_bare(line: bytes) -> bool:
+    return not line.startswith(KERNEL_LINES) and GLUED.search(line) is None

@@ -22,7 +22,7 @@ from fusiondoc.fusers import plan_headers
 from fusiondoc.model import count
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.parsers.acts_on_facts import LOOKS_AT
+from fusiondoc.parsers.jit.graph_facts import LOOKS_AT
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
 

@@ -183,9 +183,6 @@ def head_of(line: bytes) -> tuple[int, bool] | None:
     return (at, False) if not at or line[at - 1 : at] in (b" ", b"\t", b":", b">", b"=") else None
 
 
-PLAN_FILES = ("graph_fuser", "tensorexpr_fuser", "profiling_graph_executor_impl")
-"""Files of torch that print plans."""
-
 _HEADERS = frozenset((b"Optimized Graph:", *(header.encode() for header in plan_headers())))
 _MOST = 20
 """A log that was cut has one; damaged ones may have any number."""
@@ -215,7 +212,7 @@ class HeadlessPlans:
         made = []
         for prefix, file, run in self._runs:
             header = headers.get(prefix)
-            # Of nvFuser's graphs, only plans hold groups; of the others, see whether a plan is there.
+            # Of the graphs of graph_fuser.cpp only plans hold groups; of others, see whether a plan is there.
             if header not in _HEADERS and (header is not None or (planned and file != "graph_fuser")):
                 continue
             plan = summarise_rest(parse_text(run.text, run.cut))

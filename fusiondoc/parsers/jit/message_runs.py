@@ -319,6 +319,21 @@ class Run:
         return self._parts[0].startswith(header, self.cut)
 
     @property
+    def header(self) -> bytes:
+        """The text of its first line."""
+        text = self.text
+        end = text.find(b"\n")
+        return text[self.cut : end if end >= 0 else None].strip()
+
+    def behind_header(self) -> Print:
+        """All lines behind the first one, as the print of a graph."""
+        text = self.text
+        start = text.find(b"\n") + 1
+        if not start:
+            return Print(b"", self.cut)
+        return Print(text[start:], self.cut, at=self.at + start if self.at >= 0 else -1)
+
+    @property
     def complete(self) -> bool:
         """Whether the last graph of the run is printed to its end (a ``with`` section may still follow)."""
         last = self._parts[-1]

@@ -2,7 +2,7 @@
 and which release of torch printed them, by the lines of its source that they name.
 
 A message has no end mark: a run of lines with one prefix is taken as a whole and split where its header text
-stands again. What they do to the facts is in ``acts_on_facts.py``. Grammar: torch/csrc/jit/jit_log.cpp.
+stands again. What they do to the facts is in ``graph_facts.py``. Grammar: torch/csrc/jit/jit_log.cpp.
 
 The lines that tell a release are those of ``Before Fusion:`` and ``Before Compilation:`` of graph_fuser.cpp,
 of ``GraphCache constructor``, ``GraphCache created for graph`` and ``running GraphCache`` of
@@ -13,26 +13,38 @@ kernel_cache.cpp, and of the statements of partition.cpp, in logs of the wheels 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from fusiondoc.fusers import FUSERS
 from fusiondoc.numbers import whole_number
-from fusiondoc.parsers.acts_on_facts import (
+from fusiondoc.parsers.events import (
+    CacheBegins,
+    CacheLines,
+    CudaLines,
+    Headers,
+    Logged,
+    LoopNestLines,
+    NncLines,
+    PrintedGraph,
+    Refused,
+    WorkOver,
+)
+from fusiondoc.parsers.facts import LineCounts
+from fusiondoc.parsers.gathering import Gathering
+from fusiondoc.parsers.jit.bare_graphs import HeadlessPlans
+from fusiondoc.parsers.jit.message_headers import (
+    BEGINS_A_PASS,
     CACHE_MADE,
     FELL_BACK,
-    PASS_STARTS,
+    KIND_OF_HEADER,
+    PLAN_FILES,
     POINTER_MADE,
     POINTER_RUNS,
     SINGLE,
-    MessageActs,
 )
-from fusiondoc.parsers.facts import Facts
-from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
-from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print, Run
-from fusiondoc.parsers.jit.regions import LiveLayers
+from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Run
 from fusiondoc.parsers.jit.rejections import Rejections
-from fusiondoc.parsers.kernels.launches import KernelTracker
-from fusiondoc.parsers.repeats import RunAct, Tape
+from fusiondoc.parsers.repeats import Tape
 
 _LINES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "1.12": {"graph_fuser": (2352, 2432), "kernel_cache": (718, 719, 727), "partition": (233,)},
@@ -65,23 +77,30 @@ def _nvfuser_release(prefixes: Iterable[bytes]) -> str | None:
 _INDENTED = (b"  Added node ", b"  Got #partitions: ")
 """Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
 
-OF_NNC = b"tensorexpr_fuser"
+OF_NNC = "tensorexpr_fuser"
 """The file of torch whose messages of one line are taken together."""
 
 _AFTER_WORK = (*PLAN_FILES, "partition")
 """Files of torch whose messages stand before or after the work on a group, never inside it."""
 
 
-class JitMessages:
-    """Takes runs of JIT log lines in order and notes what they say in ``facts``."""
+_OF_NNC_KERNELS: dict[str, type[LoopNestLines | CudaLines]] = {
+    "kernel": LoopNestLines,
+    "cuda_codegen": CudaLines,
+}
+"""Files of torch that print kernels of NNC, by what they print."""
 
-    def __init__(
-        self, facts: Facts, tape: Tape, kernels: KernelTracker, layers: Sequence[LiveLayers] = ()
-    ) -> None:
-        self._facts = facts
+_LONGEST_HEADER = 80
+
+
+class JitMessages:
+    """Takes runs of JIT log lines in order; what they say happens as events."""
+
+    def __init__(self, gathering: Gathering, counts: LineCounts, tape: Tape) -> None:
+        self._gathering = gathering
+        self._facts = gathering.facts
         self._tape = tape
-        self._counts = tape.counts
-        self._kernels = kernels
+        self._counts = counts
         self._open: dict[bytes, Run] = {}
         self._held: bytes | None = None
         self._last_single: bytes | None = None
@@ -89,24 +108,9 @@ class JitMessages:
         """The prefix of the last message whose start is not in the log."""
         self._files: dict[bytes, str] = {}
         self._headless = HeadlessPlans()
-        self._headers: dict[bytes, bytes] = {}
-        """Prefix -> the header that it had last: a statement of torch's source prints one kind of graph."""
         refusals = [fuser.refusals for fuser in FUSERS.values() if fuser.refusals is not None]
         self._rejections = {one.file: Rejections(one) for one in refusals}
         """By the file of torch that prints them."""
-        self._acts = acts = MessageActs(facts, kernels, layers)
-        self.bare = acts.bare
-        self.condensed = acts.condensed
-        """See there."""
-        self._rejected = {
-            file: RunAct(acts.rejected, _refusals_by(reader)) for file, reader in self._rejections.items()
-        }
-        self._pointers = RunAct(acts.pointer_lines, _payloads)
-        self._nnc_says = RunAct(acts.nnc_lines, _behind_prefixes)
-        self._nnc_prints = {
-            "kernel": RunAct(acts.nnc.nest_lines, _payloads),
-            "cuda_codegen": RunAct(acts.nnc.cuda_lines, _payloads),
-        }
 
     # -- runs -----------------------------------------------------------------------------------------------
 
@@ -115,63 +119,72 @@ class JitMessages:
         cut = len(prefix) + 1
         first = lines.first[cut:]
         if self._file(prefix) in _AFTER_WORK:
-            self._tape.do(self._acts.work_over, pos)
+            self._tape.happens(pos, WorkOver())
         if not first.startswith(CONTINUES) and not (not first and self._may_go_on(prefix)):
-            if self._single(prefix, first, lines, cut, pos):
-                return
-            self.settle()
-            if prefix in self._open:
-                self._finish(prefix)
-            self._open[prefix] = Run(lines, cut, pos)
-            if first.startswith(CACHE_MADE):
-                self._tape.do(self._acts.cache_may_begin, pos)
+            if not self._single(prefix, first, lines, cut, pos):
+                self._begins(prefix, first, Run(lines, cut, pos), pos)
         elif prefix in self._open:
-            if self._held != prefix:
-                self.settle()
-            if self._open[prefix].headless:
-                self._take_headless(prefix, lines, cut, pos)
-                return
-            self._extend(prefix, lines, pos)
+            self._goes_on(prefix, lines, cut, pos)
         elif prefix == self._last_single:
             # Blocks of the node that the last line printed, or more of a loop nest.
             own, rest = lines.cut_at(_going_on(lines.split(), cut))
             self._take_nnc(self._file(prefix), own, cut, pos)
-            self._counts.recognised += own.length
-            self._take_rest(prefix, rest, pos + own.length)
-            return
+            self._take_rest(prefix, own, rest, pos)
         elif first.startswith(b"graph(") and (self._facts.levels or self._file(prefix) not in PLAN_FILES):
             # A message that is nothing but a graph.
             self.settle()
-            self._open[prefix] = Run(lines, cut, pos)
+            self._opens(prefix, Run(lines, cut, pos))
         else:
-            # The start of this message is not in the log, unless it is one of the indented ones of oneDNN.
-            if first.startswith(_INDENTED) or self._file(prefix) not in PLAN_FILES:
-                own, rest = lines.cut_at(_going_on(lines.split(), cut))
-                self._counts.truncated += not first.startswith(_INDENTED) and prefix != self._without_start
-                self._without_start = prefix
-                self._counts.recognised += own.length
-                self._take_rest(prefix, rest, pos + own.length)
-                return
+            self._starts_before(prefix, first, lines, cut, pos)
+
+    def _begins(self, prefix: bytes, first: bytes, run: Run, pos: int) -> None:
+        """A message of several lines begins."""
+        self.settle()
+        if prefix in self._open:
+            self._finish(prefix)
+        self._opens(prefix, run)
+        if first.startswith(CACHE_MADE):
+            self._tape.happens(pos, CacheBegins())
+
+    def _opens(self, prefix: bytes, run: Run) -> None:
+        self._open[prefix] = run
+        self._held = prefix if run.complete else None
+
+    def _goes_on(self, prefix: bytes, lines: Lines, cut: int, pos: int) -> None:
+        """More lines of a message that is open."""
+        if self._held != prefix:
+            self.settle()
+        run = self._open[prefix]
+        if run.headless:
+            self._take_headless(prefix, lines, cut, pos)
+            return
+        self._extend(prefix, lines, pos)
+        self._held = prefix if run.complete else None
+
+    def _starts_before(self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int) -> None:
+        """The start of this message is not in the log, unless it is an indented one of oneDNN."""
+        if not first.startswith(_INDENTED) and self._file(prefix) in PLAN_FILES:
             self.settle()
             self._take_headless(prefix, lines, cut, pos)
             return
-        self._held = prefix if self._open[prefix].complete else None
+        own, rest = lines.cut_at(_going_on(lines.split(), cut))
+        self._counts.truncated += not first.startswith(_INDENTED) and prefix != self._without_start
+        self._without_start = prefix
+        self._take_rest(prefix, own, rest, pos)
 
     def _may_go_on(self, prefix: bytes) -> bool:
         """Whether an empty line may be of the message before it: one is open, or a kernel of NNC is printed,
         of which the text that was read ended there."""
-        return prefix in self._open or (
-            prefix == self._last_single and self._file(prefix) in self._nnc_prints
-        )
+        return prefix in self._open or (prefix == self._last_single and self._file(prefix) in _OF_NNC_KERNELS)
 
     def take_several(self, prefix: bytes, lines: Lines, pos: int) -> None:
         """Messages of NNC of one line each, as ``RunEnds`` finds them; ``prefix`` is that of the first."""
-        self._tape.do(self._acts.work_over, pos)
+        self._tape.happens(pos, WorkOver())
         self.settle()
         last = lines.text.rfind(b"\n") + 1
         self._last_single = lines.text[last : lines.text.index(b"]", last) + 1]
         self._logged(self._file(prefix), pos)
-        self._tape.do_run(self._nnc_says, pos, lines, 0)
+        self._tape.happens(pos, NncLines([line[line.index(b"]") + 2 :] for line in lines.split()]))
         self._counts.recognised += lines.length
 
     def _take_headless(self, prefix: bytes, lines: Lines, cut: int, pos: int) -> None:
@@ -182,7 +195,8 @@ class JitMessages:
         elif own.length:
             self._extend(prefix, own, pos)
         self._held = prefix if self._open[prefix].complete else None
-        self._take_rest(prefix, rest, pos + own.length)
+        if rest.length:
+            self.take(prefix, rest, pos + own.length)
 
     def _extend(self, prefix: bytes, lines: Lines, pos: int) -> None:
         run = self._open[prefix]
@@ -190,10 +204,11 @@ class JitMessages:
             self._tape.spoil()
         run.extend(lines, pos)
 
-    def _take_rest(self, prefix: bytes, lines: Lines, pos: int) -> None:
-        """What stands behind the lines of a message whose end shows only in what follows."""
-        if lines.length:
-            self.take(prefix, lines, pos)
+    def _take_rest(self, prefix: bytes, own: Lines, rest: Lines, pos: int) -> None:
+        """``own`` lines are read of a message whose end shows only in the ``rest``, which follows them."""
+        self._counts.recognised += own.length
+        if rest.length:
+            self.take(prefix, rest, pos + own.length)
 
     def settle(self) -> None:
         """Note the last message now if it is complete: something that may depend on it follows."""
@@ -224,52 +239,40 @@ class JitMessages:
             self._finish(prefix)
         for reader in self._rejections.values():
             reader.clear()
-        self._acts.close()
-        self._facts.plans += self._headless.plans(self._headers, self._facts.plans)
+        self._gathering.graphs.close()
+        self._facts.plans += self._headless.plans(self._gathering.last_headers, self._facts.plans)
         self._facts.release = _nvfuser_release(self._files)
 
     def _finish(self, prefix: bytes) -> None:
+        """All of an open message is read."""
         run = self._open.pop(prefix)
         self._tape.read()
         if self._held == prefix:
             self._held = None
-        if run.where[0][1] < self._tape.pos:
+        pos = run.where[0][1]
+        if pos < self._tape.pos:
             self._tape.spoil()
         self._counts.recognised += run.length
-        self._logged(self._file(prefix), run.where[0][1])
+        self._logged(self._file(prefix), pos)
         if run.headless or not run.complete:
             self._counts.truncated += 1
         if run.headless:
             self._tape.spoil()
             self._headless.add(prefix, self._file(prefix), run)
             return
-        text = run.text
-        end = text.find(b"\n")
-        header = text[run.cut : end if end >= 0 else None].strip()
-        if header in PASS_STARTS:
-            start = self._acts.nnc_starts if header == PASS_STARTS[1] else self._acts.nvfuser_starts
-            at = run.at + end + 1 if run.at >= 0 else -1
-            behind = Print(text[end + 1 :] if end >= 0 else b"", run.cut, None, None, at)
-            self._tape.do_graph(start, run.where[0][1], run.where[0][1], behind)
-            del behind
-        del text
-        if len(header) < 80:
-            self.note_headers({prefix: header}, {})
-        known = header.decode("utf-8", "replace") if len(header) < 80 and b"graph(" not in header else "other"
-        handler = self._acts.of_header.get(header)
-        if handler is None:
-            self.note_headers({}, {known: 1})
+        header = run.header
+        last = {prefix: header} if len(header) < _LONGEST_HEADER else {}
+        named = bool(last) and b"graph(" not in header
+        counted = {header.decode("utf-8", "replace") if named else "other": 1}
+        kind = KIND_OF_HEADER.get(header)
+        if kind in BEGINS_A_PASS:
+            self._tape.happens(pos, PrintedGraph(kind, 0, run.behind_header()))
+        if kind is None or kind in BEGINS_A_PASS:
+            self._tape.happens(pos, Headers(last, counted))
             return
         for at, graph_at, graph in run.graphs():
-            self.note_headers({}, {known: 1})
-            self._tape.do_graph(handler, at, graph_at, graph)
-
-    def note_headers(self, last: Mapping[bytes, bytes], counted: Mapping[str, int]) -> None:
-        """The last header of each prefix, and how many messages have each."""
-        self._tape.note_headers(last, counted)
-        self._headers.update(last)
-        for header, count in counted.items():
-            self._facts.headers[header] = self._facts.headers.get(header, 0) + count
+            self._tape.happens(at, Headers(last, counted))
+            self._tape.happens(at, PrintedGraph(kind, graph_at - at, graph))
 
     def _file(self, prefix: bytes) -> str:
         name = self._files.get(prefix)
@@ -283,48 +286,42 @@ class JitMessages:
     def _single(self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int) -> bool:
         """Take a run of one-line messages; False if the run holds a graph."""
         name = self._file(prefix)
-        act: RunAct | None = None
-        if name in self._rejected and not prefix.startswith(b"[DUMP "):
+        if name in self._rejections and not prefix.startswith(b"[DUMP "):
             self.settle()
-            self._tape.do_run(self._rejected[name], pos, lines, cut)
+            self._tape.happens(pos, Refused(self._rejections[name].found(lines, cut)))
+            event: CacheLines | NncLines | None = None
         elif name == "kernel_cache" and first.startswith((POINTER_MADE, POINTER_RUNS)):
-            act = self._pointers
-        elif name == "tensorexpr_fuser" and first.startswith(SINGLE):
-            act = self._nnc_says
+            event = CacheLines(_texts(lines, cut))
+        elif name == OF_NNC and first.startswith(SINGLE):
+            event = NncLines(_texts(lines, cut))
         elif b"graph(" in first or prefix.startswith(b"[DUMP ") or first in (b"", b"<GRAPH_EXPORT>"):
             return False
+        else:
+            event = None
         self.settle()
         self._last_single = prefix
         self._logged(name, pos)
         self._take_nnc(name, lines, cut, pos)
-        if act is not None:
-            self._tape.do_run(act, pos, lines, cut)
+        if event is not None:
+            self._tape.happens(pos, event)
         self._counts.recognised += lines.length
         return True
 
     def _take_nnc(self, name: str, lines: Lines, cut: int, pos: int) -> None:
-        act = self._nnc_prints.get(name)
-        if act is not None:
-            self._tape.do_run(act, pos, lines, cut)
+        """Lines of a kernel of NNC, if the file of torch prints some."""
+        kernel = _OF_NNC_KERNELS.get(name)
+        if kernel is not None:
+            self._tape.happens(pos, kernel(_texts(lines, cut)))
 
     def _logged(self, file: str, pos: int) -> None:
         """A file of torch printed something."""
         if file not in self._facts.levels:
-            self._tape.do(self._acts.logged, pos, file)
+            self._tape.happens(pos, Logged(file))
 
 
-def _refusals_by(reader: Rejections) -> Callable[[Lines, int], tuple[object]]:
-    return lambda lines, cut: (reader.found(lines, cut),)
-
-
-def _payloads(lines: Lines, cut: int) -> tuple[list[bytes]]:
-    """What is printed on each line."""
-    return ([line[cut:] for line in lines.split()],)
-
-
-def _behind_prefixes(lines: Lines, _: int) -> tuple[list[bytes]]:
-    """The same where each line has a prefix of its own."""
-    return ([line[line.index(b"]") + 2 :] for line in lines.split()],)
+def _texts(lines: Lines, cut: int) -> list[bytes]:
+    """The text of each line, which starts at ``cut``."""
+    return [line[cut:] for line in lines.split()]
 
 
 def _going_on(lines: list[bytes], cut: int) -> int:

@@ -170,7 +170,7 @@ class KernelDumps:
         self._kernels = kernels
         self._columns: tuple[str, ...] = COLUMNS
 
-    def take_at(self, pos: int, number: int, lines: list[bytes]) -> None:
+    def take(self, pos: int, number: int, lines: list[bytes]) -> None:
         """A text dump of the kind with that number (in KINDS)."""
         kind = KINDS[number]
         if kind.stage in (COMPILE, GROUP, SCHEDULE):

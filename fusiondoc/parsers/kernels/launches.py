@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fusiondoc.numbers import figure, whole_number, whole_numbers
+from fusiondoc.parsers.events import Event, Launched, LibraryLine, Performed, Ran
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import Placer
 from fusiondoc.parsers.kernels.dump_kinds import digest_of
+from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS
 
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
 FRAME_END = b"=" * 38
@@ -29,6 +31,26 @@ LAUNCH = re.compile(
 )
 BANDWIDTH = re.compile(rb"(kernel\d+|nvfuser_\w+) run in (\S+) ms, achieved: (\S+) GB/s")
 PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d{1,18}) bytes/ (\S+) ms (\S+) GB/s")
+
+_LAUNCHES = (b"L", b"With arguments: L")
+"""How lines begin that may have the parameters of a launch."""
+KERNEL_LINES = (b"k", b"n", b"=", *_LAUNCHES)
+"""How lines begin that may be of kernels, and are never the first of a graph without prefix."""
+
+
+def event_of(line: bytes) -> Event | None:
+    """What a line says that has figures of a kernel, or is of a library of kernels."""
+    if line.startswith((b"k", b"n")):
+        ran = BANDWIDTH.match(line)
+        if ran is not None:
+            return Ran(ran.groups())
+        performed = PERF.match(line)
+        return Performed(performed.groups()) if performed is not None else None
+    if line.startswith(_LAUNCHES):
+        launched = LAUNCH.search(line)
+        return Launched(launched.groups()) if launched is not None else None
+    return LibraryLine(line) if line.startswith(MARKERS) else None
+
 
 Launch = tuple[tuple[int, int, int], tuple[int, int, int], int]
 """(block, grid, shared memory in bytes)."""

@@ -21,6 +21,7 @@ it that fit into its time and are of its kinds of operators are its own: they na
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from sys import intern
 from typing import NamedTuple
 
@@ -65,12 +66,12 @@ class NncKernels:
         if graph is not None:
             self._made = self._kernel(graph.canonical, graph, pos)
 
-    def nest_lines(self, pos: int, payloads: list[bytes]) -> None:
+    def nest_lines(self, pos: int, payloads: Sequence[bytes]) -> None:
         """Consecutive lines of ``kernel``; a message may come in several pieces."""
         for offset, payload in enumerate(payloads):
             self._statement(payload, pos + offset)
 
-    def cuda_lines(self, pos: int, payloads: list[bytes]) -> None:
+    def cuda_lines(self, pos: int, payloads: Sequence[bytes]) -> None:
         """Consecutive lines of ``cuda_codegen``."""
         for offset, payload in enumerate(payloads):
             self._cuda(payload, pos + offset)

@@ -1,0 +1,284 @@
+"""What messages of the JIT log do to the facts of one stream: plans, groups and their caches, and what fusers
+refuse.
+
+Graphs that matter (plans, group graphs) are parsed when first seen; equal prints, also equal but for value
+names, are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fusiondoc.model.reasons import Stated
+from fusiondoc.parsers.events import NncLinesAgain, PrintedGraph
+from fusiondoc.parsers.facts import CacheInstance, Facts, FallbackSeen, PlanLevel, PlanUse, Work, positions
+from fusiondoc.parsers.jit.bare_graphs import KnownPlans
+from fusiondoc.parsers.jit.message_headers import POINTER_MADE, POINTER_RUNS, TOO_SMALL, GraphKind
+from fusiondoc.parsers.jit.message_runs import Print
+from fusiondoc.parsers.jit.nnc_failed_conditions import CONSIDERING, FailedConditions
+from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
+from fusiondoc.parsers.jit.statements import (
+    Block,
+    BlockAgain,
+    NodeText,
+    OfPass,
+    Said,
+    merge,
+    state,
+    state_all,
+)
+from fusiondoc.parsers.kernels.launches import KernelTracker
+from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels
+
+LOOKS_AT = "Considering node:"
+"""Counted among the headers: NNC states what it refuses."""
+
+_MOST_GRADIENTS = 1_000
+
+
+class GraphFacts:
+    """Takes what the JIT log of one stream prints, in order."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        kernels: KernelTracker,
+        nnc: NncKernels,
+        layers: Sequence[LiveLayers] = (),
+    ) -> None:
+        self._facts = facts
+        self._kernels = kernels
+        self._nnc = nnc
+        self._regions = Regions(layers)
+        self._known = KnownPlans(facts, self._regions)
+        self._conditions = FailedConditions()
+        self._pointer = b""
+        self._caches: dict[bytes, CacheInstance] = {}
+        self._begun: CacheInstance | None = None
+        """Its constructor has begun, and its graph is not read yet."""
+        self._created: Print | None = None
+        self._nnc_left: tuple[PlanUse, int, Print] | None = None
+        """The last plan that NNC left, and where it is printed."""
+        self._goes_on: tuple[PlanUse, int] | None = None
+        """The plan of NNC that nvFuser goes on with."""
+        self._pending = OfPass()
+        self._gradients: dict[bytes, tuple[str, ...] | None] = {}
+        """What ``profiled_gradient`` finds in graphs, by their digests."""
+
+    # -- what passes state ----------------------------------------------------------------------------------
+
+    def refused(self, pos: int, block: Block) -> None:
+        """A pass refuses nodes, in lines from ``pos`` on."""
+        state_all(self._pending.statements, pos, block)
+
+    def refused_again(self, pos: int, block: BlockAgain) -> None:
+        """The same, in lines that stand in the log again."""
+        self._pending.add(pos, block)
+
+    def nnc_lines_again(self, pos: int, again: NncLinesAgain) -> None:
+        """Lines of NNC's pass that stand in the log again."""
+        self._pending.add(pos, again.block)
+        self._looked_at(again.looked_at)
+        self._conditions.goes_on(again.behind)
+
+    def nnc_lines(self, pos: int, texts: Sequence[bytes]) -> None:
+        """Lines of NNC's pass."""
+        block: list[tuple[int, Said]] = []
+        looked_at = 0
+        for i, text in enumerate(texts):
+            if text.startswith(TOO_SMALL):
+                state_all(self._pending.statements, pos, block)
+                block.clear()
+                self._too_small(text[len(TOO_SMALL) :], pos + i)
+                continue
+            looked_at += text.startswith(CONSIDERING)
+            for one in self._conditions.take(text):
+                block.append((i, one))
+        self._looked_at(looked_at)
+        state_all(self._pending.statements, pos, block)
+
+    def _looked_at(self, nodes: int) -> None:
+        if nodes:
+            self._facts.headers[LOOKS_AT] = self._facts.headers.get(LOOKS_AT, 0) + nodes
+
+    def _too_small(self, node: bytes, pos: int) -> None:
+        """NNC undoes a group of fewer than two nodes; its node is found by the value it makes."""
+        if self._created is None:
+            return
+        known = self._known.plan(self._created, PlanLevel.UNFINISHED, False)
+        value = node.split(b" ", 1)[0].lstrip(b"%").rstrip(b",").decode("utf-8", "replace")
+        for group in known[0].plan.groups if known is not None else ():
+            if value in group.values:
+                for kind, source in group.body:
+                    node_text = NodeText(kind, source, value, True)
+                    state(self._pending.statements, node_text, "FD220", Stated("undone"), pos)
+
+    # -- GraphCaches ----------------------------------------------------------------------------------------
+
+    def cache_may_begin(self, pos: int) -> None:
+        """The message of a GraphCache has begun; its graph may follow."""
+        if self._begun is None:
+            self._cache_begins(pos)
+
+    def cache_lines(self, pos: int, texts: Sequence[bytes]) -> None:
+        """Messages that a GraphCache is made or run."""
+        for i, text in enumerate(texts):
+            self._cache_line(text, pos + i)
+
+    def _cache_line(self, text: bytes, pos: int) -> None:
+        facts = self._facts
+        if text.startswith(POINTER_MADE):
+            self._pointer = text[len(POINTER_MADE) :]
+            self._cache_begins(pos)
+            return
+        pointer = text[len(POINTER_RUNS) :]
+        cache = self._caches.get(pointer)
+        if cache is None:
+            cache = self._caches[pointer] = CacheInstance(pointer, None, pos)
+            facts.caches.append(cache)
+        cache.runs += 1
+        facts.work.last = Work("run", cache, pos)
+        self._kernels.runs(cache)
+
+    def _cache_begins(self, pos: int) -> None:
+        """nvFuser makes a GraphCache. A process that dies now has not printed the end of its graph."""
+        self._begun = CacheInstance(self._pointer, None, pos, begun=True)
+        self._facts.work.last = Work("compile", self._begun, pos)
+
+    # -- graphs ---------------------------------------------------------------------------------------------
+
+    def printed(self, pos: int, event: PrintedGraph) -> None:
+        """A message from ``pos`` on prints a graph."""
+        at = pos + event.below
+        kind, graph = event.kind, event.graph
+        if kind in _PLANS:
+            level, simple = _PLANS[kind]
+            self._plan(at, graph, level, simple)
+        elif kind is GraphKind.GROUPS_MADE:
+            self._created = graph
+        else:
+            _DO[kind](self, pos, at, graph)
+
+    def _nvfuser_begins(self, pos: int, at: int, graph: Print) -> None:
+        nnc = self._nnc_left
+        self._pass_begins(graph)
+        if nnc is not None and nnc[2].printed() == graph.printed():
+            self._goes_on = nnc[:2]
+
+    def _nnc_begins(self, pos: int, at: int, graph: Print) -> None:
+        self._pass_begins(graph)
+
+    def _pass_begins(self, graph: Print) -> None:
+        """What was stated before belongs to a pass whose plan was not printed."""
+        self._known.began_with = graph
+        self._nnc_left, self._goes_on = None, None
+        self._pass_has_no_plan()
+
+    def _pass_has_no_plan(self) -> None:
+        if self._pending:
+            merge(self._facts.unplanned, self._pending.statements)
+            self._pending = OfPass()
+
+    def _nnc_leaves(self, pos: int, at: int, graph: Print) -> None:
+        use = self._plan(at, graph, PlanLevel.FUSION_PASS)
+        self._nnc_left = None if use is None else (use, at, graph)
+
+    def _nvfuser_leaves(self, pos: int, at: int, graph: Print) -> None:
+        """Where both are on, nvFuser's pass comes after NNC's and goes on with the same graph (so in a log of
+        torch 2.1.2): then what NNC left is no plan of an executor."""
+        if self._goes_on is not None:
+            use, before = self._goes_on
+            use.lines.remove(before)
+            use.stretches.pop(before, None)
+            self._goes_on = None
+        self._plan(at, graph, PlanLevel.FUSION_PASS)
+
+    def _plan(self, at: int, graph: Print, level: PlanLevel, simple: bool = False) -> PlanUse | None:
+        known = self._known.plan(graph, level, simple)
+        if known is None:
+            return None
+        use, same_names = known
+        use.lines.append(at)
+        if graph.stretches is not None:
+            use.stretches[at] = graph.stretches
+        if self._pending:
+            self._pending.belongs_to(use.stated, at, same_names)
+            self._pending = OfPass()
+        iterations = len(self._facts.iterations)
+        if iterations:
+            self._facts.compiling.add(iterations - 1)
+            if use.iteration is None:
+                use.iteration = iterations - 1
+        return use
+
+    def bare(self, graph: Print, at: int, rest: bool) -> bool:
+        """A graph without prefix; ``rest``: only sections of one. Whether all of it was understood."""
+        known = self._known.plan(graph, PlanLevel.PRINT, False, rest)
+        if known is not None:
+            known[0].lines.append(at)
+            if graph.stretches is not None:
+                known[0].stretches[at] = graph.stretches
+        return rest or known is None or known[0].plan.complete
+
+    def _cache_made(self, pos: int, at: int, graph: Print) -> None:
+        cache, self._begun = self._begun or CacheInstance(self._pointer, None, pos, begun=True), None
+        cache.created = pos
+        group = self._known.group(graph)
+        if graph.text and graph.whole:
+            cache.graph = group
+        else:
+            cache.in_part = group
+        self._caches[self._pointer] = cache
+        self._pointer = b""
+        self._facts.caches.append(cache)
+        self._facts.work.last = Work("compile", cache, pos)
+
+    def _nnc_compiles(self, pos: int, at: int, graph: Print) -> None:
+        group = self._known.group(graph)
+        self._nnc.begins(pos, group)
+        self._facts.work.last = Work("compile", None, pos, group)
+
+    def _falls_back(self, pos: int, at: int, graph: Print) -> None:
+        lines = positions()
+        lines.append(pos)
+        cache = self._facts.caches[-1] if self._facts.caches else None
+        self._facts.work.fell_back(pos)
+        self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._known.group(graph)))
+
+    def _profiled(self, pos: int, at: int, graph: Print) -> None:
+        digest = graph.known_digest  # to make it costs more than to read the first lines
+        kinds = self._gradients.get(digest, ()) if digest is not None else ()
+        if kinds == ():
+            kinds = profiled_gradient(graph)
+            if digest is not None:
+                if len(self._gradients) >= _MOST_GRADIENTS:
+                    self._gradients.clear()
+                self._gradients[digest] = kinds
+        if kinds is not None:
+            self._facts.gradients_profiled.setdefault(kinds, positions()).append(pos)
+        if self._facts.iterations:
+            self._facts.profiled.add(len(self._facts.iterations) - 1)
+
+    def close(self) -> None:
+        """The log ends: what was stated last belongs to no plan."""
+        self._pass_has_no_plan()
+
+
+_PLANS = {
+    GraphKind.EXECUTED: (PlanLevel.EXECUTOR, False),
+    GraphKind.EXECUTED_SIMPLY: (PlanLevel.EXECUTOR, True),
+    GraphKind.PASS_LEAVES: (PlanLevel.FUSION_PASS, False),
+}
+"""Who printed a plan, and whether its executor gave up specialising."""
+
+_DO: dict[GraphKind, Callable[[GraphFacts, int, int, Print], None]] = {
+    GraphKind.NVFUSER_BEGINS: GraphFacts._nvfuser_begins,
+    GraphKind.NNC_BEGINS: GraphFacts._nnc_begins,
+    GraphKind.NVFUSER_LEAVES: GraphFacts._nvfuser_leaves,
+    GraphKind.NNC_LEAVES: GraphFacts._nnc_leaves,
+    GraphKind.CACHE: GraphFacts._cache_made,
+    GraphKind.FALLS_BACK: GraphFacts._falls_back,
+    GraphKind.PROFILED: GraphFacts._profiled,
+    GraphKind.NNC_COMPILES: GraphFacts._nnc_compiles,
+}
+"""With the positions of the message and of its graph."""
