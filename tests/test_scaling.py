@@ -68,7 +68,6 @@ def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What bounds the work is reached by it: below, all pairs may be looked at."""
     monkeypatch.setattr(kernel_rows, "MOST_PAIRS", 100)
     monkeypatch.setattr(programs, "MOST_EDGES", 1_000)
-    monkeypatch.setattr(programs, "MOST_NODES", 200)
     for limit, most in (("MOST_STEPS", 1_000), ("STEPS_OF_NODE", 16), ("FEWEST", 8), ("MOST_IN_LISTS", 500)):
         monkeypatch.setattr(hubs, limit, most)
     monkeypatch.setattr(Graph, "most_passed", 8)

@@ -139,10 +139,8 @@ class Graph(Generic[AnyNode]):
         """The node with which another way than the edge between them leads from one node to a later node of
         the same block; None without one."""
         leading = self.leading_to([last], "after", range(first + 1, last))
-        for start in self.after[first]:
-            if start in leading:
-                return start
-        return None
+        starts = leading.intersection(self.after[first])
+        return next((start for start in self.after[first] if start in starts), None) if starts else None
 
     def run_order(self) -> list[int]:
         """The nodes in the order in which their results are there: a branch, loop or region makes its results

@@ -53,8 +53,8 @@ def would_fuse(graph: Graph[AnyNode], free: Sequence[bool], limits: Limits) -> l
             continue
         inside = limits.inside[node]
         if inside not in blocks:
-            blocks[inside] = _Block(free, limits)
-        blocks[inside].add(node)
+            blocks[inside] = _Block(limits)
+        blocks[inside].add(node, free[node])
     for maker, taker, takes in _edges(graph, limits):
         first, last = _in_one_block(maker, taker, limits.inside)
         if first != last:
@@ -97,20 +97,16 @@ def _in_one_block(maker: int, taker: int, inside: Sequence[int | None]) -> tuple
 
 
 class _Block:
-    """The nodes of one block, which become groups. A group is named by one of its nodes.
+    """The nodes of one block, which become groups. A group is named by one of its nodes."""
 
-    Args:
-        free: for each node of the plan whether it can be in a group.
-    """
-
-    def __init__(self, free: Sequence[bool], limits: Limits) -> None:
-        self._free = free
+    def __init__(self, limits: Limits) -> None:
+        self._free: set[int] = set()
+        """Nodes that can be in a group."""
         self._pulled_in = limits.pulled_in
         self._with_alone = set(limits.alone)
         """Groups with a node of which a group has one at most."""
-        self._order: list[int | None] = []
-        """Groups, and nodes that are in none, in the order in which they would run; None where one became
-        part of a group."""
+        self._order: list[int] = []
+        """Groups, and nodes that are in none, in the order in which they would run."""
         self._position: dict[int, int] = {}
         self._members: dict[int, list[int]] = {}
         self._needs: dict[int, set[int]] = {}
@@ -118,12 +114,21 @@ class _Block:
         self._needed_by: dict[int, set[int]] = {}
         self._apart: dict[int, set[int]] = {}
         """Group -> what it needs, and is not joined with."""
+        self._may_take_more: set[int] = set()
+        """Groups that take something which was joined since they were last looked at."""
 
-    def add(self, node: int) -> None:
-        """Put a node behind those before it."""
+    def add(self, node: int, free: bool) -> None:
+        """Put a node behind those before it.
+
+        Args:
+            free: it can be in a group.
+        """
         self._position[node] = len(self._order)
         self._order.append(node)
         self._members[node] = [node]
+        if free:
+            self._free.add(node)
+            self._may_take_more.add(node)
         for edges in (self._needs, self._needed_by, self._apart):
             edges[node] = set()
 
@@ -141,26 +146,34 @@ class _Block:
         """Join what can be joined; the groups, each in the order of the plan."""
         while self._join_from_the_end():
             pass
-        return [sorted(members) for group, members in self._members.items() if self._free[group]]
+        return [sorted(members) for group, members in self._members.items() if group in self._free]
 
     def _join_from_the_end(self) -> bool:
-        """Whether anything was joined, from the last group to the first."""
+        """Whether anything was joined, from the last group to the first. What is moved behind a group is
+        looked at the next time."""
         changed = False
-        position = len(self._order) - 1
-        while position >= 0:
-            group = self._order[position]
-            maker = self._next_to_join(group) if group is not None else None
-            if group is None or maker is None:
-                position -= 1
-            else:
-                position = self._position[self._join(maker, group)]  # it may take more now
-                changed = True
+        todo = sorted(self._may_take_more, key=self._position.__getitem__)
+        left = set(todo)
+        while left:
+            group = todo.pop()
+            if group not in left:
+                continue
+            left.discard(group)
+            maker = self._next_to_join(group)
+            if maker is None:
+                self._may_take_more.discard(group)
+                continue
+            joined, moved = self._join(maker, group)
+            left.difference_update(moved, (maker,))
+            left.add(joined)
+            todo.append(joined)
+            changed = True
         return changed
 
     def _next_to_join(self, group: int) -> int | None:
         """What a group takes and can be joined with, the latest of several. Nothing else that the group needs
         may need it too: that could run neither before nor after both."""
-        if not self._free[group] or self._is_pulled_in(group):
+        if self._is_pulled_in(group):
             return None
         needs = self._needs[group]
         left = {maker for maker in needs if self._may_join(maker, group)}
@@ -169,7 +182,6 @@ class _Block:
         seen = set(needs)
         while todo and left:  # from the latest need to the earliest
             need = self._order[-heappop(todo)]
-            assert need is not None
             if need in left:
                 return need
             for one in self._needs[need]:
@@ -180,7 +192,7 @@ class _Block:
         return None
 
     def _may_join(self, maker: int, group: int) -> bool:
-        if not self._free[maker] or maker in self._apart[group]:
+        if maker not in self._free or maker in self._apart[group]:
             return False
         if self._is_pulled_in(maker) and len(self._needed_by[maker]) > 1:
             return False
@@ -189,32 +201,42 @@ class _Block:
     def _is_pulled_in(self, group: int) -> bool:
         return group in self._pulled_in and len(self._members[group]) == 1
 
-    def _join(self, maker: int, group: int) -> int:
-        """Make a group of both, which is the result. What waits for the maker and stands between goes behind
-        it."""
+    def _join(self, maker: int, group: int) -> tuple[int, Sequence[int]]:
+        """Make a group of both. What waits for the maker and stands between goes behind it.
+
+        Returns:
+            The group, and what goes behind it.
+        """
         start, end = self._position[maker], self._position[group]
         # The one with fewer edges becomes part of the other: many nodes may take one result.
         fewer = len(self._needed_by[maker]) < len(self._needed_by[group]) + len(self._needs[group])
         joined, other = (group, maker) if fewer else (maker, group)
-        stay: list[int | None] = []
-        moved: list[int | None] = []
-        waiting = {maker}
-        for one in self._order[start + 1 : end]:
-            if one is None or self._needs[one].isdisjoint(waiting):
-                stay.append(one)
-            else:
-                waiting.add(one)
-                moved.append(one)
-        self._order[start : end + 1] = [*stay, joined, *moved, None]
-        for position in range(start, end):
-            one = self._order[position]
-            if one is not None:
-                self._position[one] = position
+        stay, moved = self._waiting(maker, self._order[start + 1 : end])
+        self._order[start : end + 1] = [*stay, joined, *moved]
+        self._position.update(zip(self._order[start:], range(start, len(self._order))))
         self._members[joined] += self._members.pop(other)
         if other in self._with_alone:
             self._with_alone.add(joined)
         self._take_edges(other, joined)
-        return joined
+        self._may_take_more.discard(other)
+        self._may_take_more.add(joined)
+        self._may_take_more |= self._needed_by[joined] & self._free
+        return joined, moved
+
+    def _waiting(self, maker: int, between: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """What stands behind a node and does not wait for it, and what does."""
+        if self._needed_by[maker].issuperset(between):  # many nodes may take one result
+            return (), between
+        stay: list[int] = []
+        moved: list[int] = []
+        waiting = {maker}
+        for one in between:
+            if self._needs[one].isdisjoint(waiting):
+                stay.append(one)
+            else:
+                waiting.add(one)
+                moved.append(one)
+        return stay, moved
 
     def _take_edges(self, other: int, joined: int) -> None:
         """What needs one part of a group needs the group, which needs what its parts needed."""
