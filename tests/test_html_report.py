@@ -25,10 +25,11 @@ from fusiondoc.model.report import Dump, Segment
 from fusiondoc.model.runs import Peak, Speed, Spread, Verification
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.rendering import pages
-from fusiondoc.reports.html import page_context, render
-from fusiondoc.reports.html.page_context import Context, can_change, colours
+from fusiondoc.rendering.hues import colours
+from fusiondoc.reports.html import render
 from fusiondoc.reports.html.program_picture import draw
 from fusiondoc.reports.markdown import render as render_markdown
+from fusiondoc.views.report_context import Context, can_change
 from fusiondoc.workflows import load
 from fusiondoc.workflows.load import report_from
 
@@ -302,7 +303,6 @@ def test_a_code_has_one_colour_on_every_page() -> None:
 
 
 def test_the_parts_of_a_large_page_have_their_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_context, "MOST_DETAILS", 20_000)
     monkeypatch.setattr(pages, "MOST_DETAILS", 20_000)
     monkeypatch.setattr(pages, "MOST_TEXT", 10_000)
     # The package has a function of the name of this module.

@@ -53,7 +53,8 @@ def test_a_large_report_is_cut_with_a_note(tmp_path: Path) -> None:
     )
     text = render(report_from([str(log)]))
     assert LIMIT * 0.8 < len(text) < LIMIT
-    assert "Cut to fit into a comment" in text and "rows under Not fused" in text
+    outside = text.partition("<b>Not fused</b>")[2].partition("</details>")[0]
+    assert re.search(r"^[\d,]+ more rows: `--format json` has all$", outside, re.MULTILINE)
     assert text.count("<details") == text.count("</details>")
     for title in ("Groups", "Not fused", "Kernels"):
         assert f"<b>{title}</b>" in text

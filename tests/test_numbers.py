@@ -65,10 +65,10 @@ OF_NUMBERS = {
     "parsers/jit/printed_forms.py": {"int(found.group(1) or found.group(2))"},
     "parsers/rows/kernel_rows.py": {"float(median(use.first_ms))", "float(median(values))"},
     "rendering/plots.py": {"float(HEIGHT - _BOTTOM)"},
-    "reports/html/page_context.py": {"int(code[2:])"},
+    "rendering/hues.py": {"int(code[2:])"},
     "reports/html/program_picture.py": {"float(p)"},
     "views/report_times.py": {"float(median(known))"},
-    "reports/markdown.py": {"int((LIMIT - _SPARE) * share)"},
+    "reports/markdown.py": {"int((LIMIT - _SPARE) * _SHARES[section.key])"},
     "rendering/drawing.py": {"int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)"},
     # Constants of a program are what they are: infinities too.
     "repro/__init__.py": {"float(one)", "float(value)"},

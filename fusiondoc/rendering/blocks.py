@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import Flag
 
 from fusiondoc.model import dataclass
-from fusiondoc.rendering.values import Cell, Status, Tone
+from fusiondoc.rendering.values import Cause, Cell, Quotes, Status, Tone
 
 
 class Formats(Flag):
@@ -32,6 +32,7 @@ class Column:
         optional: a terminal leaves it out where nothing in it is known.
         spread: the intervals of its durations are shown on a terminal that has room for them.
         wide: it has long texts, for which a page keeps room.
+        cut: a terminal cuts its texts to the room that the other columns leave.
         formats: the others leave it out.
     """
 
@@ -41,6 +42,7 @@ class Column:
     optional: bool = False
     spread: bool = False
     wide: bool = False
+    cut: bool = False
     formats: Formats = Formats.ALL
 
 
@@ -54,7 +56,7 @@ class Row:
     """
 
     cells: tuple[Cell, ...]
-    above: str | None = None
+    above: str | Cause | None = None
     narrow: tuple[str, str] | None = None
 
 
@@ -66,6 +68,7 @@ class Table:
         caption: its name for a screen reader; without it the title.
         left_out: rows that no format shows.
         on_terminal: a terminal shows so many rows; None: all.
+        bare: a terminal leaves out the heads, and what repeats the row above.
         dense: a terminal keeps one column between the columns of it.
         formats: the others have another table, or sentences, for it.
     """
@@ -77,6 +80,7 @@ class Table:
     caption: str = ""
     left_out: int = 0
     on_terminal: int | None = None
+    bare: bool = False
     dense: bool = False
     formats: Formats = Formats.ALL
 
@@ -86,6 +90,7 @@ class Facts:
     """Names and values."""
 
     rows: tuple[tuple[str, str | Cell], ...]
+    formats: Formats = Formats.ALL
 
 
 @dataclass(frozen=True)
@@ -110,25 +115,37 @@ class Heading:
 
     text: str
     key: str = ""
+    formats: Formats = Formats.ALL
 
 
 @dataclass(frozen=True)
 class Item:
-    """An entry of a list: what became of it, what it is, where, what more there is to know; its groups."""
+    """An entry of a list.
+
+    Args:
+        marks: what became of it.
+        text: what it is.
+        position: its source position.
+        details: what more there is to know.
+        groups: the groups that it is about.
+        quotes: the lines of the log that show it; only pages have them.
+    """
 
     marks: tuple[Status, ...]
     text: str
     position: str = ""
     details: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    quotes: Quotes | None = None
 
 
 @dataclass(frozen=True)
 class Items:
-    """A list. ``left_out`` entries are not shown."""
+    """A list. ``left_out`` entries are not shown, nor those beyond ``on_terminal`` on a terminal."""
 
     rows: tuple[Item, ...]
     left_out: int = 0
+    on_terminal: int | None = None
 
 
 @dataclass(frozen=True)
@@ -140,12 +157,16 @@ class Entry:
         tag: what it is called.
         title: what it is.
         note: what else tells it from the others.
+        marks: what became of it.
+        remark: a line below it.
     """
 
     key: str
     tag: str
     title: str
     note: str = ""
+    marks: tuple[Status, ...] = ()
+    remark: str = ""
     blocks: tuple[Block, ...] = ()
 
 
@@ -170,6 +191,7 @@ class Code:
     """Lines that keep their breaks: a program, commands to copy.
 
     Args:
+        text: the lines, with their breaks.
         label: names them for a screen reader.
         language: its syntax has colours, where a format has these: ``cuda``, ``ir`` or ``python``.
     """
@@ -177,6 +199,7 @@ class Code:
     text: str
     label: str
     language: str = ""
+    formats: Formats = Formats.ALL
 
 
 @dataclass(frozen=True)

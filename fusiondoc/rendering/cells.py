@@ -20,6 +20,7 @@ from fusiondoc.rendering.units import (
 )
 from fusiondoc.rendering.values import (
     Bytes,
+    Cause,
     Cell,
     Count,
     Difference,
@@ -31,13 +32,18 @@ from fusiondoc.rendering.values import (
     Micros,
     Millis,
     Named,
+    Position,
+    Positions,
+    Quotes,
     Rate,
     Reference,
     Seconds,
     Share,
+    Snippet,
     Status,
     Text,
     Tone,
+    Types,
 )
 
 
@@ -76,6 +82,18 @@ def written(cell: Cell, notation: Notation) -> str:
             return _listed(ids, most)
         case Named(identifier, name):
             return f"{identifier} {name}"
+        case Snippet(text):
+            return text
+        case Types():
+            return _types(cell)
+        case Position(where):
+            return where
+        case Positions(positions):
+            return _listed(tuple(position.where for position in positions), _MOST_POSITIONS)
+        case Quotes():
+            return _quoted(cell)
+        case Cause(code, text):
+            return f"{code} {text}"
         case Gauge():
             return ""  # a picture; its row has the figure
 
@@ -86,6 +104,21 @@ def _count(cell: Count, notation: Notation) -> str:
     if cell.number is None or cell.base is None or cell.number == cell.base:
         return text
     return f"{text} ({cell.number - cell.base:+,})"
+
+
+_MOST_POSITIONS = 3
+"""Source positions that a format names that has one line for them."""
+
+
+def _types(cell: Types) -> str:
+    listed = "; ".join(short for short, _ in cell.types)
+    return f"{listed}  = {cell.size}" if cell.size else listed
+
+
+def _quoted(cell: Quotes) -> str:
+    """The positions in the log."""
+    listed = ", ".join(line.where for line in cell.lines)
+    return f"{listed} and {cell.left_out:,} more" if cell.left_out else listed
 
 
 def _listed(ids: tuple[str, ...], most: int | None) -> str:

@@ -12,6 +12,7 @@ from fusiondoc.rendering.blocks import (
     Command,
     Diff,
     Document,
+    Entries,
     Facts,
     Formats,
     Heading,
@@ -28,7 +29,24 @@ from fusiondoc.rendering.blocks import (
 from fusiondoc.rendering.cells import interval_of, known_columns, written
 from fusiondoc.rendering.printable import markdown, markdown_code, one_line, visible
 from fusiondoc.rendering.units import PAGE
-from fusiondoc.rendering.values import Cell, Named
+from fusiondoc.rendering.values import (
+    Bytes,
+    Cause,
+    Cell,
+    Count,
+    Dimensions,
+    Duration,
+    Factor,
+    Megabytes,
+    Micros,
+    Millis,
+    Named,
+    Position,
+    Positions,
+    Rate,
+    Seconds,
+    Snippet,
+)
 
 LIMIT = 65_536
 """Characters of a comment on GitHub."""
@@ -85,14 +103,16 @@ def blocks_of(section: Section, room: int) -> Iterator[str]:
 def _block(block: Block, room: int) -> Iterator[str]:
     if isinstance(block, Table):
         yield from _table(block, room)
-    elif isinstance(block, (Facts, Remarks, Items)):
-        left_out = block.left_out if isinstance(block, Items) else 0
+    elif isinstance(block, (Facts, Remarks, Items, Entries)):
+        left_out = block.left_out if isinstance(block, (Items, Entries)) else 0
         yield from _list(_list_lines(block), room, left_out)
     else:
         yield from _WRITTEN[type(block)](block)
 
 
-def _list_lines(block: Facts | Remarks | Items) -> list[str]:
+def _list_lines(block: Facts | Remarks | Items | Entries) -> list[str]:
+    if isinstance(block, Entries):
+        return [f"- **{escaped(entry.tag)}** {escaped(entry.title)}" for entry in block.rows]
     if isinstance(block, Facts):
         return [f"- {escaped(name)}: {_value(value)}" for name, value in block.rows]
     if isinstance(block, Remarks):
@@ -174,7 +194,8 @@ def _table(table: Table, room: int) -> Iterator[str]:
     rows = []
     of = ""
     for row in table.rows:
-        of = row.above if row.above is not None else of
+        if row.above is not None:
+            of = row.above if isinstance(row.above, str) else written(row.above, PAGE)
         cells = [_cell(cell) for cell in row.cells]
         rows.append(_line([escaped(of), *cells] if above else cells))
     fitted = _fitting(rows, room)
@@ -188,11 +209,32 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+_FIGURES = (Bytes, Count, Dimensions, Duration, Factor, Megabytes, Micros, Millis, Rate, Seconds)
+"""Cells in which no character is markup."""
+_MOST_POSITIONS = 3
+"""Source positions in one cell."""
+
+
+def _span(text: str) -> str:
+    """Code on one line, its start where it is long; nothing of nothing."""
+    return markdown_code(_cut(text)) if text else ""
+
+
 def _cell(cell: Cell) -> str:
-    if isinstance(cell, Named):
-        return f"{escaped(cell.id)} {markdown_code(_cut(cell.name))}"
+    match cell:
+        case Named(identifier, name):
+            return f"{escaped(identifier)} {markdown_code(_cut(name))}"
+        case Snippet(text):
+            return _span(text)
+        case Position(where):
+            return _span(where)
+        case Positions(positions):
+            spans = [_span(position.where) for position in positions[:_MOST_POSITIONS]]
+            return ", ".join(spans) + (" …" if len(positions) > _MOST_POSITIONS else "")
+        case Cause(code, text, stated):
+            return f"**{escaped(code)}** {escaped(text)}" + ("" if stated else " (worked out)")
     limits = interval_of(cell)
-    text = escaped(written(cell, PAGE))
+    text = written(cell, PAGE) if isinstance(cell, _FIGURES) else escaped(written(cell, PAGE))
     return f"{text} ({limits})" if limits else text
 
 

@@ -29,6 +29,7 @@ from fusiondoc.rendering.blocks import (
 )
 from fusiondoc.rendering.cells import interval_of, known_columns, tone_of, written
 from fusiondoc.rendering.highlighting import coloured_lines, plain_lines
+from fusiondoc.rendering.hues import hue
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds, size
 from fusiondoc.rendering.values import Cell
@@ -69,6 +70,10 @@ def _rows(sections: Sequence[Section]) -> int:
     return sum(len(getattr(block, "rows", ())) for section in sections for block in section.blocks)
 
 
+AT_ONCE = 200
+"""Entries; two thousand take half of the time to show a page."""
+
+
 class Room:
     """How much code and how many folded entries a page of so many rows still has room for."""
 
@@ -93,6 +98,12 @@ class Room:
             return plain_lines(text)
         self._colours -= len(text)
         return coloured_lines(text, language)
+
+    @property
+    def at_once(self) -> int:
+        """Entries of a list that a browser reads before it shows the page. The others stand in parts of so
+        many, each in a ``noscript``, which page.js reads afterwards; a browser without scripts reads all."""
+        return AT_ONCE
 
     def has_details(self, section: str) -> bool:
         """Whether the section has room to fold another entry."""
@@ -156,6 +167,7 @@ def _environment(folders: tuple[Path, ...]) -> Environment:
         written=_written,
         interval=interval_of,
         tone=_tone,
+        hue=hue,
         plotted=plots.plotted,
         pieces=plots.pieces,
         hue_of=plots.hue_of,

@@ -21,6 +21,7 @@ from fusiondoc.rendering.blocks import (
     Command,
     Diff,
     Document,
+    Entries,
     Facts,
     Formats,
     Heading,
@@ -50,7 +51,7 @@ from fusiondoc.rendering.drawing import (
 )
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.units import TERMINAL, short_percent
-from fusiondoc.rendering.values import Cell, Factor, Gauge, Millis, Reference, Share, Tone
+from fusiondoc.rendering.values import Cause, Cell, Factor, Gauge, Millis, Reference, Share, Tone
 
 STYLES = {
     Tone.PLAIN: "",
@@ -59,6 +60,7 @@ STYLES = {
     Tone.GOOD: "green",
     Tone.BAD: "red",
     Tone.DOUBTFUL: "yellow",
+    Tone.NOTE: "cyan",
 }
 _GAP, _DENSE_GAP = 2, 1
 _GAUGE, _DENSE_GAUGE = 20, 8
@@ -108,6 +110,10 @@ def drawn_block(block: Block, width: int) -> RenderableType:
     """A block in at most ``width`` columns."""
     if isinstance(block, Table):
         return _table(block, width)
+    if isinstance(block, Entries):
+        return Lines(*_entries(block, width))
+    if isinstance(block, Items):
+        return Lines(*_items(block, width))
     return Lines(*_DRAWN[type(block)](block))
 
 
@@ -160,9 +166,27 @@ def _value(value: str | Cell) -> Styled:
     return Styled(written(value, TERMINAL), style=STYLES[tone_of(value)])
 
 
-def _items(items: Items) -> Iterator[RenderableType]:
-    yield from map(_item, items.rows)
-    yield from _left_out(items.left_out)
+def _items(items: Items, width: int) -> Iterator[RenderableType]:
+    for item in items.rows[: items.on_terminal]:
+        yield _item(item, width)
+    more = 0 if items.on_terminal is None else max(0, len(items.rows) - items.on_terminal)
+    yield from _left_out(items.left_out + more)
+
+
+def _entries(entries: Entries, width: int) -> Iterator[RenderableType]:
+    for entry in entries.rows:
+        line = Styled(entry.tag, style="bold green")
+        line.append(f"  {entry.title}", style="default")
+        if entry.note:
+            line.append(f"  {entry.note}", style=STYLES[Tone.DIM])
+        for mark in entry.marks:
+            line.append(f"  {mark.word.upper()}", style=STYLES[mark.tone])
+        yield line
+        for inner in shown_blocks(entry.blocks, Formats.TERMINAL):
+            yield Indented(drawn_block(inner, width - _GAP), _GAP)
+        if entry.remark:
+            yield Padding(Styled(entry.remark, style=STYLES[Tone.DIM]), (0, 0, 0, _GAP))
+    yield from _left_out(entries.left_out)
 
 
 def _remarks(remarks: Remarks) -> Iterator[RenderableType]:
@@ -192,7 +216,6 @@ def _diff(diff: Diff) -> Iterator[RenderableType]:
 
 _DRAWN: dict[type, Callable[[Any], Iterator[RenderableType]]] = {
     Facts: _facts,
-    Items: _items,
     Remarks: _remarks,
     Heading: _heading,
     Sentences: _lines,
@@ -201,7 +224,7 @@ _DRAWN: dict[type, Callable[[Any], Iterator[RenderableType]]] = {
     Code: _code,
     Diff: _diff,
 }
-"""How a block other than a table is drawn."""
+"""How a block is drawn whose parts need no width."""
 
 
 def on_terminal(table: Table) -> Table:
@@ -223,6 +246,8 @@ def _table(table: Table, width: int) -> RenderableType:
         table = replace(table, rows=table.rows[: table.on_terminal])
     if any(row.narrow is not None for row in table.rows):
         parts += _sentences(table.rows)
+    elif table.bare:
+        parts += _bare(table, width)
     else:
         parts.append(_grid(table, width))
     return Lines(*parts, *_left_out(left_out))
@@ -248,10 +273,59 @@ def _grid(table: Table, width: int) -> RenderableType:
         grid = heads
         if above is not None:
             grid = _columns(table, kept, width, intervals)
-            parts += [Styled(above, style="dim"), grid]
+            parts += [_above(above), grid]
         for row in rows:
             grid.add_row(*(_cell(table, row, number, intervals) for number in kept))
     return Lines(*parts)
+
+
+def _above(above: str | Cause) -> Styled:
+    if isinstance(above, str):
+        return Styled(above, style=STYLES[Tone.DIM])
+    line = Styled(above.code, style=STYLES[Tone.DOUBTFUL if above.stated else Tone.DIM])
+    return line.append(f" {above.text}", style="default")
+
+
+_LEAST_CUT = 12
+"""Columns from which on the start of a text is worth its room."""
+
+
+def _bare(table: Table, width: int) -> Iterator[RenderableType]:
+    """The rows without heads; the columns of those below one line have a width of their own."""
+    for above, rows in groupby(table.rows, key=lambda row: row.above):
+        inner = replace(table, rows=tuple(rows))
+        if above is None:
+            yield _bare_grid(inner, width)
+        else:
+            yield _above(above)
+            yield Padding(_bare_grid(inner, width - _GAP), (0, 0, 0, _GAP))
+
+
+def _bare_grid(table: Table, width: int) -> Grid:
+    kept = [number for number, column in enumerate(table.columns) if not column.cut]
+    left = width - _needed(table, kept, intervals=False) - _GAP
+    grid = Grid.grid(padding=(0, _GAP), pad_edge=False)
+    for number, column in enumerate(table.columns):
+        grid.add_column(no_wrap=column.cut or not number, overflow="fold")
+    last: list[str] = []
+    for row in table.rows:
+        texts = [_text(table, row, number, intervals=False) for number in range(len(table.columns))]
+        shown_texts = []
+        for number, text in enumerate(texts):
+            repeats = number > 0 and texts[number:] == last[number:]
+            text = _start(text, left) if table.columns[number].cut else text
+            style = STYLES[tone_of(row.cells[number])]
+            shown_texts.append(Styled("" if repeats else text, style=style))
+        grid.add_row(*shown_texts)
+        last = texts
+    return grid
+
+
+def _start(text: str, room: int) -> str:
+    """As much of the text as there is room for."""
+    if cell_len(text) <= room:
+        return text
+    return text[: room - 1] + "…" if room > _LEAST_CUT else ""
 
 
 def _columns(table: Table, kept: Sequence[int], width: int, intervals: bool) -> Grid:
@@ -314,19 +388,28 @@ def _gap(table: Table) -> int:
 
 
 def _width(table: Table, number: int, intervals: bool) -> int:
-    heads = [cell_len(line) for line in _head(table.columns[number]).split("\n")]
-    return max(heads + [cell_len(_text(table, row, number, intervals)) for row in table.rows])
+    texts = [] if table.bare else _head(table.columns[number]).split("\n")
+    for row in table.rows:
+        texts += _text(table, row, number, intervals).split("\n")
+    return max(map(cell_len, texts), default=0)
 
 
-def _item(item: Item) -> RenderableType:
+def _item(item: Item, width: int) -> RenderableType:
+    """Its position stands behind it where there is room on the line, else below it."""
     line = Styled()
     for mark in item.marks:
-        line.append(f"{mark.sign or mark.word} ", style=STYLES[mark.tone])
+        sign = mark.sign if mark.sign.isascii() else ""
+        line.append(f"{sign or mark.word} ", style=STYLES[mark.tone])
     line.append(item.text)
+    below: list[RenderableType] = []
     if item.position:
-        line.append(f"  {item.position}", style="dim")
-    details = (Indented(WithVariables(text), 2) for text in item.details)
-    return Lines(line, *details)
+        position = Styled(item.position, style=STYLES[Tone.DIM])
+        if cell_len(line.plain) + _GAP + cell_len(item.position) <= width:
+            line.append("  ").append_text(position)
+        else:
+            below.append(position)
+    below += map(WithVariables, item.details)
+    return Lines(line, *(Indented(part, _GAP) for part in below))
 
 
 def _left_out(number: int) -> list[RenderableType]:

@@ -19,6 +19,7 @@ class Tone(Enum):
     GOOD = "faster"
     BAD = "broken"
     DOUBTFUL = "slower"
+    NOTE = "note"
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,60 @@ class Named:
 
 
 @dataclass(frozen=True)
+class Snippet:
+    """A piece of code on one line: an operator, a path of modules."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Types:
+    """Types of tensors, each short and as the log prints it; ``size``: their bytes in words."""
+
+    types: tuple[tuple[str, str], ...]
+    size: str = ""
+
+
+@dataclass(frozen=True)
+class Position:
+    """A source position, and the code there where it is at hand."""
+
+    where: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Several source positions."""
+
+    positions: tuple[Position, ...]
+
+
+@dataclass(frozen=True)
+class Quotes:
+    """Lines of the log, and how many more there are."""
+
+    lines: tuple[Position, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why an operator is in no group.
+
+    Args:
+        code: of the reason, which gives it its colour on a page.
+        stated: the log states it; else it is worked out.
+        count: how many operators have it; 0 where that is shown elsewhere.
+    """
+
+    code: str
+    text: str
+    stated: bool
+    count: int = 0
+
+
+@dataclass(frozen=True)
 class Gauge:
     """A bar of ``share`` (0 to 1, more is over) of its room.
 
@@ -183,6 +238,12 @@ Cell = (
     | Status
     | Reference
     | Named
+    | Snippet
+    | Types
+    | Position
+    | Positions
+    | Quotes
+    | Cause
     | Gauge
 )
 UNKNOWN = Count(None, Tone.DIM)

@@ -14,8 +14,8 @@ from fusiondoc.comparison import Comparison, Side
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
 from fusiondoc.rendering.blocks import Picture
 from fusiondoc.rendering.drawing import Detail, drawn, plain
+from fusiondoc.rendering.hues import colours
 from fusiondoc.rendering.printable import visible_in
-from fusiondoc.reports.html.page_context import colours
 from fusiondoc.reports.html.program_picture import main_program, picture, within
 from fusiondoc.views import comparison_words as words
 from fusiondoc.views.comparison_sections import MOST_IN_A_COMMENT, MOST_ON_A_TERMINAL, comparison_document

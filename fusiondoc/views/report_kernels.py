@@ -197,7 +197,7 @@ def _details(report: Report, kernels: Sequence[Kernel]) -> Entries:
         for dump in kernel.dumps:
             code = Code(dump.text, f"{dump.option} of {kernel.name}")
             blocks += [Heading(dump.option), code]
-        entries.append(Entry(kernel.id, kernel.id, kernel.name, rate, tuple(blocks)))
+        entries.append(Entry(kernel.id, kernel.id, kernel.name, rate, blocks=tuple(blocks)))
     return Entries(tuple(entries), formats=Formats.PAGE)
 
 

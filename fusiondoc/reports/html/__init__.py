@@ -10,10 +10,11 @@ or a comparison has no script, no style sheet and nothing from the network; ever
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from markupsafe import Markup
 
@@ -23,14 +24,12 @@ from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.rendering import blocks
-from fusiondoc.rendering.pages import TEMPLATES, digest, render_page, style_sheet
+from fusiondoc.rendering.hues import colours
+from fusiondoc.rendering.pages import TEMPLATES, Room, digest, render_page, style_sheet
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import bandwidth, percent, whole
-from fusiondoc.rendering.values import Gauge
+from fusiondoc.rendering.values import Cause, Gauge
 from fusiondoc.reports import program_by_itself
-from fusiondoc.reports.html.finding_list import findings_view
-from fusiondoc.reports.html.group_list import group_list, unfused_list
-from fusiondoc.reports.html.page_context import Context, ReasonKind, colours
 from fusiondoc.reports.html.program_parts import module_list, program_view, source_view
 from fusiondoc.version import __version__
 from fusiondoc.views import comparison_words as words
@@ -47,8 +46,12 @@ from fusiondoc.views.formatting import (
     with_near_paths,
 )
 from fusiondoc.views.report_checks import numbers, tried
+from fusiondoc.views.report_context import Context
+from fusiondoc.views.report_findings import fallbacks, findings
 from fusiondoc.views.report_frontends import aot, script
+from fusiondoc.views.report_groups import groups
 from fusiondoc.views.report_kernels import kernels, peak_bar
+from fusiondoc.views.report_outside import unfused
 from fusiondoc.views.report_plan import plan
 from fusiondoc.views.report_ranks import ranks, ranks_merged
 from fusiondoc.views.report_record import expectations, log, reproduce
@@ -83,7 +86,7 @@ class Why:
     """Why? ``otherwise`` is said where there is neither a problem nor a reason."""
 
     worst: Finding | None
-    reasons: tuple[ReasonKind, ...]
+    reasons: tuple[Cause, ...]
     otherwise: str
 
 
@@ -221,34 +224,24 @@ def _light(report: Report, timed: list[Kernel]) -> Light:
 
 _HERE = Path(__file__).resolve().parent
 
-_View = Callable[[Context], object]
-_Blocks = Callable[[Report], blocks.Section]
 
-_SECTIONS: tuple[_Blocks | tuple[str, str, _View], ...] = (
-    plan,
-    expectations,
-    ("findings", "Findings", findings_view),
-    ranks,
-    ("program", "Program", program_view),
-    ("source", "Source", source_view),
-    ("modules", "Modules", module_list),
-    script,
-    aot,
-    te_plans,
-    ("groups", "Groups", group_list),
-    ("unfused", "Not fused", unfused_list),
-    kernels,
-    speed,
-    where_time_goes,
-    shapes,
-    time_line,
-    numbers,
-    tried,
-    reproduce,
-    log,
-)
-"""In the order of the page: sections of blocks, and those with a template of their own (name, title, what
-prepares it; the template has the same name)."""
+def _sections(context: Context, room: Room) -> Iterator[blocks.Section | Section]:
+    """In the order of the page: sections of blocks, and those with a template of their own."""
+    report = context.report
+    yield plan(report)
+    yield expectations(report)
+    yield findings(context)
+    yield fallbacks(context)
+    yield ranks(report)
+    yield Section("program", "Program", program_view(context))
+    yield Section("source", "Source", source_view(context, room))
+    yield Section("modules", "Modules", module_list(context))
+    for make in (script, aot, te_plans):
+        yield make(report)
+    yield groups(context)
+    yield unfused(context)
+    for make in (kernels, speed, where_time_goes, shapes, time_line, numbers, tried, reproduce, log):
+        yield make(report)
 
 
 @dataclass(frozen=True)
@@ -257,9 +250,13 @@ class Section:
 
     key: str
     title: str
-    view: object
-    note: str = ""
+    view: Any
     link: str = ""
+
+    @property
+    def note(self) -> str:
+        """What stands below the title."""
+        return str(self.view.note)
 
     @property
     def template(self) -> str:
@@ -271,8 +268,8 @@ def render(report: Report) -> str:
     report = with_near_paths(report)
     head = header(Context(report))
     context = Context(ranks_merged(report))
-    room = context.room
-    made = [section for one in _SECTIONS if (section := _section(one, context)) is not None]
+    room = Room(len(report.groups) + len(report.kernels) + len(report.unfused))
+    made = list(_shown(_sections(context, room)))
     style = style_sheet() + colours()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = (
@@ -292,13 +289,13 @@ def render(report: Report) -> str:
     )
 
 
-def _section(one: _Blocks | tuple[str, str, _View], context: Context) -> Section | blocks.Section | None:
-    """None where there is nothing to show."""
-    if isinstance(one, tuple):
-        name, title, view = one
-        shown = view(context)
-        return Section(name, title, shown, getattr(shown, "note", "")) if shown is not None else None
-    return next(iter(blocks.shown([one(context.report)], blocks.Formats.PAGE)), None)
+def _shown(sections: Iterable[blocks.Section | Section]) -> Iterator[blocks.Section | Section]:
+    """Those that hold anything."""
+    for section in sections:
+        if isinstance(section, blocks.Section):
+            yield from blocks.shown([section], blocks.Formats.PAGE)
+        elif section.view is not None:
+            yield section
 
 
 MOST_ROWS = 15

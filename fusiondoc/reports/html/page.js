@@ -248,8 +248,8 @@
     const hits = nodes.filter(matches);
     nodes.forEach((element) => element.classList.toggle("dim", !matches(element)));
     canvas.classList.toggle("filtered", reason !== "");
-    document.querySelectorAll("#unfused tr[data-reason]").forEach((row) => {
-      row.hidden = reason !== "" && reason !== "fused" && row.dataset.reason !== reason;
+    document.querySelectorAll("#unfused tbody tr").forEach((row) => {
+      row.hidden = reason !== "" && reason !== "fused" && !row.querySelector(`[data-reason="${reason}"]`);
     });
     $("matches").textContent = reason === "" ? "" : `${hits.length} of ${nodes.length} boxes of this program`;
     if (reason !== "" && hits.length) {

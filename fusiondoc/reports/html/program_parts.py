@@ -30,13 +30,14 @@ from fusiondoc.model.report import (
     rows_by_index,
 )
 from fusiondoc.model.source import Source
-from fusiondoc.rendering.pages import script_data
+from fusiondoc.rendering.hues import hue
+from fusiondoc.rendering.pages import Room, script_data
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds
-from fusiondoc.rendering.values import Gauge
-from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, shown
+from fusiondoc.rendering.values import Cause, Gauge
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
 from fusiondoc.views.formatting import near
+from fusiondoc.views.report_context import QUOTED, Context, shown
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Programs:
     note: str
     first: str
     pictures: tuple[Picture, ...]
-    reasons: tuple[ReasonKind, ...]
+    reasons: tuple[Cause, ...]
     left: int
     data: Markup
 
@@ -127,7 +128,7 @@ class NodeData:
             self._text(f"{inside.op} at {shown(inside.user_source or inside.source)}" if inside else None),
             [self._text(text) for text in node.inputs],
             [self._text(text) for text in node.outputs],
-            self._text(self._context.place(evidence) if evidence else None),
+            self._text(self._context.position(evidence) if evidence else None),
             self._text(self._printed(evidence)),
             self._text(node.program),
         ]
@@ -135,7 +136,7 @@ class NodeData:
     def _printed(self, evidence: Evidence | None) -> str | None:
         """The line of the log, as far as the page has room."""
         text = self._context.excerpt(evidence) if evidence is not None else None
-        return text if text is not None and self._context.takes_room("nodes", len(text)) else None
+        return text if text is not None and self._context.takes_room(len(text)) else None
 
     def _add_advice(self, finding: Finding) -> None:
         """One note is on all lines of torch's own formulas, and one on all kernels of libraries."""
@@ -178,7 +179,7 @@ class NodeData:
         alike = (reason.text for reason in self._context.reasons if reason.code == node.reason)
         text = node.reason_text or next(alike, "")
         quotes = [
-            [visible(self._context.place(one)), visible(self._printed(one) or "")]
+            [visible(self._context.position(one)), visible(self._printed(one) or "")]
             for one in islice(row.evidence if row else (), QUOTED)
         ]
         number = len(self._reasons)
@@ -336,7 +337,7 @@ class _Mark:
 _Files = dict[str, dict[int, _Mark]]
 
 
-def source_view(context: Context) -> SourceView | None:
+def source_view(context: Context, room: Room) -> SourceView | None:
     """None if no line of the user's own program is known, and no file of a package is at hand."""
     mine, packages = _marks(context)
     files = {**packages, **mine}
@@ -345,7 +346,7 @@ def source_view(context: Context) -> SourceView | None:
     left = MOST_LINES
     made: list[SourceFile] = []
     for name in sorted(files, key=lambda file: (file not in mine, -len(files[file]))):
-        lines = _lines(name, files[name], context, left)
+        lines = _lines(name, files[name], context, room, left)
         left -= len(lines)
         fused = sum(bool(mark.groups) for mark in files[name].values())
         lost = sum(bool(mark.outside) for mark in files[name].values())
@@ -381,11 +382,11 @@ def _marks(context: Context) -> tuple[_Files, _Files]:
     return files, packages
 
 
-def _lines(name: str, marks: dict[int, _Mark], context: Context, most: int) -> list[SourceLine]:
+def _lines(name: str, marks: dict[int, _Mark], context: Context, room: Room, most: int) -> list[SourceLine]:
     lines = context.lines_of(name)
     if lines is None:
         return [_line(number, "", marks[number], context) for number in sorted(marks)[:most]]
-    coloured = context.room.coloured("\n".join(lines), "python")
+    coloured = room.coloured("\n".join(lines), "python")
     count_of_lines = len(lines) - (not lines[-1])
     if len(lines) <= WHOLE:
         wanted = set(range(1, count_of_lines + 1))

@@ -15,8 +15,9 @@ from dataclasses import replace
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import NO_OPERATORS
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
-from fusiondoc.reports.html.page_context import hue, shown
+from fusiondoc.rendering.hues import hue
 from fusiondoc.views.formatting import runs_of
+from fusiondoc.views.report_context import shown
 
 Point = tuple[float, float]
 

@@ -1,7 +1,4 @@
-"""The sections of the terminal report that say what to do now and what was tried (``--try``, ``--verify``),
-on fallbacks, findings and the log itself; and the text of ``check``: a line for each expectation, the
-broken ones with what was found instead.
-"""
+"""The text of ``check``: a line for each expectation, the broken ones with what was found instead."""
 
 from __future__ import annotations
 
@@ -13,86 +10,21 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from fusiondoc.model import count
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import NO_BACKWARD, Expectation
 from fusiondoc.rendering.drawing import (
-    MOST_ROWS,
-    STYLES,
     Detail,
-    Indented,
     Unbroken,
-    WithVariables,
     drawn,
-    fields,
     names_and_texts,
-    prose,
 )
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.views.formatting import (
-    DOING,
     near,
     with_near_paths,
     with_near_places,
 )
 from fusiondoc.views.report_checks import numbers_in_a_line
-from fusiondoc.views.step_words import takes
-
-
-def fallbacks(report: Report) -> RenderableType | None:
-    """What ran unfused although it had been fused; None without any."""
-    if not report.fallbacks:
-        return None
-    table = fields()
-    for fallback in report.fallbacks:
-        often = f"{'' if fallback.count_exact else 'at least '}{count(fallback.count, 'time')}"
-        lines = ", ".join(f"{e.file}:{e.line}" for e in list(fallback.evidence)[:2])
-        doing = DOING.get(fallback.stage, fallback.stage)
-        table.add_row(fallback.group or "group unknown", f"while {doing}, {often} ({lines})")
-    return table
-
-
-def findings(report: Report, every: bool = False) -> RenderableType | None:
-    """Every finding with its advice; those that say no more than the section of their operators, or the first
-    lines, are not repeated."""
-    shown = [f for f in report.findings if not f.in_header and (every or not f.in_rows)]
-    rest = [f for f in report.findings if f.in_rows and not every]
-    if not shown and not rest:
-        return Text("none")
-    worst = next((f for f in shown if f.severity == "error"), None)
-    if worst is not None and not (worst.advice or worst.source or every):
-        shown.remove(worst)  # the first screen has all of it
-        if not shown and not rest:
-            return None
-    parts: list[RenderableType] = []
-    for finding in shown if every else shown[:MOST_ROWS]:
-        parts.append(_finding(finding))
-    if rest:
-        codes = sorted({f.code for f in rest})
-        parts.append(
-            prose(
-                f"{count(len(rest), 'finding')} on operators above ({', '.join(codes)}): fusiondoc "
-                f"explain {codes[0]}"
-            )
-        )
-    return Lines(*parts)
-
-
-def _finding(finding: Finding) -> RenderableType:
-    head = Text(f"{finding.severity} {finding.code}", style=STYLES.get(finding.severity, ""))
-    message = finding.message
-    if finding.source:
-        message = message.replace(finding.source, near(finding.source))
-    message = with_near_places(message)
-    head.append(f"  {message}", style="default")
-    if finding.time is not None:
-        head.append(f", {takes(finding.time)} of a step", style="default")
-    lines: list[RenderableType] = [head]
-    if finding.source:
-        lines.append(Indented(Text(near(finding.source), style="dim"), 4))
-    if finding.advice:
-        lines.append(Indented(WithVariables("→ " + finding.advice), 4))
-    return Lines(*lines)
 
 
 def expectation_text(

@@ -16,14 +16,13 @@ from rich.text import Text
 
 from fusiondoc.fusers import TE
 from fusiondoc.model import count
-from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
+from fusiondoc.rendering.blocks import Formats
 from fusiondoc.rendering.drawing import (
     STYLES,
     Detail,
-    Indented,
     drawn,
     fields,
     linked,
@@ -40,8 +39,6 @@ from fusiondoc.rendering.units import (
     whole,
 )
 from fusiondoc.reports import program_by_itself
-from fusiondoc.reports.text.findings import fallbacks, findings
-from fusiondoc.reports.text.groups import by_reason, groups, unfused
 from fusiondoc.views.formatting import (
     covered,
     fuser,
@@ -52,8 +49,12 @@ from fusiondoc.views.formatting import (
 )
 from fusiondoc.views.plan_words import last_word
 from fusiondoc.views.report_checks import numbers, numbers_in_a_line, tried
+from fusiondoc.views.report_context import Context, can_change
+from fusiondoc.views.report_findings import fallbacks, findings
 from fusiondoc.views.report_frontends import aot, script
+from fusiondoc.views.report_groups import groups
 from fusiondoc.views.report_kernels import kernels
+from fusiondoc.views.report_outside import by_reason, unfused
 from fusiondoc.views.report_plan import plan_on_a_terminal
 from fusiondoc.views.report_ranks import of_ranks, ranks, ranks_merged
 from fusiondoc.views.report_record import log
@@ -186,7 +187,7 @@ def _why_not(report: Report, most: int) -> list[Text]:
     reasons = [(reason, [row for row in rows if row.op not in fixed]) for reason, rows in by_reason(report)]
     reasons = [one for one in reasons if one[1]]
     # Views and bookkeeping are not what a user looks for first.
-    for reason, rows in [one for one in reasons if _loses(one[0].code)] or reasons:
+    for reason, rows in [one for one in reasons if can_change(one[0].code)] or reasons:
         if reason.code in found or len(found) == most:
             continue
         counts: dict[str, int] = {}
@@ -208,11 +209,6 @@ def _shortened(text: str) -> str:
     clauses = re.match(rf"(.{{{_TEXT // 2},{_TEXT}}})[,;:] ", text)
     kept = clauses[1] if clauses else text[:_TEXT].rpartition(" ")[0]
     return f"{kept} …"
-
-
-def _loses(code: str) -> bool:
-    known = CODES.get(code)  # a saved report of a later version can have others
-    return known is None or known.loss is not Loss.NONE
 
 
 def kernels_in_words(report: Report) -> str:
@@ -351,15 +347,7 @@ def _sections(report: Report, width: int, every: bool) -> Iterator[RenderableTyp
     run = (speed(report), where_time_goes(report), ranks(report))
     frontends = (script(report), aot(report), te_plans(report))
     yield from sections((*run, *frontends), width)
-    yield from _titled("Groups", groups(report, every))
-    yield from _titled("Not fused", unfused(report, width, every))
-    yield from _titled("Fallbacks", fallbacks(report))
-    yield from sections((shapes(report),), width)
-    yield from sections((kernels(report), numbers(report), tried(report)), width)
-    yield from _titled("Findings", findings(report, every))
-    yield from sections((log(report),), width)
-
-
-def _titled(title: str, part: RenderableType | None) -> Iterator[RenderableType]:
-    if part is not None:
-        yield from ("", Text(title, style="bold"), Indented(part))
+    context = Context(report, Formats.TERMINAL, every)
+    what_fused = (groups(context), unfused(context), fallbacks(context), shapes(report), kernels(report))
+    after_it = (numbers(report), tried(report), findings(context), log(report))
+    yield from sections((*what_fused, *after_it), width)

@@ -1,0 +1,164 @@
+"""What the sections of a report share: the format they are made for, the texts of the log and of the user's
+files, read once, and the reasons of its operators in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import islice
+
+from fusiondoc.model.codes import CODES, Loss
+from fusiondoc.model.operator_places import outside
+from fusiondoc.model.report import Evidence, Report
+from fusiondoc.model.source import Source
+from fusiondoc.rendering.blocks import Formats
+from fusiondoc.rendering.values import Cause, Position, Quotes
+from fusiondoc.views.formatting import near, where_from, without_column
+
+MOST_IN_TABLE = 1_200
+"""Operators of their table on a page."""
+MOST_DETAILS = 300_000
+"""Characters of the lines of the log that the boxes of pictures quote."""
+QUOTED = 3
+"""Lines of evidence that are quoted; the rest are counted."""
+
+
+class Context:
+    """A report as a format shows it.
+
+    Args:
+        format_: only a page quotes the log, which is read again for it.
+        every: rows that a terminal usually leaves out are shown.
+    """
+
+    def __init__(self, report: Report, format_: Formats = Formats.PAGE, every: bool = False) -> None:
+        self.report = report
+        self.format = format_
+        self.every = every
+        self.groups = {group.id: group for group in report.groups}
+        self._files: dict[str, list[str] | None] = {}
+        self._room = MOST_DETAILS
+
+    @cached_property
+    def reasons(self) -> list[Cause]:
+        """The reasons of all operators outside the groups, each with how many have it."""
+        return _reasons(self.report, self.fixed)
+
+    @cached_property
+    def fixed(self) -> frozenset[str]:
+        """The operators that a finding says nothing can be done about: kernels of a library, torch's code."""
+        unchangeable = [finding for finding in self.report.findings if not can_change(finding.code)]
+        return frozenset(op for finding in unchangeable for op in finding.ops)
+
+    @cached_property
+    def _excerpts(self) -> dict[Evidence, str]:
+        texts = self.report.texts
+        if texts is None or self.format is not Formats.PAGE:
+            return {}
+        return dict(texts.log(_quoted_lines(self.report), self._graphs))
+
+    @cached_property
+    def _graphs(self) -> list[Evidence]:
+        """The lines at which the graphs of the groups begin."""
+        return [group.evidence[0] for group in self.report.groups if group.evidence]
+
+    @cached_property
+    def _is_one_log(self) -> bool:
+        return len({line.file for line in (*self._graphs, *_quoted_lines(self.report))}) == 1
+
+    def excerpt(self, evidence: Evidence) -> str | None:
+        """The text of a line of the log, or the graph that begins there."""
+        return self._excerpts.get(evidence)
+
+    def position(self, evidence: Evidence) -> str:
+        """Where a line of the log is."""
+        is_short = self.format is Formats.PAGE and self._is_one_log
+        return f"line {evidence.line:,}" if is_short else f"{near(evidence.file)}:{evidence.line}"
+
+    def lines_of(self, file: str) -> list[str] | None:
+        """A source file of the user's, if it is at hand."""
+        if file not in self._files:
+            text = self.report.texts.source(file) if self.report.texts is not None else None
+            self._files[file] = None if text is None else text.split("\n")
+        return self._files[file]
+
+    def code_at(self, source: str | None) -> str:
+        """The text of ``file:line``; "" where the file is not at hand."""
+        position = Source.parse(source)
+        lines = self.lines_of(position.file) if position is not None else None
+        if position is None or lines is None or not 0 < position.line <= len(lines):
+            return ""
+        return lines[position.line - 1].strip()
+
+    def line(self, user_source: str | None, source: str | None) -> Position:
+        """The user's line and the package's, with the code of the first that is at hand."""
+        code = self.code_at(user_source) or self.code_at(source)
+        if source and self.format is not Formats.TERMINAL:
+            source = without_column(source)
+        return Position(where_from(user_source, source), code)
+
+    def quotes(self, evidence: Sequence[Evidence], most: int = QUOTED) -> Quotes:
+        """Lines of the log with their positions."""
+        lines = []
+        for line in islice(evidence, most):
+            text = self.excerpt(line) or ""
+            lines.append(Position(self.position(line), text.partition("\n")[0]))
+        return Quotes(tuple(lines), max(0, len(evidence) - most))
+
+    def takes_room(self, characters: int) -> bool:
+        """Whether the boxes of pictures have room for another line of the log; takes it if so."""
+        if characters > self._room:
+            return False
+        self._room -= characters
+        return True
+
+
+def shown(source: str | None) -> str:
+    """A source range for reading: near paths, without the column."""
+    return without_column(near(source)) if source else ""
+
+
+def can_change(code: str) -> bool:
+    """Whether there may be something to do about operators with this reason. A saved report of a later
+    version can have codes that are not known."""
+    return code not in CODES or CODES[code].loss is not Loss.NONE
+
+
+def _reasons(report: Report, fixed: frozenset[str]) -> list[Cause]:
+    """What can be changed comes first, then what costs most: what the log states, then the bytes that fusing
+    would save. The text is that of the rows, where all say the same; else what the code says of them all."""
+    counts: dict[str, int] = {}
+    moved: dict[str, int] = {}
+    first: dict[str, tuple[int, str, bool]] = {}
+    hopeful = set()
+    texts: dict[str, set[str]] = {}
+    for row in outside(report):
+        code = row.reason.code
+        if can_change(code) and row.op not in fixed:
+            hopeful.add(code)
+        counts[code] = counts.get(code, 0) + row.count
+        texts.setdefault(code, set()).add(row.reason.text)
+        moved[code] = moved.get(code, 0) + (row.bytes_moved or 0)
+        if code not in first or row.count > first[code][0]:
+            first[code] = (row.count, row.reason.text, row.reason.stated)
+
+    def rank(code: str) -> tuple[bool, bool, int, int, str]:
+        return code not in hopeful, not first[code][2], -moved[code], -counts[code], code
+
+    made = []
+    for code in sorted(counts, key=rank):
+        is_one_text = len(texts[code]) == 1 or code not in CODES
+        text = first[code][1] if is_one_text else CODES[code].title
+        made.append(Cause(code, text, first[code][2], counts[code]))
+    return made
+
+
+def _quoted_lines(report: Report) -> Iterable[Evidence]:
+    """The lines that the page quotes."""
+    for program in report.programs:
+        for node in program.nodes:
+            yield from islice(node.evidence, 1)
+    for rows in (report.unfused[:MOST_IN_TABLE], report.findings, report.fallbacks):
+        for row in rows:
+            yield from islice(row.evidence, QUOTED)

@@ -1,0 +1,125 @@
+"""The operators outside the groups as a section: why, where, and what they move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fusiondoc.fusers import is_te
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.operator_places import folded, outside
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import SEVERITIES, Report, Unfused
+from fusiondoc.rendering.blocks import Column, Formats, Row, Section, Sentences, Table
+from fusiondoc.rendering.drawing import MOST_ROWS
+from fusiondoc.rendering.values import Bytes, Cause, Cell, Quotes, Snippet, Text, Tone
+from fusiondoc.views.formatting import never_ran, where_from, with_near_places
+from fusiondoc.views.report_context import MOST_IN_TABLE, Context, can_change
+from fusiondoc.views.step_words import takes
+
+MOST_QUOTING = 500
+"""Rows of a page that quote the log."""
+_NOT_TERMINAL = ~Formats.TERMINAL
+_COLUMNS = (
+    Column("operator", formats=Formats.TERMINAL),
+    Column("line", formats=Formats.TERMINAL),
+    Column("code", cut=True, formats=Formats.TERMINAL),
+    Column("operator", formats=_NOT_TERMINAL),
+    Column("why", wide=True, formats=_NOT_TERMINAL),
+    Column("layers", optional=True, wide=True, formats=_NOT_TERMINAL),
+    Column("source", wide=True, formats=_NOT_TERMINAL),
+    Column("nodes", number=True, formats=_NOT_TERMINAL),
+    Column("moves", number=True, optional=True, formats=_NOT_TERMINAL),
+    Column("takes", number=True, optional=True, formats=_NOT_TERMINAL),
+    Column("in the log", wide=True, formats=Formats.PAGE),
+)
+
+
+def unfused(context: Context) -> Section:
+    """A row for each operator outside the groups, and a line on those that never ran; empty without any."""
+    rows = list(_in_order(context))
+    on_page = context.format is Formats.PAGE
+    made = []
+    for number, row in enumerate(rows[:MOST_IN_TABLE] if on_page else rows):
+        quotes = context.quotes(row.evidence, 1) if on_page and number < MOST_QUOTING else Quotes(())
+        above = _cause(row.reason, context.format) if context.format is Formats.TERMINAL else None
+        made.append(Row(_cells(row, context, quotes), above))
+    table = Table(
+        _COLUMNS,
+        tuple(made),
+        caption="Operators outside the groups",
+        left_out=len(rows) - len(made),
+        on_terminal=None if context.every else MOST_ROWS,
+        bare=True,
+    )
+    idle = never_ran(context.report)
+    lines = (f"Besides, {idle}",) if idle is not None else ()
+    return Section("unfused", "Not fused", blocks=(table, Sentences(lines, Tone.DIM)))
+
+
+def _in_order(context: Context) -> Iterable[Unfused]:
+    """On a terminal below their reasons; elsewhere what can be changed comes first, and what moves most."""
+    if context.format is Formats.TERMINAL:
+        return [row for _, rows in by_reason(context.report) for row in rows]
+    order = {reason.code: number for number, reason in enumerate(context.reasons)}
+
+    def rank(row: Unfused) -> tuple[bool, int, int]:
+        return row.op in context.fixed, order[row.reason.code], -(row.bytes_moved or 0)
+
+    return sorted(outside(context.report), key=rank)
+
+
+def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
+    """The rows of what ran under their reason, those of equal words under one: stated reasons first, and of
+    these the ones that cost most; of operators whose fuser states no reason, those first that a change of the
+    program can mend."""
+    of_words: dict[tuple[str, str, bool], list[Unfused]] = {}
+    for row in outside(report):
+        key = (row.reason.code, row.reason.text, row.reason.stated)
+        of_words.setdefault(key, []).append(row)
+
+    def rank(rows: list[Unfused]) -> tuple[bool, int, tuple[int, str]]:
+        first = rows[0]
+        moved = sum(row.bytes_moved or 0 for row in rows)
+        return not first.reason.stated, -moved, _mendable(first.reason) if is_te(first.op) else (0, "")
+
+    return [(rows[0].reason, rows) for rows in sorted(of_words.values(), key=rank)]
+
+
+def _mendable(reason: Reason) -> tuple[int, str]:
+    known = CODES.get(reason.code)  # a saved report of a later version can have others
+    is_lost = known is not None and can_change(reason.code)
+    return (SEVERITIES.index(known.severity) if known is not None and is_lost else 3), reason.code
+
+
+def _cause(reason: Reason, format_: Formats) -> Cause:
+    text = with_near_places(reason.text) if format_ is Formats.TERMINAL else reason.text
+    return Cause(reason.code, text, reason.stated)
+
+
+def _cells(row: Unfused, context: Context, quotes: Quotes) -> tuple[Cell, ...]:
+    backward = " (backward)" if row.phase == "backward" else ""
+    return (
+        Text(_operator(row)),
+        Text(_layers_and_line(row) + backward),
+        Text(context.code_at(row.user_source), Tone.DIM),
+        Snippet(row.op),
+        _cause(row.reason, context.format),
+        Snippet(folded(row.layers)),
+        context.line(row.user_source, row.source),
+        Text(f"{row.count:,}{backward}"),
+        Bytes(row.bytes_moved),
+        Text(takes(row.time) or ""),
+        quotes,
+    )
+
+
+def _operator(row: Unfused) -> str:
+    """``aten::add x2``, over what they take of a step."""
+    took = takes(row.time)
+    return row.op + (f" x{row.count}" if row.count > 1 else "") + (f"\n  {took}" if took is not None else "")
+
+
+def _layers_and_line(row: Unfused) -> str:
+    where = where_from(row.user_source, row.source) or "-"
+    layers = folded(row.layers)
+    return f"{layers}\n{where}" if layers else where
