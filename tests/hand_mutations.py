@@ -70,8 +70,13 @@ MUTATIONS: Sequence[Mutation] = (
     # -- why: reasons of one operator, and of what stands around it
     *_of(
         "limits_of_reasons limits reasons_in_models barriers gradient_plans",
-        "diagnosis/surroundings.py",
+        "diagnosis/operator_in_plan.py",
         ("for _ in range(3):", "for _ in range(2):"),
+        ("if node.ran is False:\n            return False", "if node.ran is False:\n            return True"),
+    ),
+    *_of(
+        "limits_of_reasons limits reasons_in_models barriers gradient_plans",
+        "diagnosis/surroundings.py",
         ("if control < nearest and", "if control > nearest and"),
         (
             'if own is not None:\n        return Reason.of("FD233", own)',
@@ -80,12 +85,11 @@ MUTATIONS: Sequence[Mutation] = (
         ("if whole and later[0] is not None and all(later)", "if later[0] is not None and all(later)"),
         ("return 5 if node.op in LIBRARY else 4", "return 4 if node.op in LIBRARY else 5"),
         ("if plain not in WITH_FORMULA or not place.takes(plain)", "if not place.takes(plain)"),
-        ("if node.ran is False:\n            return False", "if node.ran is False:\n            return True"),
         ("if last.index in first.numbers:", "if first.index in last.numbers:"),
     ),
     *_of(
         "limits_of_reasons nvfuser_rules",
-        "fusers/nvfuser.py",
+        "fusers/nvfuser/takes.py",
         ("MOST_DIMENSIONS = 8", "MOST_DIMENSIONS = 9"),
     ),
     *_of(
@@ -95,6 +99,10 @@ MUTATIONS: Sequence[Mutation] = (
         ("if typed * 2 > with_tensors - 1:", "if typed * 2 > with_tensors + 1:"),
         ("return given > row.tensors and tensors[-1]", "return given >= row.tensors and tensors[-1]"),
         ("if len(devices) > 1:", "if len(devices) > 2:"),
+    ),
+    *_of(
+        "limits_of_reasons reasons_in_models nnc_conditions",
+        "diagnosis/of_fusers/nnc_rules.py",
         ('if tensor.dtype == "Half" and tensor.device == "cpu":', 'if tensor.dtype == "Half":'),
         ('if op == "aten::div" and len(types) > 2:', 'if op == "aten::div" and len(types) > 3:'),
     ),
@@ -123,7 +131,7 @@ MUTATIONS: Sequence[Mutation] = (
     ),
     *_of(
         "limits_of_reasons nvfuser_rules refused_arguments",
-        "diagnosis/nvfuser_rules.py",
+        "diagnosis/of_fusers/nvfuser_rules.py",
         ('_HALVES = {"5", "15"}', '_HALVES = {"5"}'),
         ('_FLOATING = {"5", "6", "7", "15"}', '_FLOATING = {"5", "6", "7"}'),
         ("and 0 in tensor.sizes:", "and 1 in tensor.sizes:"),
@@ -133,7 +141,7 @@ MUTATIONS: Sequence[Mutation] = (
     ),
     *_of(
         "limits_of_reasons nnc_conditions",
-        "diagnosis/nnc_conditions.py",
+        "diagnosis/of_fusers/nnc_conditions.py",
         ('("list_shared", "cat_shared")', '("list_shared",)'),
         ('("list_elsewhere", "cat_elsewhere")', '("cat_elsewhere",)'),
         ('"pass_stopped": "Unset', '"pass_stops": "Unset'),

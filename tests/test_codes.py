@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, at_work, choices, fuser_title, nvfuser_log
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, at_work, choices, fuser_title
+from fusiondoc.fusers.nvfuser import log as nvfuser_log
 from fusiondoc.model.codes import CODES, Code, Family, Loss
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.parsers.jit import FUSION_KINDS
@@ -35,7 +36,7 @@ def test_what_is_lost_and_what_sums_up_the_run() -> None:
 
 def test_fusers_and_their_kinds_are_one_to_one() -> None:
     assert {fuser.name: fuser for fuser in FUSER_OF_KIND.values()} == FUSERS
-    assert FUSION_KINDS["prim::CudaFusionGroup"] == "CudaFusionGroup" == FUSERS["nvfuser"].kind
+    assert FUSION_KINDS["prim::CudaFusionGroup"] == "CudaFusionGroup" == FUSERS["nvfuser"].kinds[0]
     assert choices() == ("nvfuser", "nnc", "onednn", "none")
     assert at_work() == ("nvfuser", "nnc", "onednn", "legacy", "none")
     assert [fuser_title(name) for name in ("onednn", "none", "other")] == ["oneDNN Graph", "none", "other"]

@@ -10,7 +10,8 @@ import pytest
 from running import python
 
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, fusible_by, is_fusible, nvfuser
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, fusible_by, is_fusible
+from fusiondoc.fusers.nvfuser import takes as nvfuser
 
 _SECTION = re.compile(r"with prim::(\w+Group)_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
 _OP = re.compile(r"^ +%.* = ((?:aten|prim)::\w+)[\[(]", re.MULTILINE)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from running import python_apart
 from thorough import examples
 
-from fusiondoc.fusers import nnc
+from fusiondoc.fusers.nnc import takes as nnc
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model.report import ProgramNode, Report

@@ -36,7 +36,7 @@ MOST_COMPLEX = 15
 COMPLEX_FUNCTIONS = 110
 """Functions above that; to become a short list of names."""
 HIGHEST_COMPLEXITY = 33
-FILES_THAT_NAME_A_FUSER = 114
+FILES_THAT_NAME_A_FUSER = 98
 """Although they are none of a fuser's; to become a list of those that use the fusers' registry."""
 CIRCLES_OF_TYPES = (
     "model.boundaries model.other_frontends model.reasons.reason model.reasons.words"
@@ -68,7 +68,7 @@ WORDS_READ_BACK = {
 """File -> decisions by the words of a sentence."""
 OPERATOR_TABLES = {
     "changes.pattern": 1,
-    "changes.recipes": 2,
+    "changes.recipes": 1,
     "diagnosis.changes_of_operators": 2,
     "fuser_knobs.knob_table": 1,  # names of knobs
     "masking.secret_names": 1,  # words that are no operators here
@@ -266,6 +266,8 @@ def test_no_name_stands_twice_without_a_reason() -> None:
     without: dict[str, list[str]] = defaultdict(list)
     for path in MODULES.values():
         first = path.read_text("utf-8").split("\n", 1)[0]
+        if path.parent.parent == PACKAGE / "fusers":
+            continue  # the folder of a fuser has a module a concern, of the same name in each
         if not path.name.startswith("__") and not REASON.search(first):
             without[path.stem].append(path.relative_to(ROOT).as_posix())
     assert {stem: paths for stem, paths in without.items() if len(paths) > 1} == {}
@@ -327,7 +329,7 @@ def test_no_more_decisions_are_made_by_the_words_of_a_sentence() -> None:
 
 
 def test_operators_are_listed_in_their_table_and_with_the_fusers() -> None:
-    homes = ("fusiondoc.operators.table", "fusiondoc.fusers")
+    homes = ("fusiondoc.operators.table", "fusiondoc.fusers", "fusiondoc.diagnosis.of_fusers")
     found = {name: operator_tables(tree) for name, tree in trees().items() if not name.startswith(homes)}
     assert _more_than(OPERATOR_TABLES, found) == {}
 
@@ -350,7 +352,7 @@ def test_the_measures_find_what_they_look_for() -> None:
     assert decisions_by_words(ast.parse("found = code in reason.codes")) == 0
     assert operator_tables(ast.parse("A = {'aten::add', 'mul_'}\nB = ('add', 'mul', 'relu')")) == 1
     assert names_a_fuser("# nvFuser", "views/parts.py") and not names_a_fuser(
-        "# nvFuser", "fusers/nvfuser.py"
+        "# nvFuser", "fusers/nvfuser/takes.py"
     )
 
 

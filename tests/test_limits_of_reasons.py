@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from test_barriers import kept, node
 
-from fusiondoc.diagnosis.nnc_conditions import CONDITIONS
-from fusiondoc.diagnosis.nvfuser_rules import refused_because
+from fusiondoc.diagnosis.of_fusers.nnc_conditions import CONDITIONS
+from fusiondoc.diagnosis.of_fusers.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.graph import graph_of_flow
 from fusiondoc.model.reasons import AloneInRegion, Detour, EndedInPlace, NewerRule, NotConstant, Stated

@@ -12,8 +12,8 @@ import raw_log
 from conftest import FIXTURES
 
 from fusiondoc.api import parse
-from fusiondoc.fusers.nnc_log import CONDITIONS, REMARKS, WRAPPER
-from fusiondoc.fusers.nvfuser_log import REFUSALS as REFUSALS_OF_NVFUSER
+from fusiondoc.fusers.nnc.log import CONDITIONS, REMARKS, WRAPPER
+from fusiondoc.fusers.nvfuser.log import REFUSALS as REFUSALS_OF_NVFUSER
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons import Stated
 from fusiondoc.model.reasons.stated_words import STATED

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fusiondoc.diagnosis.nvfuser_rules import refused_because
+from fusiondoc.diagnosis.of_fusers.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.fusers.nvfuser import FUSED_VIEWS_SINCE, TAKES
+from fusiondoc.fusers.nvfuser.takes import FUSED_VIEWS_SINCE, TAKES
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.plan_walk import summarise
 from fusiondoc.parsers.lines.log_files import find_logs

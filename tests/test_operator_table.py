@@ -10,7 +10,8 @@ import pytest
 from running import python
 
 from fusiondoc.changes.recipes import RECIPES
-from fusiondoc.fusers import nvfuser, taken_by_any
+from fusiondoc.fusers import taken_by_any
+from fusiondoc.fusers.nvfuser import takes as nvfuser
 from fusiondoc.operators import (
     BY_NAME,
     ELEMENTWISE,

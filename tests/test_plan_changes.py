@@ -35,7 +35,7 @@ from fusiondoc.model.change_plan import ChangeKind, Edit, Try
 from fusiondoc.model.reasons import Condition, ControlFlow
 from fusiondoc.model.reasons import Detail as ReasonDetail
 from fusiondoc.model.reasons.reason import Reason
-from fusiondoc.model.remedies import NNC_REDUCTIONS, Setting
+from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import KnobState, Steps
 from fusiondoc.model.source import Options
@@ -393,7 +393,7 @@ def test_a_knob_has_its_line_for_production() -> None:
         '# to keep it, before the first call:\ntorch.jit.set_fusion_strategy([("DYNAMIC", 10)])'
     )
     line = "torch._C._jit_set_texpr_reductions_enabled(True)"
-    assert line in str(to_keep(replace(NNC_REDUCTIONS, flags=("--verify",))))
+    assert line in str(to_keep(Setting(knobs={"nnc_reductions": "on"}, flags=("--verify",))))
     assert to_keep(Setting(flags=("--freeze",))) is None
 
 

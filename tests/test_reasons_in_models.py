@@ -11,9 +11,10 @@ from conftest import FIXTURES
 from test_compare_match import group
 from test_compare_match import report as small_report
 
-from fusiondoc.diagnosis.nvfuser_rules import fused_views
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.fd3_failures import fused_producer
+from fusiondoc.fuser_knobs import parse_version
+from fusiondoc.fusers import facts_of
 from fusiondoc.graph.neighbours import feeding
 from fusiondoc.model.report import Program, ProgramNode, Report, Unfused
 from fusiondoc.parsers.lines.log_files import find_logs
@@ -299,7 +300,9 @@ def test_what_is_said_of_one_node_is_not_said_of_the_others_on_its_line() -> Non
     ("torch", "views"), [("1.12.1", 0), ("1.13.1+cu117", 2), ("2.0.1", 5), ("2.1.2+cu121", 5), (None, 5)]
 )
 def test_which_views_nvfuser_takes_depends_on_the_version(torch: str | None, views: int) -> None:
-    assert len(fused_views(torch)) == views
+    views_in = facts_of("nvfuser").views_in
+    assert views_in is not None
+    assert len(views_in(parse_version(torch) if torch is not None else None)) == views
 
 
 @pytest.mark.parametrize(("torch", "taken"), [("1.12.1", False), ("1.13.1+cu117", True), (None, True)])

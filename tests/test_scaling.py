@@ -17,7 +17,7 @@ from fusiondoc import alignment
 from fusiondoc.cli.output import joined, write_parts
 from fusiondoc.comparison import group_match
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.diagnosis import kept_out, surroundings
+from fusiondoc.diagnosis import kept_out, operator_in_plan
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.graph import Graph
 from fusiondoc.model.report import Evidence, Fallback, Group, Report
@@ -72,7 +72,7 @@ def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(hubs, limit, most)
     monkeypatch.setattr(Graph, "most_passed", 8)
     monkeypatch.setattr(kept_out, "_MOST_BETWEEN", 8)
-    monkeypatch.setattr(surroundings, "MOST_BEHIND", 20)
+    monkeypatch.setattr(operator_in_plan, "MOST_BEHIND", 20)
     monkeypatch.setattr(alignment, "_MOST_CELLS", 400)
     monkeypatch.setattr(alignment, "_FEW_CELLS", 100)
     monkeypatch.setattr(group_match, "_MOST_CANDIDATES", 50)

@@ -27,8 +27,8 @@ from fusiondoc.diagnosis.planned_changes import can_be_fixed
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
 from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.diagnosis.te_rules import Planner, version_of
-from fusiondoc.fusers.te import RULES
-from fusiondoc.fusers.te_records import BasicOperator, OperatorFacts, Plan
+from fusiondoc.fusers.te.records import BasicOperator, OperatorFacts, Plan
+from fusiondoc.fusers.te.rules import RULES
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats
 

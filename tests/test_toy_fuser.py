@@ -100,3 +100,11 @@ def test_its_fields_decide_what_the_log_does_not_state(toy: Path) -> None:
     (reason,) = [row["reason"] for row in json.loads(done.stdout)["unfused"] if row["op"] == "aten::relu"]
     assert (reason["code"], reason["stated"]) == ("FD224", False)
     assert (reason["detail"]["dimensions"], reason["detail"]["most"]) == (3, 2)
+
+
+def test_groups_of_its_second_kind_are_its_own(toy: Path) -> None:
+    (toy / "toy.log").write_text(LOG.replace("prim::ToyGroup_0", "prim::ToyLibraryCall_0"))
+    done = run(toy, "parse", "toy.log", "--format", "json")
+    report = json.loads(done.stdout)
+    assert [group["kind"] for group in report["groups"]] == ["ToyLibraryCall"]
+    assert report["fuser"]["effective"] == "toy"

@@ -14,7 +14,7 @@ from fusiondoc.fusers.fuser import Fuser, Refusals
 TOY = Fuser(
     name="toy",
     title="the toy fuser",
-    kind="ToyGroup",
+    kinds=("ToyGroup", "ToyLibraryCall"),
     takes=frozenset(("aten::mul", "aten::add", "aten::relu", "aten::tanh", "aten::cumsum")),
     pass_start="Before ToyFuser:",
     plan_header="After ToyFuser:",

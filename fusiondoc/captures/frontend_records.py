@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Rows  # one that is planned has that name here
 from typing import Any, TypeVar
 
-from fusiondoc.fusers.te_records import BasicOperator, Plan
+from fusiondoc.fusers.te.records import BasicOperator, Plan
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.typed_fields import read_object
 

@@ -19,7 +19,7 @@ from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, operand
 from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile, dotted
-from fusiondoc.fusers import nvfuser
+from fusiondoc.fusers import with_dimensions_only
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import is_in_place
 
@@ -42,7 +42,7 @@ def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
     if recipe.shown or recipe.numbers_too:
         return None
     if ALL_DIMENSIONS in recipe.after:
-        if not line.shown.rank or recipe.replaces <= nvfuser.WITH_DIMENSIONS_ONLY:
+        if not line.shown.rank or recipe.replaces <= with_dimensions_only():
             return None
         recipe = replace(recipe, after=recipe.over_all(line.shown.rank))
     made = _called(line.file, line.number, recipe)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.fusers import facts_of
 from fusiondoc.model.change_plan import ChangeKind
 
 _ARGUMENTS = ("input", "mask", "value")
@@ -19,10 +20,10 @@ _ARGUMENTS = ("input", "mask", "value")
 def write(line: Line) -> Iterator[Rewritten]:
     """The calls of a line, written so.
 
-    nvFuser has no rule for a number there, and torch no gradient formula: it becomes a tensor then. Whether
-    another value is a tensor does not show.
+    Not every fuser has a rule for a number there, and torch has no gradient formula: it becomes a tensor
+    then. Whether another value is a tensor does not show.
     """
-    as_tensor = line.shown.gradients or line.shown.fuser == "nvfuser"
+    as_tensor = line.shown.gradients or facts_of(line.shown.fuser).numbers_for_tensors is False
     for node in line.file.on_line(line.number):
         given = _arguments(line.file, node) if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and given is not None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from fusiondoc.fusers import nvfuser, taken_by
-from fusiondoc.fusers.nvfuser import GivenOverload
+from fusiondoc.fusers import facts_of, taken_by
+from fusiondoc.fusers.fuser import GivenOverload
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import Detail, Overload, WrongDevice, WrongType
 from fusiondoc.model.remedies import Remedy, nothing
@@ -108,11 +108,11 @@ class Recipe:
 def breaks_in_training(op: str, fuser: str | None, gradients: bool | None) -> bool:
     """Whether a reduction with constant dimensions may end the run, once the fuser takes it.
 
-    nvFuser breaks in training where the result of such a reduction is added to or subtracted from a tensor
-    (FD307): all 24 such programs with ``mean`` or ``var`` that were tried on an H200 under torch 2.1.2
-    failed, and 9 others ran.
+    A fuser that computes their sizes alone breaks in training where the result of such a reduction is added
+    to or subtracted from a tensor (FD307): all 24 such programs with ``mean`` or ``var`` that were tried on
+    an H200 under torch 2.1.2 failed, and 9 others ran.
     """
-    return fuser == "nvfuser" and op in nvfuser.SIZED_REDUCTIONS and bool(gradients)
+    return op in facts_of(fuser).sized_reductions and bool(gradients)
 
 
 ALL_DIMENSIONS = "[0, 1]"  # in ``after``: all dimensions of the tensors of ``inputs``
@@ -374,20 +374,6 @@ RECIPES: tuple[Recipe, ...] = (
 # fmt: on
 
 
-OVERLOADS: Mapping[str, str | Remedy] = {
-    "aten::remainder": "Write x - n * torch.floor(x / n) instead of x % n, where n is a number and x a"
-    " floating-point tensor.",
-    "aten::div": "Write torch.floor(x / y) instead of torch.div(x, y, rounding_mode='floor'), and torch.trunc"
-    " for 'trunc'.",
-    "aten::pow": Remedy(
-        "Write torch.exp(y * torch.log(x)) for x > 0;", "an exponent that is a number is taken as is."
-    ),
-    "aten::where": "Give torch.where tensors: torch.zeros_like(x) or torch.full_like(x, value) for a number.",
-    "aten::clamp": "Give torch.clamp numbers, or write torch.max and torch.min with its tensors.",
-}
-"""Operators of which NNC takes other overloads -> how to call these
-(``fixtures/logs/refused_numbers.py``)."""
-
 _OF_EXTREMES = ("all_elements", "with_indices", "not_two_tensors")
 _NO_INDICES = nothing(
     "Nothing: no fuser takes it so, nor gives indices;", "what comes behind it is another group."
@@ -396,7 +382,7 @@ _AMAX = Remedy(
     "Where only values are used, write torch.amax (torch.amin) with a list of dimensions.",
     "No fuser gives indices.",
 )
-"""Rules of nvFuser alone; torch has no gradient formula for them."""
+"""Few fusers have rules for these, and torch has no gradient formula for them."""
 
 _OTHER_TYPES: Mapping[str, str | Remedy] = {
     "gpu_only": nothing(
@@ -435,7 +421,7 @@ def on_extremes(op: str, detail: Detail | None, fuser: str | None, gradients: bo
         return _NO_INDICES
     if not isinstance(detail, Overload) or detail.given not in _OF_EXTREMES:
         return None
-    return _AMAX if fuser == "nvfuser" and gradients is False else _NO_INDICES
+    return _AMAX if taken_by("aten::amax", fuser or "") and gradients is False else _NO_INDICES
 
 
 def recipe_for(

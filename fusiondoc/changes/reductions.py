@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, on_one_line
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.fusers import nvfuser, taken_by
+from fusiondoc.fusers import taken_by, with_dimensions_only
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import WITH_FORMULA, plain_name
 
@@ -101,7 +101,7 @@ def takes_values_alone(line: Line) -> bool:
 NAME_DIMENSIONS = Rewrite(
     ChangeKind.DIMENSIONS,
     name_dimensions,
-    fits=lambda line: line.shown.plain_op in nvfuser.WITH_DIMENSIONS_ONLY,
+    fits=lambda line: line.shown.plain_op in with_dimensions_only(),
     examples=(
         Example("h = x.mean()", "h = x.mean([0, 1])", Shown("aten::mean", rank=2)),
         Example("h = torch.sum(x)", "h = torch.sum(x, [0, 1])", Shown("aten::sum", rank=2)),

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.cli.output import complete_knobs, format_option, print_result
-from fusiondoc.fusers import FUSERS, LEGACY
+from fusiondoc.fusers import FUSERS
 from fusiondoc.rendering.drawing import drawn, names_and_texts
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from fusiondoc.model.runs import TriedKnob
 
 _HEADINGS = {
-    **{fuser.name: fuser.title for fuser in FUSERS.values()},
-    LEGACY.name: "Legacy fuser",
+    **{fuser.name: fuser.heading or fuser.title for fuser in FUSERS.values()},
     "executor": "Executor (all fusers)",
     "log": "Log",
 }

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 
 from fusiondoc import fusers, operators
 from fusiondoc.changes.recipes import (
-    OVERLOADS,
     Recipe,
     breaks_in_training,
     for_other_types,
@@ -23,17 +22,18 @@ from fusiondoc.diagnosis.advice_on_surroundings import (
     on_order,
     on_separated,
 )
-from fusiondoc.diagnosis.nnc_conditions import CONDITIONS, WRITE_THE_LIST
+from fusiondoc.diagnosis.of_fusers import remedy_of_condition, rules_of
 from fusiondoc.diagnosis.recipes_of_rows import (
     answering_recipe,
     any_recipe,
     general_remedy,
-    needs_reductions_on,
+    needs_knob,
     recipe_of,
-    reductions,
+    remedy_with_knob,
 )
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
-from fusiondoc.fusers import fuser_title, nnc
+from fusiondoc.fusers import facts_of, fuser_title
+from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.model import dataclass
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons import (
@@ -80,7 +80,7 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
     if does_nothing_in_inference(row, run):
         text = f"It does nothing in inference: freezing takes it out: {run.freezing}."
         return Advice(Remedy(text), sure=True)
-    off = needs_reductions_on(row, run)
+    off = needs_knob(row, run)
     replaceable = row.reason.code in REPLACEABLE and not off
     recipe = recipe_of(row, run) if replaceable else None
     if row.reason.code in NO_RULE and not off and run.of_aot_gradient(row):
@@ -142,8 +142,8 @@ _IN_PYTHON = "Write the function in TorchScript, without @torch.jit.ignore"
 def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
     if row.op.startswith(PYTHON):
         return Remedy(f"{_IN_PYTHON};", "or call it before or after the operators that should fuse.")
-    if needs_reductions_on(row, run):
-        return reductions(run)
+    if needs_knob(row, run):
+        return remedy_with_knob(run)
     extremes = on_extremes(row.op, row.reason.detail, run.fuser, run.gradients)
     if extremes is not None:
         return extremes
@@ -170,17 +170,15 @@ def _other_arguments(row: Unfused, run: RunFacts) -> str | Remedy | None:
         return _argument(row, run)
     if breaks_in_training(row.op, run.fuser, run.gradients):
         return nothing(
-            "Nothing in training: with constant dimensions nvFuser takes it, and the run fails where its"
-            " result is added or subtracted (FD307).",
+            f"Nothing in training: with constant dimensions {fuser_title(run.fuser or '')} takes it, and"
+            " the run fails where its result is added or subtracted (FD307).",
             "Under torch.no_grad() name its dimensions.",
         )
     if isinstance(detail, Argument):
         return _OF_ARGUMENTS.get(detail.problem)
     if isinstance(detail, Overload) and detail.given == "number_first" and row.op != "aten::pow":
         return "Put the number into a tensor, made once: torch.full_like(x, 2.0)."
-    if isinstance(detail, Overload) and detail.fuser == "nnc":
-        return OVERLOADS.get(row.op)
-    return None
+    return rules_of(detail.fuser).calls.get(row.op) if isinstance(detail, Overload) else None
 
 
 _OF_ARGUMENTS: Mapping[str, str] = {
@@ -194,13 +192,21 @@ _OF_ARGUMENTS: Mapping[str, str] = {
 def other_fusers(op: str, run: RunFacts) -> list[str]:
     """Fusers that take the operator and can run there, as far as it is known."""
     takers = fusers.fusible_by(op, run.torch) - {run.fuser}
-    if run.torch is None or "cuda" not in run.devices:
-        takers -= {"nvfuser"}
-    if "cpu" not in run.devices or "cuda" in run.devices or run.gradients is not False:
-        takers -= {"onednn"}
-    if op in nnc.REDUCTIONS or op in operators.LIBRARY or not run.live:
-        takers -= {"nnc"}
-    return [name for name in fusers.choices() if name in takers]
+    return [name for name in fusers.choices() if name in takers and _can_take(facts_of(name), op, run)]
+
+
+def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
+    """Whether a fuser can run there, and takes the operator without more ado."""
+    device = next((name for name in ("cuda", "cpu") if name in run.devices), None)
+    if len(other.devices) == 1 and device not in other.devices:
+        return False
+    if other.until is not None and run.torch is None:
+        return False
+    if not other.in_training and run.gradients is not False:
+        return False
+    if other.device_knobs and not run.live:
+        return False  # a log does not tell how it was switched
+    return op not in other.seldom
 
 
 def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
@@ -335,15 +341,17 @@ def _types(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _dtype(row: Unfused, run: RunFacts) -> str:
-    only = run.fuser == "nnc" and run.devices == {"cpu"}
+    only = bool(run.devices) and run.devices.isdisjoint(facts_of(run.fuser).halves_on)
     kinds = "float32" if only else "float32, float16 or bfloat16"
     kinds = "the dtype of the rest" if run.dtypes & _HALVES else kinds
     return f"Compute in {kinds} where the result allows it, and cast outside the block."
 
 
 def _device(row: Unfused, run: RunFacts) -> str | Remedy:
-    if run.fuser == "nvfuser":
-        return Remedy("Move its tensors to the GPU: .to('cuda').", "NNC fuses on the CPU too.")
+    if "cpu" not in facts_of(run.fuser).devices:
+        others = [other for other in facts_of(run.fuser).instead if "cpu" in facts_of(other).devices]
+        also = f"{fuser_title(others[0])} fuses on the CPU too." if others else ""
+        return Remedy("Move its tensors to the GPU: .to('cuda').", also)
     return "Move its tensors to the device of the others."
 
 
@@ -382,11 +390,11 @@ def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
         return f"Let groups be made for fixed shapes: torch.jit.set_fusion_strategy([('STATIC', 10)]){knob}."
     if detail.condition in ("list_elsewhere", "cat_elsewhere") and run.gradients:
         return Remedy(
-            WRITE_THE_LIST,
+            str(remedy_of_condition(detail.condition)),
             "Where it is written so, what makes the tensors is outside its differentiable graph: it works in"
             " place, or has no gradient formula.",
         )
-    return CONDITIONS.get(detail.condition) or general_remedy("FD219")
+    return remedy_of_condition(detail.condition) or general_remedy("FD219")
 
 
 def _not_profiled(row: Unfused, run: RunFacts) -> str:
@@ -398,10 +406,9 @@ def _not_profiled(row: Unfused, run: RunFacts) -> str:
 
 
 def _unknown(row: Unfused, run: RunFacts) -> str | Remedy:
-    if run.fuser == "onednn":
-        return nothing(
-            "Nothing: its partitions are chains of certain operators, such as a convolution with an addition."
-        )
+    known = rules_of(run.fuser).unexplained
+    if known is not None:
+        return known
     if run.live:
         name = fuser_title(run.fuser) if run.fuser else "torch"
         return nothing(f"Nothing that {name} states tells why: please report it to fusiondoc.")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fusiondoc import fusers, operators
-from fusiondoc.changes.recipes import OVERLOADS, recipe_answering
-from fusiondoc.diagnosis.recipes_of_rows import any_recipe, general_remedy, reductions
+from fusiondoc.changes.recipes import recipe_answering
+from fusiondoc.diagnosis.of_fusers import rules_of
+from fusiondoc.diagnosis.recipes_of_rows import any_recipe, general_remedy, remedy_with_knob, takes_with_knob
 from fusiondoc.diagnosis.rules import RunFacts
-from fusiondoc.fusers import nnc
+from fusiondoc.fusers import facts_of
 from fusiondoc.model.reasons import (
     Alone,
     Barrier,
@@ -46,11 +47,11 @@ def on_separated(row: Unfused, run: RunFacts) -> str | Remedy:
     detail, barrier = row.reason.detail, barrier_of(row)
     if isinstance(detail, Detour):
         return _waits(row)
-    if run.fuser == "nnc" and barrier in nnc.REDUCTIONS:
-        return reductions(run)
-    refused = isinstance(detail, Barrier) and detail.why == "refused"
-    if barrier in OVERLOADS and run.fuser == "nnc" and refused:
-        return OVERLOADS[barrier]
+    if takes_with_knob(barrier, run):
+        return remedy_with_knob(run)
+    calls = rules_of(run.fuser).calls
+    if barrier in calls and isinstance(detail, Barrier) and detail.why == "refused":
+        return calls[barrier]
     return _instead_of(barrier, run)
 
 
@@ -116,10 +117,9 @@ def on_alone(row: Unfused, run: RunFacts) -> str | Remedy:
         return f"Write {how} after it."
     if isinstance(detail, Alone) and detail.container == "into_object":
         return "Compute with its result under a name of its own, and put it into the object last."
-    if run.fuser == "nvfuser" and run.live:
-        return nothing(
-            "Nothing, if it is alone for good;", "--knob single_node=on makes it a group of its own."
-        )
+    knob = facts_of(run.fuser).knob_for_one
+    if knob is not None and run.live:
+        return nothing("Nothing, if it is alone for good;", f"--knob {knob} makes it a group of its own.")
     return nothing("Nothing, if it is alone for good.")
 
 

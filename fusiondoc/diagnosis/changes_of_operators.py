@@ -18,16 +18,23 @@ from fusiondoc.diagnosis.advice import (
     does_nothing_in_inference,
     other_fusers,
 )
-from fusiondoc.diagnosis.nvfuser_rules import to_be_constant
-from fusiondoc.diagnosis.recipes_of_rows import needs_reductions_on, recipe_of, reductions_on
+from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
+from fusiondoc.diagnosis.recipes_of_rows import needs_knob, recipe_of, setting_of_knob, with_knob
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
-from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.fusers import is_fusible, nnc, nvfuser, taken_by
+from fusiondoc.fusers import (
+    by_constant_dimension,
+    facts_of,
+    fuser_title,
+    is_fusible,
+    operators_of_knobs,
+    taken_by,
+    taken_by_default,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.reasons import Argument, ControlFlow, Detail
+from fusiondoc.model.reasons import Argument, ControlFlow, Detail, NotConstant
 from fusiondoc.model.reasons.lacking_constants import reads_training_flag
-from fusiondoc.model.remedies import NNC_REDUCTIONS, Setting
+from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Unfused
 from fusiondoc.operators import (
     CALLED_BY,
@@ -137,27 +144,27 @@ def _freeze(run: RunFacts, why: str, removes: bool = False) -> Change:
     )
 
 
-def _turn_reductions_on(row: Unfused, run: RunFacts) -> Change:
-    change = f"Let NNC take reductions: {reductions_on(run)}"
-    return Change(ChangeKind.KNOB, change, setting=NNC_REDUCTIONS, python=None if run.live else "")
+def _turn_knob_on(row: Unfused, run: RunFacts) -> Change:
+    return Change(
+        ChangeKind.KNOB, with_knob(run), setting=setting_of_knob(run), python=None if run.live else ""
+    )
 
 
 def _may_be_turned_on(row: Unfused, run: RunFacts) -> bool:
-    one_device = run.fuser == "nnc" and len(run.devices) == 1
+    one_device = bool(facts_of(run.fuser).device_knobs) and len(run.devices) == 1
     return one_device and row.op not in LIBRARY and _takes(row.op, run)
 
 
 def _turn_device_on(row: Unfused, run: RunFacts) -> Change:
-    name = "gpu" if "cuda" in run.devices else "cpu"
-    knobs = {f"fuse_on_{name}": "on"}
+    device = "cuda" if "cuda" in run.devices else "cpu"
+    knobs = facts_of(run.fuser).device_knobs[device]
     note = None
-    if name == "cpu":
-        knobs["nnc_must_use_llvm"] = "off"
+    if device == "cpu":
         note = (
             "a torch without LLVM (the wheels of 2.1 and newer) then interprets groups, slowly: it shows what"
             " fuses"
         )
-    change = f"Let NNC fuse on the {name.upper()}"
+    change = f"Let {fuser_title(run.fuser or '')} fuse on the {'GPU' if device == 'cuda' else 'CPU'}"
     return Change(ChangeKind.KNOB, change, note=note, setting=Setting(knobs=knobs))
 
 
@@ -182,12 +189,8 @@ def _make_training_constant(row: Unfused, run: RunFacts) -> Change | None:
 def _gains_without_gradients(row: Unfused, run: RunFacts) -> bool:
     if not run.gradients or run.backward:
         return False
-    taken = _takes(row.op, run) if run.fuser is not None else _is_taken_by_usual_ones(row.op)
+    taken = _takes(row.op, run) if run.fuser is not None else taken_by_default(row.op)
     return taken and row.op not in LIBRARY and row.op not in NOTHING_TO_GAIN
-
-
-def _is_taken_by_usual_ones(op: str) -> bool:
-    return taken_by(op, "nvfuser") and taken_by(op, "nnc")
 
 
 def _run_without_gradients(row: Unfused, run: RunFacts) -> Change:
@@ -325,12 +328,20 @@ def _move_view(row: Unfused, run: RunFacts) -> Change:
     )
 
 
+def _to_be_constant(detail: Detail | None) -> str | None:
+    """The arguments that could be written as constants, for a sentence; None where it is another reason, or
+    where their values differ from run to run."""
+    if not isinstance(detail, NotConstant) or detail.runs is not None or not detail.arguments:
+        return None
+    return " and ".join(f"`{name}`" for name in detail.arguments)
+
+
 def _may_name_dimensions(row: Unfused, run: RunFacts) -> bool:
     return _is_changeable(row, run) and not breaks_in_training(row.op, run.fuser, run.gradients)
 
 
 def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Change | None:
-    constants = to_be_constant(row.reason.detail)
+    constants = _to_be_constant(row.reason.detail)
     if constants is None:
         return None
     name = _name(row)
@@ -387,8 +398,8 @@ def _conditions(row: Unfused, run: RunFacts, recipe: Recipe) -> Sequence[str]:
     return found
 
 
-def _runs_under_nvfuser(row: Unfused, run: RunFacts) -> bool:
-    return run.fuser == "nvfuser"
+def _runs_on_gpu_alone(row: Unfused, run: RunFacts) -> bool:
+    return "cpu" not in facts_of(run.fuser).devices
 
 
 def _move_to_gpu(row: Unfused, run: RunFacts) -> Change:
@@ -429,6 +440,7 @@ def _do_without_rule(row: Unfused, run: RunFacts) -> Change | None:
 
 # -- the table -----------------------------------------------------------------------------------------------
 
+_WITH_KNOBS: frozenset[str] = frozenset().union(*operators_of_knobs().values())
 _OF_VIEWS = ("FD226", "FD231", "FD201", "FD211", "FD233")
 _OF_TRAINING = ("FD219", "FD229", "FD201", "FD211", "FD215")
 
@@ -436,17 +448,17 @@ TREATMENTS: Sequence[Treatment] = (
     Treatment(_take_dropout_out, does_nothing_in_inference),
     Treatment(_keep_tensor, _waits_for_number, detail=Argument),
     Treatment(_write_out_of_place, _has_other_version, codes=("FD216", "FD230", "FD231")),
-    Treatment(_turn_reductions_on, needs_reductions_on, codes=(*NO_RULE, "FD219"), ops=nnc.REDUCTIONS),
+    Treatment(_turn_knob_on, needs_knob, codes=(*NO_RULE, "FD219"), ops=_WITH_KNOBS),
     Treatment(_turn_device_on, _may_be_turned_on, codes=("FD213",)),
     Treatment(_make_training_constant, _depends_on_training, codes=_OF_TRAINING, decides=True),
     Treatment(_make_attribute_constant, _depends_on_attribute, detail=ControlFlow, decides=True),
     Treatment(_take_branch_out, _is_changeable, codes=("FD229",), ops=("prim::If",), decides=True),
     Treatment(_move_permutation, _is_movable, ops=PERMUTATIONS),
     Treatment(_move_view, _is_movable, codes=_OF_VIEWS, ops=SAME_ELEMENTS),
-    Treatment(_make_dimensions_constant, _may_name_dimensions, ops=nvfuser.BY_CONSTANT_DIMENSION),
+    Treatment(_make_dimensions_constant, _may_name_dimensions, ops=by_constant_dimension()),
     Treatment(_write_by_recipe, _is_replaceable),
     Treatment(_run_without_gradients, _gains_without_gradients, codes=("FD231", "FD103")),
-    Treatment(_move_to_gpu, _runs_under_nvfuser, codes=("FD204", "FD222")),
+    Treatment(_move_to_gpu, _runs_on_gpu_alone, codes=("FD204", "FD222")),
     Treatment(_do_without_rule, _keeps_others_out, codes=NO_RULE),
     Treatment(_put_on_one_device, codes=("FD221",)),
 )

@@ -20,8 +20,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fusiondoc.diagnosis.nvfuser_rules import kinds_of
-from fusiondoc.diagnosis.surroundings import (
+from fusiondoc.diagnosis.argument_kinds import kinds_of
+from fusiondoc.diagnosis.operator_in_plan import (
     Place,
     at,
     container_of,

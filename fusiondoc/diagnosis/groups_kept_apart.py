@@ -1,9 +1,9 @@
 """Groups of a plan that more than operators outside groups keeps apart: by what the program prints between
 them, by a number that is waited for, by the end of a differentiable graph.
 
-NNC takes no operator past a print or a warning (``printed_later.py``), and a differentiable graph ends
-there, which the log does not show as an operator outside groups: it is found in the user's lines between the
-lines of two groups.
+A fusion pass may take no operator past a print or a warning (``printed_later.py``), and a differentiable
+graph ends there, which the log does not show as an operator outside groups: it is found in the user's lines
+between the lines of two groups.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fusiondoc.diagnosis.gains import Gain, Rated
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
 from fusiondoc.diagnosis.rules import RunFacts, in_package
 from fusiondoc.diagnosis.unlocked import WouldBeGroup, views_of
+from fusiondoc.fusers import facts_of
 from fusiondoc.graph import graph_of
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
@@ -31,7 +32,12 @@ Pair = tuple[Program, int, int]
 
 def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Rated]:
     """One for each function in which something printed keeps groups apart. A trace holds no prints."""
-    if run.fuser != "nnc" or run.traced or report.texts is None or len(report.groups) < 2:
+    if (
+        not facts_of(run.fuser).stops_at_side_effects
+        or run.traced
+        or report.texts is None
+        or len(report.groups) < 2
+    ):
         return
     by_file: dict[str, list[_PairAtLines]] = {}
     groups = {group.id: group for group in report.groups}

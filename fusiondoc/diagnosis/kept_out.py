@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
+from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
 from fusiondoc.fusers import FUSERS, takes_seldom
 from fusiondoc.graph import Graph, graph_of_flow
 from fusiondoc.graph.would_fuse import Limits, would_fuse

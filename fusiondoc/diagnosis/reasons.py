@@ -13,7 +13,8 @@ from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.differentiable_graphs import cuts_region, gradient, no_pass_looked
 from fusiondoc.diagnosis.kept_out import kept_out
-from fusiondoc.diagnosis.nvfuser_rules import refused_by_form
+from fusiondoc.diagnosis.of_fusers import OF_UNKNOWN, rules_of
+from fusiondoc.diagnosis.operator_in_plan import Place, Rule
 from fusiondoc.diagnosis.reasons_of_node import (
     bookkeeping,
     control_flow,
@@ -24,18 +25,11 @@ from fusiondoc.diagnosis.reasons_of_node import (
     many_arguments,
     no_rule,
     nothing_to_gain,
-    refine_nnc,
-    refine_nvfuser,
     untyped,
 )
-from fusiondoc.diagnosis.surroundings import (
-    Place,
-    Rule,
-    read_before,
-    surroundings,
-)
+from fusiondoc.diagnosis.surroundings import read_before, surroundings
 from fusiondoc.fusers import FUSERS, is_fusible
-from fusiondoc.model.reasons import NotKnown, NotOptimised
+from fusiondoc.model.reasons import NotOptimised
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.jit.flow import Flow
 from fusiondoc.parsers.rows.unfused_rows import Outside
@@ -100,12 +94,7 @@ class Reasons:
         found = _first(_OF_KIND, place) or self._of_types(place) or _first(_OF_PLACE, place)
         if found is not None and self._off_later is not None and no_pass_looked(found.detail):
             return self._off_later
-        if found is not None:
-            return found
-        if place.fuser == "onednn" and place.takes(place.node.op):
-            return Reason.of("FD299", NotKnown("onednn"))
-        cause = refused_by_form(place.node, place.loose.op) if place.fuser == "nvfuser" else None
-        return Reason.of("FD201", cause) if cause is not None else None
+        return found if found is not None else rules_of(place.fuser).left(place)
 
     def _of_types(self, place: Place) -> Reason | None:
         """What rules it out for its kind and types, worked out once for equal ones."""
@@ -121,7 +110,7 @@ class Reasons:
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
         """The true cause behind a stated reason that names several, or the wrong one."""
-        place = Place(outside, outside.fuser or "nvfuser", self._torch or outside.release)
+        place = Place(outside, outside.fuser or OF_UNKNOWN, self._torch or outside.release)
         if stated.code in CATCH_ALL:
             cause = _first(_OF_KIND, place)
             if cause is not None:
@@ -130,7 +119,7 @@ class Reasons:
             around = surroundings(place)
             if around is not None and around.code == "FD227" and around.detail is not None:
                 return Reason.of(stated.code, around.detail, stated=True)
-        return refine_nnc(place, stated) if place.fuser == "nnc" else refine_nvfuser(place, stated)
+        return rules_of(place.fuser).refine(place, stated)
 
     def kept_out(
         self, flow: Flow, fuser: str | None, reasons: Mapping[int, str]

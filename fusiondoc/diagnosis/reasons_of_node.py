@@ -1,41 +1,22 @@
-"""What keeps an operator out of every group for itself: its kind, its types, its device.
-
-The true cause behind what nvFuser or NNC states of an operator.
-
-Facts on NNC: ``isSupported`` and ``typesAreSupported`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, the
-same from 1.12 to 2.13.
-"""
+"""What keeps an operator out of every group for itself: its kind, its types, its device."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusiondoc.diagnosis.nvfuser_rules import refused_because
-from fusiondoc.diagnosis.surroundings import (
-    NOTHING_TO_GAIN,
-    Place,
-    at,
-    by_version,
-    is_of_a_formula,
-)
-from fusiondoc.fusers import FUSERS, facts_of, nnc
+from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN, Place, at, is_of_a_formula
+from fusiondoc.fusers import facts_of, scalar_types
 from fusiondoc.graph.detours import once_a_flow
 from fusiondoc.model.reasons import (
     AbsentGradients,
-    Argument,
     Condition,
     ControlFlow,
-    Detail,
     Dimensions,
     FullGroup,
     InPlace,
     NoRule,
-    NotConstant,
     NothingToGain,
-    Overload,
     PythonCall,
-    ReductionsOff,
-    Stated,
     Unprofiled,
     WithBlock,
     WritesOut,
@@ -56,15 +37,6 @@ from fusiondoc.operators import (
 from fusiondoc.operators.kinds import Kind
 from fusiondoc.parsers.ir.types import TensorType, in_order, is_tensor, parse_type
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, PYTHON, Flow
-
-DTYPES = {
-    "nvfuser": {"Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long"},
-    "nnc": {"Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long", "Short", "Char", "Byte"},
-}
-"""Scalar types that a group takes: torch/csrc/jit/codegen/cuda/type.cpp (isSupportedTypeByDevice) and
-torch/csrc/jit/tensorexpr/types.h."""
-
-"""nvFuser's kernels take tensors of up to 8 dimensions (torch/csrc/jit/codegen/cuda/utils.h, MAX_DIMS)."""
 
 
 def control_flow(place: Place) -> Reason | None:
@@ -185,10 +157,10 @@ def _writes_out(place: Place) -> bool:
 
 
 def dtype(place: Place) -> Reason | None:
-    """FD223: complex, quantised and other scalar types. Not that of the reserve of a batch norm, which
-    nvFuser throws away (partition.cpp, checkInputTensorTypes and checkOutputTensorTypes)."""
+    """FD223: complex, quantised and other scalar types. Not that of the reserve of a batch norm, which a
+    pass may throw away (partition.cpp, checkInputTensorTypes and checkOutputTensorTypes)."""
     fuser = place.fuser or ""
-    allowed = DTYPES.get(fuser)
+    allowed = facts_of(fuser).dtypes
     if allowed is None:
         return None
     op = place.loose.op
@@ -247,116 +219,17 @@ def untyped(place: Place) -> Reason | None:
 @once_a_flow
 def _profiled(flow: Flow) -> tuple[int, int]:
     """How many nodes take tensors, and for how many of them a type was profiled."""
-    names = tuple(DTYPES["nnc"])
+    names = tuple(scalar_types())
     with_tensors = [node.inputs for node in flow.nodes if node.inputs]
     return len(with_tensors), sum(any(text.startswith(names) for text in one) for one in with_tensors)
 
 
-def refine_nvfuser(place: Place, stated: Reason) -> Reason:
-    """What nvFuser calls "not parsible" may be an overload or an argument that its rule refuses, and "scalar
-    type not supported" a tensor of too many dimensions (partition.cpp, isFusibleNode)."""
-    if stated.code == "FD201" and place.takes(place.loose.op):
-        cause = refused_because(place.node, place.loose.op, place.torch) or by_version(place, place.loose.op)
-        return Reason.of(stated.code, cause or Argument("not_shown"), stated=True)
-    if stated.code in ("FD202", "FD203"):
-        found = dimensions(place) or dtype(place)
-        if found is not None and found.detail is not None:
-            return Reason.of(stated.code, found.detail, stated=True)
-    return stated
-
-
-_NUMBERS = ("int", "float", "Scalar", "number", "bool")
-_FLOATS = ("Float", "Double", "Half", "BFloat16")
-
-
-def refine_nnc(place: Place, stated: Reason) -> Reason:
-    """Shapes and devices are asked for before the lowering: of an operator without one, they are not what it
-    lacks. Where there is one, the overload or a type is refused."""
-    detail: Detail | None = None
-    if stated.code in ("FD212", "FD214"):
-        lacks = no_rule(place)
-        if lacks is None and place.loose.op in nnc.PAIRS_ONLY and len(place.node.operands) != 2:
-            lacks = Reason.of("FD233", Overload(place.loose.op, "nnc", "not_two_tensors"))
-        return lacks or _not_profiled(place, stated) or stated
-    if stated.code == "FD211":
-        detail = _overload(place)
-    elif stated.detail == Stated("types"):
-        detail = _types(place)
-    return stated if detail is None else Reason.of(stated.code, detail, stated=True)
-
-
-def _not_profiled(place: Place, stated: Reason) -> Reason | None:
-    """FD211: results are profiled only of what NNC takes (``needsProfiledOutput`` of
-    torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13): where the types of all inputs are known and
-    that of the result is not, NNC does not take the overload, or reductions are off."""
-    node = place.node
-    known = [parse_type(text) for text in node.inputs]
-    typed = [isinstance(one, TensorType) and one.sizes is not None for one in known]
-    if stated.code != "FD212" or not typed or not all(typed) or set(node.outputs) != {"Tensor"}:
-        return None
-    detail = None if is_of_a_formula(node.source) else _overload(place)
-    return Reason.of("FD211", detail) if detail is not None else None
-
-
-def _overload(place: Place) -> PythonCall | ReductionsOff | NotConstant | Argument | Overload | None:
-    op = place.loose.op
-    if op.startswith(PYTHON):
-        return PythonCall()
-    if op in nnc.REDUCTIONS:
-        return ReductionsOff()
-    if op not in FUSERS["nnc"].takes:
-        return None
-    types = [operand.type for operand in place.node.operands]
-    if op in nnc.PAIRS_ONLY and len(types) != 2:
-        return Overload(op, "nnc", "all_elements" if len(types) == 1 else "with_indices")
-    if op == "aten::to":
-        loose = [one for one in place.node.operands[1:] if one.value is None and one.type != "Tensor"]
-        if loose:
-            return NotConstant((), loose[0].maker)
-    if any(text in ("Scalar", "number") for text in types):
-        return Argument("unknown_number")
-    if op == "aten::div" and len(types) > 2:
-        return Overload(op, "nnc", "rounding_mode")
-    word = ", ".join(types)
-    if len(types) > 1 and types[0] in _NUMBERS:
-        return Overload(op, "nnc", "number_first")
-    if len(types) > 1:
-        word = (
-            "Scalar" if types[1] in _NUMBERS else "Tensor" if "ensor" in types[1] or "(" in types[1] else word
-        )
-    return Overload(op, "nnc", "other_types", word)
-
-
-def _types(place: Place) -> WrongType | WrongDevice | Stated | None:
-    op = place.loose.op
-    for tensor in place.types():
-        if tensor.dtype == "Byte":
-            return WrongType("nnc", tensor.dtype, "none")
-        if tensor.dtype == "Half" and tensor.device == "cpu":
-            return WrongType("nnc", tensor.dtype, "not_on_cpu")
-        if tensor.dtype == "BFloat16" and tensor.device == "cpu":
-            return WrongType("nnc", tensor.dtype, "some_on_cpu")  # of some operators, from 1.13 on
-        if tensor.dtype is not None and op in nnc.FLOATING_ONLY and tensor.dtype not in _FLOATS:
-            return WrongType("nnc", tensor.dtype, "floating")
-        if tensor.dtype is not None and op in nnc.INTEGER_ONLY and tensor.dtype in _FLOATS:
-            return WrongType("nnc", tensor.dtype, "integer")
-        if op in nnc.ON_GPU_ONLY and tensor.device == "cpu":
-            return WrongDevice("gpu_only", "nnc")
-        if op in nnc.ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
-            return WrongDevice("cpu_only", "nnc")
-    if op == "aten::to":
-        return Stated("device_or_argument")
-    if op == "aten::unsqueeze":
-        return Stated("dim_not_constant")
-    return None
-
-
 _MOST_ARGUMENTS = 128
-"""NVRTC_KERNEL_ARG_LIMIT of nvFuser, subgraphArgLimit of NNC."""
+"""Arguments of a kernel: NVRTC_KERNEL_ARG_LIMIT, subgraphArgLimit in torch."""
 
 
 def many_arguments(place: Place) -> Reason | None:
-    """FD234: the group next to it is full. nvFuser adds up all inputs and outputs of both, constants too
+    """FD234: the group next to it is full: all inputs and outputs of both add up, constants too
     (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
     for node in place.neighbours(place.node):
         if node.kind == GROUP and node.arguments + place.node.arguments > _MOST_ARGUMENTS:

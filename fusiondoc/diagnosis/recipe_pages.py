@@ -83,11 +83,10 @@ def _helped(recipe: Recipe) -> list[str]:
 
 
 def _helps_under(recipe: Recipe, fuser: str) -> bool:
-    versions = ("1.12.0", "1.13.0", "2.1.0") if fuser == "nvfuser" else (None,)
     return any(
         recipe.helps(fuser, version, gradients=False)
         and (recipe.arguments or not all(taken_by(op, fuser, version) for op in recipe.replaces))
-        for version in versions
+        for version in FUSERS[fuser].versions
     )
 
 

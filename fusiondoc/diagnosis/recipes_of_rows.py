@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from fusiondoc.changes.recipes import Recipe, for_other_types, recipe_answering, recipe_for
 from fusiondoc.diagnosis.rules import RunFacts
-from fusiondoc.fusers import nnc
+from fusiondoc.fusers import facts_of, fuser_title
+from fusiondoc.fusers.fuser import WithKnob
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.remedies import NNC_REDUCTIONS, Remedy
+from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Unfused
 
 
@@ -34,24 +35,42 @@ def answering_recipe(row: Unfused, run: RunFacts) -> Recipe | None:
     return recipe_answering(row.reason.detail, row.op, run.fuser, run.torch, run.gradients)
 
 
-def needs_reductions_on(row: Unfused, run: RunFacts) -> bool:
-    """Whether NNC takes the operator with a knob."""
-    return run.fuser == "nnc" and row.op in nnc.REDUCTIONS
+def needs_knob(row: Unfused, run: RunFacts) -> bool:
+    """Whether the fuser takes the operator with a knob alone."""
+    return takes_with_knob(row.op, run)
 
 
-def reductions_on(run: RunFacts) -> str:
-    """What lets NNC take reductions, as an option or a line of Python."""
-    return NNC_REDUCTIONS.text if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
+def takes_with_knob(op: str, run: RunFacts) -> bool:
+    knob = facts_of(run.fuser).with_knob
+    return knob is not None and op in knob.operators
 
 
-def reductions(run: RunFacts) -> Remedy:
-    """That NNC takes reductions with a knob."""
-    return Remedy(f"Let NNC take reductions: {reductions_on(run)}.", setting=NNC_REDUCTIONS)
+def _knob(run: RunFacts) -> WithKnob:
+    knob = facts_of(run.fuser).with_knob
+    assert knob is not None  # of operators that are taken with one
+    return knob
+
+
+def setting_of_knob(run: RunFacts) -> Setting:
+    """The knob with which the fuser takes more operators."""
+    return Setting(knobs={_knob(run).knob: "on"})
+
+
+def with_knob(run: RunFacts) -> str:
+    """How to let the fuser take more operators, as an option or a line of Python."""
+    knob = _knob(run)
+    how = setting_of_knob(run).text if run.live else knob.in_python
+    return f"Let {fuser_title(run.fuser or '')} take {knob.words}: {how}"
+
+
+def remedy_with_knob(run: RunFacts) -> Remedy:
+    """That the fuser takes more operators with a knob."""
+    return Remedy(f"{with_knob(run)}.", setting=setting_of_knob(run))
 
 
 def takes_numbers(run: RunFacts) -> bool:
     """Whether a number does in the place of a tensor that a recipe needs (``Recipe.numbers_too``)."""
-    return run.fuser == "nnc" and run.gradients is False
+    return facts_of(run.fuser).numbers_for_tensors is True and run.gradients is False
 
 
 def general_remedy(code: str) -> Remedy:

@@ -9,8 +9,8 @@ from fusiondoc.captures.frontend_records import Profile, ProfiledOperator, TeRec
 from fusiondoc.diagnosis.rules import te_coverage
 from fusiondoc.diagnosis.te_rules import Planner, lacks_recipe, version_of
 from fusiondoc.fusers import TE, TE_KIND
-from fusiondoc.fusers.te import LATEST
-from fusiondoc.fusers.te_records import Plan, PlannedOperator
+from fusiondoc.fusers.te.records import Plan, PlannedOperator
+from fusiondoc.fusers.te.rules import LATEST
 from fusiondoc.model import dataclass
 from fusiondoc.model.other_frontends import (
     TeFuser,

@@ -1,6 +1,6 @@
-"""The plan that the rules of Transformer Engine's operation fuser make of a pipeline (the rules:
-``fusiondoc/fusers/te.py``), and why an operator of it stays basic. The plan is compared with the one that
-Transformer Engine made itself.
+"""The plan that the rules of Transformer Engine's operation fuser make of a pipeline
+(``fusiondoc/fusers/te/rules.py``), and why an operator of it stays basic. The plan is compared with the one
+that Transformer Engine made itself.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from fusiondoc.fusers.te import RULES, Condition, Operand, Rule, Slot
-from fusiondoc.fusers.te_records import BasicOperator, OperatorFacts, Plan
+from fusiondoc.fusers.te.records import BasicOperator, OperatorFacts, Plan
+from fusiondoc.fusers.te.rules import RULES, Condition, Operand, Rule, Slot
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import (
     Detail,

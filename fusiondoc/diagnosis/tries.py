@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fusiondoc.changes.change import Change
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
-from fusiondoc.fusers import FUSERS, NNC, nnc, taken_by
+from fusiondoc.fusers import FUSERS, facts_of, operators_of_knobs, taken_by
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, Try
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
@@ -21,9 +21,6 @@ MOST_TRIES = 8
 
 
 FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
-
-_REDUCED = {"nnc_reductions": nnc.REDUCTIONS}
-"""Knob -> the operators that it is about; any for others."""
 
 _FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::feature_dropout"])
 """What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
@@ -113,7 +110,7 @@ def _of_knob(name: str, codes: tuple[str, ...], report: Report, options: Options
     knob, _, value = name.partition("=")
     if not _works(knob, report) or options.knobs.get(knob) == value:
         return None
-    about = _REDUCED.get(knob)
+    about = operators_of_knobs().get(knob)
     ops = {row.op for row in report.unfused if row.ran is not False and row.reason.code in codes}
     if about is not None and ops and not ops & about:
         return None
@@ -136,8 +133,7 @@ def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str
     torch = report.environment.get("torch")
     ops = {row.op for row in report.unfused if row.reason.code in codes}
     alone = bool(ops) and all(code in _WITHOUT_RULE for code in codes)
-    instead = FUSERS[effective].instead if effective in FUSERS else (NNC.name,)
-    for fuser in instead:
+    for fuser in facts_of(effective).instead:
         if _can_run(fuser, report, options) and (not alone or any(taken_by(op, fuser, torch) for op in ops)):
             return fuser
     return None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.kept_out import is_lost_outside
-from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.fusers import facts_of, taken_by
+from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
+from fusiondoc.fusers import facts_of, taken_by, taken_by_default
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
@@ -133,8 +133,8 @@ class Plans:
         return apart
 
     def _takes(self, op: str) -> bool:
-        if self._fuser is None:  # what both of the usual ones take
-            return taken_by(op, "nvfuser") and taken_by(op, "nnc")
+        if self._fuser is None:
+            return taken_by_default(op)
         return op not in self._without and taken_by(op, self._fuser, self._torch)
 
     def _free(self, node: ProgramNode, row: int | None, changed: AbstractSet[int]) -> bool:

@@ -1,74 +1,21 @@
 """The registry of fusers, and what it answers for all of them.
 
-All facts that hold for one fuser alone stand in modules of its name here: the operators that it takes
-(``nnc.py``), its lines in logs (``nnc_log.py``). "Takes" means: for some types, shapes and arguments. A rule
-may still refuse a node, say for a dimension that is not a constant.
+All facts that hold for one fuser alone stand in a folder of its name here, with a module a concern: the
+operators that it takes (``takes.py``), its lines in logs (``log.py``). "Takes" means: for some types, shapes
+and arguments. A rule may still refuse a node, say for a dimension that is not a constant.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from fusiondoc.fusers import legacy, nnc, nnc_log, nvfuser, nvfuser_log, onednn, onednn_log
 from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.legacy import LEGACY
+from fusiondoc.fusers.nnc import NNC
+from fusiondoc.fusers.nvfuser import NVFUSER
+from fusiondoc.fusers.onednn import ONEDNN
 from fusiondoc.numbers import version_pair
 from fusiondoc.operators import VIEWS
-
-NVFUSER = Fuser(
-    "nvfuser",
-    "nvFuser",
-    "CudaFusionGroup",
-    takes=frozenset(nvfuser.TAKES),
-    taken_in=nvfuser.taken_in,
-    since=nvfuser.OLDEST,
-    until=nvfuser.LAST,
-    devices=frozenset(("cuda",)),
-    most_dimensions=nvfuser.MOST_DIMENSIONS,
-    writes_to_stdout=True,
-    pass_start=nvfuser_log.PASS_START,
-    plan_header=nvfuser_log.PLAN_HEADER,
-    guards=nvfuser_log.GUARDS,
-    refusals=nvfuser_log.REFUSALS,
-    words=nvfuser_log.WORDS,
-    instead=("nnc",),
-)
-NNC = Fuser(
-    "nnc",
-    "NNC",
-    "TensorExprGroup",
-    takes=frozenset(nnc.TAKES),
-    inference_only=nnc.INFERENCE_ONLY,
-    seldom=nnc.SELDOM,
-    pulled_in=nnc.PULLED_IN,
-    announces_runs=False,
-    pass_start=nnc_log.PASS_START,
-    plan_header=nnc_log.PLAN_HEADER,
-    guards=nnc_log.GUARDS,
-    words=nnc_log.WORDS,
-    instead=("nvfuser", "onednn"),
-)
-ONEDNN = Fuser(
-    "onednn",
-    "oneDNN Graph",
-    "oneDNNFusionGroup",
-    takes=onednn.TAKES,
-    since=onednn.OLDEST,
-    devices=frozenset(("cpu",)),
-    in_training=False,
-    one_library_call=True,
-    exact_sizes=True,  # seen with a dynamic fusion strategy on torch 2.13
-    writes_to_stdout=True,
-    guards=onednn_log.GUARDS,
-    instead=("nnc",),
-)
-LEGACY = Fuser(
-    "legacy",
-    "the legacy fuser",
-    "FusionGroup",
-    takes=legacy.TAKES,
-    can_be_requested=False,
-    instead=("nnc",),
-)
 
 FUSERS: dict[str, Fuser] = {}
 """Every fuser by its name."""
@@ -80,14 +27,14 @@ FUSER_OF_KIND: dict[str, Fuser] = {}
 def register(fuser: Fuser) -> None:
     """Add a fuser, before modules that read logs are imported: they make their tables from the registry."""
     FUSERS[fuser.name] = fuser
-    FUSER_OF_KIND[fuser.kind] = fuser
+    FUSER_OF_KIND.update(dict.fromkeys(fuser.kinds, fuser))
 
 
 for _fuser in (NVFUSER, NNC, ONEDNN, LEGACY):
     register(_fuser)
 
 
-_WITHOUT_FACTS = Fuser("", "the fuser", "")
+_WITHOUT_FACTS = Fuser("", "the fuser", (), instead=(NNC.name,))
 
 
 def facts_of(name: str | None) -> Fuser:
@@ -95,9 +42,67 @@ def facts_of(name: str | None) -> Fuser:
     return FUSERS.get(name or "", _WITHOUT_FACTS)
 
 
+def group_nodes() -> dict[str, str]:
+    """Kind of a node that holds a fusion group (``prim::CudaFusionGroup``) -> ``Group.kind``."""
+    return {node: kind for fuser in FUSERS.values() for node, kind in fuser.nodes.items()}
+
+
 def plan_headers() -> tuple[str, ...]:
     """Headers of the plans that fusion passes leave."""
     return tuple(fuser.plan_header for fuser in FUSERS.values() if fuser.plan_header is not None)
+
+
+def inner_graphs() -> frozenset[str]:
+    """Nodes of fusion passes, other than those of groups, that print a graph of their own."""
+    return frozenset().union(*(fuser.inner_graphs for fuser in FUSERS.values()))
+
+
+@cache
+def views_of_any() -> frozenset[str]:
+    """Views for which some fuser has a stand-in in its groups."""
+    return frozenset(view for fuser in FUSERS.values() for view in fuser.stand_ins.values())
+
+
+@cache
+def stand_ins() -> dict[str, str]:
+    """Operators of fusion passes that stand for views in groups -> these views. They refuse to run
+    outside."""
+    return {node: view for fuser in FUSERS.values() for node, view in fuser.stand_ins.items()}
+
+
+@cache
+def scalar_types() -> frozenset[str]:
+    """Scalar types of tensors that groups of some fuser take."""
+    return frozenset().union(*(fuser.dtypes or frozenset() for fuser in FUSERS.values()))
+
+
+@cache
+def sized_reductions() -> frozenset[str]:
+    """Reductions whose size some fuser computes alone."""
+    return frozenset().union(*(fuser.sized_reductions for fuser in FUSERS.values()))
+
+
+@cache
+def with_dimensions_only() -> frozenset[str]:
+    """Reductions of which some fuser takes no overload over all dimensions."""
+    return frozenset().union(*(fuser.with_dimensions_only for fuser in FUSERS.values()))
+
+
+@cache
+def by_constant_dimension() -> frozenset[str]:
+    """Operators whose `dim` has to be a constant for some fuser."""
+    return frozenset().union(*(fuser.by_constant_dimension for fuser in FUSERS.values()))
+
+
+def operators_of_knobs() -> dict[str, frozenset[str]]:
+    """Knob -> the operators that a fuser takes only with it."""
+    knobs = (fuser.with_knob for fuser in FUSERS.values() if fuser.with_knob is not None)
+    return {knob.knob: knob.operators for knob in knobs}
+
+
+def taken_by_default(op: str) -> bool:
+    """Whether all fusers take an operator that may run where none is chosen."""
+    return all(op in fuser.takes for fuser in FUSERS.values() if fuser.by_default)
 
 
 def choices() -> tuple[str, ...]:

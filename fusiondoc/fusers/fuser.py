@@ -5,6 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from re import Pattern
+from typing import Literal
+
+Version = tuple[int, int]
+"""Major and minor number of a version of torch."""
+
+GivenOverload = Literal[
+    "all_dimensions",
+    "all_elements",
+    "with_indices",
+    "without_dim",
+    "correction",
+    "rounding_mode",
+    "decimals",
+    "number",
+    "number_first",
+    "chosen_number",
+    "tensor_limits",
+    "device",
+    "dtype_of_tensor",
+    "layout_or_device",
+    "other_arguments",
+    "not_two_tensors",
+    "other_types",
+]
+"""``all_elements``: of ``max`` and ``min``; ``number``: where a tensor is needed; ``number_first``: before
+the tensor; ``chosen_number``: of ``where``; ``tensor_limits``: of ``clamp``; ``device`` to
+``other_arguments``: of ``to``; ``other_types``: of the types in ``Overload.types``."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +51,19 @@ class Refusals:
 
 
 @dataclass(frozen=True)
+class WithKnob:
+    """Operators that a fuser takes only with a knob on."""
+
+    knob: str
+    """As ``fusiondoc knobs`` lists it."""
+    operators: frozenset[str]
+    words: str
+    """The operators in a sentence: "reductions"."""
+    in_python: str
+    """The line of a program that does the same."""
+
+
+@dataclass(frozen=True)
 class Fuser:
     """A fuser of TorchScript. A new one is an entry of the registry (``fusers/__init__.py``)."""
 
@@ -31,17 +71,26 @@ class Fuser:
     """As options and reports have it: ``nnc``."""
     title: str
     """How a sentence names it: "NNC", "the legacy fuser"."""
-    kind: str
-    """``Group.kind`` of its fusion groups: ``TensorExprGroup``."""
+    kinds: tuple[str, ...]
+    """``Group.kind`` of its fusion groups: ``CudaFusionGroup``; several where it makes groups
+    of several kinds."""
+    heading: str | None = None
+    """The title over a list, where it is another: "Legacy fuser"."""
+    old_nodes: tuple[str, ...] = ()
+    """Kinds that the nodes of its groups, then of the first kind, had in older versions of torch."""
     takes: frozenset[str] = frozenset()
     """Operators as printed that it can take into a group, for some types and arguments, in some version."""
     can_be_requested: bool = True
     """False for a fuser whose logs are read, and that fusiondoc switches on for no run."""
-    taken_in: Callable[[tuple[int, int]], frozenset[str]] | None = None
+    taken_in: Callable[[Version], frozenset[str]] | None = None
     """The part of ``takes`` that a version of torch has; None where all versions take the same."""
-    since: tuple[int, int] | None = None
+    since: Version | None = None
     """The first version of torch that is known to have it; None where that limits no run."""
-    until: tuple[int, int] | None = None
+    rule_since: Callable[[str], Version | None] | None = None
+    """The first version that takes an operator or view; None where all versions take the same."""
+    versions: tuple[str | None, ...] = (None,)
+    """A release of torch for each set of operators that it takes; None: all have the same."""
+    until: Version | None = None
     """The last version of torch that has it; None: the newest does."""
     devices: frozenset[str] = frozenset(("cpu", "cuda"))
     """Types of the devices that it compiles for, as torch prints them."""
@@ -55,6 +104,33 @@ class Fuser:
     """Views that begin no group, and that a group takes in only where nothing else takes their result."""
     one_library_call: bool = False
     """Whether a group holds at most one convolution or product of matrices, and what comes after it."""
+    with_knob: WithKnob | None = None
+    views_in: Callable[[Version | None], frozenset[str]] | None = None
+    """The views that a version takes into a group (None: the newest); None where ``takes`` has them."""
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+    """Operators of its pass that stand for views in its groups -> these views."""
+    dtypes: frozenset[str] | None = None
+    """Scalar types of tensors that a group takes; None where that is not known."""
+    halves_on: frozenset[str] = frozenset(("cpu", "cuda"))
+    """Devices on which it takes half types."""
+    numbers_for_tensors: bool | None = None
+    """Whether a number does in the place of a tensor in its operators; None: not known."""
+    with_dimensions_only: frozenset[str] = frozenset()
+    """Reductions of which it takes no overload over all dimensions."""
+    by_constant_dimension: frozenset[str] = frozenset()
+    """Operators whose `dim` has to be a constant of the graph."""
+    sized_reductions: frozenset[str] = frozenset()
+    """Reductions whose size it computes alone where nothing else of the result is read."""
+    expressions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Operator -> the forms in which a printed kernel shows it: expressions in order, with commas between."""
+    stops_at_side_effects: bool = False
+    """Whether its pass moves no operator past a print or a warning, so that groups end there."""
+    device_knobs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Type of a device -> the knobs that let it fuse there."""
+    knob_for_one: str | None = None
+    """The knob with its value that makes a single operator a group."""
+    by_default: bool = False
+    """Whether it may run where no fuser is chosen."""
     most_dimensions: int | None = None
     """Of a tensor, in its kernels; None without a limit."""
     exact_sizes: bool = False
@@ -67,6 +143,8 @@ class Fuser:
     """Header of the graph that its pass prints first, whether it makes groups or not."""
     plan_header: str | None = None
     """Header of the graph that its pass leaves."""
+    inner_graphs: frozenset[str] = frozenset()
+    """Other nodes that its passes make, and that print a graph of their own."""
     guards: frozenset[str] = frozenset()
     """Nodes that check types before its groups; they compute nothing of the program."""
     refusals: Refusals | None = None
@@ -82,6 +160,9 @@ class Fuser:
         return tuple(header for header in (self.pass_start, self.plan_header) if header is not None)
 
     @property
-    def node(self) -> str:
-        """The kind of its node in a graph: ``prim::TensorExprGroup``."""
-        return f"prim::{self.kind}"
+    def nodes(self) -> dict[str, str]:
+        """Kind of a node that holds one of its groups (``prim::CudaFusionGroup``) -> ``Group.kind``."""
+        return {
+            **{f"prim::{kind}": kind for kind in self.kinds},
+            **dict.fromkeys(self.old_nodes, self.kinds[0]),
+        }

@@ -6,6 +6,8 @@ operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
 
 from __future__ import annotations
 
+from fusiondoc.fusers.fuser import Fuser
+
 _NAMES = """
 abs acos add addcmul asin atan atan2 _cast_Float cat ceil clamp cos cosh div eq erf erfc exp expm1 floor
 fmod frac ge gt le lerp lgamma log log10 log1p log2 logit lt max min mul ne neg pow rand_like reciprocal
@@ -15,3 +17,13 @@ prim::ConstantChunk prim::FusedConcat
 
 TAKES = frozenset(name if "::" in name else f"aten::{name}" for name in _NAMES.split())
 """Operators as printed."""
+
+LEGACY = Fuser(
+    "legacy",
+    "the legacy fuser",
+    ("FusionGroup",),
+    heading="Legacy fuser",
+    takes=TAKES,
+    can_be_requested=False,
+    instead=("nnc",),
+)

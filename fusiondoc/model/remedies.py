@@ -17,7 +17,7 @@ class Setting:
     runs: int | None = None
     """Passes of the model."""
     recipe: str | None = None
-    """Of Transformer Engine: ``--recipe``."""
+    """How tensors are quantised: ``--recipe``."""
     knobs: Mapping[str, str] = field(default_factory=dict)
     """Name of a knob, as ``fusiondoc knobs`` lists it -> value."""
     flags: tuple[str, ...] = ()
@@ -65,9 +65,6 @@ AS_REQUESTED = Setting()
 
 ANY_SIZE = Setting(knobs={"fusion_strategy": "DYNAMIC:10"})
 """Groups that take tensors of any size."""
-
-NNC_REDUCTIONS = Setting(knobs={"nnc_reductions": "on"})
-"""NNC takes sums and softmax."""
 
 
 class Nothing(Enum):

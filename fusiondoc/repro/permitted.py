@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from fusiondoc.errors import UsageError
-from fusiondoc.fusers import at_work, nvfuser, taken_by_any
+from fusiondoc.fusers import at_work, taken_by_any, views_of_any
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.ir import Node
 from fusiondoc.repro import DEFINED, DTYPES, Input, Recipe, Step, TensorSpec, ir_type
@@ -21,8 +21,8 @@ _WITH_THEM = frozenset(
     + [f"prim::{name}" for name in ("BroadcastSizes", "dtype", "device", "is_cuda")]
     + [f"aten::{name}" for name in ("size", "dim", "numel", "_size_if_not_equal", "broadcast_tensors")]
 )
-"""What else a group holds: values and sizes for its operators (torch/csrc/jit/passes/graph_fuser.cpp,
-tensorexpr_fuser.cpp)."""
+"""What else a group holds: values and sizes for its operators (torch/csrc/jit/passes/graph_fuser.cpp and
+the passes of other fusers)."""
 
 _REPLACED = frozenset(
     f"prim::{name}"
@@ -37,7 +37,7 @@ _REPLACED = frozenset(
 )
 """What a printed group may hold that is not in the catalogue, and that a file does without."""
 
-PRINTED = taken_by_any() | nvfuser.VIEWS | _WITH_THEM | _REPLACED
+PRINTED = taken_by_any() | views_of_any() | _WITH_THEM | _REPLACED
 """The operators that a printed group may hold."""
 
 WRITTEN = frozenset(
@@ -45,7 +45,7 @@ WRITTEN = frozenset(
     for kind in (PRINTED - _REPLACED) | {DEFINED}
     if kind != "prim::add_optional" and not (kind.startswith("prim::") and kind.endswith("_copy"))
 )
-"""The operators that a file may hold: those of programs, not nvFuser's stand-ins for them."""
+"""The operators that a file may hold: those of programs, not their stand-ins in groups."""
 
 _ATTRIBUTES = {
     "prim::Constant": {"value"},

@@ -14,8 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.fusers import FUSER_OF_KIND
-from fusiondoc.fusers.nvfuser import COPY_OF
+from fusiondoc.fusers import FUSER_OF_KIND, stand_ins
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, OpNode
 from fusiondoc.parsers.ir import Dump, Graph, Node, Section, Value
@@ -308,7 +307,7 @@ class _Rebuild:
             self.sized(node, inputs)
         else:
             attributes = ", ".join(f"{name}={text}" for name, text in node.attributes.items())
-            self.step(node, COPY_OF.get(kind, kind), attributes, inputs)
+            self.step(node, stand_ins().get(kind, kind), attributes, inputs)
 
     def step(self, node: Node, kind: str, attributes: str, inputs: Sequence[str]) -> None:
         outputs = tuple((value.name, value.type) for value in node.outputs)
@@ -350,7 +349,7 @@ class _Rebuild:
         else:
             text = f"[{', '.join(map(str, sizes))}]" if sizes else "annotate(List[int], [])"
             given = (inputs[0], self.value("int[]", text), *inputs[2:])
-            self.step(node, COPY_OF[node.kind], "", given)
+            self.step(node, stand_ins()[node.kind], "", given)
 
     def constant(self, node: Node) -> None:
         value = node.outputs[0]

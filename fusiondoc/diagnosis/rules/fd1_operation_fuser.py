@@ -14,7 +14,7 @@ from fusiondoc.captures.frontend_records import TeRecords
 from fusiondoc.diagnosis.commands import command_of
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.te_rules import Planner, lacks_recipe, version_of
-from fusiondoc.fusers.te import LATEST
+from fusiondoc.fusers.te.rules import LATEST
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES

@@ -18,7 +18,7 @@ from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
 from fusiondoc.diagnosis.rules.fd3_fd9_whose_error import came_of
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import first_words
 from fusiondoc.fuser_knobs.catalogue import first_cuda, knows, parse_pair
-from fusiondoc.fusers.nvfuser import COPY_OF
+from fusiondoc.fusers import stand_ins
 from fusiondoc.graph.neighbours import feeding
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
@@ -264,8 +264,8 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[Group]) -> Finding:
-    views = sorted({node.op for node in producer.group.nodes if node.op in COPY_OF})
-    plain = " and ".join(COPY_OF[op] for op in views)
+    views = sorted({node.op for node in producer.group.nodes if node.op in stand_ins()})
+    plain = " and ".join(stand_ins()[op] for op in views)
     return finding(
         "FD305",
         f"Group {describe(group)} was specialised {len(again) + 1} times: {describe(producer.group)},"

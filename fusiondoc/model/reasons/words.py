@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fusiondoc.fusers.te import CONDITIONS_IN_WORDS
+from fusiondoc.fusers.te.rules import CONDITIONS_IN_WORDS
 from fusiondoc.model.reasons import (
     AbsentGradients,
     Alone,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fusiondoc.fusers import FUSERS, fuser_title, nnc_log
+from fusiondoc.fusers import fuser_title, group_nodes
 from fusiondoc.model.reasons import Condition, FormulaGap, OperatorAt
 from fusiondoc.model.source import from_package
 
@@ -14,7 +14,7 @@ def at(operator: OperatorAt) -> str:
     return f"{operator.op} ({from_package(operator.source)})" if operator.source else operator.op
 
 
-_GROUPS = frozenset([*(fuser.node for fuser in FUSERS.values()), nnc_log.OLD_GROUP])
+_GROUPS = group_nodes()
 
 
 def partner(op: str) -> str:

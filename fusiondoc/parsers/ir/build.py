@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.fusers import FUSERS, nnc_log
+from fusiondoc.fusers import group_nodes, inner_graphs
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.ir import Block, Dump, Graph, Node, RawNode, Section
 
-SUBGRAPH_KINDS = frozenset([nnc_log.OLD_GROUP, *(fuser.node for fuser in FUSERS.values())]) | frozenset(
+SUBGRAPH_KINDS = frozenset((*group_nodes(), *inner_graphs())) | frozenset(
     f"prim::{name}"
     for name in (
         "DifferentiableGraph",
@@ -26,7 +26,6 @@ SUBGRAPH_KINDS = frozenset([nnc_log.OLD_GROUP, *(fuser.node for fuser in FUSERS.
         "FunctionalGraph",
         "StaticSubgraph",
         "MKLDNNGroup",
-        "TensorExprDynamicGroup",
         "Closure",
         "fork",
         "awaitable",

@@ -25,8 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from fusiondoc.fusers import FUSERS, NNC, nnc_log
-from fusiondoc.fusers.nvfuser import SIZED_REDUCTIONS
+from fusiondoc.fusers import FUSERS, group_nodes, sized_reductions
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 AUTOGRAD = "prim::Autograd"
 """How the nodes of gradient executors begin."""
 
-FUSION_KINDS = {fuser.node: fuser.kind for fuser in FUSERS.values()}
-FUSION_KINDS[nnc_log.OLD_GROUP] = NNC.kind
+FUSION_KINDS = group_nodes()
 
 GUARDS = frozenset(
     ("prim::RequiresGradCheck", "prim::BailOut", "prim::BailoutTemplate", "prim::Guard")
@@ -202,7 +200,7 @@ def only_sized(body: Graph) -> Iterator[SizedOnly]:
         if node.kind == "prim::Constant" and node.outputs
     }
     for node in body.nodes:
-        if node.kind not in SIZED_REDUCTIONS or len(node.inputs) < 2:
+        if node.kind not in sized_reductions() or len(node.inputs) < 2:
             continue
         if node.outputs[0].name not in body.outputs:
             dims = constant_dims(constants.get(node.inputs[1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from fusiondoc.fusers.nnc_log import CONDITIONS, REMARKS, WRAPPER
+from fusiondoc.fusers.nnc.log import CONDITIONS, REMARKS, WRAPPER
 from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.jit.rejections import read_node
 from fusiondoc.parsers.jit.statements import Block, NodeText, Said

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from sys import intern
 from typing import NamedTuple
 
-from fusiondoc.fusers import onednn
+from fusiondoc.fusers.onednn import takes
 from fusiondoc.model.packed_text import PackedText
 from fusiondoc.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.facts import Facts, PrintedKernel
@@ -323,9 +323,9 @@ def _read(text: bytes) -> _Line | None:
 
 def _kinds_of(operators: tuple[str, ...]) -> frozenset[str]:
     """Primitives that may compute these operators, by the names that the program or the graph gives them."""
-    found = set(onednn.ELEMENTWISE_PRIMITIVES)
+    found = set(takes.ELEMENTWISE_PRIMITIVES)
     for name in operators:
-        for part, kinds in onednn.PRIMITIVES:
+        for part, kinds in takes.PRIMITIVES:
             if part in name.lower():
                 found.update(kinds)
     return frozenset(found)

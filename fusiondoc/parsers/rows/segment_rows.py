@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fusiondoc.fusers import nvfuser
+from fusiondoc.fusers import FUSERS
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Segment
 from fusiondoc.numbers import whole_numbers
@@ -212,7 +212,9 @@ _INFIX = re.compile(r"\S \s*(==|!=|<=|>=|\+|-|\*|/|<|>|&|\|)\s")
 _REDUCTION = re.compile(r"op = (\w+)")
 
 _FORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    op: tuple(tuple(form.split(", ")) for form in rule.kernel) for op, rule in nvfuser.TAKES.items()
+    op: tuple(tuple(form.split(", ")) for form in forms)
+    for fuser in FUSERS.values()
+    for op, forms in fuser.expressions.items()
 }
 """Operator -> the forms in which a kernel shows it, each as the words of its expressions."""
 

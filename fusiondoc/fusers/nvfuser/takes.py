@@ -14,32 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-GivenOverload = Literal[
-    "all_dimensions",
-    "all_elements",
-    "with_indices",
-    "without_dim",
-    "correction",
-    "rounding_mode",
-    "decimals",
-    "number",
-    "number_first",
-    "chosen_number",
-    "tensor_limits",
-    "device",
-    "dtype_of_tensor",
-    "layout_or_device",
-    "other_arguments",
-    "not_two_tensors",
-    "other_types",
-]
-"""``all_elements``: of ``max`` and ``min``; ``number``: where a tensor is needed; ``number_first``: before
-the tensor; ``chosen_number``: of ``where``; ``tensor_limits``: of ``clamp``; ``device`` to
-``other_arguments``: of ``to``; ``other_types``: of the types in ``Overload.types``."""
-
-Version = tuple[int, int]
+from fusiondoc.fusers.fuser import GivenOverload, Version
 
 OLDEST: Version = (1, 12)
 """The oldest torch whose nvFuser is looked after here."""
@@ -48,15 +25,15 @@ LAST: Version = (2, 1)
 """The last torch whose TorchScript holds nvFuser."""
 
 MOST_DIMENSIONS = 8
-"""Dimensions of a tensor at which its kernels stop."""
+"""Dimensions of a tensor at which its kernels stop (torch/csrc/jit/codegen/cuda/utils.h, MAX_DIMS)."""
 
 
 class Overload(NamedTuple):
     """The overload of an operator that has a rule."""
 
     takes: str
-    """Regular expression for the kinds of its arguments, a letter each: those of ``kinds_of`` in
-    diagnosis/nvfuser_rules.py."""
+    """Regular expression for the kinds of its arguments, a letter each: those of
+    ``kinds_of`` in diagnosis/argument_kinds.py."""
     refused: Callable[[str], GivenOverload]
     """Kinds of the arguments of a refused overload -> which overload that is."""
 
@@ -311,6 +288,13 @@ SIZED_REDUCTIONS = frozenset(op for op, rule in TAKES.items() if rule.sized)
 """Reductions whose size nvFuser computes alone where nothing else of the result is read."""
 
 
+EXPRESSIONS = {op: rule.kernel for op, rule in TAKES.items()}
+"""Operator -> the forms in which a printed kernel shows it."""
+
+DTYPES = frozenset(("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long"))
+"""Scalar types that a group takes (torch/csrc/jit/codegen/cuda/type.cpp, isSupportedTypeByDevice)."""
+
+
 def rule_of(op: str) -> Rule | None:
     """The rule of an operator, or that of the stand-in of a view."""
     return TAKES.get(op) or TAKES.get(f"prim::{op.removeprefix('aten::')}_copy")
@@ -327,3 +311,9 @@ def views_taken_in(version: Version | None) -> frozenset[str]:
     if version is None:
         return frozenset(FUSED_VIEWS_SINCE)
     return frozenset(op for op, since in FUSED_VIEWS_SINCE.items() if since <= version)
+
+
+def rule_since(op: str) -> Version | None:
+    """The first torch whose nvFuser has a rule for an operator, or takes a view into a group."""
+    rule = TAKES.get(op)
+    return rule.since if rule is not None else FUSED_VIEWS_SINCE.get(op)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from fusiondoc.fusers.fuser import WithKnob
+
 
 class Takes(NamedTuple):
     """The conditions of NNC for an operator, beyond those for every operator."""
@@ -122,6 +124,13 @@ TAKES: Mapping[str, Takes] = {
 
 REDUCTIONS = frozenset(op for op, takes in TAKES.items() if takes.knob == "nnc_reductions")
 """Operators that NNC takes only with the knob nnc_reductions."""
+
+WITH_KNOB = WithKnob(
+    "nnc_reductions", REDUCTIONS, "reductions", "torch._C._jit_set_texpr_reductions_enabled(True)"
+)
+
+DTYPES = frozenset(("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long", "Short", "Char", "Byte"))
+"""Scalar types that a group takes (torch/csrc/jit/tensorexpr/types.h)."""
 
 ON_CPU_ONLY = frozenset(op for op, takes in TAKES.items() if takes.device == "cpu")
 ON_GPU_ONLY = frozenset(op for op, takes in TAKES.items() if takes.device == "cuda")

@@ -15,6 +15,9 @@ PASS_START, PLAN_HEADER = "Before TExprFuser:", "After TExprFuser:"
 
 GUARDS = frozenset(("prim::TypeCheck", "prim::TensorExprDynamicGuard"))
 
+INNER_GRAPHS = frozenset(("prim::TensorExprDynamicGroup",))
+"""The node of a group that is compiled for several shapes, with its own graph."""
+
 OLD_GROUP = "tensorexpr::Group"
 """The node of a group before torch 1.7 (torch/csrc/jit/passes/tensorexpr_fuser.cpp of 1.6)."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fusiondoc.fusers.te_records import OperatorFacts, Plan
+from fusiondoc.fusers.te.records import OperatorFacts, Plan
 
 LATEST = (2, 20)
 """The newest version whose rules are in this table."""

@@ -1,4 +1,4 @@
-"""Which condition of nvFuser's parse rule a node does not meet (the rules: ``fusiondoc/fusers/nvfuser.py``).
+"""Which condition of nvFuser's parse rule a node does not meet (``fusiondoc/fusers/nvfuser/takes.py``).
 
 Versions differ in the operators and views that have a rule, not in what a rule asks of an argument. A rule
 belongs to one overload, by its schema; its merge query may refuse more: a tensor without elements
@@ -14,31 +14,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from fusiondoc.diagnosis.argument_kinds import kinds_of
+from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
+from fusiondoc.diagnosis.operator_in_plan import Place, by_version
+from fusiondoc.diagnosis.reasons_of_node import dimensions, dtype
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.fusers import nvfuser
-from fusiondoc.model.reasons import Argument, Detail, NewerRule, NotConstant, Overload
+from fusiondoc.fusers.nvfuser import takes
+from fusiondoc.model.reasons import Argument, NewerRule, NotConstant, Overload
+from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import FlowNode, Operand
-
-_KINDS = {
-    "int": "i",
-    "float": "f",
-    "number": "S",
-    "Scalar": "S",
-    "bool": "b",
-    "str": "s",
-    "Device": "D",
-    "NoneType": "N",
-    "int[]": "l",
-    "bool[]": "m",
-    "Tensor[]": "L",
-}
-
-
-def fused_views(torch: str | None) -> frozenset[str]:
-    """The views that nvFuser of this torch takes; without a version, that of the newest."""
-    return nvfuser.views_taken_in(None if torch is None else parse_version(torch))
-
 
 _FLOATING = {"5", "6", "7", "15"}
 """Numbers of ScalarType: Half, Float, Double, BFloat16 (c10/core/ScalarType.h)."""
@@ -46,24 +31,10 @@ _FLOATING = {"5", "6", "7", "15"}
 _HALVES = {"5", "15"}
 
 
-def kinds_of(node: FlowNode) -> str:
-    """One letter for each argument of a node."""
-    return "".join(_kind(operand) for operand in node.operands)
-
-
-def _kind(operand: Operand) -> str:
-    text = operand.type
-    if operand.value == "None":
-        return "N"
-    if isinstance(parse_type(text), TensorType) or text in ("Tensor", "Tensor?"):
-        return "T"
-    return _KINDS.get(text.rstrip("?"), "?")
-
-
 def refused_by_form(node: FlowNode, op: str) -> Overload | NotConstant | Argument | None:
     """Why nvFuser's rule for ``op`` refuses the node's overload or an argument that nvFuser does not profile:
     any print of the node shows it."""
-    rule = nvfuser.rule_of(op)
+    rule = takes.rule_of(op)
     if rule is None:
         return None
     kinds = kinds_of(node)
@@ -81,13 +52,13 @@ def refused_because(
     form = refused_by_form(node, op)
     if form is not None:
         return form
-    rule = nvfuser.rule_of(op)
-    if torch is not None and op in nvfuser.TAKES and rule is not None and parse_version(torch) < rule.since:
+    rule = takes.rule_of(op)
+    if torch is not None and op in takes.TAKES and rule is not None and parse_version(torch) < rule.since:
         return NewerRule(".".join(map(str, rule.since)), torch_known=True)
     return _bad_tensor(node, rule)
 
 
-def _bad_argument(node: FlowNode, op: str, rule: nvfuser.Rule) -> NotConstant | Argument | None:
+def _bad_argument(node: FlowNode, op: str, rule: takes.Rule) -> NotConstant | Argument | None:
     operands = node.operands
     for position, argument in rule.none.items():
         given = operands[position] if position < len(operands) else None
@@ -113,7 +84,7 @@ def _value(operands: tuple[Operand, ...], index: int | None) -> str | None:
     return operands[index].value if index is not None and index < len(operands) else None
 
 
-def _bad_tensor(node: FlowNode, rule: nvfuser.Rule | None) -> NotConstant | Argument | None:
+def _bad_tensor(node: FlowNode, rule: takes.Rule | None) -> NotConstant | Argument | None:
     """Without a rule only the sizes of the tensors count."""
     reduced = rule.reduces if rule is not None else None
     checked = node.operands if reduced is None else node.operands[reduced : reduced + 1]
@@ -140,9 +111,27 @@ def _not_constant(operands: tuple[Operand, ...], names: Mapping[int, str]) -> No
     return NotConstant(tuple(names[position] for position in wrong), operands[wrong[0]].maker)
 
 
-def to_be_constant(detail: Detail | None) -> str | None:
-    """The arguments that could be written as constants, for a sentence; None where it is another reason, or
-    where their values differ from run to run."""
-    if not isinstance(detail, NotConstant) or detail.runs is not None or not detail.arguments:
-        return None
-    return " and ".join(f"`{name}`" for name in detail.arguments)
+def _refine(place: Place, stated: Reason) -> Reason:
+    """What nvFuser calls "not parsible" may be an overload or an argument that its rule refuses, and "scalar
+    type not supported" a tensor of too many dimensions (partition.cpp, isFusibleNode)."""
+    if stated.code == "FD201" and place.takes(place.loose.op):
+        cause = refused_because(place.node, place.loose.op, place.torch) or by_version(place, place.loose.op)
+        return Reason.of(stated.code, cause or Argument("not_shown"), stated=True)
+    if stated.code in ("FD202", "FD203"):
+        found = dimensions(place) or dtype(place)
+        if found is not None and found.detail is not None:
+            return Reason.of(stated.code, found.detail, stated=True)
+    return stated
+
+
+def _left(place: Place) -> Reason | None:
+    """FD201: the overload or an argument that the rule refuses, as any print of the node shows it."""
+    cause = refused_by_form(place.node, place.loose.op)
+    return Reason.of("FD201", cause) if cause is not None else None
+
+
+def _refusal(node: FlowNode, torch: str | None) -> Overload | NotConstant | Argument | NewerRule | None:
+    return refused_because(node, node.op, torch)
+
+
+RULES = FuserRules(refine=_refine, refusal=_refusal, left=_left)

@@ -1,0 +1,34 @@
+"""The arguments of a node as letters, one a kind: regular expressions over them tell overloads apart."""
+
+from __future__ import annotations
+
+from fusiondoc.parsers.ir.types import TensorType, parse_type
+from fusiondoc.parsers.jit.flow import FlowNode, Operand
+
+_KINDS = {
+    "int": "i",
+    "float": "f",
+    "number": "S",
+    "Scalar": "S",
+    "bool": "b",
+    "str": "s",
+    "Device": "D",
+    "NoneType": "N",
+    "int[]": "l",
+    "bool[]": "m",
+    "Tensor[]": "L",
+}
+
+
+def kinds_of(node: FlowNode) -> str:
+    """One letter for each argument of a node."""
+    return "".join(_kind(operand) for operand in node.operands)
+
+
+def _kind(operand: Operand) -> str:
+    text = operand.type
+    if operand.value == "None":
+        return "N"
+    if isinstance(parse_type(text), TensorType) or text in ("Tensor", "Tensor?"):
+        return "T"
+    return _KINDS.get(text.rstrip("?"), "?")

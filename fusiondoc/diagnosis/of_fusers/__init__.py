@@ -1,0 +1,32 @@
+"""The rules of each fuser for reasons and remedies: a module a fuser, and the table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fusiondoc.diagnosis.of_fusers import nnc_rules, nvfuser_rules, onednn_rules
+from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
+from fusiondoc.model.remedies import Remedy
+
+_RULES: Mapping[str, FuserRules] = {
+    "nvfuser": nvfuser_rules.RULES,
+    "nnc": nnc_rules.RULES,
+    "onednn": onednn_rules.RULES,
+}
+"""Name of a fuser -> its rules; a fuser without an entry has none beyond those for all."""
+
+_NO_RULES = FuserRules()
+
+OF_UNKNOWN = "nvfuser"
+"""The fuser by whose rules a stated reason is refined where the log does not tell which fuser ran."""
+
+
+def rules_of(fuser: str | None) -> FuserRules:
+    """The rules of the fuser of that name; empty ones where it has none, or is not known."""
+    return _RULES.get(fuser or "", _NO_RULES)
+
+
+def remedy_of_condition(condition: str) -> str | Remedy | None:
+    """What to do about a condition that a fuser states and that an operator does not meet."""
+    found = (rules.conditions.get(condition) for rules in _RULES.values())
+    return next((remedy for remedy in found if remedy is not None), None)

@@ -1,0 +1,132 @@
+"""The true cause behind what NNC states of an operator, and how to call the overloads that it takes.
+
+Facts: ``isSupported`` and ``typesAreSupported`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, the same from
+1.12 to 2.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
+from fusiondoc.diagnosis.of_fusers.nnc_conditions import CONDITIONS
+from fusiondoc.diagnosis.operator_in_plan import Place, is_of_a_formula
+from fusiondoc.diagnosis.reasons_of_node import no_rule
+from fusiondoc.fusers.nnc import takes
+from fusiondoc.model.reasons import (
+    Argument,
+    Detail,
+    NotConstant,
+    Overload,
+    PythonCall,
+    ReductionsOff,
+    Stated,
+    WrongDevice,
+    WrongType,
+)
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.remedies import Remedy
+from fusiondoc.parsers.ir.types import TensorType, parse_type
+from fusiondoc.parsers.jit.flow import PYTHON
+
+_OVERLOADS: Mapping[str, str | Remedy] = {
+    "aten::remainder": "Write x - n * torch.floor(x / n) instead of x % n, where n is a number and x a"
+    " floating-point tensor.",
+    "aten::div": "Write torch.floor(x / y) instead of torch.div(x, y, rounding_mode='floor'), and torch.trunc"
+    " for 'trunc'.",
+    "aten::pow": Remedy(
+        "Write torch.exp(y * torch.log(x)) for x > 0;", "an exponent that is a number is taken as is."
+    ),
+    "aten::where": "Give torch.where tensors: torch.zeros_like(x) or torch.full_like(x, value) for a number.",
+    "aten::clamp": "Give torch.clamp numbers, or write torch.max and torch.min with its tensors.",
+}
+"""Operators of which it takes other overloads -> how to call these
+(``fixtures/logs/refused_numbers.py``)."""
+
+_NUMBERS = ("int", "float", "Scalar", "number", "bool")
+_FLOATS = ("Float", "Double", "Half", "BFloat16")
+
+
+def _refine(place: Place, stated: Reason) -> Reason:
+    """Shapes and devices are asked for before the lowering: of an operator without one, they are not what it
+    lacks. Where there is one, the overload or a type is refused."""
+    detail: Detail | None = None
+    if stated.code in ("FD212", "FD214"):
+        lacks = no_rule(place)
+        if lacks is None and place.loose.op in takes.PAIRS_ONLY and len(place.node.operands) != 2:
+            lacks = Reason.of("FD233", Overload(place.loose.op, "nnc", "not_two_tensors"))
+        return lacks or _not_profiled(place, stated) or stated
+    if stated.code == "FD211":
+        detail = _overload(place)
+    elif stated.detail == Stated("types"):
+        detail = _types(place)
+    return stated if detail is None else Reason.of(stated.code, detail, stated=True)
+
+
+def _not_profiled(place: Place, stated: Reason) -> Reason | None:
+    """FD211: results are profiled only of what NNC takes (``needsProfiledOutput`` of
+    torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13): where the types of all inputs are known and
+    that of the result is not, NNC does not take the overload, or reductions are off."""
+    node = place.node
+    known = [parse_type(text) for text in node.inputs]
+    typed = [isinstance(one, TensorType) and one.sizes is not None for one in known]
+    if stated.code != "FD212" or not typed or not all(typed) or set(node.outputs) != {"Tensor"}:
+        return None
+    detail = None if is_of_a_formula(node.source) else _overload(place)
+    return Reason.of("FD211", detail) if detail is not None else None
+
+
+def _overload(place: Place) -> PythonCall | ReductionsOff | NotConstant | Argument | Overload | None:
+    op = place.loose.op
+    if op.startswith(PYTHON):
+        return PythonCall()
+    if op in takes.REDUCTIONS:
+        return ReductionsOff()
+    if op not in takes.TAKES:
+        return None
+    types = [operand.type for operand in place.node.operands]
+    if op in takes.PAIRS_ONLY and len(types) != 2:
+        return Overload(op, "nnc", "all_elements" if len(types) == 1 else "with_indices")
+    if op == "aten::to":
+        loose = [one for one in place.node.operands[1:] if one.value is None and one.type != "Tensor"]
+        if loose:
+            return NotConstant((), loose[0].maker)
+    if any(text in ("Scalar", "number") for text in types):
+        return Argument("unknown_number")
+    if op == "aten::div" and len(types) > 2:
+        return Overload(op, "nnc", "rounding_mode")
+    word = ", ".join(types)
+    if len(types) > 1 and types[0] in _NUMBERS:
+        return Overload(op, "nnc", "number_first")
+    if len(types) > 1:
+        word = (
+            "Scalar" if types[1] in _NUMBERS else "Tensor" if "ensor" in types[1] or "(" in types[1] else word
+        )
+    return Overload(op, "nnc", "other_types", word)
+
+
+def _types(place: Place) -> WrongType | WrongDevice | Stated | None:
+    op = place.loose.op
+    for tensor in place.types():
+        if tensor.dtype == "Byte":
+            return WrongType("nnc", tensor.dtype, "none")
+        if tensor.dtype == "Half" and tensor.device == "cpu":
+            return WrongType("nnc", tensor.dtype, "not_on_cpu")
+        if tensor.dtype == "BFloat16" and tensor.device == "cpu":
+            return WrongType("nnc", tensor.dtype, "some_on_cpu")  # of some operators, from 1.13 on
+        if tensor.dtype is not None and op in takes.FLOATING_ONLY and tensor.dtype not in _FLOATS:
+            return WrongType("nnc", tensor.dtype, "floating")
+        if tensor.dtype is not None and op in takes.INTEGER_ONLY and tensor.dtype in _FLOATS:
+            return WrongType("nnc", tensor.dtype, "integer")
+        if op in takes.ON_GPU_ONLY and tensor.device == "cpu":
+            return WrongDevice("gpu_only", "nnc")
+        if op in takes.ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
+            return WrongDevice("cpu_only", "nnc")
+    if op == "aten::to":
+        return Stated("device_or_argument")
+    if op == "aten::unsqueeze":
+        return Stated("dim_not_constant")
+    return None
+
+
+RULES = FuserRules(refine=_refine, calls=_OVERLOADS, conditions=CONDITIONS)

@@ -1,0 +1,32 @@
+"""NNC, the tensor-expression fuser: compiles groups for the CPU and the GPU in TorchScript."""
+
+from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.nnc import log, takes
+
+NNC = Fuser(
+    "nnc",
+    "NNC",
+    ("TensorExprGroup",),
+    old_nodes=(log.OLD_GROUP,),
+    takes=frozenset(takes.TAKES),
+    by_default=True,
+    with_knob=takes.WITH_KNOB,
+    dtypes=takes.DTYPES,
+    halves_on=frozenset(("cuda",)),
+    numbers_for_tensors=True,
+    stops_at_side_effects=True,
+    device_knobs={
+        "cpu": {"fuse_on_cpu": "on", "nnc_must_use_llvm": "off"},
+        "cuda": {"fuse_on_gpu": "on"},
+    },
+    inference_only=takes.INFERENCE_ONLY,
+    seldom=takes.SELDOM,
+    pulled_in=takes.PULLED_IN,
+    announces_runs=False,
+    pass_start=log.PASS_START,
+    plan_header=log.PLAN_HEADER,
+    inner_graphs=log.INNER_GRAPHS,
+    guards=log.GUARDS,
+    words=log.WORDS,
+    instead=("nvfuser", "onednn"),
+)

@@ -1,0 +1,35 @@
+"""nvFuser: compiles groups for NVIDIA GPUs in TorchScript of torch 1.12 to 2.1."""
+
+from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.nvfuser import log, takes
+
+NVFUSER = Fuser(
+    "nvfuser",
+    "nvFuser",
+    ("CudaFusionGroup",),
+    takes=frozenset(takes.TAKES),
+    taken_in=takes.taken_in,
+    since=takes.OLDEST,
+    until=takes.LAST,
+    rule_since=takes.rule_since,
+    versions=("1.12.0", "1.13.0", "2.1.0"),
+    by_default=True,
+    devices=frozenset(("cuda",)),
+    views_in=takes.views_taken_in,
+    stand_ins=takes.COPY_OF,
+    dtypes=takes.DTYPES,
+    numbers_for_tensors=False,
+    with_dimensions_only=takes.WITH_DIMENSIONS_ONLY,
+    by_constant_dimension=takes.BY_CONSTANT_DIMENSION,
+    sized_reductions=takes.SIZED_REDUCTIONS,
+    expressions=takes.EXPRESSIONS,
+    knob_for_one="single_node=on",
+    most_dimensions=takes.MOST_DIMENSIONS,
+    writes_to_stdout=True,
+    pass_start=log.PASS_START,
+    plan_header=log.PLAN_HEADER,
+    guards=log.GUARDS,
+    refusals=log.REFUSALS,
+    words=log.WORDS,
+    instead=("nnc",),
+)

@@ -1,0 +1,19 @@
+"""oneDNN Graph: hands partitions of frozen modules to the library oneDNN, on the CPU."""
+
+from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.onednn import log, takes
+
+ONEDNN = Fuser(
+    "onednn",
+    "oneDNN Graph",
+    ("oneDNNFusionGroup",),
+    takes=takes.TAKES,
+    since=takes.OLDEST,
+    devices=frozenset(("cpu",)),
+    in_training=False,
+    one_library_call=True,
+    exact_sizes=True,  # seen with a dynamic fusion strategy on torch 2.13
+    writes_to_stdout=True,
+    guards=log.GUARDS,
+    instead=("nnc",),
+)
