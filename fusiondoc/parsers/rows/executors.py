@@ -273,6 +273,11 @@ class _Fallbacks:
         self._regions: list[tuple[frozenset[Op], tuple[PlanGroup, ...]]] = []
         """The operators of each region that has no forward executor yet, and what the executor around it
         stands for."""
+        self._regions_with_a_plan = {False: 0, True: 0}
+        """How many regions had a plan so far; True: of those in fallback functions."""
+        self._first_gradients = 0
+        """How many gradients of other regions had a plan so far."""
+        self._gradients_of_fallbacks = 0
 
     def told(self, paired: Iterable[list[PlanPrint]]) -> Iterator[Executor]:
         for prints in paired:
@@ -310,8 +315,21 @@ class _Fallbacks:
             for _, first in sorted(chain.from_iterable(others), key=itemgetter(0)):
                 if first.plan.gradient is not None and first.plan.gradient.is_of(gradient):
                     return tuple(first.plan.every_group())
+        if self._is_of_a_fallback():
+            self._gradients_of_fallbacks += 1
+            return self._most_alike(self._compared.of(use).operators)
         known.setdefault(gradient.checks, []).append((count, use))
+        self._first_gradients += 1
         return ()
+
+    def _is_of_a_fallback(self) -> bool:
+        """Whether the next first plan of a gradient is that of a region in a fallback function.
+
+        Each region with a plan has one gradient at most, and those in fallback functions come last: they run
+        only when the guard of a plan has failed.
+        """
+        more_than_regions = self._first_gradients >= self._regions_with_a_plan[False]
+        return more_than_regions and self._gradients_of_fallbacks < self._regions_with_a_plan[True]
 
     def _protected(self, use: PlanUse) -> tuple[PlanGroup, ...]:
         """The groups with the operators of a plan. A pass replaces some (a view by a copy), so most must
@@ -344,11 +362,18 @@ class _Fallbacks:
 
     def _around(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
         """What the executor of the region with these operators stands for; its own passes rewrite some."""
-        for place, (region, stands_for) in enumerate(self._regions):
-            if len(ops & region) * 2 > len(ops | region):
-                del self._regions[place]
-                return stands_for
-        return ()
+        alike = [
+            index
+            for index, (region, _) in enumerate(self._regions)
+            if len(ops & region) * 2 > len(ops | region)
+        ]
+        if not alike:
+            return ()
+        # A region whose guard fails makes no plan of its own: the region in its fallback function makes one.
+        of_fallbacks = [index for index in alike if self._regions[index][1]]
+        _, stands_for = self._regions.pop((of_fallbacks or alike)[0])
+        self._regions_with_a_plan[bool(stands_for)] += 1
+        return stands_for
 
     def _shown(self, use: PlanUse) -> bool:
         if not self._inside or not use.plan.groups or use.plan.diff_graphs:

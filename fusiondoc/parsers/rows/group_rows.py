@@ -123,7 +123,7 @@ class GroupTable:
         """... and of a use that is another print of such a plan."""
         self._diff_graphs: list[frozenset[Op]] = []
 
-    def _phase_of(self, use: PlanUse) -> str | None:
+    def _phase_of(self, use: PlanUse, stands_for: Sequence[PlanGroup]) -> str | None:
         """Gradient executors have prim::Autograd* nodes; a plan that re-specialises a group has its phase."""
         plan = use.plan
         if plan.backward:
@@ -136,7 +136,7 @@ class GroupTable:
                 return told
         if use.iteration is not None:
             return self.facts.iterations[use.iteration].phase
-        for group in plan.groups:
+        for group in (*plan.groups, *stands_for):
             known = self._of_body.get(group.body)
             if known:
                 return known[0].phase
@@ -151,7 +151,7 @@ class GroupTable:
         """One more executor. Its phase can depend on the groups of those before it."""
         for one in executor.prints:
             if id(one.use) not in self._phases:
-                self._phases[id(one.use)] = self._phase_of(one.use)
+                self._phases[id(one.use)] = self._phase_of(one.use, executor.stands_for)
         self._executors.append(executor)
         use = executor.use
         rows = self._rows_for(executor)
