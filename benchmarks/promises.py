@@ -153,9 +153,9 @@ def judged(change: Json, others: typing.Sequence[Json], before: Json, after: Jso
 
 
 def outside(counts: Json, way: str, ops: typing.Sequence[str] = ()) -> int:
-    """Operators outside groups that compute, and views where the change is of a view."""
-    views = set(counts["views"]).difference(ops)
-    return sum(number for op, number in counts[way]["outside"].items() if op not in views)
+    """Operators outside groups that compute, and those of the change, which may be views."""
+    no_work = set(counts["no_work"]).difference(ops)
+    return sum(number for op, number in counts[way]["outside"].items() if op not in no_work)
 
 
 def more_groups(before: Json, after: Json, way: str) -> int:

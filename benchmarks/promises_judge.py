@@ -30,9 +30,10 @@ NODE = re.compile(r"^ +(%.*?) = (\w+::\w+)")
 TENSOR = re.compile(
     r": (Tensor|Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool|ComplexFloat|ComplexDouble)\b"
 )
-VIEWS = [
+NO_WORK = [  # views, and what makes a tensor of constants
     f"aten::{name}"
     for name in (
+        *("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like"),
         *("view", "reshape", "t", "transpose", "permute", "expand", "expand_as", "unsqueeze", "squeeze"),
         *("slice", "select", "detach", "flatten", "chunk", "split", "narrow", "size", "unbind", "alias"),
     )
@@ -231,7 +232,7 @@ def measure(path: str, expected: list[torch.Tensor] | None, fuser: str, backward
     row = {
         "path": path,
         "error": error,
-        "views": VIEWS,
+        "no_work": NO_WORK,
         "ops_of_lines": lines_of(scripted, path),
         **counts,
     }

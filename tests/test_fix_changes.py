@@ -843,7 +843,11 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
             "y = x.masked_fill(m, float('-inf'))",
             "y = torch.where(m, torch.full([], float('-inf'), device=m.device), x)",
         ),
-        ("y = x.masked_fill(m == 0, -1e4)", None),  # the mask would be computed twice
+        (
+            "y = x.masked_fill(m == 0, -1e4)",
+            "y = torch.where(m == 0, torch.full([], -1e4, device=m.device), x)",
+        ),
+        ("y = x.masked_fill(m == n, -1e4)", None),  # which of both has the mask's device does not show
     ],
 )
 def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, after: str | None) -> None:

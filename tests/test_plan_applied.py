@@ -122,3 +122,52 @@ def test_a_change_that_makes_no_group_of_the_plan_is_worth_a_try_and_promises_no
     change = next(change for change in report.plan if "Hardswish" in change.change)
     assert (change.operators, change.groups, change.gain_bytes) == (0, None, None)
     assert change.unlocks == "worth a try: aten::hardswish_ keeps others out of groups"
+
+
+@pytest.mark.torch
+def test_the_state_that_a_step_changes_for_its_caller_is_not_written_out_of_place() -> None:
+    """``m.mul_().add_()`` of an argument: the optimiser would never move."""
+    pytest.importorskip("torch")
+    report = fusiondoc.diagnose(str(PROGRAMS / "adam_step.py"), fuser="nnc", runs=3)
+    assert {row.op for row in report.unfused} >= {"aten::mul_", "aten::addcmul_"}
+    assert report.plan and all("mul_" not in edit.before for one in report.plan for edit in one.edits)
+    assert all("aten::mul_" not in one.ops for one in report.plan)
+
+
+@pytest.mark.torch
+def test_modules_and_functions_that_call_an_operator_in_place_are_changed_together() -> None:
+    """A log names one line of torch for ``nn.ReLU(inplace=True)`` and ``F.relu(x, inplace=True)``."""
+    pytest.importorskip("torch")
+    report = fusiondoc.diagnose(str(PROGRAMS / "squeeze_excite.py"), fuser="nnc", runs=3)
+    change = next(one for one in report.plan if one.kind is ChangeKind.NOT_INPLACE)
+    assert [edit.after.strip() for edit in change.edits] == [
+        "self.act = nn.ReLU(inplace=False)",
+        "y = F.relu(y + 0.1, inplace=False)",
+    ]
+
+
+@pytest.mark.torch
+def test_no_change_counts_on_another_that_has_no_lines() -> None:
+    """``boxes[..., :2] += y`` has no other form there, and is in no plan."""
+    pytest.importorskip("torch")
+    report = fusiondoc.diagnose(str(PROGRAMS / "box_decode.py"), fuser="nnc", runs=3)
+    assert [one.op for one in report.unfused if one.op == "aten::add_"]
+    assert [one.kind for one in report.plan] == [ChangeKind.RECIPE]
+    assert all(one.edits for one in report.plan)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("name", "operators"),
+    [
+        ("box_decode", [1]),  # the aten::cat behind it gets its list from outside its differentiable graph
+        ("mixed_precision", []),  # of aten::to beside it these arguments have no gradient formula either
+        ("cross_attention", [2]),
+    ],
+)
+def test_in_training_only_what_a_differentiable_graph_can_hold_is_promised(
+    name: str, operators: list[int]
+) -> None:
+    pytest.importorskip("torch")
+    report = fusiondoc.diagnose(str(PROGRAMS / f"{name}.py"), fuser="nnc", runs=3, backward=True)
+    assert [one.operators for one in report.plan if one.kind is ChangeKind.RECIPE] == operators

@@ -94,7 +94,7 @@ def test_advice_of_the_command_line_is_made_and_judged(
     (tmp_path / "torn.py").write_text("import torch\nmodel = 1 / 0\n")
     status = harness.main([str(tmp_path), "--json", str(tmp_path / "out.json")])
     printed = capsys.readouterr().out
-    assert "FAILED      torn.py" in printed and "1 runs failed" in printed
+    assert "FAILED      torn.py" in printed and "2 runs failed" in printed
     assert "as promised square forward" in printed
     assert printed.splitlines()[-1].endswith("as promised, 0 broken, 0 on a wrong line")
     assert status == 1  # a program that does not run proves nothing

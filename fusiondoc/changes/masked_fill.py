@@ -13,6 +13,7 @@ from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.fusers import facts_of
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.operators import VIEWS
 
 _ARGUMENTS = ("input", "mask", "value")
 
@@ -38,15 +39,16 @@ def _rewritten(
     """One call.
 
     Args:
-        as_tensor: a number becomes a tensor, made on the mask's device, which has to have a name.
+        as_tensor: a number becomes a tensor, made on the device of the one tensor that the mask is made of.
     """
     torch, imports = spelled(file, "torch")
     mask, value, tensor = (file.whole(given[name]) for name in ("mask", "value", "input"))
     if as_tensor and _is_number(given["value"]):
-        if not isinstance(given["mask"], ast.Name):
+        made_of = _tensor_of(given["mask"])
+        if made_of is None:
             return None
         # The mask's device: that of the tensor itself would keep its producer out of the group (FD227).
-        value = f"{torch}.full([], {value}, device={mask}.device)"
+        value = f"{torch}.full([], {value}, device={made_of}.device)"
     if tensor.startswith("(") and isinstance(given["input"], ast.BinOp):
         tensor = file.text(given["input"])
     text = f"{torch}.where({mask}, {value}, {tensor})"
@@ -65,6 +67,20 @@ def _arguments(file: ParsedFile, node: ast.Call) -> dict[str, ast.expr] | None:
     given = dict(zip(_ARGUMENTS, positional, strict=False))
     given.update((keyword.arg or "", keyword.value) for keyword in node.keywords)
     return given if set(given) == set(_ARGUMENTS) else None
+
+
+def _tensor_of(mask: ast.expr) -> str | None:
+    """The name of the one tensor that a mask is made of: ``y`` of ``~y``, ``y == 0``, ``y.unsqueeze(1)``."""
+    if isinstance(mask, ast.Name):
+        return mask.id
+    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
+        return _tensor_of(mask.operand)
+    if isinstance(mask, ast.Compare) and all(map(_is_number, mask.comparators)):
+        return _tensor_of(mask.left)
+    called = mask.func if isinstance(mask, ast.Call) else None
+    if isinstance(mask, ast.Call) and isinstance(called, ast.Attribute) and f"aten::{called.attr}" in VIEWS:
+        return _tensor_of(called.value) if all(map(_is_number, mask.args)) and not mask.keywords else None
+    return None
 
 
 def _is_number(node: ast.expr) -> bool:
@@ -88,8 +104,19 @@ REWRITE = Rewrite(
             "h = torch.where(y, torch.full([], -1e4, device=y.device), x)",
             Shown(gradients=True),
         ),
-        # The mask would be computed twice.
-        Example("h = x.masked_fill(y == 0, -1e4)", None, Shown(gradients=True)),
+        Example(
+            "h = x.masked_fill(y == 0, -1e4)",
+            "h = torch.where(y == 0, torch.full([], -1e4, device=y.device), x)",
+            Shown(gradients=True),
+        ),
+        Example(
+            "h = x.masked_fill(~y.unsqueeze(1), 0)",
+            "h = torch.where(~y.unsqueeze(1), torch.full([], 0, device=y.device), x)",
+            Shown(gradients=True),
+        ),
+        # Which of two tensors the mask's device is does not show.
+        Example("h = x.masked_fill(y > z, -1e4)", None, Shown(gradients=True)),
+        Example("h = x.masked_fill(torch.isnan(y), -1e4)", None, Shown(gradients=True)),
         Example("h = x.masked_fill(y, z)", "h = torch.where(y, z, x)", Shown(gradients=True), sure=False),
         Example("h = x.masked_fill(*y)", None),
         Example("h = F.masked_fill(x, y, 0)", None),

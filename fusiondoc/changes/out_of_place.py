@@ -255,6 +255,14 @@ def modules_in_place(file: ParsedFile) -> Iterator[tuple[ast.Call, str, Edit]]:
             yield node, kind, file.replaced(flag, "False")
 
 
+def functions_in_place(file: ParsedFile, op: str) -> Iterator[Edit]:
+    """The edits of ``F.relu(x, inplace=True)`` anywhere in a file, where the operator is ``aten::relu_``."""
+    name = plain_name(op)
+    for node in file.nodes:
+        if isinstance(node, ast.Call) and file.meaning(node.func) == f"torch.nn.functional.{name}":
+            yield from _function(file, node, name, name)
+
+
 _MODULES = ("torch.nn.modules.activation", "torch.nn.modules.dropout", "torch.nn.modules", "torch.nn")
 
 

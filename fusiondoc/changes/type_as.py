@@ -21,7 +21,9 @@ def write(line: Line) -> Iterator[Rewritten]:
             like = _like(file, node, len(line.shown.types))
             if like is not None:
                 edit = Edit(file.source.path, *_method_call(file, node), f"type_as({like})")
-                yield Rewritten(on_one_line(f"{file.text(node)} as type_as({like})"), (edit,))
+                title = on_one_line(f"{file.text(node)} as type_as({like})")
+                is_dtype = file.text(node).rstrip(" )").endswith(".dtype")
+                yield Rewritten(title, (edit,), sure=is_dtype or len(line.shown.types) > 1)
 
 
 def _like(file: ParsedFile, node: ast.Call, tensors: int) -> str | None:
@@ -54,6 +56,7 @@ REWRITE = Rewrite(
         Example("h = x.to(y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
         Example("h = x.to(dtype=y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
         Example("h = x.to(y)", "h = x.type_as(y)", Shown("aten::to", types=(_FLOAT, _FLOAT))),
+        Example("h = x.to(y)", "h = x.type_as(y)", Shown("aten::to"), sure=False),
         Example("h = x.to(y)", None, Shown("aten::to", types=(_FLOAT,))),  # y is a dtype
         Example("h = x.to(torch.half)", None, Shown("aten::to")),
         Example("h = x.to(y.device)", None, Shown("aten::to")),

@@ -9,7 +9,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.changed_arguments import changes_argument
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
-from fusiondoc.diagnosis.lines_of_changes import Lines, joined_notes
+from fusiondoc.diagnosis.lines_of_changes import Lines
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Owner, RunFacts
 from fusiondoc.model.change_plan import ChangeKind, Edit
@@ -19,8 +19,6 @@ from fusiondoc.model.source import Source
 ONE_NAME = (
     "only where no other name has the tensor (skip = h, or a slice of h): that one would keep the old values"
 )
-
-CALLERS = "only where no caller needs its own tensor changed"
 
 
 def candidates(report: Report, run: RunFacts) -> list[Change]:
@@ -34,7 +32,8 @@ def candidates(report: Report, run: RunFacts) -> list[Change]:
         made = change_of(row, run)
         if made is None or (made.kind.in_source and run.of_aot_gradient(row)):
             continue
-        one = _in_the_plan(lines.of(made, row), row, report, plans)
+        written = lines.of(made, row)
+        one = _in_the_plan(written, row, report, plans) if written is not None else None
         if one is not None:
             found.add(replace(one, rows=(index,)))
     return found.all()
@@ -53,12 +52,13 @@ def _in_the_plan(one: Change, row: Unfused, report: Report, plans: RowsInPlans) 
     return one
 
 
-def _with_conditions(one: Change, row: Unfused, report: Report, plans: RowsInPlans) -> Change:
-    """A change that writes an operator out of place, with what has to hold of other names of its tensor."""
-    if plans.may_be_read_as_it_was(row):
-        one = replace(one, conditional=True, note=ONE_NAME)
+def _with_conditions(one: Change, row: Unfused, report: Report, plans: RowsInPlans) -> Change | None:
+    """A change that writes an operator out of place, with what has to hold of other names of its tensor; None
+    where the caller has that tensor, and would see it unchanged (the state of an optimiser)."""
     if _changes_argument(row, report) and plans.may_come_from_outside(row):
-        one = replace(one, conditional=True, note=joined_notes(one.note, CALLERS))
+        return None
+    if plans.may_be_read_as_it_was(row):
+        return replace(one, conditional=True, note=ONE_NAME)
     return one
 
 
@@ -72,18 +72,22 @@ def _changes_argument(row: Unfused, report: Report) -> bool:
     return file is not None and changes_argument(file, source.line)
 
 
+_Words = tuple[ChangeKind, str, bool]
+"""The kind and title of a change, and whether it is sure."""
+
+
 class _Found:
     """The changes found, those of equal words as one."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._by_words: dict[tuple[ChangeKind, str], Change] = {}
-        self._of_lines: dict[tuple[Edit, ...], tuple[ChangeKind, str]] = {}
+        self._by_words: dict[_Words, Change] = {}
+        self._of_lines: dict[tuple[Edit, ...], _Words] = {}
         """The lines that are written out of place -> the first change that does it: several operators may be
         called in one line."""
 
     def add(self, one: Change) -> None:
-        key = one.kind, one.title
+        key = one.kind, one.title, one.sure
         if one.kind is ChangeKind.OUT_OF_PLACE and one.lines:
             key = self._of_lines.setdefault(one.lines, key)
         known = self._by_words.get(key)
@@ -96,7 +100,9 @@ class _Found:
         self._by_words[key] = joined
 
     def all(self) -> list[Change]:
-        return list(self._by_words.values())
+        """Without those that are only worth a try, and sure elsewhere."""
+        sure = {one.title for one in self._by_words.values() if one.sure}
+        return [one for one in self._by_words.values() if one.sure or one.title not in sure]
 
     def _all_out_of_place(self, rows: Sequence[int]) -> str | None:
         """``Write add_() and floor_() out of place``; None of one operator."""

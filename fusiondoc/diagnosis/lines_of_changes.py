@@ -1,8 +1,8 @@
 """The user's lines that a change of an operator alters, where the files of the program are at hand: those
 that ``fix`` would write. Of a line that is not the user's, where else the change is made.
 
-Nothing is run or imported, and the changed file is parsed again. Where no rewrite is sure to do no harm, the
-plan shows the general form.
+Nothing is run or imported, and the changed file is parsed again. The general form of a change is shown only
+where the file is not at hand: at a line that does not look so it would be misleading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_edits import line_edits, shown_lines
 from fusiondoc.changes.line_rewrites import sure_rewrites
-from fusiondoc.changes.out_of_place import modules_in_place
+from fusiondoc.changes.out_of_place import functions_in_place, modules_in_place
 from fusiondoc.changes.rewrite import Line, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile, parsed_text
 from fusiondoc.diagnosis.recipes_of_rows import recipe_of, takes_numbers
@@ -45,16 +45,18 @@ class Lines:
         self._ranks = _ranks_of(report.programs)
         self._files = _files(report)
 
-    def of(self, one: Change, row: Unfused) -> Change:
-        """The change with the lines that it alters."""
+    def of(self, one: Change, row: Unfused) -> Change | None:
+        """The change with the lines that it alters; None where no rewrite of these is known."""
         if not one.kind.in_source:
             return one
         made = self._at_its_line(one, row)
+        if made is None:
+            return None
         if made.kind is ChangeKind.NOT_INPLACE and not made.lines:
             return self._where_modules_are_made(made, row.op)
         return made
 
-    def _at_its_line(self, one: Change, row: Unfused) -> Change:
+    def _at_its_line(self, one: Change, row: Unfused) -> Change | None:
         owner = self._run.owner(row)
         source = Source.parse(row.user_source)
         if source is None or owner is Owner.PACKAGE:
@@ -63,7 +65,10 @@ class Lines:
         file = parsed_text(text, source.file) if text is not None else None
         if file is not None:
             line = Line(file, source.line, shown=self._shown(row))
-            one = _written(one, row, line, source.file, self._run)
+            written = _written(one, row, line, source.file, self._run)
+            if written is None:
+                return None
+            one = written
         return replace(one, where=(_first_line(one) or source.at_line,))
 
     def _shown(self, row: Unfused) -> Shown:
@@ -128,25 +133,27 @@ def lines_written(kind: ChangeKind, line: Line, name: str) -> LinesWritten | Non
 
 
 def lines_of_modules(file: ParsedFile, name: str, op: str) -> tuple[Edit, ...]:
-    """Every line of the file that makes a module which calls the operator in place, with
-    ``inplace=False``."""
+    """Every line of the file that makes a module which calls the operator in place, or calls the function of
+    torch.nn.functional so, with ``inplace=False``: in a log both are one line of torch."""
     kinds = CALLED_BY.get(plain_name(op), ())
-    if not any(kind in file.source.text for kind in kinds):
-        return ()
     edits = [edit for _, kind, edit in modules_in_place(file) if kind in kinds]
-    return line_edits(file, name, edits)
+    return line_edits(file, name, [*edits, *functions_in_place(file, op)])
 
 
 _IN_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
 
 
-def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) -> Change:
-    """The change with its lines, and in the words that fit them."""
-    kind = ChangeKind.OUT_OF_PLACE if one.kind in _IN_PLACE else one.kind
-    found = lines_written(kind, line, name)
+_SHOWN_WITH_LINES = (*_IN_PLACE, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
+"""Nothing is left of these without the lines."""
+_BY_RECIPE = (ChangeKind.RECIPE, ChangeKind.DIMENSIONS)
+
+
+def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) -> Change | None:
+    """The change with its lines, and in the words that fit them; None where it cannot be made there."""
+    found = _first_written(one.kind, line, name)
     if found is None:
         lines = lines_of_modules(line.file, name, row.op) if one.kind in _IN_PLACE else ()
-        return replace(one, lines=lines)
+        return replace(one, lines=lines) if lines else _without_lines(one)
     one = replace(one, lines=found.edits)
     if one.kind is ChangeKind.NUMBER:
         return replace(one, title=f"Write {found.made.after} instead of {found.made.before}")
@@ -158,6 +165,22 @@ def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) ->
         note = None if takes_numbers(run) else "for tensors of a floating-point type"
         return replace(one, note=note, conditional=False)
     return one
+
+
+def _first_written(kind: ChangeKind, line: Line, name: str) -> LinesWritten | None:
+    if kind in _IN_PLACE:
+        return lines_written(ChangeKind.OUT_OF_PLACE, line, name)
+    found = lines_written(kind, line, name)
+    if found is None and line.shown.op == "aten::to":
+        return lines_written(ChangeKind.DTYPE, line, name)  # the recipe is of a cast in a product
+    return found
+
+
+def _without_lines(one: Change) -> Change | None:
+    """A change of a line that no rewrite fits. Another way to write the operator is worth a try."""
+    if one.kind in _SHOWN_WITH_LINES:
+        return None
+    return replace(one, sure=False, before=None, after=None) if one.kind in _BY_RECIPE else one
 
 
 def _with_lines_shown(one: Change, file: ParsedFile) -> Change:

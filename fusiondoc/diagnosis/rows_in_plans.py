@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import may_be_read_as_it_was
 from fusiondoc.model.report import ProgramNode, Report, Unfused
-from fusiondoc.operators import ELEMENTWISE
+from fusiondoc.operators import ELEMENTWISE, VIEWS, is_in_place
 
 _Node = tuple[Graph[ProgramNode], int]
 """A plan and a node index."""
@@ -54,10 +54,8 @@ class RowsInPlans:
         return round(row.count * behind / len(nodes)) if behind else 0
 
     def may_come_from_outside(self, row: Unfused) -> bool:
-        """Whether a tensor that the operator takes may be an input of its plan."""
-        return any(
-            len(graph.before[node]) < len(graph.nodes[node].inputs) for graph, node in self._nodes_of(row)
-        )
+        """Whether a tensor that the operator takes may be an input of its plan, or share memory with one."""
+        return any(_may_come_from_outside(*node) for node in self._nodes_of(row))
 
     def may_be_read_as_it_was(self, row: Unfused) -> bool:
         """Whether what an operator changes in place may be read under another name.
@@ -65,6 +63,21 @@ class RowsInPlans:
         Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
         """
         return any(may_be_read_as_it_was(*node) for node in self._nodes_of(row))
+
+
+def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
+    """The same of a node: ``m.mul_(0.9).add_(x)`` adds to ``m``."""
+    todo, seen = [node], {node}
+    while todo:
+        taker = todo.pop()
+        if len(graph.before[taker]) < len(graph.nodes[taker].inputs):
+            return True
+        for maker in graph.before[taker]:
+            op = graph.nodes[maker].op
+            if maker not in seen and (is_in_place(op) or op in VIEWS):
+                seen.add(maker)
+                todo.append(maker)
+    return False
 
 
 _CONVOLUTIONS = frozenset(["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"])

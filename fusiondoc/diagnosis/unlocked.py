@@ -13,7 +13,7 @@ from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
-from fusiondoc.model.reasons import Detail, Detour
+from fusiondoc.model.reasons import Detail, Detour, OutOfRegion
 from fusiondoc.model.report import ProgramNode, Report
 from fusiondoc.operators import ELEMENTWISE, LIBRARY, PERMUTATIONS, VIEWS
 
@@ -143,6 +143,8 @@ class Plans:
             return True
         if row is None or node.op in LIBRARY or not self._takes(node.op):
             return False
+        if isinstance(self._details[row], OutOfRegion):
+            return False  # the arguments that it has have no gradient formula
         return is_lost_outside(node.op, node.reason, self._fuser, VIEWS)
 
     def _keep_views_that_must_stay(self, graph: PlanGraph, free: list[bool]) -> None:

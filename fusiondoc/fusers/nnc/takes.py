@@ -146,5 +146,6 @@ PULLED_IN = frozenset(["aten::unsqueeze", "prim::ConstantChunk"])
 SELDOM = REDUCTIONS | ON_CPU_ONLY
 """Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to them."""
 
-INFERENCE_ONLY = frozenset(["aten::batch_norm"])
-"""Operators that NNC takes only where no gradients are recorded (tensorexpr_fuser.cpp)."""
+INFERENCE_ONLY = frozenset(["aten::batch_norm", "aten::cat"])
+"""Operators that NNC takes only where no gradients are recorded (tensorexpr_fuser.cpp). Of aten::cat it has
+to see the list, which no differentiable graph holds: it is an input of that graph (seen of torch 2.13)."""
