@@ -10,7 +10,9 @@ from conftest import FIXTURES
 
 import fusiondoc
 from fusiondoc.diagnosis.advice import advice_on, of_torch
+from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, run_facts
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import (
     AloneInRegion,
     Argument,
@@ -48,6 +50,15 @@ UNKNOWN = RunFacts(
 TORCH = "/site/torch/nn/functional.py:2114:15"
 PACKAGE = "/usr/lib/python3/dist-packages/vision/net.py:7:3"
 USER = "model.py:3:8"
+
+
+def refused(code: str, op: str, detail: Detail | None = None, **more: object) -> Unfused:
+    found = Unfused(op, USER, None, None, 1, Reason(code, "", True, detail), ())
+    return replace(found, **more)  # type: ignore[arg-type]
+
+
+def branch_on(what: str) -> ControlFlow:
+    return ControlFlow(Condition(what), in_formula=False)
 
 
 def said(
@@ -278,7 +289,7 @@ def test_indices_are_given_by_no_fuser_and_values_by_nvfuser():
 @pytest.mark.parametrize(
     ("op", "detail", "advice"),
     [
-        ("mean", NotConstant(("dim", "keepdim"), ""), "Make its dimensions"),
+        ("mean", NotConstant(("dim", "keepdim"), ""), "Give mean() constants for `dim` and `keepdim`"),
         ("sum", Argument("not_floating", "dtype"), "Reduce in a"),
         ("mean", Overload("aten::mean", "nvfuser", "all_dimensions"), "Write x.mean([0, 1])"),
         ("std", Overload("aten::std", "nvfuser", "correction"), "Write x.std([1], unbiased=False)"),
@@ -307,3 +318,34 @@ def test_what_has_no_plan_yet_is_not_left_to_torch(code: str, nothing: bool):
     why = Reason(code, "why", False)
     row = Unfused("aten::native_dropout", "<string>:47:23", None, "forward", 1, why, ())
     assert of_torch(row, UNKNOWN) is nothing
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        (refused("FD229", "prim::If", branch_on("tensor_value")), ChangeKind.BRANCH),
+        (refused("FD229", "prim::If", branch_on("argument")), ChangeKind.CONSTANT),
+        (refused("FD226", "aten::permute", keeps_out=2), ChangeKind.MOVE_VIEW),
+        (refused("FD211", "aten::softmax"), ChangeKind.KNOB),
+        (refused("FD219", "aten::softmax"), ChangeKind.KNOB),
+        (refused("FD216", "aten::add_"), ChangeKind.OUT_OF_PLACE),
+        (refused("FD231", "aten::mul_"), ChangeKind.OUT_OF_PLACE),
+    ],
+)
+def test_the_advice_is_the_change_that_the_plan_has(row: Unfused, kind: ChangeKind) -> None:
+    run = replace(UNKNOWN, fuser="nnc", torch="2.13.0")
+    change, remedy = change_of(row, run), advice_on(row, run).remedy
+    assert change is not None and change.kind is kind
+    assert remedy is not None and remedy.step == f"{change.title}."
+
+
+def test_a_view_that_keeps_nothing_out_stays() -> None:
+    row = refused("FD226", "aten::permute")
+    remedy = advice_on(row, replace(UNKNOWN, fuser="nnc", torch="2.13.0")).remedy
+    assert remedy is not None and remedy.nothing is not None
+
+
+def test_a_branch_of_a_package_is_for_its_author() -> None:
+    row = replace(refused("FD229", "prim::If", branch_on("tensor_value")), source=PACKAGE)
+    remedy = advice_on(row, replace(UNKNOWN, fuser="nnc", torch="2.13.0")).remedy
+    assert remedy is not None and remedy.text.startswith("The branch is in a package")

@@ -21,8 +21,8 @@ from fusiondoc.fixes import (
     Site,
     added_lines,
     at_lines,
+    bundles,
     may_be_tried,
-    proposals,
 )
 from fusiondoc.fixes.added_lines import ModelPosition, _in_place_off, position_of_model
 from fusiondoc.model.change_plan import ChangeKind
@@ -587,7 +587,7 @@ def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
 
 
 def optional(body: str, tested: str, ran: bool = True) -> list[str]:
-    """The texts that the proposals for a test for None lead to."""
+    """The texts that the changes for a test for None lead to."""
     file = parsed(body)
     line = body[: body.index(tested)].count("\n") + 1
     detail = ControlFlow(Condition("test_for_none"), in_formula=False)
@@ -659,7 +659,7 @@ def test_a_change_of_arguments_or_of_a_result_alters_a_signature(
     edit = Edit(file.source.path, at, at + len(before), after)
     inserted = Edit(file.source.path, text.index("return"), text.index("return"), "pass; ")
     one = Change(ChangeKind.ANNOTATION, "", (inserted, edit))
-    assert proposals.alters_signature(program, one) is alters
+    assert bundles.alters_signature(program, one) is alters
 
 
 def test_an_attribute_is_what_it_holds() -> None:
@@ -860,7 +860,7 @@ def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, a
 def described(ops: Sequence[str], fuser: str = "nvfuser", backward: bool = False) -> list[str]:
     rows = [(f"zoo/net.py:{line}", SimpleNamespace(op=op, count=2)) for line, op in enumerate(ops, 1)]
     program: Any = SimpleNamespace(in_packages=rows, fuser=fuser, torch="2.1.2", backward=backward, unread={})
-    return proposals.described(program)
+    return bundles.described(program)
 
 
 def test_what_works_in_place_in_a_package_is_told_where_the_fuser_takes_it_otherwise() -> None:

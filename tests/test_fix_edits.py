@@ -32,7 +32,7 @@ from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
 from fusiondoc.errors import UsageError
 from fusiondoc.fixes import Site, at_lines
-from fusiondoc.fixes.proposals import Bundle
+from fusiondoc.fixes.bundles import Bundle
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.remedies import Setting

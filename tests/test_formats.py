@@ -248,8 +248,8 @@ def with_a_plan(after: str = "        y = y + x") -> Report:
     )
     change = PlannedChange(
         "Write x = x + y instead of x += y", ChangeKind.OUT_OF_PLACE, "model.py:23", "y += x", "y = y + x",
-        "8 groups of add+relu", None, 1000, "fusiondoc diagnose model.py", 16, ("aten::add_",), ("FD230",), None,
-        edits,
+        "8 groups of add+relu", None, 1000, "fusiondoc diagnose model.py", 16, ops=("aten::add_",),
+        codes=("FD230",), edits=edits,
     )  # fmt: skip
     return replace(REPORT, findings=(), plan=(change,))
 

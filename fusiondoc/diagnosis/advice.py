@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fusiondoc import fusers, operators
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.recipes import (
     Recipe,
     breaks_in_training,
@@ -22,6 +23,12 @@ from fusiondoc.diagnosis.advice_on_surroundings import (
     on_order,
     on_separated,
 )
+from fusiondoc.diagnosis.changes_of_operators import (
+    NO_RULE,
+    change_of,
+    is_replaceable,
+    other_fusers,
+)
 from fusiondoc.diagnosis.of_fusers import remedy_of_condition, rules_of
 from fusiondoc.diagnosis.recipes_of_rows import (
     answering_recipe,
@@ -29,35 +36,25 @@ from fusiondoc.diagnosis.recipes_of_rows import (
     general_remedy,
     needs_knob,
     recipe_of,
-    remedy_with_knob,
 )
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.fusers import facts_of, fuser_title
-from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.model import dataclass
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons import (
     AloneInRegion,
     Argument,
-    Condition,
-    ControlFlow,
-    Detail,
     DissolvedRegion,
     NothingToGain,
     Overload,
     Stated,
     WritesOut,
 )
-from fusiondoc.model.reasons.lacking_constants import reads_training_flag
+from fusiondoc.model.reasons.lacking_constants import condition_of, constant_attribute, reads_training_flag
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.jit.flow import PYTHON
-
-NO_RULE = ("FD201", "FD211", "FD233")
-"""Reasons that only another way to write the operator takes away, or another position of it."""
-
-REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
-"""Reasons that another way to write the operator takes away."""
 
 NEEDS_SHAPES = Stated("no_shape_function")
 """A condition that groups for fixed shapes meet."""
@@ -76,27 +73,69 @@ class Advice:
 
 
 def advice_on(row: Unfused, run: RunFacts) -> Advice:
-    """What can be done about it, where it can be done."""
-    if does_nothing_in_inference(row, run):
-        text = f"It does nothing in inference: freezing takes it out: {run.freezing}."
-        return Advice(Remedy(text), sure=True)
-    off = needs_knob(row, run)
-    replaceable = row.reason.code in REPLACEABLE and not off
-    recipe = recipe_of(row, run) if replaceable else None
-    if row.reason.code in NO_RULE and not off and run.of_aot_gradient(row):
+    """What can be done about it, where it can be done: the change that the plan has for it, in words; by the
+    reason where there is none."""
+    code = row.reason.code
+    if code in NO_RULE and not needs_knob(row, run) and run.of_aot_gradient(row):
         return Advice(nothing("Nothing: it is of the gradient of this line, which AOTAutograd writes."))
+    change = change_of(row, run)
+    words = _OF_CHANGES.get(change.kind) if change is not None else None
+    remedy = words(change, row, run) if change is not None and words is not None else None
+    if remedy is not None:
+        return Advice(remedy, sure=code not in NO_RULE or (change is not None and change.removes))
+    recipe = recipe_of(row, run) if is_replaceable(row, run) else None
     if recipe is not None:
         sure = recipe.caution is None
         return Advice(Remedy.of(_by_recipe(row, run, recipe)), recipe if sure else None, sure)
-    worded = _WORDED.get(row.reason.code)
-    remedy = Remedy.of(worded(row, run)) if worded is not None else CODES[row.reason.code].remedy
-    return Advice(remedy, sure=row.reason.code not in NO_RULE)
+    worded = _WORDED.get(code)
+    remedy = Remedy.of(worded(row, run)) if worded is not None else CODES[code].remedy
+    return Advice(remedy, sure=code not in NO_RULE)
 
 
-def does_nothing_in_inference(row: Unfused, run: RunFacts) -> bool:
-    """Whether it is a dropout of a run for inference, which freezing takes out."""
-    inference = run.gradients is False and not run.backward and not run.frozen
-    return inference and row.op in ("aten::dropout", "aten::dropout_")
+# -- a change of the plan in words ---------------------------------------------------------------------------
+
+
+def _of_freezing(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
+    if not change.removes:
+        return None
+    return Remedy(f"It does nothing in inference: freezing takes it out: {run.freezing}.")
+
+
+def _of_knob(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
+    return Remedy(f"{change.title}.", setting=change.setting) if needs_knob(row, run) else None
+
+
+def _of_out_of_place(change: Change, row: Unfused, run: RunFacts) -> Remedy:
+    return Remedy.of(_in_place(row, run))
+
+
+def _as_titled(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
+    """Its title and its condition; of a line in a package that only its author can change, no."""
+    if run.owner(row) is Owner.PACKAGE:
+        return None
+    note = change.note or ""
+    return Remedy(f"{change.title}.", f"{note[:1].upper()}{note[1:]}." if note else "")
+
+
+def _of_view(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
+    """Whether to move a view that keeps nothing out is for the plan to find."""
+    return _as_titled(change, row, run) if row.keeps_out and row.reason.code == "FD226" else None
+
+
+_OF_CHANGES: Mapping[ChangeKind, Callable[[Change, Unfused, RunFacts], Remedy | None]] = {
+    ChangeKind.FREEZE: _of_freezing,
+    ChangeKind.KNOB: _of_knob,
+    ChangeKind.OUT_OF_PLACE: _of_out_of_place,
+    ChangeKind.NOT_INPLACE: _of_out_of_place,
+    ChangeKind.BRANCH: _as_titled,
+    ChangeKind.CONSTANT: _as_titled,
+    ChangeKind.MOVE_VIEW: _of_view,
+    ChangeKind.MOVE: _of_view,
+}
+"""Kinds of which the change says all; of the others the reason has more to say, or other ways."""
+
+
+# -- whose operators no change is known for ------------------------------------------------------------------
 
 
 def of_a_library(row: Unfused, run: RunFacts) -> bool:
@@ -142,8 +181,6 @@ _IN_PYTHON = "Write the function in TorchScript, without @torch.jit.ignore"
 def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
     if row.op.startswith(PYTHON):
         return Remedy(f"{_IN_PYTHON};", "or call it before or after the operators that should fuse.")
-    if needs_knob(row, run):
-        return remedy_with_knob(run)
     extremes = on_extremes(row.op, row.reason.detail, run.fuser, run.gradients)
     if extremes is not None:
         return extremes
@@ -187,26 +224,6 @@ _OF_ARGUMENTS: Mapping[str, str] = {
     "not_floating": "Reduce in a floating-point type, and cast the result.",
 }
 """``Argument.problem`` -> what to do."""
-
-
-def other_fusers(op: str, run: RunFacts) -> list[str]:
-    """Fusers that take the operator and can run there, as far as it is known."""
-    takers = fusers.fusible_by(op, run.torch) - {run.fuser}
-    return [name for name in fusers.choices() if name in takers and _can_take(facts_of(name), op, run)]
-
-
-def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
-    """Whether a fuser can run there, and takes the operator without more ado."""
-    device = next((name for name in ("cuda", "cpu") if name in run.devices), None)
-    if len(other.devices) == 1 and device not in other.devices:
-        return False
-    if other.until is not None and run.torch is None:
-        return False
-    if not other.in_training and run.gradients is not False:
-        return False
-    if other.device_knobs and not run.live:
-        return False  # a log does not tell how it was switched
-    return op not in other.seldom
 
 
 def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
@@ -273,23 +290,6 @@ def _in_training(training: str, run: RunFacts) -> str | Remedy:
         return Remedy(f"{step};", small) if run.live else f"{step}."
     training += f"; {small}" if run.live else "."
     return Remedy("If this is inference, run it under torch.no_grad().", f"For training {training}")
-
-
-_CONSTANTS = ("bool", "int", "float", "str")
-"""Types of single values that ``torch.jit.Final`` takes (try_ann_to_type and infer_constants of
-torch/jit/_recursive.py, 1.12 to 2.13); it refuses an Enum, which freezing makes a constant."""
-
-
-def constant_attribute(condition: Condition | None) -> tuple[str, str] | None:
-    """The attribute that a branch depends on and its type, where it can be declared a constant."""
-    if condition is None or condition.attribute is None or condition.type not in _CONSTANTS:
-        return None
-    return condition.attribute, condition.type
-
-
-def condition_of(detail: Detail | None) -> Condition | None:
-    """The value that a branch or loop depends on."""
-    return detail.condition if isinstance(detail, ControlFlow) else None
 
 
 _OF_LOOPS: Mapping[str, str | Remedy] = {

@@ -10,30 +10,25 @@ from collections.abc import Callable, Collection, Sequence
 
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.recipes import Recipe, breaks_in_training, on_extremes
-from fusiondoc.diagnosis.advice import (
-    NO_RULE,
-    REPLACEABLE,
-    condition_of,
-    constant_attribute,
-    does_nothing_in_inference,
-    other_fusers,
-)
 from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
 from fusiondoc.diagnosis.recipes_of_rows import needs_knob, recipe_of, setting_of_knob, with_knob
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.fusers import (
     by_constant_dimension,
+    choices,
     facts_of,
     fuser_title,
+    fusible_by,
     is_fusible,
     operators_of_knobs,
     taken_by,
     taken_by_default,
 )
+from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import Argument, ControlFlow, Detail, NotConstant
-from fusiondoc.model.reasons.lacking_constants import reads_training_flag
+from fusiondoc.model.reasons.lacking_constants import condition_of, constant_attribute, reads_training_flag
 from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Unfused
 from fusiondoc.operators import (
@@ -49,6 +44,12 @@ from fusiondoc.operators import (
     is_in_place,
     sign_of,
 )
+
+NO_RULE = ("FD201", "FD211", "FD233")
+"""Reasons that only another way to write the operator takes away, or another position of it."""
+
+_REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
+"""Reasons that another way to write the operator takes away."""
 
 Maker = Callable[[Unfused, RunFacts], "Change | None"]
 """Makes the change for an operator of a run; None where there is none, so that a later row decides."""
@@ -92,6 +93,32 @@ def change_of(row: Unfused, run: RunFacts) -> Change | None:
 
 
 # -- conditions of several changes ---------------------------------------------------------------------------
+
+
+def does_nothing_in_inference(row: Unfused, run: RunFacts) -> bool:
+    """Whether it is a dropout of a run for inference, which freezing takes out."""
+    inference = run.gradients is False and not run.backward and not run.frozen
+    return inference and row.op in ("aten::dropout", "aten::dropout_")
+
+
+def other_fusers(op: str, run: RunFacts) -> list[str]:
+    """Fusers that take the operator and can run there, as far as it is known."""
+    takers = fusible_by(op, run.torch) - {run.fuser}
+    return [name for name in choices() if name in takers and _can_take(facts_of(name), op, run)]
+
+
+def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
+    """Whether a fuser can run there, and takes the operator without more ado."""
+    device = next((name for name in ("cuda", "cpu") if name in run.devices), None)
+    if len(other.devices) == 1 and device not in other.devices:
+        return False
+    if other.until is not None and run.torch is None:
+        return False
+    if not other.in_training and run.gradients is not False:
+        return False
+    if other.device_knobs and not run.live:
+        return False  # a log does not tell how it was switched
+    return op not in other.seldom
 
 
 def _takes(op: str, run: RunFacts) -> bool:
@@ -288,23 +315,10 @@ def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
     return None
 
 
-_ARGUMENTS_OF_PERMUTATIONS = {"roll": ", 1, 0", "rot90": ", 1, [0, 1]", "flip": ", [0]"}
-
-
-def _move_permutation(row: Unfused, run: RunFacts) -> Change:
-    name = _name(row)
-    arguments = _ARGUMENTS_OF_PERMUTATIONS.get(name, "")
-    return Change(
-        ChangeKind.MOVE,
-        f"Do the {name} after the operators that follow it",
-        before=f"y = g(torch.{name}(f(x){arguments}))",
-        after=f"y = torch.{name}(g(f(x)){arguments})",
-        note="where these work on each element by itself",
-        conditional=True,
-    )
-
-
-_ARGUMENTS_OF_VIEWS = {
+_ARGUMENTS = {
+    "flip": "[0]",
+    "roll": "1, 0",
+    "rot90": "1, [0, 1]",
     "t": "",
     "permute": "0, 2, 1",
     "transpose": "1, 2",
@@ -315,15 +329,22 @@ _ARGUMENTS_OF_VIEWS = {
 """Of others ``-1, 64``."""
 
 
-def _move_view(row: Unfused, run: RunFacts) -> Change:
+def _move(row: Unfused, run: RunFacts) -> Change:
+    """A view or a permutation done elsewhere. Another tensor that meets the result of a permutation would
+    have to be permuted back, so that goes after operators of one tensor alone."""
     name = _name(row)
-    arguments = _ARGUMENTS_OF_VIEWS.get(name, "-1, 64")
+    called = f"{name}({_ARGUMENTS.get(name, '-1, 64')})"
+    title = f"Do the {name} after the operators that follow it"
+    kind, note = ChangeKind.MOVE, "where these work on each element by itself"
+    if row.op not in PERMUTATIONS:
+        kind, title = ChangeKind.MOVE_VIEW, f"{title}, or before those in front of it"
+        note = f"where one side of it works on each element by itself; other tensors there get the {name} too"
     return Change(
-        ChangeKind.MOVE_VIEW,
-        f"Do the {name} after the operators that follow it, or before those in front of it",
-        before=f"y = g(f(x).{name}({arguments}))",
-        after=f"y = g(f(x)).{name}({arguments})",
-        note=f"where one side of it works on each element by itself; other tensors there get the {name} too",
+        kind,
+        title,
+        before=f"y = g(f(x).{called})",
+        after=f"y = g(f(x)).{called}",
+        note=note,
         conditional=True,
     )
 
@@ -357,8 +378,9 @@ def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Change | None:
     )
 
 
-def _is_replaceable(row: Unfused, run: RunFacts) -> bool:
-    return row.reason.code in REPLACEABLE or (row.reason.code == "FD226" and bool(row.keeps_out))
+def is_replaceable(row: Unfused, run: RunFacts) -> bool:
+    """Whether another way to write the operator can take the reason away."""
+    return row.reason.code in _REPLACEABLE or (row.reason.code == "FD226" and bool(row.keeps_out))
 
 
 _NAMED_DIMENSIONS = frozenset(["aten::mean", "aten::sum", "aten::var", "aten::std"])
@@ -453,10 +475,10 @@ TREATMENTS: Sequence[Treatment] = (
     Treatment(_make_training_constant, _depends_on_training, codes=_OF_TRAINING, decides=True),
     Treatment(_make_attribute_constant, _depends_on_attribute, detail=ControlFlow, decides=True),
     Treatment(_take_branch_out, _is_changeable, codes=("FD229",), ops=("prim::If",), decides=True),
-    Treatment(_move_permutation, _is_movable, ops=PERMUTATIONS),
-    Treatment(_move_view, _is_movable, codes=_OF_VIEWS, ops=SAME_ELEMENTS),
+    Treatment(_move, _is_movable, ops=PERMUTATIONS),
+    Treatment(_move, _is_movable, codes=_OF_VIEWS, ops=SAME_ELEMENTS),
     Treatment(_make_dimensions_constant, _may_name_dimensions, ops=by_constant_dimension()),
-    Treatment(_write_by_recipe, _is_replaceable),
+    Treatment(_write_by_recipe, is_replaceable),
     Treatment(_run_without_gradients, _gains_without_gradients, codes=("FD231", "FD103")),
     Treatment(_move_to_gpu, _runs_on_gpu_alone, codes=("FD204", "FD222")),
     Treatment(_do_without_rule, _keeps_others_out, codes=NO_RULE),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
+from fusiondoc.diagnosis.changes_of_operators import NO_RULE
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fusers import FUSERS, facts_of, operators_of_knobs, taken_by
 from fusiondoc.model import count
@@ -132,15 +133,11 @@ def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str
     effective = report.fuser.effective or options.fuser
     torch = report.environment.get("torch")
     ops = {row.op for row in report.unfused if row.reason.code in codes}
-    alone = bool(ops) and all(code in _WITHOUT_RULE for code in codes)
+    alone = bool(ops) and all(code in NO_RULE for code in codes)
     for fuser in facts_of(effective).instead:
         if _can_run(fuser, report, options) and (not alone or any(taken_by(op, fuser, torch) for op in ops)):
             return fuser
     return None
-
-
-_WITHOUT_RULE = ("FD201", "FD211", "FD233")
-"""The fuser has no rule for the operator: another one that has none either is no change."""
 
 
 def _can_run(fuser: str, report: Report, options: Options) -> bool:

@@ -27,7 +27,7 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fixes import Program
-from fusiondoc.fixes.proposals import Bundle, alters_signature, bundles, changes_for, described
+from fusiondoc.fixes.bundles import Bundle, alters_signature, bundles, changes_for, described
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report

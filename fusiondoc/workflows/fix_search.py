@@ -21,7 +21,7 @@ from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes import COUNTER
-from fusiondoc.fixes.proposals import Bundle
+from fusiondoc.fixes.bundles import Bundle
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
