@@ -12,7 +12,7 @@ import pytest
 from test_suites import NEW, OLD, made, variant
 
 from fusiondoc.model.bench import EAGER, Bench, BenchShape, Measured, Part, Ratio
-from fusiondoc.rendering.blocks import Stack
+from fusiondoc.rendering.picture_blocks import Stack
 from fusiondoc.rendering.plots import Plot, decades, pieces, plotted
 from fusiondoc.rendering.units import digits
 from fusiondoc.reports.bench_documents import as_page

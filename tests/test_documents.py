@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import pytest
 
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
-from fusiondoc.rendering.blocks import Bar, Bars, Column, Document, Item, Items, Remarks, Row, Section, Table
+from fusiondoc.rendering.blocks import Column, Document, Item, Items, Remarks, Row, Section, Table
+from fusiondoc.rendering.picture_blocks import Bar, Bars
 from fusiondoc.rendering.values import Bytes, Count, Factor, Millis, Share, Status, Text, Tone
 
 COLUMNS = (

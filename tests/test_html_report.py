@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -26,9 +25,10 @@ from fusiondoc.model.runs import Peak, Speed, Spread, Verification
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.rendering import pages
 from fusiondoc.rendering.hues import colours
+from fusiondoc.rendering.layered_drawing import draw
 from fusiondoc.reports.html import render
-from fusiondoc.reports.html.program_picture import draw
 from fusiondoc.reports.markdown import render as render_markdown
+from fusiondoc.views import report_program
 from fusiondoc.views.report_context import Context, can_change
 from fusiondoc.workflows import load
 from fusiondoc.workflows.load import report_from
@@ -305,8 +305,7 @@ def test_a_code_has_one_colour_on_every_page() -> None:
 def test_the_parts_of_a_large_page_have_their_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_DETAILS", 20_000)
     monkeypatch.setattr(pages, "MOST_TEXT", 10_000)
-    # The package has a function of the name of this module.
-    monkeypatch.setattr(sys.modules["fusiondoc.reports.html.program_parts"], "MOST_BOXES", 30)
+    monkeypatch.setattr(report_program, "MOST_BOXES", 30)
     log = tmp_path / "large.log"
     log.write_text(large_log(groups=25, loose=60))
     page = render(report_from([str(log)]))

@@ -87,9 +87,9 @@ def test_a_column_sorts_the_modules(bert: Report, tmp_path: Path) -> None:
             ".map(li => li.querySelector('.module').textContent)"
         )
         assert browser.run(names) == ["embeddings", "encoder.layer", "pooler"]
-        browser.click('#module-tree [data-sort="unfused"] button')
+        browser.click('#module-tree [data-sort="v2"] button')
         assert browser.run(names) == ["encoder.layer", "embeddings", "pooler"]
-        browser.click('#module-tree [data-sort="unfused"] button')
+        browser.click('#module-tree [data-sort="v2"] button')
         assert browser.run(names) == ["pooler", "embeddings", "encoder.layer"]
         browser.click('#module-tree [data-fold=""]')
         assert browser.run("return document.querySelectorAll('#module-tree details[open]').length") == 0

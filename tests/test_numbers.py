@@ -66,7 +66,7 @@ OF_NUMBERS = {
     "parsers/rows/kernel_rows.py": {"float(median(use.first_ms))", "float(median(values))"},
     "rendering/plots.py": {"float(HEIGHT - _BOTTOM)"},
     "rendering/hues.py": {"int(code[2:])"},
-    "reports/html/program_picture.py": {"float(p)"},
+    "rendering/layered_drawing.py": {"float(p)"},
     "views/report_times.py": {"float(median(known))"},
     "reports/markdown.py": {"int((LIMIT - _SPARE) * _SHARES[section.key])"},
     "rendering/drawing.py": {"int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)"},

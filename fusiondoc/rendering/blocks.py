@@ -9,6 +9,7 @@ from dataclasses import replace
 from enum import Flag
 
 from fusiondoc.model import dataclass
+from fusiondoc.rendering.picture_blocks import PICTURES, Bars, PictureBlock
 from fusiondoc.rendering.values import Cause, Cell, Quotes, Status, Tone
 
 
@@ -240,100 +241,6 @@ class Steps:
     rows: tuple[Step, ...]
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A bar with its interval, in per cent of the longest; ``hue`` is a class of the pages' colours."""
-
-    label: str
-    value: str
-    detail: str
-    width: float
-    low: float
-    high: float
-    hue: str
-    tone: Tone = Tone.PLAIN
-
-    @property
-    def spoken(self) -> str:
-        """The bar for a screen reader."""
-        return " ".join(filter(None, (self.label, self.value, self.detail)))
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Bars of one scale: a picture, of which a table has the figures."""
-
-    title: str
-    note: str
-    bars: tuple[Bar, ...]
-
-
-@dataclass(frozen=True)
-class Curves:
-    """Values of several variants over the same names: a picture, of which a table has the figures.
-
-    Args:
-        values: of each variant, one a name; None where it has none.
-        hues: the colour of each variant.
-    """
-
-    title: str
-    unit: str
-    names: tuple[str, ...]
-    values: tuple[tuple[str, tuple[float | None, ...]], ...]
-    hues: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Plots:
-    """Curves beside one another."""
-
-    rows: tuple[Curves, ...]
-
-
-@dataclass(frozen=True)
-class Stack:
-    """A whole and its parts: (what, share, the part in words)."""
-
-    label: str
-    value: str
-    parts: tuple[tuple[str, float, str], ...]
-
-
-@dataclass(frozen=True)
-class Stacks:
-    """Stacked bars: a picture. ``kinds`` gives each part its colour, ``note`` is the picture in words."""
-
-    kinds: tuple[str, ...]
-    rows: tuple[Stack, ...]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The picture of a program.
-
-    Args:
-        side: A or B, of a comparison.
-        drawing: its boxes and ways as the template ``picture.html.jinja`` draws them; None without a plan.
-        cut: nodes that are left out.
-        further: plans that are not shown.
-    """
-
-    side: str
-    title: str
-    drawing: object | None = None
-    cut: int = 0
-    further: int = 0
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """Pictures beside one another."""
-
-    rows: tuple[Picture, ...]
-
-
 Block = (
     Table
     | Facts
@@ -346,13 +253,8 @@ Block = (
     | Code
     | Command
     | Steps
-    | Bars
-    | Plots
-    | Stacks
-    | Pictures
+    | PictureBlock
 )
-PICTURES = (Bars, Plots, Stacks, Pictures)
-"""Only pages show them: tables have their figures."""
 
 
 @dataclass(frozen=True)

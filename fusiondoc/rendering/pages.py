@@ -30,9 +30,10 @@ from fusiondoc.rendering.blocks import (
 from fusiondoc.rendering.cells import interval_of, known_columns, tone_of, written
 from fusiondoc.rendering.highlighting import coloured_lines, plain_lines
 from fusiondoc.rendering.hues import hue
+from fusiondoc.rendering.pictures import placed
 from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import PAGE, percent, seconds, size
-from fusiondoc.rendering.values import Cell
+from fusiondoc.rendering.values import Cell, Count, Duration, Gauge, Share
 from fusiondoc.version import __version__
 
 _HERE = Path(__file__).resolve().parent
@@ -171,6 +172,9 @@ def _environment(folders: tuple[Path, ...]) -> Environment:
         plotted=plots.plotted,
         pieces=plots.pieces,
         hue_of=plots.hue_of,
+        placed=placed,
+        script_data=script_data,
+        figure=_figure,
     )
     return made
 
@@ -185,6 +189,20 @@ def _finished(value: Any) -> Any:
 def _kind(block: Block) -> str:
     """The name of a block's type, by which the template chooses the macro."""
     return type(block).__name__
+
+
+def _figure(cell: Cell) -> float:
+    """By which a column of a tree is sorted; what is not known comes last."""
+    match cell:
+        case Count(number) if number is not None:
+            return number
+        case Share(share) if share is not None:
+            return share
+        case Duration(ms) if ms is not None:
+            return ms
+        case Gauge(share):
+            return share
+    return -1
 
 
 def _written(cell: Cell) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from fusiondoc.model import dataclass
-from fusiondoc.rendering.blocks import Curves, Stack
+from fusiondoc.rendering.picture_blocks import Curves, Stack
 from fusiondoc.rendering.units import digits
 
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "14 4", "4 2", "1 2", "11 5", "6 6")

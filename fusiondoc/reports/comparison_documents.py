@@ -12,14 +12,14 @@ from rich.text import Text
 
 from fusiondoc.comparison import Comparison, Side
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
-from fusiondoc.rendering.blocks import Picture
 from fusiondoc.rendering.drawing import Detail, drawn, plain
 from fusiondoc.rendering.hues import colours
+from fusiondoc.rendering.picture_blocks import Picture
 from fusiondoc.rendering.printable import visible_in
-from fusiondoc.reports.html.program_picture import main_program, picture, within
 from fusiondoc.views import comparison_words as words
 from fusiondoc.views.comparison_sections import MOST_IN_A_COMMENT, MOST_ON_A_TERMINAL, comparison_document
 from fusiondoc.views.formatting import near, near_paths_of
+from fusiondoc.views.program_boxes import main_program, picture, within
 
 MOST_BOXES = 400
 """Of the picture of one side."""
@@ -63,7 +63,7 @@ def as_page(comparison: Comparison) -> str:
     comparison = words.for_readers(comparison)
     sides = (("A", comparison.a), ("B", comparison.b))
     pictures = [_picture(comparison, name, side) for name, side in sides]
-    if not any(one.drawing for one in pictures):
+    if not any(one.graph for one in pictures):
         pictures = []
     return pages.render(comparison_document(comparison, pictures=pictures), colours())
 
@@ -79,9 +79,9 @@ def _picture(comparison: Comparison, name: str, side: Side) -> Picture:
     first = chosen.id if chosen is not None else main_program(report)
     shown = next(one for one in within(report.programs, first, MOST_BOXES) if one.id == first)
     known = {group.id: group for group in report.groups}
-    made = replace(picture(shown, known, changed.get(shown.id, ())), id=f"{name}-{shown.id}")
+    graph = picture(shown, known, changed.get(shown.id, ()), key=f"{name}-{shown.id}")
     further = len(report.programs) + report.programs_left_out - 1
-    return Picture(name, made.title, made, made.cut, further)
+    return Picture(name, graph.title, graph, further)
 
 
 def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:

@@ -16,22 +16,8 @@ from fusiondoc.model.bench import (
     Ratio,
     memory_ratio,
 )
-from fusiondoc.rendering.blocks import (
-    Bar,
-    Bars,
-    Column,
-    Curves,
-    Document,
-    Facts,
-    Formats,
-    Plots,
-    Remarks,
-    Row,
-    Section,
-    Stack,
-    Stacks,
-    Table,
-)
+from fusiondoc.rendering.blocks import Column, Document, Facts, Formats, Remarks, Row, Section, Table
+from fusiondoc.rendering.picture_blocks import Bar, Bars, Curves, Plots, Stack, Stacks
 from fusiondoc.rendering.units import TERMINAL, milliseconds, percent, ratio, whole
 from fusiondoc.rendering.values import (
     Bytes,

@@ -21,13 +21,12 @@ from fusiondoc.rendering.blocks import (
     Formats,
     Item,
     Items,
-    Picture,
-    Pictures,
     Remarks,
     Row,
     Section,
     Table,
 )
+from fusiondoc.rendering.picture_blocks import Picture, Pictures
 from fusiondoc.rendering.values import Count, Status, Text, Tone
 from fusiondoc.views import comparison_words as words
 from fusiondoc.views.formatting import near

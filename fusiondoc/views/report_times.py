@@ -12,8 +12,9 @@ from fusiondoc.model import count
 from fusiondoc.model.bench import Part
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed, by_inputs
-from fusiondoc.rendering.blocks import Block, Column, Formats, Row, Section, Sentences, Stack, Stacks, Table
+from fusiondoc.rendering.blocks import Block, Column, Formats, Row, Section, Sentences, Table
 from fusiondoc.rendering.drawing import MOST_ROWS, sparkline
+from fusiondoc.rendering.picture_blocks import Stack, Stacks
 from fusiondoc.rendering.units import digits, milliseconds, ratio, share
 from fusiondoc.rendering.values import (
     UNKNOWN,

@@ -21,19 +21,8 @@ from fusiondoc.model.bench import (
     memory_ratio,
     phase_of,
 )
-from fusiondoc.rendering.blocks import (
-    Bar,
-    Bars,
-    Column,
-    Curves,
-    Document,
-    Facts,
-    Plots,
-    Remarks,
-    Row,
-    Section,
-    Table,
-)
+from fusiondoc.rendering.blocks import Column, Document, Facts, Remarks, Row, Section, Table
+from fusiondoc.rendering.picture_blocks import Bar, Bars, Curves, Plots
 from fusiondoc.rendering.units import interval, milliseconds, ratio
 from fusiondoc.rendering.values import UNKNOWN, Bytes, Cell, Count, Factor, Millis, Share, Text, Tone
 from fusiondoc.views import bench_words as words

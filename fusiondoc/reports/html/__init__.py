@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from markupsafe import Markup
 
@@ -30,7 +29,6 @@ from fusiondoc.rendering.printable import visible
 from fusiondoc.rendering.units import bandwidth, percent, whole
 from fusiondoc.rendering.values import Cause, Gauge
 from fusiondoc.reports import program_by_itself
-from fusiondoc.reports.html.program_parts import module_list, program_view, source_view
 from fusiondoc.version import __version__
 from fusiondoc.views import comparison_words as words
 from fusiondoc.views.formatting import (
@@ -53,8 +51,10 @@ from fusiondoc.views.report_groups import groups
 from fusiondoc.views.report_kernels import kernels, peak_bar
 from fusiondoc.views.report_outside import unfused
 from fusiondoc.views.report_plan import plan
+from fusiondoc.views.report_program import modules, program
 from fusiondoc.views.report_ranks import ranks, ranks_merged
 from fusiondoc.views.report_record import expectations, log, reproduce
+from fusiondoc.views.report_source import source
 from fusiondoc.views.report_te import te_plans
 from fusiondoc.views.report_times import shapes, speed, time_line, where_time_goes
 
@@ -225,17 +225,17 @@ def _light(report: Report, timed: list[Kernel]) -> Light:
 _HERE = Path(__file__).resolve().parent
 
 
-def _sections(context: Context, room: Room) -> Iterator[blocks.Section | Section]:
-    """In the order of the page: sections of blocks, and those with a template of their own."""
+def _sections(context: Context) -> Iterator[blocks.Section]:
+    """In the order of the page."""
     report = context.report
     yield plan(report)
     yield expectations(report)
     yield findings(context)
     yield fallbacks(context)
     yield ranks(report)
-    yield Section("program", "Program", program_view(context))
-    yield Section("source", "Source", source_view(context, room))
-    yield Section("modules", "Modules", module_list(context))
+    yield program(context)
+    yield source(context)
+    yield modules(context)
     for make in (script, aot, te_plans):
         yield make(report)
     yield groups(context)
@@ -244,32 +244,12 @@ def _sections(context: Context, room: Room) -> Iterator[blocks.Section | Section
         yield make(report)
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page with a template of its own."""
-
-    key: str
-    title: str
-    view: Any
-    link: str = ""
-
-    @property
-    def note(self) -> str:
-        """What stands below the title."""
-        return str(self.view.note)
-
-    @property
-    def template(self) -> str:
-        return f"{self.key}.html.jinja"
-
-
 def render(report: Report) -> str:
     """The report as a page."""
     report = with_near_paths(report)
     head = header(Context(report))
     context = Context(ranks_merged(report))
     room = Room(len(report.groups) + len(report.kernels) + len(report.unfused))
-    made = list(_shown(_sections(context, room)))
     style = style_sheet() + colours()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = (
@@ -284,18 +264,9 @@ def render(report: Report) -> str:
         style=Markup(style),
         script=Markup(script),
         header=head,
-        sections=made,
+        sections=blocks.shown(tuple(_sections(context)), blocks.Formats.PAGE),
         room=room,
     )
-
-
-def _shown(sections: Iterable[blocks.Section | Section]) -> Iterator[blocks.Section | Section]:
-    """Those that hold anything."""
-    for section in sections:
-        if isinstance(section, blocks.Section):
-            yield from blocks.shown([section], blocks.Formats.PAGE)
-        elif section.view is not None:
-            yield section
 
 
 MOST_ROWS = 15

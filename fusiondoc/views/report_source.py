@@ -1,0 +1,110 @@
+"""The user's source with what became of each line, as a coverage report shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fusiondoc.model import count, dataclass, field
+from fusiondoc.model.operator_places import outside
+from fusiondoc.model.report import OpNode, Unfused
+from fusiondoc.model.source import Source
+from fusiondoc.rendering.blocks import Formats, Section
+from fusiondoc.rendering.picture_blocks import Annotation, SourceFile, SourceFiles
+from fusiondoc.views.formatting import near
+from fusiondoc.views.report_context import Context
+
+WHOLE = 300
+"""Files of so many lines are shown whole; of longer ones what is near a marked line."""
+AROUND = 6
+MOST_LINES = 1_200
+"""Of all files of a page."""
+_MOST_CODES = 3
+_MOST_OPERATORS = 4
+_NOTE = "Lines whose operators are in a group name it; lines with operators outside name the reason."
+
+
+@dataclass
+class _Mark:
+    groups: dict[str, None] = field(default_factory=dict)
+    outside: list[Unfused] = field(default_factory=list)
+
+
+_Files = dict[str, dict[int, _Mark]]
+
+
+def source(context: Context) -> Section:
+    """Empty if no line of the user's own program is known, and no file of a package is at hand."""
+    mine, packages = _marks(context)
+    files = {**packages, **mine}
+    left = MOST_LINES
+    made: list[SourceFile] = []
+    for name in sorted(files, key=lambda file: (file not in mine, -len(files[file]))):
+        if left <= 0:
+            break
+        file = _file(name, files[name], context, left)
+        left -= len(file.numbers)
+        made.append(file)
+    block = SourceFiles(tuple(made), is_full=left <= 0)
+    return Section("source", "Source", _NOTE, (block,), Formats.PAGE)
+
+
+def _marks(context: Context) -> tuple[_Files, _Files]:
+    """Of the user's files, and of packages'."""
+    files: _Files = {}
+    packages: _Files = {}
+
+    def marked(row: OpNode | Unfused) -> Iterator[_Mark]:
+        """The user's line, and that of a package whose file is at hand."""
+        user, package = Source.parse(row.user_source), Source.parse(row.source)
+        if user is not None:
+            yield files.setdefault(user.file, {}).setdefault(user.line, _Mark())
+        if package is None or (user is not None and package.at_line == user.at_line):
+            return
+        if package.has_file and context.lines_of(package.file) is not None:
+            yield packages.setdefault(package.file, {}).setdefault(package.line, _Mark())
+
+    for group in context.report.groups:
+        for node in group.nodes:
+            for mark in marked(node):
+                mark.groups[group.id] = None
+    for row in outside(context.report):
+        for mark in marked(row):
+            mark.outside.append(row)
+    return files, packages
+
+
+def _file(name: str, marks: dict[int, _Mark], context: Context, most: int) -> SourceFile:
+    lines = context.lines_of(name)
+    fused = sum(bool(mark.groups) for mark in marks.values())
+    lost = sum(bool(mark.outside) for mark in marks.values())
+    return SourceFile(
+        name=near(name),
+        text="\n".join(lines) if lines is not None else None,
+        numbers=tuple(_shown_lines(lines, marks)[:most]),
+        annotations={number: _annotation(mark) for number, mark in marks.items()},
+        note=f"{count(fused, 'line')} with fused operators, {lost} with operators outside",
+    )
+
+
+def _shown_lines(lines: list[str] | None, marks: dict[int, _Mark]) -> list[int]:
+    """The numbers of the lines that are shown, in their order."""
+    if lines is None:
+        return sorted(marks)
+    last = len(lines) - (not lines[-1])
+    if len(lines) <= WHOLE:
+        return list(range(1, last + 1))
+    wanted: set[int] = set()
+    for number in marks:
+        wanted.update(range(max(1, number - AROUND), min(last, number + AROUND) + 1))
+    return sorted(wanted)
+
+
+def _annotation(mark: _Mark) -> Annotation:
+    codes = list(dict.fromkeys(row.reason.code for row in mark.outside))
+    counts: dict[str, int] = {}
+    for row in mark.outside:
+        counts[row.op] = counts.get(row.op, 0) + row.count
+    named = [op + (f" ×{times}" if times > 1 else "") for op, times in counts.items()]
+    more = " …" if len(named) > _MOST_OPERATORS else ""
+    listed = ", ".join(named[:_MOST_OPERATORS]) + more
+    return Annotation(tuple(mark.groups), tuple(codes[:_MOST_CODES]), f"{listed} not fused" if named else "")
