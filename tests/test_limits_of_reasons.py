@@ -148,7 +148,7 @@ def test_a_rule_of_a_later_nvfuser_where_no_version_is_known() -> None:
         f"%z : {CUDA} = aten::leaky_relu(%g, %s) # m.py:1:0",
     )
     found = reason(flow, 1, torch=None)
-    assert (found.code, found.detail) == ("FD233", NewerRule("1.13", torch_known=False))
+    assert (found.code, found.detail) == ("FD233", NewerRule("1.13", torch_known=False, fuser="nvfuser"))
     assert reason(flow, 1, torch="1.12.1").code == "FD233"
 
 

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import THOROUGH
 
+from fusiondoc.fusers import stdout_marks
 from fusiondoc.parsers import facts, program_output
 from fusiondoc.parsers import read as read_module
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit import message_runs
-from fusiondoc.parsers.kernels import launches, nnc_and_onednn
+from fusiondoc.parsers.kernels import launches
 from fusiondoc.parsers.kernels.dump_kinds import KINDS
 from fusiondoc.parsers.lines import error_texts, last_words, other_tools
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -46,7 +47,7 @@ AT_REST: dict[str, Pattern[bytes]] = {
     "traceback": re.compile(rb"Traceback "),
     "graph": re.compile(rb"graph\("),
     "torch's log": re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) "),
-    **{mark.decode(): re.compile(re.escape(mark)) for mark in nnc_and_onednn.MARKERS},
+    **{mark.decode(): re.compile(re.escape(mark)) for mark in stdout_marks()},
     **{f"dump {kind.option} {number}": re.compile(kind.start) for number, kind in enumerate(KINDS)},
 }
 """All that a line can be besides output of the program, where nothing is open before it."""

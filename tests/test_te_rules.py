@@ -23,10 +23,10 @@ import pytest
 from command_line import ROOT
 
 from fusiondoc.captures.frontend_records import TeRecords, read_te
+from fusiondoc.diagnosis.of_fusers.te_findings import disagreements
+from fusiondoc.diagnosis.of_fusers.te_report import te_report
+from fusiondoc.diagnosis.of_fusers.te_rules import Planner, version_of
 from fusiondoc.diagnosis.planned_changes import can_be_fixed
-from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
-from fusiondoc.diagnosis.te_report import te_report
-from fusiondoc.diagnosis.te_rules import Planner, version_of
 from fusiondoc.fusers.te.records import BasicOperator, OperatorFacts, Plan
 from fusiondoc.fusers.te.rules import RULES
 from fusiondoc.model.report import Report

@@ -100,6 +100,7 @@ def test_its_fields_decide_what_the_log_does_not_state(toy: Path) -> None:
     (reason,) = [row["reason"] for row in json.loads(done.stdout)["unfused"] if row["op"] == "aten::relu"]
     assert (reason["code"], reason["stated"]) == ("FD224", False)
     assert (reason["detail"]["dimensions"], reason["detail"]["most"]) == (3, 2)
+    assert reason["text"] == "a tensor of 3 dimensions; the toy fuser takes up to 2"
 
 
 def test_groups_of_its_second_kind_are_its_own(toy: Path) -> None:

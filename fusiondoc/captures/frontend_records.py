@@ -1,4 +1,4 @@
-"""The records of the probe on AOTAutograd and Transformer Engine (probe/aot_records.py, te_plans.py): one
+"""The records of the probe on AOTAutograd and te.ops (probe/aot_records.py, te_plans.py): one
 frozen dataclass a kind of record."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Rows  # one that is planned has that name here
 from typing import Any, TypeVar
 
+from fusiondoc.fusers import TE_MODULE
 from fusiondoc.fusers.te.records import BasicOperator, Plan
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.typed_fields import read_object
@@ -200,7 +201,7 @@ class FusionFunction:
 
     @property
     def own(self) -> bool:
-        return not self.module.startswith("transformer_engine.")
+        return not self.module.startswith(f"{TE_MODULE}.")
 
 
 @dataclass(frozen=True)

@@ -121,10 +121,10 @@ def command(
 
 @contextmanager
 def _known_groups(arguments: tuple[str, ...], wanted: str | None) -> Iterator[Groups]:
-    """The groups of the logs, but those of Transformer Engine. Stdin is kept for as long as it is needed: the
+    """The groups of the logs, but those of te.ops. Stdin is kept for as long as it is needed: the
     log is read twice."""
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.fusers import is_te
+    from fusiondoc.fusers import TE_PACKAGE, is_te
     from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
     from fusiondoc.repro.write import groups_of
     from fusiondoc.workflows.load import logs_behind, report_from
@@ -142,7 +142,7 @@ def _known_groups(arguments: tuple[str, ...], wanted: str | None) -> Iterator[Gr
             not groups or wanted in {group.id for group in report.groups} - {g.id for g in groups}
         ):
             raise UsageError(
-                "groups of Transformer Engine's operation fuser have no TorchScript graph to write",
+                f"groups of {TE_PACKAGE}'s operation fuser have no TorchScript graph to write",
                 "Put the operators into a file of their own, with the shapes that fusiondoc parse shows, and"
                 " run that: fusiondoc diagnose FILE.py:NAME --frontend te",
             )

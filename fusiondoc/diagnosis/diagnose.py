@@ -15,12 +15,12 @@ from pathlib import Path
 
 from fusiondoc.captures.trust import project_root, read_source, text_of
 from fusiondoc.diagnosis.next_steps import with_plan
+from fusiondoc.diagnosis.of_fusers import te_findings
 from fusiondoc.diagnosis.rules import (
     Context,
     Rule,
     fd0_fd9_environment_and_log,
     fd1_fd2_not_fused,
-    fd1_operation_fuser,
     fd3_crashes,
     fd3_failures,
     fd3_fd5_crashes_and_wrong_results,
@@ -143,7 +143,7 @@ def diagnose(report: Report, context: Context) -> Report:
     else:
         findings = _findings(WITHOUT_GRAPHS, report, context)
     if report.te is not None:
-        findings += _findings(fd1_operation_fuser.RULES, of_te(report), context)
+        findings += _findings(te_findings.RULES, of_te(report), context)
     findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)
     if both:

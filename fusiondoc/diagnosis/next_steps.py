@@ -15,10 +15,10 @@ from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_prod
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, Rated, best
 from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
+from fusiondoc.diagnosis.of_fusers.te_changes import te_changes
 from fusiondoc.diagnosis.planned_changes import planned
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
 from fusiondoc.diagnosis.rules import Context, has_torchscript, of_te, of_torchscript, run_facts
-from fusiondoc.diagnosis.rules.fd1_operation_fuser import te_changes
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Report

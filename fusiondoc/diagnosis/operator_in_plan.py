@@ -164,7 +164,7 @@ def by_version(place: Place, op: str) -> NewerRule | None:
     since = facts.rule_since(op)
     if since is None or since <= facts.since:
         return None
-    return NewerRule(".".join(map(str, since)), torch_known=False)
+    return NewerRule(".".join(map(str, since)), torch_known=False, fuser=place.fuser)
 
 
 def is_of_a_formula(source: str | None) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.source import Source
@@ -17,11 +18,13 @@ from fusiondoc.numbers import in_natural_order
 from fusiondoc.parsers.profiler_trace import Launched, Trace, Unit
 
 _KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")
-"""nvFuser's kernels in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>, ...)``."""
-_PARTITION = re.compile(r"LlgaPartition_[0-9]{1,9}\Z")
-"""A group of oneDNN Graph (``LlgaKernel``, torch/csrc/jit/codegen/onednn/kernel.cpp)."""
+"""A kernel in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>, ...)``."""
+_OF_LIBRARIES = [name for fuser in FUSERS.values() if fuser.partitions for name in fuser.profile_names]
+_PARTITION = re.compile("|".join(rf"{name}[0-9]{{1,9}}\Z" for name in _OF_LIBRARIES))
+"""A partition that a library computes."""
 _HASH = re.compile(r"_\d{12,}\Z")
-"""The end of an NNC name that was too long (``truncateStrWithHash``, torch/csrc/jit/passes/utils)."""
+"""The end of a name from operators that was too long (``truncateStrWithHash``,
+torch/csrc/jit/passes/utils)."""
 
 _Position = tuple[str, int]
 """File and line."""
@@ -134,7 +137,7 @@ class GroupTies:
 
     def __init__(self, report: Report, units: Sequence[Unit]) -> None:
         self._compiled = _groups_by_kernel(report)
-        self._partitions = _onednn_partitions(report)
+        self._partitions = _partitions(report)
         names = {unit.name for unit in units if _PARTITION.match(unit.name)}
         self._of_numbers: dict[str, Group] = {}
         if len(names) == len(self._partitions):
@@ -168,14 +171,14 @@ class GroupTies:
         return [(group, group.count / total) for group in same]
 
     def _of_partition(self, name: str) -> Shares:
-        """Partitions of oneDNN Graph are numbered as they are made, as groups are in a log."""
+        """Partitions are numbered as they are made, as groups are in a log."""
         if len(self._partitions) == 1:
             return [(self._partitions[0], 1.0)]
         group = self._of_numbers.get(name)
         return [(group, 1.0)] if group is not None else ()
 
     def _of_name(self, unit: Unit) -> Shares:
-        """By the name that NNC gives the kernel: its operators. Several groups of that name run in the order
+        """By the name of the kernel, which lists its operators. Several groups of that name run in the order
         in which they appeared, where each runs once a step."""
         key = (unit.name, unit.phase)
         if key not in self._known:
@@ -214,18 +217,17 @@ def _groups_by_kernel(report: Report) -> dict[str, tuple[tuple[int, ...] | None,
     return found
 
 
-def _onednn_partitions(report: Report) -> list[Group]:
-    """The group of each partition of oneDNN Graph, in the order in which these are made."""
-    groups = [
-        group for group in report.groups if group.kind == "oneDNNFusionGroup" and group.specialisation == 1
-    ]
+def _partitions(report: Report) -> list[Group]:
+    """The group of each partition, in the order in which these are made."""
+    of_library = [kind for kind, fuser in FUSER_OF_KIND.items() if fuser.partitions]
+    groups = [group for group in report.groups if group.kind in of_library and group.specialisation == 1]
     if len(groups) == 1:
         return groups
     return [group for group in groups for _ in group.instances]
 
 
 def nnc_name(group: Group) -> str:
-    """The name of a group's NNC kernel before it is cut to 40 characters: ``fused_add_mul``
+    """The name of a kernel from its operators, before it is cut to 40 characters: ``fused_add_mul``
     (``generateNameForGraph``, torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
     names = [op[len("aten::") :] for op in group.ops if op.startswith("aten::")]
     return "_".join(["fused", *names])

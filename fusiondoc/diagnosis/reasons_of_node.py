@@ -179,7 +179,7 @@ def dimensions(place: Place) -> Reason | None:
         return None
     for tensor in place.types():
         if tensor.sizes is not None and len(tensor.sizes) > most:
-            return Reason.of("FD224", Dimensions(len(tensor.sizes), most))
+            return Reason.of("FD224", Dimensions(len(tensor.sizes), most, place.fuser))
     return None
 
 

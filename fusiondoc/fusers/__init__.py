@@ -7,8 +7,10 @@ and arguments. A rule may still refuse a node, say for a dimension that is not a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
+from fusiondoc.fusers import inductor
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.fusers.legacy import LEGACY
 from fusiondoc.fusers.nnc import NNC
@@ -105,6 +107,37 @@ def taken_by_default(op: str) -> bool:
     return all(op in fuser.takes for fuser in FUSERS.values() if fuser.by_default)
 
 
+def stdout_marks() -> tuple[bytes, ...]:
+    """How lines begin that libraries of fusers print to stdout."""
+    return tuple(mark for fuser in FUSERS.values() for mark in fuser.stdout_marks)
+
+
+def pass_files() -> tuple[str, ...]:
+    """Files of torch that print what fusion passes do."""
+    return tuple(fuser.pass_file for fuser in FUSERS.values() if fuser.pass_file is not None)
+
+
+def variables_set() -> tuple[str, ...]:
+    """Environment variables of fusers that fusiondoc sets."""
+    return tuple(name for fuser in FUSERS.values() for name in fuser.variables_set)
+
+
+def titles(holds: Callable[[Fuser], object]) -> str:
+    """The fusers for which something holds, as a sentence names them."""
+    return " and ".join(fuser.title for fuser in FUSERS.values() if holds(fuser))
+
+
+def with_evaluator() -> str:
+    """The title of what runs groups through an evaluator where torch has no compiler for the CPU."""
+    return titles(lambda fuser: fuser.evaluator_without_llvm)
+
+
+def how_to_leave_out() -> str:
+    """``nvFuser: --knob skip_node_kind=OPERATOR``: how operators are kept out of groups."""
+    known = [fuser for fuser in FUSERS.values() if fuser.knob_to_leave_out is not None]
+    return ", ".join(f"{fuser.title}: --knob {fuser.knob_to_leave_out}" for fuser in known)
+
+
 def choices() -> tuple[str, ...]:
     """What can be requested for a run: a fuser by name, or none at all."""
     return (*(fuser.name for fuser in FUSERS.values() if fuser.can_be_requested), "none")
@@ -126,6 +159,9 @@ def may_write_to_stdout(name: str | None) -> bool:
 
 
 TE = "te"
+TE_MODULE = "transformer_engine"
+TE_PACKAGE = "Transformer Engine"
+"""How sentences name the package of ``te.ops``."""
 """The operation fuser of Transformer Engine: a frontend with a fuser of its own."""
 
 TE_KIND = "te.ops."
@@ -136,6 +172,9 @@ def is_te(name: str) -> bool:
     """Whether the kind of a group, or an operator, is Transformer Engine's."""
     return name.startswith(TE_KIND)
 
+
+COMPILER = inductor.VARIANT
+"""The variant of a bench that torch.compile makes with its default backend."""
 
 AOT = "aot"
 """AOTAutograd in front of TorchScript and its fusers."""

@@ -34,6 +34,10 @@ the tensor; ``chosen_number``: of ``where``; ``tensor_limits``: of ``clamp``; ``
 ``other_arguments``: of ``to``; ``other_types``: of the types in ``Overload.types``."""
 
 
+WhyUnknown = Literal["log", "onednn", "te_version", "te_operator"]
+"""Why the reason of an operator is not known: a fuser that logs none has its name here."""
+
+
 @dataclass(frozen=True)
 class Refusals:
     """Lines of the JIT log in which a fusion pass states why it does not take a node."""
@@ -129,6 +133,31 @@ class Fuser:
     """Type of a device -> the knobs that let it fuse there."""
     knob_for_one: str | None = None
     """The knob with its value that makes a single operator a group."""
+    knob_to_leave_out: str | None = None
+    """The knob that keeps operators out of its groups, with a word for them."""
+    partitions: bool = False
+    """Whether its groups are partitions that a library computes: a log names their operators and sizes, and
+    no kernel."""
+    evaluator_without_llvm: bool = False
+    """Whether it runs groups on the CPU through an evaluator, where torch is built without LLVM."""
+    any_size: bool = False
+    """Whether it can compile a group for any size of its tensors."""
+    plan_log: str | None = None
+    """Value of PYTORCH_JIT_LOG_LEVEL with which a log holds the graphs of its groups."""
+    pass_file: str | None = None
+    """The file of torch that prints what its pass does, without folder and ending: ``graph_fuser``."""
+    compile_header: str | None = None
+    """Header of the graph that it compiles to a kernel."""
+    stdout_marks: tuple[bytes, ...] = ()
+    """How lines begin that its library prints to stdout."""
+    error_marks: tuple[str, ...] = ()
+    """Parts of texts of errors that tell that its code, or a kernel that it made, failed."""
+    profile_names: tuple[str, ...] = ()
+    """Regular expressions for the names of its groups in a profile."""
+    variables_set: tuple[str, ...] = ()
+    """Environment variables of it that fusiondoc sets."""
+    dump_variable: str | None = None
+    """The environment variable that makes it print its kernels."""
     by_default: bool = False
     """Whether it may run where no fuser is chosen."""
     most_dimensions: int | None = None
@@ -151,6 +180,14 @@ class Fuser:
     words: Mapping[str, str] = field(default_factory=dict)
     """Condition that does not hold -> the reason in a sentence. ``{op}`` and ``{text}`` are fields of
     ``Stated`` (model/reasons/stated.py)."""
+    overloads: Mapping[GivenOverload, str] = field(default_factory=dict)
+    """An overload that it refuses -> the sentence, which names the one that it takes."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """``Argument.problem`` -> the sentence; ``{argument}`` and ``{dtype}`` are fields of ``Argument``."""
+    left_out: str | None = None
+    """The sentence on an operator that it could take and left out, where its log gives no reason."""
+    casts_by_constants: bool = False
+    """Whether it takes aten::to only where all arguments are constants."""
     instead: tuple[str, ...] = ()
     """Names of the fusers to try instead, best first."""
 

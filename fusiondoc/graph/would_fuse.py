@@ -1,10 +1,10 @@
 """Which nodes of a plan would be one group: as the fusion passes of torch join them, and never so that a
 group would have to wait for its own result (a convolution between two of its operators).
 
-NNC and nvFuser work alike: from the end of a block backwards, each node pulls in what it takes, the latest
+Fusion passes work alike: from the end of a block backwards, each node pulls in what it takes, the latest
 first, and what stands between and waits for that is moved behind it; again and again until nothing changes
-(``createFusionGroups`` and ``tryMerge`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, ``scanNode`` of
-torch/csrc/jit/codegen/cuda/graph_fuser.cpp, ``AliasDb::tryMove``; 1.12 to 2.1, NNC to 2.13). So an operator
+(``createFusionGroups`` and ``tryMerge`` of one pass of torch 1.12 to 2.13, ``scanNode`` of
+torch/csrc/jit/codegen/cuda/graph_fuser.cpp of 1.12 to 2.1, ``AliasDb::tryMove``). So an operator
 that two groups could take belongs to the later one.
 
 All questions of what would fuse with what are this one, with other nodes free: what fusing operators could

@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import comb
 
+from fusiondoc.fusers import COMPILER, choices
 from fusiondoc.model import dataclass
 
 SCHEMA = "fusiondoc.bench/1"
 
 EAGER = "eager"
-VARIANTS = (EAGER, "nvfuser", "nnc", "onednn", "none", "aot", "aot-default", "inductor")
+WITHOUT_GROUPS = frozenset((EAGER, "none", COMPILER))
+"""Variants that show no fusion groups."""
+VARIANTS = (EAGER, *choices(), "aot", "aot-default", COMPILER)
 """In the order of the table."""
 EACH_CALL = "aot-each-call"
 """``memory_efficient_fusion`` anew in every call, as modules of xFormers do it: run where it is named."""

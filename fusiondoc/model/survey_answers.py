@@ -70,7 +70,7 @@ class RunRow:
     commit: str | None = None
     """Of the program."""
     settings: str | None = None
-    """What was asked of the fuser, such as ``fuser=nvfuser, knob single_node=on``."""
+    """What was asked of the fuser, such as ``fuser=none, knob inlining=off``."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ from fusiondoc.parsers.jit.graph_facts import GraphFacts
 from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kernel_dumps import KernelDumps
 from fusiondoc.parsers.kernels.launches import KernelTracker
-from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels, OneDnnPartitions
+from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
+from fusiondoc.parsers.kernels.partitions import Partitions
 from fusiondoc.parsers.lines.last_words import LastWords
 
 
@@ -65,7 +66,7 @@ class Gathering:
         self.last_words = LastWords(facts, settle)
         self._dumps = KernelDumps(self.kernels)
         self._nnc = NncKernels(facts)
-        self._partitions = OneDnnPartitions(facts)
+        self._partitions = Partitions(facts)
         self.graphs = GraphFacts(facts, self.kernels, self._nnc, layers)
 
     def take(self, pos: int, event: Event) -> None:

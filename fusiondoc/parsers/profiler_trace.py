@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fusiondoc.fusers import FUSERS
 from fusiondoc.model import dataclass, field
 from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import open_regular
@@ -156,10 +157,8 @@ _LAUNCH = {"cuda_runtime", "cuda_driver", "runtime"}
 _DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 """Categories, and their older names."""
 
-_GROUP = re.compile(r"run_fused_kernel\Z|fused_|.*_fused_|LlgaPartition_")
-"""What encloses a group as it runs: nvFuser's ``run_fused_kernel`` (torch/csrc/jit/codegen/cuda/manager.cpp),
-NNC's name of the kernel (``TensorExprKernel``, passes/tensorexpr_fuser.cpp: ``fused_add_mul``), the partition
-of oneDNN Graph (torch/csrc/jit/codegen/onednn/kernel.cpp)."""
+_GROUP = re.compile("|".join(name for fuser in FUSERS.values() for name in fuser.profile_names))
+"""The event that encloses a group as it runs."""
 _NODE = re.compile(r"Backward\d*\Z|CppFunction\Z|AccumulateGrad\Z")
 """Nodes of the autograd graph: recorded as backward functions."""
 _ENGINE = "autograd::engine::evaluate_function"

@@ -15,7 +15,7 @@ SIGNS: tuple[bytes, ...] = (
     *(b"[DUMP ", b"[UPDATE ", b"[DEBUG ", b"graph(", b"[fusiondoc] "),
     # warnings, and what a launcher or a shell says
     *(b"Warning: ", b"\n[W", b"FALLBACK", b"PYTORCH_NVFUSER_", LAUNCHED),
-    # kernels (launches.py; nnc_and_onednn.py)
+    # kernels (launches.py; partitions.py)
     *(b" run in ", b" bytes/ ", b"Launch Parameters: ", b"\n=", b"Codegen output", b"dnn_", b"dnnl_"),
     # dumps of nvFuser (dump_kinds.py) and of its stand-alone package (other_tools.py)
     *(

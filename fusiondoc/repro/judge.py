@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from fusiondoc.errors import CannotRun
+from fusiondoc.fusers import FUSERS
 from fusiondoc.model import dataclass
 from fusiondoc.runner.child import Child
 from fusiondoc.whole_files import open_regular
 
-_SILENT = ("PYTORCH_JIT_LOG_LEVEL", "PYTORCH_NVFUSER_DUMP")
+_SILENT = (
+    "PYTORCH_JIT_LOG_LEVEL",
+    *(fuser.dump_variable for fuser in FUSERS.values() if fuser.dump_variable is not None),
+)
 """Variables that make torch print; a file is judged by what it prints itself."""
 
 _VERDICT = re.compile(r"^verdict: (same|different|failed)\b(.*)$", re.MULTILINE)

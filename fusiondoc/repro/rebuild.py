@@ -5,7 +5,7 @@ The report keeps where a group was printed, not the graph. This reads the log on
 prints back: a graph with its ``with`` sections, taken out of the other lines that may come between its
 own, with the log's own line numbers.
 
-``torch._C.parse_ir`` refuses some of what torch prints, and some operators live only inside nvFuser's
+``torch._C.parse_ir`` refuses some of what torch prints, and some operators live only inside a fusion
 pass. What cannot be rebuilt is reported, and its outputs become inputs.
 """
 
@@ -216,7 +216,7 @@ def _text(shown: _GraphPrint, graph: Graph) -> str:
 
 
 def cached_graphs(logs: Sequence[LogInput]) -> list[Found]:
-    """The groups of a log that prints only nvFuser's GraphCaches: each distinct graph, named as a report
+    """The groups of a log that prints GraphCaches alone: each distinct graph, named as a report
     would name it."""
     found: list[Found] = []
     seen: set[bytes] = set()
@@ -260,7 +260,7 @@ def _cache_group(name: str, plan: PlanGroup) -> Group:
 
 
 _INFERRED = ("prim::infer_unsqueeze_size", "prim::infer_squeeze_size")
-"""Sizes for prim::view_copy that nvFuser's pass works out (same file)."""
+"""Sizes for prim::view_copy that the fusion pass works out (same file)."""
 
 _TAKES_SIZES = ("prim::view_copy", "prim::reshape_copy", "prim::expand_copy")
 _SAME = ("prim::profile", "prim::profile_ivalue", "prim::unchecked_cast", "prim::unchecked_unwrap_optional")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
-from fusiondoc.fusers import FUSER_OF_KIND
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, at_work, titles
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -34,14 +34,14 @@ _HEAD = '''\
 Written by fusiondoc {version}; needs torch alone (1.12 or newer). It builds the group from its IR, runs it
 unfused and fused, and compares the results:
 
-    python {name} [nvfuser|nnc|onednn|legacy|none]
+    python {name} [{fusers}]
 
 Exit status: 0 the results are the same, 1 they differ. An error of the fuser is raised as it is, not hidden
 by a fallback.
 """
 {remarks}
 FUSER = {fuser!r}
-DYNAMIC = {dynamic!r}  # compiled for any size (NNC)
+DYNAMIC = {dynamic!r}  # compiled for any size ({any_size})
 RUNS = 4  # the first profiles, the second compiles
 
 IR = {ir}
@@ -73,6 +73,8 @@ def script(recipe: Recipe, title: str, name: str, remarks: Iterable[str] = (), p
         comments += ["", "The graph as the log prints it:", *printed.split("\n")]
     lines = [("# " + one_line(text)).rstrip() for text in comments]
     head = _HEAD.format(
+        fusers="|".join(at_work()),
+        any_size=titles(lambda fuser: fuser.any_size),
         title=_literal_text(title),
         version=__version__,
         name=_literal_text(name),
@@ -162,7 +164,7 @@ _SHOWN_IDS = 20
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of some logs. ``graphs``: by id, where the log prints only nvFuser's GraphCaches. ``shown``:
+    """The groups of some logs. ``graphs``: by id, where the log prints GraphCaches alone. ``shown``:
     what to call a log, where that is not its own name."""
 
     groups: tuple[Group, ...]
@@ -183,6 +185,12 @@ class Written:
     remarks: tuple[str, ...]
 
 
+def _levels() -> str:
+    """Levels with which a log holds the graphs of groups, each with the fuser that it is for."""
+    known = [fuser for fuser in FUSERS.values() if fuser.plan_log is not None]
+    return " or ".join(f"{fuser.plan_log} ({fuser.title})" for fuser in known)
+
+
 def groups_of(
     groups: tuple[Group, ...], logs: Sequence[LogInput], shown: Mapping[str, str] | None = None
 ) -> Groups:
@@ -193,9 +201,7 @@ def groups_of(
     if not graphs:
         raise UsageError(
             "There is no fusion group in this log: it holds no graph of a plan, or nothing was fused",
-            "Record it with PYTORCH_JIT_LOG_LEVEL=profiling_graph_executor_impl:graph_fuser:>>kernel_cache "
-            "(nvFuser) or profiling_graph_executor_impl:>>tensorexpr_fuser (NNC); fusiondoc parse says what "
-            "the log has.",
+            f"Record it with PYTORCH_JIT_LOG_LEVEL={_levels()}; fusiondoc parse says what the log has.",
         )
     return Groups(tuple(found.group for found in graphs.values()), logs, graphs, shown or {})
 

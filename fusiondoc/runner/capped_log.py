@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import IO
 
 from fusiondoc.captures.capture import LOGS
+from fusiondoc.fusers import stdout_marks
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.jit.bare_graphs import BARE_FOREIGN, IR_LINE, head_of
 from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, may_hold_a_mark
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.kernel_sources import FRAME_LIMIT
 from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, OLD_FRAME_ENDS, PERF
-from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS as ONEDNN
 from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
     FALLBACK,
@@ -37,6 +37,8 @@ from fusiondoc.parsers.lines.outer_prefix import OuterPrefix, sample_of
 from fusiondoc.parsers.lines.tagged_lines import clean
 from fusiondoc.whole_files import open_regular
 
+_OF_LIBRARY = stdout_marks()
+_LIBRARY_FIRST = frozenset(mark[:1] for mark in _OF_LIBRARY)
 _TRACEBACK = 300
 """Lines of a traceback that are kept."""
 
@@ -90,7 +92,7 @@ class FusionLines:
         if first == b"=" and FRAME_START.match(line):
             self._frame = FRAME_LIMIT
             return True
-        if first in (b"o", b"d") and line.startswith(ONEDNN):
+        if first in _LIBRARY_FIRST and line.startswith(_OF_LIBRARY):
             return True
         if head_of(line) is not None:
             self._bare = 0

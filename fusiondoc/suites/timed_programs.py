@@ -1,4 +1,4 @@
-"""The programs of the suites: blocks of the nvFuser tutorial, and patterns that xFormers fused.
+"""The programs of the suites: blocks of a tutorial, and patterns that xFormers fused.
 
 The tutorial's blocks are what stands behind a matrix product in a transformer: bias, dropout, residual,
 normalisation, with torch's own layer norm, with one written from means and products, and with RMSNorm.
@@ -40,7 +40,7 @@ def primitive(
     axis: int = 2,
     keepdim: bool = True,
 ) -> torch.Tensor:
-    """The axis is an argument, as in the tutorial: with a constant one the backward pass fails under nvFuser
+    """The axis is an argument, as in the tutorial: with a constant one the backward pass may fail
     (FD307). TorchScript fills a default in when it is called, so the axis is no constant of the graph."""
     summed = F.dropout(x + bias, 0.1, True) + residual
     centred = summed - summed.mean(axis, keepdim=keepdim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fusiondoc.comparison.bench_changes import ratio_of_medians
-from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio
+from fusiondoc.model.bench import TRAINING, WITHOUT_GROUPS, Bench, BenchPhase, BenchVariant, Ratio
 from fusiondoc.rendering.units import TERMINAL, interval, milliseconds, ratio, short_percent, size
 from fusiondoc.views.step_words import shares
 
@@ -133,7 +133,7 @@ def remarks(bench: Bench) -> list[str]:
     said += [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in notes.items()]
     for variant in bench.variants:
         found, name = variant.groups, called(bench, variant)
-        fuses = variant.available and variant.name not in (EAGER, "none", "inductor")
+        fuses = variant.available and variant.name not in WITHOUT_GROUPS
         if fuses and found is not None and found.forward == 0 and not found.backward:
             said.append(f"{name}: no fusion group, so its speed says nothing about fusion")
         if variant.fallbacks:
@@ -179,7 +179,7 @@ def _fastest(
 
 
 def _facts(bench: Bench, variant: BenchVariant, timed: BenchPhase) -> str:
-    """``nvfuser (torch 2.1.2), 0.389 ms, 512 MB, groups 1 + 1``."""
+    """``none (torch 2.1.2), 0.389 ms, 512 MB, groups 1 + 1``."""
     facts = [called(bench, variant), f"{milliseconds(timed.ms.median)}"]
     memory = timed.peak_bytes if timed.peak_bytes is not None else variant.peak_bytes
     facts += [size(memory)] if memory is not None else []

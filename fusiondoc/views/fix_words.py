@@ -6,6 +6,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 
+from fusiondoc.fusers import with_evaluator
 from fusiondoc.model import count
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, Fixes, Outcome, TriedFix, Version
@@ -154,7 +155,10 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
             " program"
         )
     if any(one.after.interpreted for one in fixes.tried):
-        yield "speed is not judged: NNC ran through its own evaluator here (this torch has no LLVM)"
+        yield (
+            f"speed is not judged: {with_evaluator()} ran through its own evaluator here"
+            " (this torch has no LLVM)"
+        )
     elif fixes.kept and all(one.speed is None for one in fixes.kept):
         why = (
             "interrupted before it was timed"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from fusiondoc.fusers import TE, fuser_title, is_te, takers
+from fusiondoc.fusers import TE, TE_PACKAGE, fuser_title, is_te, takers
 from fusiondoc.masking import texts_changed
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try
@@ -78,7 +78,7 @@ _MOST_NAMED = 3
 
 
 def covered(report: Report, show: Callable[[float], str]) -> str | None:
-    """``54% of what nvFuser can fuse, 40% of what any fuser can``, or why that cannot be told; None where
+    """``54% of what its fuser can fuse, 40% of what any fuser can``, or why that cannot be told; None where
     there is nothing to fuse."""
     cover = report.coverage
     if cover.fraction is None:
@@ -103,12 +103,12 @@ def times(group: Group) -> str:
 
 def groups_of(report: Report) -> str:
     """``2 groups``; ``2 groups (and 4 in further specialisations)`` where the same was compiled again;
-    ``5 groups (3 of TorchScript, 2 of Transformer Engine)`` where both were at work."""
+    ``5 groups (3 of TorchScript, 2 of te.ops)`` where both were at work."""
     more = sum(group.count for group in report.groups if group.specialisation > 1)
     again = f" (and {more:,} in further specialisations)" if more else ""
     first = report.fusion_groups - more
     te = sum(one.count for one in report.groups if is_te(one.kind) and one.specialisation == 1)
-    of_both = f" ({first - te:,} of TorchScript, {te:,} of Transformer Engine)" if 0 < te < first else ""
+    of_both = f" ({first - te:,} of TorchScript, {te:,} of {TE_PACKAGE})" if 0 < te < first else ""
     return count(first, "group") + of_both + again
 
 

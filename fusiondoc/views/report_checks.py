@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fusiondoc.fusers import with_evaluator
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification, furthest_off
@@ -136,5 +137,5 @@ def _on_the_speed(rows: Sequence[Try]) -> list[str]:
             lines.append("what is frozen is compared with the first run that is frozen")
         return lines
     if any(row.steady_seconds is None and row.groups for row in rows):
-        return ["no speed where NNC ran through its own evaluator (no LLVM in this torch)"]
+        return [f"no speed where {with_evaluator()} ran through its own evaluator (no LLVM in this torch)"]
     return []

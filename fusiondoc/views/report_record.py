@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
+from fusiondoc.fusers import variables_set
 from fusiondoc.model import count
 from fusiondoc.model.report import Fallback, Finding, Group, Report, Unfused
 from fusiondoc.model.runs import Expectation
@@ -49,10 +50,7 @@ def _expectation(row: Expectation) -> Item:
 
 _KNOBS = (Column("knob"), Column("requested"), Column("effective"), Column("does something"))
 
-_SET = re.compile(
-    r"PYTORCH_JIT_(?:LOG_LEVEL|TYPE_VERBOSITY)|PYTORCH_NVFUSER_(?:DUMP|ENABLE|DISABLE|DISABLE_FALLBACK)"
-    r"|(?:ONEDNN|ONEDNN_GRAPH|DNNL)_VERBOSE"
-)
+_SET = re.compile("|".join(("PYTORCH_JIT_LOG_LEVEL", "PYTORCH_JIT_TYPE_VERBOSITY", *variables_set())))
 """Variables that fusiondoc sets: a capture or report of another's may name any, and lines are there to be
 copied."""
 

@@ -11,6 +11,7 @@ from fusiondoc.model.bench import (
     EACH_CALL,
     EAGER,
     MEMORY,
+    WITHOUT_GROUPS,
     Bench,
     BenchPhase,
     BenchVariant,
@@ -418,7 +419,7 @@ def _without_groups(suite: Suite) -> str | None:
     without = []
     for _, variant in suite.variants():
         found = variant.groups
-        if not variant.available or variant.name in (EAGER, "none", "inductor", EACH_CALL) or found is None:
+        if not variant.available or variant.name in (*WITHOUT_GROUPS, EACH_CALL) or found is None:
             continue
         if found.forward == 0 and not found.backward:
             without.append(variant.name)

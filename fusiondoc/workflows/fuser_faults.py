@@ -26,7 +26,7 @@ from fusiondoc.diagnosis.failing_read import suspects
 from fusiondoc.diagnosis.tries import another_fuser, other_fuser
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.fusers import TE
+from fusiondoc.fusers import TE, facts_of
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Try
 from fusiondoc.model.remedies import Setting
@@ -227,7 +227,7 @@ def _run_alone(known: Groups, group: Group, python: Path, folder: Path) -> Faili
 
 
 def _as_in_the_group(op: str, group: Group) -> str:
-    """An operator of the file by its name in the group: the copy of a view, which only nvFuser's pass knows,
+    """An operator of the file by its name in the group: the copy of a view, which only a fusion pass knows,
     stands in the file as that view."""
     copy = f"prim::{op.partition('::')[2]}_copy"
     return copy if op not in group.ops and copy in group.ops else op
@@ -257,9 +257,9 @@ def _switched_back(knobs: Mapping[str, str]) -> Iterator[Change]:
 
 
 def _left_out(request: RunRequest, report: Report, fault: FuserFault) -> Iterator[Change]:
-    """nvFuser without an operator of the group that fails; copies of views come first, whose rules of 2.0 and
-    2.1 take the order of memory for that of dimensions (third_party/nvfuser/csrc/parser.cpp)."""
-    if report.fuser.effective != "nvfuser":
+    """The fuser without an operator of the group that fails; copies of views come first, whose rules of 2.0
+    and 2.1 take the order of memory for that of dimensions (parser.cpp)."""
+    if facts_of(report.fuser.effective).knob_to_leave_out is None:
         return
     culprit = fault.culprit
     groups = [one for one in report.groups if culprit is None or one.id == culprit.group]

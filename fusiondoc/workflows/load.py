@@ -266,7 +266,7 @@ def report_of(
     """
     # Only here: a log alone has none of it, so its report does not wait for these imports.
     from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules, script_run
-    from fusiondoc.diagnosis.te_report import te_report
+    from fusiondoc.diagnosis.of_fusers.te_report import te_report
     from fusiondoc.workflows.fuser_by_itself import own_fuser
     from fusiondoc.workflows.speed import speed_of, with_profile
 

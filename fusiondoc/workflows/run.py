@@ -57,7 +57,8 @@ def wants_rerun(report: Report, capture: Capture) -> bool:
 def rerun_without_fallback(
     request: RunRequest, capture: Capture, notify: Callable[[str], None], progress: ShowProgress
 ) -> None:
-    """Run the request once more with nvFuser's fallback switched off; what it shows goes into ``capture``."""
+    """Run the request once more with the fallback of the fuser switched off; what it shows goes into
+    ``capture``."""
     torch = str(capture.request.torch)
     variables = fallback_off(torch, os.environ)
     again = replace(request, variables={**request.variables, **variables}, verify=False)
@@ -296,12 +297,12 @@ def report_run(
 
 
 def _te_alone(report: Report, capture: Capture) -> bool:
-    """The run was one of Transformer Engine, or its program reached nothing else."""
+    """The run was one of te.ops, or its program reached nothing else."""
     return TE in (report.frontend, capture.records.frontend.effective)
 
 
 def _te_files(capture: Capture) -> set[str]:
-    """The files whose lines make operators of Transformer Engine."""
+    """The files whose lines make operators of te.ops."""
     operators = [one for pipeline in capture.records.te.pipelines for one in pipeline.operators]
     positions = (Source.parse(one.source) for one in operators)
     return {position.file for position in positions if position is not None}

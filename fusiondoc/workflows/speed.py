@@ -20,6 +20,7 @@ from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.profile_ties import groups_of_units
 from fusiondoc.diagnosis.step_time import with_step_times
 from fusiondoc.errors import CannotRun, FusiondocError
+from fusiondoc.fusers import FUSER_OF_KIND, with_evaluator
 from fusiondoc.model.bench import EAGER, LEAST_ROUNDS, Ratio, of_processes
 from fusiondoc.model.report import Group, Report
 from fusiondoc.model.runs import STEP, Speed, Spread
@@ -27,18 +28,23 @@ from fusiondoc.model.typed_fields import sound
 from fusiondoc.parsers.profiler_trace import NoTrace, Unit, read_events, read_places, read_trace
 from fusiondoc.views.formatting import runs_of
 
-INTERPRETED = "no speed: this torch has no LLVM, so NNC only interprets groups"
+INTERPRETED = f"no speed: this torch has no LLVM, so {with_evaluator()} only interprets groups"
 NOT_REACHED = "no speed: the program never reached TorchScript, so there is nothing to hold against eager"
 BLOCK = "no speed: a block of a program is not run again; fusiondoc.diagnose with time=True times a model"
 NOT_ASKED_SCRIPT = "not timed: --time runs the script again, without logs, with the fuser and without"
 NOT_ASKED = "not timed: --time runs the model once more, without logs, eager against fused"
 
 
+def _has_evaluator(group: Group) -> bool:
+    fuser = FUSER_OF_KIND.get(group.kind)
+    return fuser is not None and fuser.evaluator_without_llvm
+
+
 def interpreted(report: Report) -> bool:
-    """Whether NNC ran groups through its own evaluator, some hundred times slower than any kernel: on the CPU
-    where torch is built without LLVM. Its times say nothing about fusion."""
+    """Whether groups ran through the evaluator of their fuser, some hundred times slower than any kernel: on
+    the CPU where torch is built without LLVM. Its times say nothing about fusion."""
     return report.environment.get("llvm") == "False" and any(
-        group.kind == "TensorExprGroup" and any("device=cpu" in text for text in group.inputs)
+        _has_evaluator(group) and any("device=cpu" in text for text in group.inputs)
         for group in report.groups
     )
 
@@ -169,7 +175,10 @@ def _named(event: Mapping[str, Any], group: Group) -> dict[str, Any]:
 
 TRACE, PLACES = "trace.json.gz", "places.json.gz"
 """What probe/step_profile.py writes there."""
-EVALUATED = "NNC ran groups through its own evaluator (no LLVM), so what they take says nothing about kernels"
+EVALUATED = (
+    f"{with_evaluator()} ran groups through its own evaluator (no LLVM), so what they take says nothing about"
+    " kernels"
+)
 
 
 def trace_file(capture: Capture) -> Path | None:

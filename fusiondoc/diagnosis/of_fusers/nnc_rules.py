@@ -6,7 +6,7 @@ Facts: ``isSupported`` and ``typesAreSupported`` of torch/csrc/jit/passes/tensor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
 from fusiondoc.diagnosis.of_fusers.nnc_conditions import CONDITIONS
@@ -27,7 +27,7 @@ from fusiondoc.model.reasons import (
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-from fusiondoc.parsers.jit.flow import PYTHON
+from fusiondoc.parsers.jit.flow import PYTHON, Operand
 
 _OVERLOADS: Mapping[str, str | Remedy] = {
     "aten::remainder": "Write x - n * torch.floor(x / n) instead of x % n, where n is a number and x a"
@@ -87,45 +87,80 @@ def _overload(place: Place) -> PythonCall | ReductionsOff | NotConstant | Argume
     types = [operand.type for operand in place.node.operands]
     if op in takes.PAIRS_ONLY and len(types) != 2:
         return Overload(op, "nnc", "all_elements" if len(types) == 1 else "with_indices")
-    if op == "aten::to":
-        loose = [one for one in place.node.operands[1:] if one.value is None and one.type != "Tensor"]
-        if loose:
-            return NotConstant((), loose[0].maker)
+    changing = _changing_arguments(place) if op == "aten::to" else []
+    if changing:
+        return NotConstant((), changing[0].maker)
     if any(text in ("Scalar", "number") for text in types):
         return Argument("unknown_number")
+    return _other_overload(op, types)
+
+
+def _changing_arguments(place: Place) -> list[Operand]:
+    """The arguments behind the first that are neither tensors nor constants."""
+    return [given for given in place.node.operands[1:] if given.value is None and given.type != "Tensor"]
+
+
+def _other_overload(op: str, types: Sequence[str]) -> Overload:
+    """An overload by the types of its arguments."""
     if op == "aten::div" and len(types) > 2:
         return Overload(op, "nnc", "rounding_mode")
-    word = ", ".join(types)
-    if len(types) > 1 and types[0] in _NUMBERS:
+    if len(types) < 2:
+        return Overload(op, "nnc", "other_types", ", ".join(types))
+    if types[0] in _NUMBERS:
         return Overload(op, "nnc", "number_first")
-    if len(types) > 1:
-        word = (
-            "Scalar" if types[1] in _NUMBERS else "Tensor" if "ensor" in types[1] or "(" in types[1] else word
-        )
-    return Overload(op, "nnc", "other_types", word)
+    return Overload(op, "nnc", "other_types", _second_type(types))
+
+
+def _second_type(types: Sequence[str]) -> str:
+    """The name of the overload, which the second argument decides: ``Scalar``, ``Tensor``."""
+    if types[1] in _NUMBERS:
+        return "Scalar"
+    if "ensor" in types[1] or "(" in types[1]:
+        return "Tensor"
+    return ", ".join(types)
 
 
 def _types(place: Place) -> WrongType | WrongDevice | Stated | None:
     op = place.loose.op
     for tensor in place.types():
-        if tensor.dtype == "Byte":
-            return WrongType("nnc", tensor.dtype, "none")
-        if tensor.dtype == "Half" and tensor.device == "cpu":
-            return WrongType("nnc", tensor.dtype, "not_on_cpu")
-        if tensor.dtype == "BFloat16" and tensor.device == "cpu":
-            return WrongType("nnc", tensor.dtype, "some_on_cpu")  # of some operators, from 1.13 on
-        if tensor.dtype is not None and op in takes.FLOATING_ONLY and tensor.dtype not in _FLOATS:
-            return WrongType("nnc", tensor.dtype, "floating")
-        if tensor.dtype is not None and op in takes.INTEGER_ONLY and tensor.dtype in _FLOATS:
-            return WrongType("nnc", tensor.dtype, "integer")
-        if op in takes.ON_GPU_ONLY and tensor.device == "cpu":
-            return WrongDevice("gpu_only", "nnc")
-        if op in takes.ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
-            return WrongDevice("cpu_only", "nnc")
+        wrong = _wrong_on_cpu(tensor) or _wrong_dtype(op, tensor) or _wrong_device(op, tensor)
+        if wrong is not None:
+            return wrong
     if op == "aten::to":
         return Stated("device_or_argument")
     if op == "aten::unsqueeze":
         return Stated("dim_not_constant")
+    return None
+
+
+def _wrong_on_cpu(tensor: TensorType) -> WrongType | None:
+    """A type that no operator takes, or few on the CPU."""
+    if tensor.dtype == "Byte":
+        return WrongType("nnc", tensor.dtype, "none")
+    if tensor.dtype == "Half" and tensor.device == "cpu":
+        return WrongType("nnc", tensor.dtype, "not_on_cpu")
+    if tensor.dtype == "BFloat16" and tensor.device == "cpu":
+        return WrongType("nnc", tensor.dtype, "some_on_cpu")  # of some operators, from 1.13 on
+    return None
+
+
+def _wrong_dtype(op: str, tensor: TensorType) -> WrongType | None:
+    """A type that this operator does not take."""
+    if tensor.dtype is None:
+        return None
+    if op in takes.FLOATING_ONLY and tensor.dtype not in _FLOATS:
+        return WrongType("nnc", tensor.dtype, "floating")
+    if op in takes.INTEGER_ONLY and tensor.dtype in _FLOATS:
+        return WrongType("nnc", tensor.dtype, "integer")
+    return None
+
+
+def _wrong_device(op: str, tensor: TensorType) -> WrongDevice | None:
+    """A device on which it does not take this operator."""
+    if op in takes.ON_GPU_ONLY and tensor.device == "cpu":
+        return WrongDevice("gpu_only", "nnc")
+    if op in takes.ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
+        return WrongDevice("cpu_only", "nnc")
     return None
 
 

@@ -54,7 +54,7 @@ def refused_because(
         return form
     rule = takes.rule_of(op)
     if torch is not None and op in takes.TAKES and rule is not None and parse_version(torch) < rule.since:
-        return NewerRule(".".join(map(str, rule.since)), torch_known=True)
+        return NewerRule(".".join(map(str, rule.since)), torch_known=True, fuser="nvfuser")
     return _bad_tensor(node, rule)
 
 

@@ -2,7 +2,7 @@
 known of a run that rules and advice depend on.
 
 What nothing tells is None, and no advice assumes it. One report can hold rows of both front ends
-(TorchScript's and Transformer Engine's): each has rules, changes and a coverage of its own.
+(TorchScript and te.ops): each has rules, changes and a coverage of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.casts import casts_to_other_types
-from fusiondoc.fusers import facts_of, is_te, taken_by
+from fusiondoc.fusers import TE_PACKAGE, facts_of, is_te, taken_by
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.codes import CODES
@@ -60,7 +60,7 @@ class Context:
     redirected: Redirected = field(default_factory=Redirected)
     """What the program did to the descriptors that are logged."""
     te: TeRecords = field(default_factory=TeRecords)
-    """What the probe saw of Transformer Engine's fuser."""
+    """The records of the probe on te.ops."""
     finished: bool = False
     """All that was asked for was done when its process ended."""
     ended_early: bool = False
@@ -154,7 +154,7 @@ class RunFacts:
     evaluating: bool | None
     """fusiondoc put the module into eval mode (``--eval``)."""
     frozen: bool | None
-    """The module was frozen, as it is for oneDNN Graph."""
+    """The module was frozen."""
     traced: bool | None
     dtypes: frozenset[str]
     """Of the tensors in groups and plans, as the log prints them: Float, Half ..."""
@@ -335,17 +335,17 @@ def _gradients(report: Report, types: Iterable[str], backward: bool, live: bool)
 
 
 def of_te(report: Report) -> Report:
-    """The report with the rows of Transformer Engine alone."""
+    """The report with the rows of te.ops alone."""
     return _with_rows(report, True)
 
 
 def of_torchscript(report: Report) -> Report:
-    """The report with the rows of TorchScript alone, as if there were no Transformer Engine."""
+    """The report with the rows of TorchScript alone, as if there were no te.ops."""
     return replace(_with_rows(report, False), te=None) if report.te is not None else report
 
 
 def has_torchscript(report: Report) -> bool:
-    """Whether there are rows that are not of Transformer Engine."""
+    """Whether there are rows that are not of te.ops."""
     rows = [*(one.kind for one in report.groups), *(row.op for row in report.unfused)]
     return report.te is None or not all(map(is_te, rows))
 
@@ -364,9 +364,9 @@ def _with_rows(report: Report, te: bool) -> Report:
 
 
 def te_coverage(report: Report) -> Coverage:
-    """Operators in groups against those plus the ones that some rule of Transformer Engine takes."""
+    """Operators in groups against those plus the ones that some rule of te.ops takes."""
     fused = report.fused_operators
     total = fused + sum(row.count for row in report.unfused if row.reason.code != "FD246")
     share = fused / total if total else None
-    unknown = None if total else "no operator ran that Transformer Engine has a rule for"
+    unknown = None if total else f"no operator ran that {TE_PACKAGE} has a rule for"
     return Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown)

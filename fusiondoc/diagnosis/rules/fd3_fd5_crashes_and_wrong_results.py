@@ -17,6 +17,7 @@ from typing import NamedTuple
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.fusers import how_to_leave_out
 from fusiondoc.model import count
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
@@ -329,13 +330,13 @@ def _remedy(before: bool, only: Group | None, groups: int) -> str:
         )
     if only is not None:
         return (
-            f"Group {describe(only)} makes it: take an operator out of it (nvFuser: --knob"
-            " skip_node_kind=OPERATOR), or use another fuser (--fuser), and report it to torch."
+            f"Group {describe(only)} makes it: take an operator out of it"
+            f" ({how_to_leave_out()}), or use another fuser (--fuser), and report it to torch."
         )
     if groups:
         return (
-            "Passes before the fusion agree: find the group by taking operators out of fusion (nvFuser:"
-            " --knob skip_node_kind=OPERATOR), or use another fuser (--fuser)."
+            "Passes before the fusion agree: find the group by taking operators out of fusion"
+            f" ({how_to_leave_out()}), or use another fuser (--fuser)."
         )
     return "Compare with --fuser none: it says whether the fuser has to do with it."
 

@@ -19,7 +19,7 @@ from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     errors_of_ranks,
     remedy_for_lost,
 )
-from fusiondoc.fusers import fuser_title
+from fusiondoc.fusers import fuser_title, how_to_leave_out
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.remedies import Remedy, Setting
@@ -115,7 +115,7 @@ def _ways_around(fault: FuserFault) -> Remedy | str:
             'Turn the fuser off around the block: with torch.jit.fuser("none"), or run with --fuser none.',
         )
     return (
-        "Take an operator of the group out of groups (nvFuser: --knob skip_node_kind=OPERATOR), choose"
+        f"Take an operator of the group out of groups ({how_to_leave_out()}), choose"
         " another fuser (--fuser), or turn it off around the block (--fuser none)."
     )
 

@@ -14,6 +14,13 @@ NNC = Fuser(
     dtypes=takes.DTYPES,
     halves_on=frozenset(("cuda",)),
     numbers_for_tensors=True,
+    evaluator_without_llvm=True,
+    any_size=True,
+    plan_log="profiling_graph_executor_impl:>>tensorexpr_fuser",
+    pass_file="tensorexpr_fuser",
+    compile_header=log.COMPILE_HEADER,
+    error_marks=("NVRTC", "CUDA driver error"),
+    profile_names=("fused_|.*_fused_",),  # ``fused_add_mul`` (passes/tensorexpr_fuser.cpp)
     stops_at_side_effects=True,
     device_knobs={
         "cpu": {"fuse_on_cpu": "on", "nnc_must_use_llvm": "off"},
@@ -28,5 +35,6 @@ NNC = Fuser(
     inner_graphs=log.INNER_GRAPHS,
     guards=log.GUARDS,
     words=log.WORDS,
+    casts_by_constants=True,
     instead=("nvfuser", "onednn"),
 )

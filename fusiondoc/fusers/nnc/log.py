@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+COMPILE_HEADER = "TensorExprKernel graph (Before graph optimization):"
 PASS_START, PLAN_HEADER = "Before TExprFuser:", "After TExprFuser:"
 
 GUARDS = frozenset(("prim::TypeCheck", "prim::TensorExprDynamicGuard"))

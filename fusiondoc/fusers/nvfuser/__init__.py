@@ -1,7 +1,7 @@
 """nvFuser: compiles groups for NVIDIA GPUs in TorchScript of torch 1.12 to 2.1."""
 
 from fusiondoc.fusers.fuser import Fuser
-from fusiondoc.fusers.nvfuser import log, takes
+from fusiondoc.fusers.nvfuser import log, takes, words
 
 NVFUSER = Fuser(
     "nvfuser",
@@ -24,6 +24,18 @@ NVFUSER = Fuser(
     sized_reductions=takes.SIZED_REDUCTIONS,
     expressions=takes.EXPRESSIONS,
     knob_for_one="single_node=on",
+    knob_to_leave_out="skip_node_kind=OPERATOR",
+    plan_log="profiling_graph_executor_impl:graph_fuser:>>kernel_cache",
+    pass_file="graph_fuser",
+    error_marks=("codegen/cuda", "nvfuser"),
+    profile_names=(r"run_fused_kernel\Z",),  # torch/csrc/jit/codegen/cuda/manager.cpp
+    variables_set=(
+        "PYTORCH_NVFUSER_DUMP",
+        "PYTORCH_NVFUSER_ENABLE",
+        "PYTORCH_NVFUSER_DISABLE",
+        "PYTORCH_NVFUSER_DISABLE_FALLBACK",
+    ),
+    dump_variable="PYTORCH_NVFUSER_DUMP",
     most_dimensions=takes.MOST_DIMENSIONS,
     writes_to_stdout=True,
     pass_start=log.PASS_START,
@@ -31,5 +43,7 @@ NVFUSER = Fuser(
     guards=log.GUARDS,
     refusals=log.REFUSALS,
     words=log.WORDS,
+    overloads=words.OVERLOADS,
+    arguments=words.ARGUMENTS,
     instead=("nnc",),
 )

@@ -12,8 +12,13 @@ ONEDNN = Fuser(
     devices=frozenset(("cpu",)),
     in_training=False,
     one_library_call=True,
+    partitions=True,
+    stdout_marks=log.STDOUT_MARKS,
+    profile_names=(log.IN_A_PROFILE,),
+    variables_set=("ONEDNN_VERBOSE", "ONEDNN_GRAPH_VERBOSE", "DNNL_VERBOSE"),
     exact_sizes=True,  # seen with a dynamic fusion strategy on torch 2.13
     writes_to_stdout=True,
     guards=log.GUARDS,
+    left_out="oneDNN Graph chose its partitions without it, and logs no reason",
     instead=("nnc",),
 )

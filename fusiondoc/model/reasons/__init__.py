@@ -48,7 +48,7 @@ from fusiondoc.model.reasons.of_surroundings import (
     WhyBarrier,
     WriteBetween,
 )
-from fusiondoc.model.reasons.of_transformer_engine import (
+from fusiondoc.model.reasons.of_te import (
     MissingNeighbours,
     MissingSide,
     NotInPattern,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fusiondoc.fusers.fuser import GivenOverload
+from fusiondoc.fusers.fuser import GivenOverload, WhyUnknown
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.reasons.parts import Condition, OperatorAt
 
@@ -21,13 +21,14 @@ class NoRule:
 
 @dataclass(frozen=True)
 class NewerRule:
-    """nvFuser has a rule for the operator only since a later version of torch."""
+    """The fuser has a rule for the operator only since a later version of torch."""
 
     kind: Literal["newer_rule"] = field(default="newer_rule", init=False)
     since: str
     """The first version of torch with the rule."""
     torch_known: bool
     """The version that ran is known, and it is older."""
+    fuser: str | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Overload:
 
 @dataclass(frozen=True)
 class ReductionsOff:
-    """NNC takes the reduction with the knob ``nnc_reductions`` alone."""
+    """The fuser takes the reduction with the knob ``nnc_reductions`` alone."""
 
     kind: Literal["reductions_off"] = field(default="reductions_off", init=False)
 
@@ -66,7 +67,7 @@ class NotConstant:
     maker: str | None
     """Kind of the node that makes the first; empty for an argument of the graph, None where not known."""
     runs: Literal["not_profiled", "differ"] | None = None
-    """Of an argument that nvFuser profiles: the code did not run in the profiled passes, or the values
+    """Of an argument that is profiled: the code did not run in the profiled passes, or the values
     differed."""
 
 
@@ -117,11 +118,12 @@ class WrongDevice:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """A tensor has more dimensions than nvFuser takes."""
+    """A tensor has more dimensions than the fuser takes."""
 
     kind: Literal["dimensions"] = field(default="dimensions", init=False)
     dimensions: int
     most: int
+    fuser: str | None = None
 
 
 @dataclass(frozen=True)
@@ -213,9 +215,9 @@ class NotKnown:
     """Nothing tells why."""
 
     kind: Literal["not_known"] = field(default="not_known", init=False)
-    because: Literal["log", "onednn", "te_version", "te_operator"]
-    """The log does not say it; oneDNN Graph logs no reason; the version of Transformer Engine, or the
-    operator in its plan, is not known."""
+    because: WhyUnknown
+    """The log does not state it; the fuser of that name logs no reasons; the version of the package of
+    te.ops, or the operator in its plan, is not known."""
 
 
 Refusal = NoRule | NewerRule | Overload | NotConstant | Argument

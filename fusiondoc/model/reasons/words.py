@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fusiondoc.fusers import TE_PACKAGE
 from fusiondoc.fusers.te.rules import CONDITIONS_IN_WORDS
 from fusiondoc.model.reasons import (
     AbsentGradients,
@@ -63,6 +64,7 @@ from fusiondoc.model.reasons.words_of_operators import (
     wrong_device,
     wrong_type,
 )
+from fusiondoc.model.reasons.words_of_parts import title_of
 from fusiondoc.model.reasons.words_of_regions import (
     alone_in_region,
     dissolved_region,
@@ -106,11 +108,11 @@ def _unmet_conditions(detail: UnmetConditions) -> str:
 
 def _not_in_pattern(detail: NotInPattern) -> str:
     if detail.why == "called_alone":
-        return "called by itself: Transformer Engine before 2.7 fuses inside a te.ops.Sequential only"
+        return f"called by itself: {TE_PACKAGE} before 2.7 fuses inside a te.ops.Sequential only"
     if detail.why == "newer_rule":
-        return f"{detail.rule} takes it from Transformer Engine {detail.since} on"
+        return f"{detail.rule} takes it from {TE_PACKAGE} {detail.since} on"
     if detail.why == "no_rule":
-        return "no rule of Transformer Engine fuses it in this pass"
+        return f"no rule of {TE_PACKAGE} fuses it in this pass"
     needs = []
     for missing in detail.neighbours:
         sides = [
@@ -132,7 +134,7 @@ _SENTENCES: Mapping[type, Callable[[Any], str]] = {
     WrongType: wrong_type,
     WrongDevice: wrong_device,
     Dimensions: lambda detail: (
-        f"a tensor of {detail.dimensions} dimensions; nvFuser takes up to {detail.most}"
+        f"a tensor of {detail.dimensions} dimensions; {title_of(detail.fuser)} takes up to {detail.most}"
     ),
     ControlFlow: control_flow,
     WithBlock: lambda _: "it begins or ends a with block, and operators are not moved past that",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fusiondoc.fusers import FUSERS, TE_PACKAGE, facts_of, fuser_title, titles
 from fusiondoc.model.reasons import (
     Argument,
     ControlFlow,
@@ -32,34 +33,17 @@ def no_rule(detail: NoRule) -> str:
 
 
 def newer_rule(detail: NewerRule) -> str:
-    text = f"nvFuser has a rule for it only since torch {detail.since}"
+    text = f"{fuser_title(detail.fuser or '')} has a rule for it only since torch {detail.since}"
     return text if detail.torch_known else f"{text}: the log does not tell which ran"
 
 
-_OVERLOADS_OF_NVFUSER: Mapping[str, str] = {
-    "all_dimensions": "it reduces over all dimensions; nvFuser has a rule only for the overload with `dim`",
-    "all_elements": "it reduces over all dimensions; nvFuser has a rule only for that of two tensors",
-    "without_dim": "nvFuser has a rule only for the overload with `dim` and `keepdim`",
-    "correction": "it is the overload with `correction`; nvFuser has a rule only for that with `dim` and"
-    " `unbiased`",
-    "with_indices": "it gives indices too; nvFuser has a rule only for that of two tensors",
-    "device": "it names a device; nvFuser has a rule only for aten::to with a dtype alone",
-    "dtype_of_tensor": "it takes dtype and device of another tensor; nvFuser has a rule only for aten::to"
-    " with a dtype",
-    "layout_or_device": "it may change layout or device; nvFuser has a rule only for aten::to with a dtype"
-    " alone",
-    "other_arguments": "nvFuser has a rule only for the overload of aten::to with a dtype",
-    "number": "it takes a number; nvFuser has a rule only for two tensors",
-    "rounding_mode": "it has a `rounding_mode`; nvFuser has a rule only for div without one",
-    "decimals": "it rounds to `decimals`; nvFuser has a rule only for round without them",
-    "chosen_number": "it chooses a number; nvFuser has a rule only for where of two tensors",
-    "tensor_limits": "its limits are tensors; nvFuser has a rule only for numbers",
-}
+_TAKES_CONSTANTS = titles(lambda fuser: fuser.casts_by_constants)
 
 
 def overload(detail: Overload) -> str:
-    if detail.fuser == "nvfuser":
-        return _OVERLOADS_OF_NVFUSER[detail.given]
+    own = facts_of(detail.fuser).overloads.get(detail.given)
+    if own is not None:
+        return own
     title = title_of(detail.fuser)
     if detail.given == "not_two_tensors":
         return f"{title} takes {detail.op} of two tensors only"
@@ -81,7 +65,7 @@ def not_constant(detail: NotConstant) -> str:
     else:
         are = "arguments of this graph" if several else "an argument of this graph"
     if not detail.arguments:
-        return f"NNC takes aten::to only with constant arguments, and one is {are}"
+        return f"{_TAKES_CONSTANTS} takes aten::to only with constant arguments, and one is {are}"
     listed = " and ".join(f"`{name}`" for name in detail.arguments)
     text = f"its {listed} are {are}, not constants" if several else f"its {listed} is {are}, not a constant"
     if detail.runs == "not_profiled":
@@ -91,19 +75,17 @@ def not_constant(detail: NotConstant) -> str:
     return text
 
 
+_ARGUMENTS: Mapping[str, str] = {
+    "no_elements": "a tensor that it takes has no elements (a size is 0)",
+    "no_dimensions": "it reduces a tensor without dimensions",
+    "unknown_number": "an input is a number of an unknown type, as from .item()",
+    **{problem: words for fuser in FUSERS.values() for problem, words in fuser.arguments.items()},
+}
+"""``Argument.problem`` -> the sentence, with fields of ``Argument``."""
+
+
 def argument(detail: Argument) -> str:
-    return {
-        "given": f"it gives `{detail.argument}`, which nvFuser's rule takes only as None",
-        "not_floating": "its `dtype` is not a floating-point type, and nvFuser reduces to no other",
-        "half": "its `dtype` is a half type, and nvFuser's rule takes none there",
-        "half_to_float": f"its `half_to_float` is set for a {detail.dtype} tensor; nvFuser takes only Half"
-        " there",
-        "no_elements": "a tensor that it takes has no elements (a size is 0)",
-        "no_dimensions": "it reduces a tensor without dimensions",
-        "unknown_number": "an input is a number of an unknown type, as from .item()",
-        "not_shown": "nvFuser has a rule for it, and refused it here for an argument that the log does not"
-        " show",
-    }[detail.problem]
+    return _ARGUMENTS[detail.problem].format(argument=detail.argument, dtype=detail.dtype)
 
 
 _REFUSALS: Mapping[type, Callable[[Any], str]] = {
@@ -202,7 +184,7 @@ def not_optimised(detail: NotOptimised) -> str:
 def not_known(detail: NotKnown) -> str:
     return {
         "log": "the log does not say why",
-        "onednn": "oneDNN Graph chose its partitions without it, and logs no reason",
-        "te_version": "the version of Transformer Engine is not known",
+        "te_version": f"the version of {TE_PACKAGE} is not known",
         "te_operator": "an operator of the plan is not known",
-    }[detail.because]
+        **{fuser.name: fuser.left_out for fuser in FUSERS.values()},
+    }[detail.because] or ""

@@ -7,15 +7,15 @@ Tensors that are numbers for the host: traces compute sizes with them, and no fu
 ``NumToTensor`` of a size begins such arithmetic, ``aten::Int`` ends it; in a training plan torch makes
 differentiable graphs of it too, whose executors take integers without dimensions on the CPU.
 
-Reductions over constant dimensions of which a plan of nvFuser computes only the size of the result.
+Reductions over constant dimensions of which a plan computes only the size of the result.
 
-nvFuser takes an output of a group away where only its size is read, as the gradient formulas of sums and
-differences do, and computes the size with ``prim::ReductionSizes`` (removeOutputsUsedOnlyInSize and
+A fusion pass may take an output of a group away where only its size is read, as the gradient formulas of
+sums and differences do, and compute the size with ``prim::ReductionSizes`` (removeOutputsUsedOnlyInSize and
 buildShapeExpressions of torch/csrc/jit/codegen/cuda/graph_fuser.cpp, 1.12 to 2.1; of sum, mean, var and std).
 With ``keepdim`` that node sets an element of the list of sizes by the dimension as it is written
 (torch/csrc/jit/runtime/register_prim_ops.cpp), so a negative one ends the run: ``vector::_M_range_check``.
 Of a tensor that the group computes itself, the node stands before the group whose result it reads (the plan
-of ``fixtures/logs/nvfuser-2.1.2-size-before-group.log.xz``): ``Graph::copy() encountered a use of a value``.
+of the log ``size-before-group`` in fixtures/logs): ``Graph::copy() encountered a use of a value``.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from fusiondoc.parsers.jit.statements import (
     state_all,
 )
 from fusiondoc.parsers.kernels.launches import KernelTracker
-from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels
+from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
 
 LOOKS_AT = "Considering node:"
 """Counted among the headers: NNC states what it refuses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from fusiondoc.fusers import plan_headers
+from fusiondoc.fusers import pass_files, plan_headers
 from fusiondoc.fusers.nnc import log as nnc_log
 from fusiondoc.fusers.nvfuser import log as nvfuser_log
 from fusiondoc.parsers.jit.nnc_failed_conditions import CONSIDERING, FAILED, INTO, MERGING
@@ -16,7 +16,7 @@ FELL_BACK = b"`compile_fusion` hits fallback on graph"
 TOO_SMALL = b"Fusion group is too small, unmerging: "
 SINGLE = (FAILED, CONSIDERING, MERGING, INTO, TOO_SMALL, *nnc_log.REMARKS)
 """How the messages of one line begin that NNC's pass prints."""
-PLAN_FILES = ("graph_fuser", "tensorexpr_fuser", "profiling_graph_executor_impl")
+PLAN_FILES = (*pass_files(), "profiling_graph_executor_impl")
 """Files of torch that print plans."""
 
 

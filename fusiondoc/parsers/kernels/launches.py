@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 
+from fusiondoc.fusers import stdout_marks
 from fusiondoc.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.events import Event, Launched, LibraryLine, Performed, Ran
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import Placer
 from fusiondoc.parsers.kernels.dump_kinds import digest_of
-from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS
 
+_OF_LIBRARY = stdout_marks()
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
 FRAME_END = b"=" * 38
 OLD_FRAME_ENDS = (b"=" * 36, b"=====*" + b"=" * 31)
@@ -49,7 +50,7 @@ def event_of(line: bytes) -> Event | None:
     if line.startswith(_LAUNCHES):
         launched = LAUNCH.search(line)
         return Launched(launched.groups()) if launched is not None else None
-    return LibraryLine(line) if line.startswith(MARKERS) else None
+    return LibraryLine(line) if line.startswith(_OF_LIBRARY) else None
 
 
 Launch = tuple[tuple[int, int, int], tuple[int, int, int], int]

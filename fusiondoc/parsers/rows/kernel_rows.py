@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Dump, Fallback, Kernel, Segment
 from fusiondoc.model.runs import Spread
@@ -111,8 +112,8 @@ class _Ties:
 
 
 def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -> KernelRows:
-    """The kernels that one stream shows, nvFuser's in order of compilation, then others in the order in which
-    they were first printed; their ids begin with K``first``."""
+    """The kernels that one stream shows, those with launches in order of compilation, then others in the
+    order in which they were first printed; their ids begin with K``first``."""
     # Of a log that is not in true order, nothing counts that was told by order between stdout and stderr.
     runtimes = () if facts.disordered else facts.runtimes
     cuts = [(runtime, cuts_of(runtime)) for runtime in runtimes]
@@ -254,7 +255,7 @@ def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> Fallback
 
 
 def _of_fuser(text: str) -> bool:
-    return "codegen/cuda" in text or "nvfuser" in text or "NVRTC" in text or "CUDA driver error" in text
+    return any(mark in text for fuser in FUSERS.values() for mark in fuser.error_marks)
 
 
 def _printed_kernels(
@@ -290,9 +291,9 @@ def _printed_kernels(
 
 
 def _owners(facts: Facts, groups: GroupTable, ties: _Ties) -> list[Sequence[Member]]:
-    """The instances that each kernel runs. NNC prints the graph. oneDNN Graph prints operators and sizes:
-    partitions that agree in them belong to the groups that agree in them one by one, in order, if there are
-    as many and none stands in a branch."""
+    """The instances that each kernel runs. A log has the graph of a kernel, or operators and sizes of a
+    partition: partitions that agree in them belong to the groups that agree in them one by one, in order, if
+    there are as many and none stands in a branch."""
     found: list[Sequence[Member]] = [ties.of(kernel.graph).members for kernel in facts.printed_kernels]
     alike: dict[_Shape, list[int]] = {}
     for place, kernel in enumerate(facts.printed_kernels):
@@ -302,7 +303,7 @@ def _owners(facts: Facts, groups: GroupTable, ties: _Ties) -> list[Sequence[Memb
         return found
     rows: dict[_Shape, list[Member]] = {}
     for row in groups.rows:
-        if row.group.kind == "oneDNNFusionGroup":
+        if FUSER_OF_KIND[row.group.kind].partitions:
             rows.setdefault(_shape_of(row), []).extend(row.members)
     for shape, places in alike.items():
         fitting = rows.get(shape, [])

@@ -2,10 +2,10 @@
 holds.
 
 A kernel takes the tensors that its segment takes and makes, under the same numbers: where the source of the
-kernels is known, that tells which is which. Else nvFuser's own order does (``run_order``), if there are as
-many kernels as segments.
+kernels is known, that tells which is which. Else the order of compilation does (``run_order``), if there are
+as many kernels as segments.
 
-Which expressions an operator became: nvFuser parses the nodes of the group's graph in order (parser.cpp),
+Which expressions an operator became: the nodes of the group's graph are parsed in order (parser.cpp),
 and each makes its expressions before the next does: so the tensors of the IR, by number, are in the order
 of the nodes. Nothing printed says where one node ends. An operator is told by the expressions that it must
 become, in order; broadcasts, casts, copies and arithmetic on scalars may come anywhere. Only if every

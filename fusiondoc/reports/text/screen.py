@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.fusers import TE
+from fusiondoc.fusers import TE, titles
 from fusiondoc.model import count
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
@@ -136,7 +136,7 @@ _FROZEN = {"fusiondoc": ", frozen by fusiondoc (--no-freeze leaves it)", "progra
 
 
 def _fuser(report: Report, all_of_it: bool) -> str:
-    """On one line; where nvFuser is missing, which is the usual case, the long reason only if asked for."""
+    """On one line; where the requested fuser is missing, the long reason only if it is requested."""
     state = report.fuser
     name = fuser(report, none="none")
     if state.effective == TE:
@@ -181,7 +181,7 @@ _TEXT = 140
 
 
 def _why_not(report: Report, most: int) -> list[Text]:
-    """The reasons that cost most: ``aten::sort x2: nvFuser has no rule (FD201)``."""
+    """The reasons that cost most: ``aten::sort x2: no rule (FD201)``."""
     found: dict[str, Text] = {}
     fixed = {op for f in report.findings if f.code == "FD236" for op in f.ops}
     reasons = [(reason, [row for row in rows if row.op not in fixed]) for reason, rows in by_reason(report)]
@@ -220,7 +220,8 @@ def kernels_in_words(report: Report) -> str:
         by = ", ".join(f"{name} x{times}" if times > 1 else str(name) for name, times in names)
         ms = sum(k.ms.median for k in computed if k.ms)
         partitions = count(len(computed), "partition")
-        return f"{partitions} of oneDNN Graph: {by}; {milliseconds(ms)} for one run of each"
+        whose = titles(lambda fuser: fuser.partitions)
+        return f"{partitions} of {whose}: {by}; {milliseconds(ms)} for one run of each"
     if not launched:
         return count(len(report.kernels), "kernel") if report.kernels else ""
     best = max(k.gb_per_s.median for k in launched if k.gb_per_s)

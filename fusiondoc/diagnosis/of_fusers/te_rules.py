@@ -51,13 +51,9 @@ class Planner:
     ) -> None:
         self._plan = plan
         self.phase = phase
-        gone = tuple(name.partition(".")[0] for name in plan.taken_out)
-        self.rules = [
-            one
-            for one in RULES
-            if one.phase == phase and one.known_to(version) and one.fused not in gone and plan.asked
-        ]
-        self._later = [one for one in RULES if one.phase == phase and one.since > version]
+        of_phase = [rule for rule in RULES if rule.phase == phase]
+        self.rules = _tried(of_phase, version, plan)
+        self._later = [rule for rule in of_phase if rule.since > version]
         self._version = version
         facts = [*plan.operators, *[OperatorFacts()] * len(operators)]
         self.operands = [
@@ -121,16 +117,16 @@ class Planner:
         operand = self.operands[index]
         if not self._plan.asked:
             return Reason.of("FD245", NotInPattern("called_alone"))
-        mine = [one for one in self.rules if any(s.kinds and operand.is_a(s.kinds) for s in one.slots)]
+        mine = [rule for rule in self.rules if _has_a_slot_for(operand, rule)]
         near = list(self._near_misses(mine, index))
         if near:
             unmet = dict.fromkeys(one for _, one in near[:2])
             return Reason.of(near[0][0], UnmetConditions(tuple(unmet)))
-        usual = [one for one in mine if not one.fused.startswith("Userbuffers")] or mine
+        usual = [rule for rule in mine if not _is_by_request(rule)] or mine
         if usual:
             neighbours = tuple(self._needs(one, operand) for one in usual[:2])
             return Reason.of("FD245", NotInPattern("neighbours", neighbours))
-        later = [one for one in self._later if any(s.kinds and operand.is_a(s.kinds) for s in one.slots)]
+        later = [rule for rule in self._later if _has_a_slot_for(operand, rule)]
         if later:
             since = ".".join(map(str, later[0].since))
             return Reason.of("FD246", NotInPattern("newer_rule", rule=later[0].fused, since=since))
@@ -138,34 +134,37 @@ class Planner:
 
     def _near_misses(self, rules: Sequence[Rule], index: int) -> Iterator[tuple[str, UnmetCondition]]:
         """The rules that find all their operators, each with the code and the condition that fails."""
-        basic = [_Taken(one.kind, (one,), False) for one in self.operands[self.first :]]
-        taken = {i: item for item in self._items if item.fused for i in item.indexes}
+        basic = [_Taken(operand.kind, (operand,), False) for operand in self.operands[self.first :]]
         for rule in rules:
+            skipped = sum(slot.beside for slot in rule.slots)
             for at in range(len(basic)):
                 window = _match(rule, basic, at)
-                skipped = sum(slot.beside for slot in rule.slots)
-                if window is None or all(one.indexes[0] != index for one in window[skipped:]):
+                if window is None or all(item.indexes[0] != index for item in window[skipped:]):
                     continue
-                failing = self._failing(rule, window)
-                if rule.fused.startswith("Userbuffers") and not any(
-                    w.operands[0].facts.userbuffers for w in window
-                ):
-                    continue  # asked for by options alone
-                if failing is not None:
-                    yield failing.code, UnmetCondition(rule.fused, failing.name)
+                if _is_by_request(rule) and not any(item.operands[0].facts.userbuffers for item in window):
                     continue
-                for one in window[skipped:]:
-                    other = taken.get(one.indexes[0])
-                    if other is not None:
-                        own = self._own.get(one.indexes[0])
-                        into = own.kind if own is not None else other.kind
-                        taken_there = UnmetCondition(
-                            rule.fused, "neighbour_taken", one.kind, into, own_fusion=own is not None
-                        )
-                        yield "FD245", taken_there
-                        break
-                else:
-                    yield "FD249", UnmetCondition(rule.fused, "left_basic")
+                yield self._near_miss(rule, window, window[skipped:])
+
+    def _near_miss(
+        self, rule: Rule, window: Sequence[_Taken], fused: Sequence[_Taken]
+    ) -> tuple[str, UnmetCondition]:
+        """Why a rule that finds all its operators does not fuse them: code and condition."""
+        failing = self._failing(rule, window)
+        if failing is not None:
+            return failing.code, UnmetCondition(rule.fused, failing.name)
+        for item in fused:
+            into, own = self._taken_by(item.indexes[0])
+            if into is not None:
+                return "FD245", UnmetCondition(rule.fused, "neighbour_taken", item.kind, into, own_fusion=own)
+        return "FD249", UnmetCondition(rule.fused, "left_basic")
+
+    def _taken_by(self, index: int) -> tuple[str | None, bool]:
+        """The fused operator that a basic one went into, and whether it is of the program's own fusions."""
+        item = next((item for item in self._items if item.fused and index in item.indexes), None)
+        if item is None:
+            return None, False
+        own = self._own.get(index)
+        return (own.kind, True) if own is not None else (item.kind, False)
 
     def _needs(self, rule: Rule, operand: Operand) -> MissingNeighbours:
         """The sides of the operator on which the rule finds other operators than it needs."""
@@ -178,6 +177,24 @@ class Planner:
         parts = [_missing(slots, there, side) for slots, there, side in sides if not _stands(slots, there)]
         parts = parts or [_missing(slots, there, side) for slots, there, side in sides if slots]
         return MissingNeighbours(rule.fused, tuple(parts))
+
+
+def _tried(rules: Sequence[Rule], version: tuple[int, int], plan: Plan) -> list[Rule]:
+    """The rules that a plan of this version was made with."""
+    if not plan.asked:
+        return []
+    gone = [name.partition(".")[0] for name in plan.taken_out]
+    return [rule for rule in rules if rule.known_to(version) and rule.fused not in gone]
+
+
+def _has_a_slot_for(operand: Operand, rule: Rule) -> bool:
+    """Whether a rule names a class of the operator."""
+    return any(slot.kinds and operand.is_a(slot.kinds) for slot in rule.slots)
+
+
+def _is_by_request(rule: Rule) -> bool:
+    """Whether a rule fuses only operators that have options for it."""
+    return rule.fused.startswith("Userbuffers")
 
 
 def lacks_recipe(detail: Detail | None) -> TypeGuard[UnmetConditions]:

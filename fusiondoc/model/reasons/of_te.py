@@ -15,7 +15,7 @@ class UnmetCondition:
     rule: str
     """The class of the fused operator."""
     condition: str
-    """Its name in ``reason_words.TE_CONDITIONS``."""
+    """Its name in ``CONDITIONS_IN_WORDS`` of fusers/te/rules.py."""
     neighbour: str | None = None
     """Of ``neighbour_taken``: the operator that is part of another fused operator."""
     taken_by: str | None = None

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fusiondoc.captures.frontend_records import Profile, ProfiledOperator, TeRecords
+from fusiondoc.diagnosis.of_fusers.te_rules import Planner, lacks_recipe, version_of
 from fusiondoc.diagnosis.rules import te_coverage
-from fusiondoc.diagnosis.te_rules import Planner, lacks_recipe, version_of
 from fusiondoc.fusers import TE, TE_KIND
 from fusiondoc.fusers.te.records import Plan, PlannedOperator
 from fusiondoc.fusers.te.rules import LATEST

@@ -1,0 +1,256 @@
+"""What to change in a program so that Transformer Engine's operation fuser takes more (for the plan).
+
+A gain is the operators that a rule would take then; their time is not known before.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from fusiondoc.diagnosis.commands import command_of
+from fusiondoc.diagnosis.of_fusers.te_modules import counterpart, instead_of, named
+from fusiondoc.diagnosis.of_fusers.te_rules import lacks_recipe, version_of
+from fusiondoc.diagnosis.rules import Context
+from fusiondoc.model import count, dataclass
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.operator_places import folded
+from fusiondoc.model.other_frontends import TeSplit
+from fusiondoc.model.reasons import Detail, UnmetConditions
+from fusiondoc.model.remedies import AS_REQUESTED, Setting
+from fusiondoc.model.report import Report, Unfused
+from fusiondoc.model.source import Source
+
+_RECIPE = Setting(recipe="delayed")
+
+
+def te_changes(report: Report, context: Context) -> list[PlannedChange]:
+    """The changes, those for most operators first."""
+    found = [*_of_rows(report, context), *_of_splits(report, context)]
+    return sorted(found, key=lambda one: -one.operators)
+
+
+# -- of operators that stayed basic --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Suggestion:
+    """A change for operators that stayed basic for one reason."""
+
+    kind: ChangeKind
+    change: str
+    lines: tuple[str, str]
+    """A line of the program and the changed one; where that is not known, lines like them."""
+    rows: Sequence[Unfused]
+    """The operators."""
+    first: Unfused
+    """The row whose line is changed."""
+    setting: Setting = AS_REQUESTED
+
+
+def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
+    of_code: dict[tuple[str, Detail | None], list[Unfused]] = {}
+    for row in report.unfused:
+        flag = row.reason.detail if row.reason.code == "FD242" else None
+        of_code.setdefault((row.reason.code, flag), []).append(row)
+    for (code, _), rows in of_code.items():
+        suggest = _SUGGESTED_FOR.get(code)
+        suggestion = suggest(report, context, rows) if suggest is not None else None
+        if suggestion is not None:
+            yield _planned(report, context, code, suggestion)
+
+
+def _planned(report: Report, context: Context, code: str, suggestion: _Suggestion) -> PlannedChange:
+    kind, rows, first = suggestion.kind, suggestion.rows, suggestion.first
+    position = Source.parse(first.user_source)
+    on_other_lines = [row for row in rows if row.op == first.op] if kind.in_source else []
+    number = sum(row.count for row in rows)
+    return PlannedChange(
+        suggestion.change,
+        kind,
+        position.at_line if position is not None and kind.in_source else None,
+        *suggestion.lines,
+        f"{count(number, 'operator')}: {_in_words(rows)}",
+        None,
+        None,
+        command_of(report, context, suggestion.setting),
+        operators=number,
+        ops=tuple(dict.fromkeys(row.op for row in rows)),
+        codes=(code,),
+        note=first.reason.text + _other_lines(on_other_lines, position),
+    )
+
+
+def _in_words(rows: Sequence[Unfused]) -> str:
+    """``Linear and Bias and others in encoder.0``"""
+    ops = list(dict.fromkeys(row.op for row in rows))
+    names = " and ".join(op.rpartition(".")[2] for op in ops[:2])
+    if len(ops) > 2:
+        names += " and others"
+    layers = [layer for row in rows for layer in row.layers if layer]
+    return f"{names} in {folded(layers, 2)}" if layers else names
+
+
+def _other_lines(rows: Sequence[Unfused], position: Source | None) -> str:
+    """``; also for model.py:14, model.py:20 and 3 more lines``."""
+    others = list(dict.fromkeys(row.user_source for row in rows if row.user_source is not None))
+    others = [other for other in others if position is not None and other != position.at_line]
+    more = f" and {len(others) - 2} more lines" if len(others) > 2 else ""
+    return f"; also for {', '.join(others[:2])}{more}" if others else ""
+
+
+def _in_bfloat16(report: Report, context: Context, rows: Sequence[Unfused]) -> _Suggestion:
+    """FD241: a half type, from the start."""
+    if any(finding.code == "FD118" for finding in report.findings):  # they have one, but too late
+        return _Suggestion(
+            ChangeKind.RUNS,
+            "Convert the model before its first call",
+            ("model(x); model.to(torch.bfloat16)", "model.to(torch.bfloat16); model(x)"),
+            rows,
+            rows[0],
+        )
+    lines = _with_argument(report, rows[0], "dtype", "torch.bfloat16")
+    like_these = ("te.ops.Linear(n, m)", "te.ops.Linear(n, m, dtype=torch.bfloat16)")
+    return _Suggestion(ChangeKind.DTYPE, "Make the operators in bfloat16", lines or like_these, rows, rows[0])
+
+
+def _with_other_flag(report: Report, context: Context, rows: Sequence[Unfused]) -> _Suggestion:
+    """FD242: ``in_place`` the other way."""
+    flags = _in_place_flags(rows[0])
+    wanted = "False" if "output_in_place" in flags else "True"
+    now = "True" if wanted == "False" else "False"
+    name = "AddExtraInput" if flags == {"sum_not_in_place"} else "MakeExtraOutput"
+    first = next((row for row in rows if row.op.endswith(name)), rows[0])
+    lines = _with_argument(report, first, "in_place", wanted)
+    like_these = (f"te.ops.{name}(in_place={now})", f"te.ops.{name}(in_place={wanted})")
+    return _Suggestion(
+        ChangeKind.OUT_OF_PLACE, f"Make {name} with in_place={wanted}", lines or like_these, rows, first
+    )
+
+
+def _under_a_recipe(report: Report, context: Context, rows: Sequence[Unfused]) -> _Suggestion | None:
+    """FD244: under a recipe, unless it ran under one: then the report shows the effect."""
+    without = [row for row in rows if lacks_recipe(row.reason.detail)]
+    if not without or _ran_under_a_recipe(report):
+        return None
+    return _Suggestion(
+        ChangeKind.KNOB,
+        "Run it under a recipe, if it may be quantized",
+        ("model(x)", f"with te.{_autocast(report)}: model(x)"),
+        without,
+        without[0],
+        AS_REQUESTED if _is_program(context) else _RECIPE,
+    )
+
+
+_SUGGESTED_FOR: Mapping[str, Callable[[Report, Context, Sequence[Unfused]], _Suggestion | None]] = {
+    "FD241": _in_bfloat16,
+    "FD242": _with_other_flag,
+    "FD244": _under_a_recipe,
+}
+"""Code of a reason -> the change for its rows; the other reasons have none."""
+
+
+def _ran_under_a_recipe(report: Report) -> bool:
+    fusers = report.te.fusers if report.te is not None else ()
+    return any(plan.recipe is not None for fuser in fusers for plan in fuser.plans)
+
+
+def _is_program(context: Context) -> bool:
+    """It enters recipes itself: --recipe is for models."""
+    return context.request is not None and bool(context.request.options.script)
+
+
+def _autocast(report: Report) -> str:
+    """``autocast`` is in transformer_engine/pytorch/__init__.py of 2.10, not in that of 2.8."""
+    version = version_of(report.te.version) if report.te is not None else None
+    if version is not None and version < (2, 10):
+        return "fp8_autocast(enabled=True, fp8_recipe=recipe)"
+    return "autocast(enabled=True, recipe=recipe)"
+
+
+_IN_PLACE = ("sum_not_in_place", "output_not_in_place", "output_in_place")
+
+
+def _in_place_flags(row: Unfused) -> set[str]:
+    """The conditions on ``in_place`` that do not hold of an operator."""
+    detail = row.reason.detail
+    if not isinstance(detail, UnmetConditions):
+        return set()
+    return {unmet.condition for unmet in detail.conditions if unmet.condition in _IN_PLACE}
+
+
+# -- lines of the program ------------------------------------------------------------------------------------
+
+
+def _with_argument(report: Report, row: Unfused, keyword: str, value: str) -> tuple[str, str] | None:
+    """The line that makes the operator, and with another argument; None where it is no call on one line."""
+    line = _line_of(report, row)
+    if line is None or not line.isascii():
+        return None
+    name = row.op.rpartition(".")[2]
+    call = _only_call(line, (name, "Linear") if keyword == "dtype" else (name,))
+    if call is None or call.end_col_offset is None:
+        return None
+    for given in call.keywords:
+        if given.arg == keyword and given.value.end_col_offset is not None:
+            return line, line[: given.value.col_offset] + value + line[given.value.end_col_offset :]
+    end = call.end_col_offset - 1
+    inside = line[:end].rstrip()
+    comma = "" if inside.endswith(("(", ",")) else ", "
+    return line, f"{inside}{comma}{keyword}={value}{line[end:]}"
+
+
+def _line_of(report: Report, row: Unfused) -> str | None:
+    """The line that made an operator, without its indentation and a comma behind it."""
+    position = Source.parse(row.user_source)
+    if position is None or position.line is None or report.texts is None:
+        return None
+    lines = (report.texts.source(position.file) or "").split("\n")
+    if not 0 < position.line <= len(lines):
+        return None
+    return lines[position.line - 1].strip().rstrip(",")
+
+
+def _only_call(line: str, names: Sequence[str]) -> ast.Call | None:
+    """The call of one of these names, where the line has a single one."""
+    try:
+        nodes = list(ast.walk(ast.parse(line)))
+    except (SyntaxError, ValueError):
+        return None
+    calls = [node for node in nodes if isinstance(node, ast.Call) and _called(node) in names]
+    return calls[0] if len(calls) == 1 else None
+
+
+def _called(call: ast.Call) -> str | None:
+    """``Linear`` of ``te.ops.Linear(...)``."""
+    found = getattr(call.func, "attr", getattr(call.func, "id", None))
+    return found if isinstance(found, str) else None
+
+
+# -- of modules that split a sequence ------------------------------------------------------------------------
+
+
+def _of_splits(report: Report, context: Context) -> Iterable[PlannedChange]:
+    if report.te is None:
+        return
+    modules: dict[tuple[str, str | None], list[TeSplit]] = {}
+    for split in report.te.splits:
+        modules.setdefault((split.module, split.of), []).append(split)
+    version = version_of(report.te.version)
+    for several in modules.values():
+        first = several[0]
+        where = f" ({folded(tuple(split.place for split in several), 2)})"
+        other, position = counterpart(first, version), Source.parse(first.source)
+        yield PlannedChange(
+            instead_of(first, version),
+            ChangeKind.RECIPE if other is not None else ChangeKind.MOVE,
+            position.at_line if position is not None else None,
+            f"{named(first)}(...)" if other is not None else None,
+            f"{other}(...)" if other is not None else None,
+            f"{named(first)}{where} splits its sequence: nothing is fused across it",
+            None,
+            None,
+            command_of(report, context),
+            codes=("FD113",),
+        )
