@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fusiondoc.errors import UsageError
-from fusiondoc.fuser_knobs import catalogue, checks, parse_version, span
+from fusiondoc.fuser_knobs import catalogue, checks, parse_version
+from fusiondoc.fusers.knob_rows import span
 from fusiondoc.probe import knobs as probe_knobs
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,42 +13,25 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from fusiondoc.fuser_knobs import (
-    FuserDump,
-    Knob,
-    LogFile,
-    Option,
-    Variable,
-    Version,
-    exists_in,
-    parse_version,
-    span,
-)
+from fusiondoc.fuser_knobs import LogFile, exists_in, parse_version
 from fusiondoc.fuser_knobs.knob_table import KNOBS
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, VARIABLES
+from fusiondoc.fusers import FUSERS
+from fusiondoc.fusers.knob_rows import FuserDump, Knob, Option, Variable, Version, span
 from fusiondoc.numbers import pair_of, whole_number
 
 TorchVersion = str | Version | None
 
+_BY_DEFAULT = " nor ".join(fuser.title for fuser in FUSERS.values() if fuser.by_default)
+
 _LOGGED = {
     "profiling_graph_executor_impl": "Graphs of the executor: before, while profiled and optimised.",
-    "graph_fuser": "Graphs around nvFuser's pass, step by step.",
-    "partition": "Which operators nvFuser rejects, and why.",
-    "kernel_cache": "Each group that nvFuser compiles, and each run of one.",
-    "manager": "The group whose compilation fell back.",
-    "type_inference": "Types that nvFuser infers inside a group.",
-    "tensorexpr_fuser": "Graphs around NNC's pass; at >> which operators it rejects, and why.",
     "create_autodiff_subgraphs": "Graphs before and after gradient graphs are cut out.",
     "autodiff": "Forward and backward graph of each gradient graph.",
     "subgraph_utils": "Changes to the outputs of groups.",
     "graph_executor": "Runs of backward graphs.",
     "profiling_record": "Types that were profiled.",
-    "bailout_graph": "Graphs of bail-outs, where neither nvFuser nor NNC is on.",
-    "kernel": "Tensor expressions of each NNC kernel.",
-    "cuda_codegen": "CUDA code of each NNC kernel.",
-    "llvm_codegen": "LLVM and assembly code of each NNC kernel.",
-    "graph_helper": "What oneDNN Graph makes of each operator.",
-    "interface": "Graphs around oneDNN Graph's passes.",
+    "bailout_graph": f"Graphs of bail-outs, where neither {_BY_DEFAULT} is on.",
     "alias_analysis": "Which values may share memory.",
     "peephole": "Small rewrites.",
     "constant_propagation": "Values that became constants.",
@@ -58,6 +41,7 @@ _LOGGED = {
     "autocast": "Casts that autocast put in.",
     "freeze_module": "What freezing a module changed.",
     "symbolic_shape_runtime_fusion": "Guards for groups of any size.",
+    **{name: words for fuser in FUSERS.values() for name, words in fuser.log_files.items()},
 }
 
 _LOG_FILE_NAMES: tuple[tuple[str, int, str], ...] = (
@@ -75,7 +59,7 @@ _LOG_FILE_NAMES: tuple[tuple[str, int, str], ...] = (
         peephole_non_tensor prepare_division_for_onnx preprocess_for_onnx profiling_graph_executor_impl
         profiling_record remove_exceptions remove_inplace_ops_for_onnx scalar_type_analysis
         shape_type_inference specialize_autogradzero subgraph_matcher subgraph_utils
-        symbolic_shape_analysis symbolic_shape_registry tensorexpr_fuser unpack_quantized_weights
+        symbolic_shape_analysis symbolic_shape_registry unpack_quantized_weights
         variadic_ops
         """,
     ),
@@ -111,6 +95,7 @@ _LOG_FILE_NAMES: tuple[tuple[str, int, str], ...] = (
     ),
     ("1.13-2.13", 2, "mkldnn_rewrite"),
     ("2.0-2.13", 2, "layout_propagation"),
+    *(row for fuser in FUSERS.values() for row in fuser.own_log_files),
 )
 
 LOG_FILES: tuple[LogFile, ...] = tuple(
@@ -204,24 +189,24 @@ def is_kept(name: str) -> bool:
 
 
 def options(variable: str, torch_version: TorchVersion = None) -> tuple[Option, ...]:
-    """The options of PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE that this torch knows."""
+    """The options of a variable that this torch knows."""
     version = as_version(torch_version)
     return tuple(option for option in OPTIONS[variable] if exists_in(option.live, version))
 
 
 def dump_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """What PYTORCH_NVFUSER_DUMP may hold for this torch; nothing where torch has no nvFuser."""
-    return tuple(option.name for option in options("PYTORCH_NVFUSER_DUMP", torch_version))
+    """What the variable of dumps may hold for this torch; nothing where torch has no fuser that reads it."""
+    return tuple(option.name for option in options(next(iter(OPTIONS)), torch_version))
 
 
 def fuser_dumps(torch_version: TorchVersion = None) -> tuple[FuserDump, ...]:
-    """The dumps of NNC and oneDNN Graph that this torch prints."""
+    """The dumps that are no options of a variable and that this torch prints."""
     version = as_version(torch_version)
     return tuple(dump for dump in FUSER_DUMPS if exists_in(dump.live, version))
 
 
 def fuser_dump(name: str) -> FuserDump | None:
-    """The dump of NNC or oneDNN Graph of that name; None for an option of PYTORCH_NVFUSER_DUMP."""
+    """The dump of that name; None for an option of a variable."""
     return next((dump for dump in FUSER_DUMPS if dump.name == name), None)
 
 

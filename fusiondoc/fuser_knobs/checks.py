@@ -1,7 +1,7 @@
 """What a torch version or a fuser does not know, refused before a run; what each dump needs to be set; and
 the value of PYTORCH_JIT_LOG_LEVEL, read as torch does.
 
-torch itself stays silent: an unknown dump option makes every nvFuser group fall back without naming the
+torch itself stays silent: an unknown dump option makes every group fall back without naming the
 option (seen on 2.0.1 and 2.1.2), and an unknown log file or separator prints nothing.
 
 Log levels are split at ':' only; a word is '>' signs and the name of a file without folder and ending.
@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.errors import UsageError, did_you_mean, nearest
-from fusiondoc.fuser_knobs import FuserDump, Knob, catalogue, describe, exists_in, hull
+from fusiondoc.fuser_knobs import catalogue, describe, exists_in, hull
 from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
 from fusiondoc.fuser_knobs.variable_table import OPTIONS
-from fusiondoc.fusers import fuser_title
+from fusiondoc.fusers import FUSERS, fuser_title, pass_files
+from fusiondoc.fusers.knob_rows import FuserDump, Knob
 from fusiondoc.numbers import all_whole
 
 JIT_LOG = "PYTORCH_JIT_LOG_LEVEL"
@@ -138,27 +139,29 @@ def _check_name(name: str, torch_version: TorchVersion) -> None:
         guess = did_you_mean(name, [entry.name for entry in known if entry.does])
     raise UsageError(
         f"No file '{name}' of torch writes to the log: {JIT_LOG} would print nothing for it. {guess}",
-        "It takes names of C++ files of torch without folder, such as graph_fuser or >>tensorexpr_fuser.",
+        f"It takes names of C++ files of torch without folder, such as {' or >>'.join(pass_files())}.",
     )
 
 
 LOG_LEVELS = {
-    "nvfuser": "profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager",
-    "nnc": "profiling_graph_executor_impl:>>tensorexpr_fuser",
-    # graph_helper prints which operators oneDNN Graph does not take ("Making aten::tanh a wildcard").
-    "onednn": "profiling_graph_executor_impl:>>graph_helper",
-    # The legacy executor's plans are in graph_executor ("After compileSpec optimizations:").
-    "legacy": "profiling_graph_executor_impl:graph_executor",
+    **{fuser.name: fuser.log_level for fuser in FUSERS.values() if fuser.log_level is not None},
     "none": "profiling_graph_executor_impl",
 }
-"""Fuser -> value of PYTORCH_JIT_LOG_LEVEL. With less a fuser prints nothing; with more the log grows and
-holds no more facts."""
+"""Fuser -> value of PYTORCH_JIT_LOG_LEVEL."""
 
 KERNEL_DUMPS = ("cuda_kernel", "launch_param", "dump_eff_bandwidth", "ptxas_verbose")
-"""Options of PYTORCH_NVFUSER_DUMP that the kernel table of a report is made of."""
+"""Options of dumps that the kernel table of a report is made of."""
 
 
 DUMP, ENABLE, DISABLE = OPTIONS
+
+WITH_OPTIONS = next(fuser for fuser in FUSERS.values() if fuser.options)
+"""The fuser whose dumps are options of a variable."""
+
+INSTEAD = WITH_OPTIONS.instead[0]
+"""The fuser that "auto" means where this torch does not have that one."""
+
+_FALLS_BACK = f"An unknown option makes every {WITH_OPTIONS.title} group fall back. "
 
 _SEE = "fusiondoc knobs lists them with what they do."
 
@@ -169,7 +172,7 @@ def _torch(torch_version: TorchVersion) -> str:
 
 
 def _check_option(variable: str, name: str, torch_version: TorchVersion = None) -> None:
-    """UsageError unless this torch knows the option of PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE."""
+    """UsageError unless this torch knows the option of a variable."""
     version = as_version(torch_version)
     known = [option.name for option in OPTIONS[variable] if exists_in(option.live, version)]
     if name in known:
@@ -185,11 +188,11 @@ def _check_option(variable: str, name: str, torch_version: TorchVersion = None) 
         instead = " Use kernel_args." if name == "print_args" and "kernel_args" in known else ""
         raise UsageError(
             f"'{name}' is an option of {variable} in torch {where}, not in {_torch(version)}.{instead}",
-            "An unknown option makes every nvFuser group fall back. " + _SEE,
+            _FALLS_BACK + _SEE,
         )
     raise UsageError(
         f"{_torch(version)} has no option '{name}' of {variable}. {did_you_mean(name, known)}",
-        "An unknown option makes every nvFuser group fall back. " + _SEE,
+        _FALLS_BACK + _SEE,
     )
 
 
@@ -213,7 +216,7 @@ def check_option_list(variable: str, text: str, torch_version: TorchVersion = No
 
 
 def check_dump_option(name: str, torch_version: TorchVersion = None) -> None:
-    """UsageError unless this torch knows the option of PYTORCH_NVFUSER_DUMP."""
+    """UsageError unless this torch knows the option of the variable of dumps."""
     _check_option(DUMP, name, torch_version)
 
 
@@ -283,44 +286,47 @@ def _check_value(knob: Knob, value: str) -> None:
 
 
 _EXCLUSIVE_PAIRS = (("cuda_kernel", "cuda_full"), ("fusion_ir", "fusion_ir_math"))
-"""Pairs of dump options: nvFuser prints only the first where both are requested, and reports nothing
+"""Pairs of dump options: only the first is printed where both are requested, and nothing tells that
 (torch/csrc/jit/codegen/cuda/executor.cpp: else-if)."""
 
-USUAL = {"nnc": ("nnc_ir",), "onednn": ("onednn_verbose",)}
-"""Dump options without which a log of NNC or oneDNN Graph names no kernel at all."""
+USUAL = {fuser.name: fuser.usual_dumps for fuser in FUSERS.values() if fuser.usual_dumps}
+"""Dumps without which a log of a fuser names no kernel at all."""
 
 
-def check_dumps(names: Sequence[str], fuser: str, torch_version: TorchVersion, nvfuser: bool) -> None:
+def check_dumps(names: Sequence[str], fuser: str, torch_version: TorchVersion, has_options: bool) -> None:
     """UsageError unless a run under ``fuser`` (as requested, also "auto") of this torch can print each.
 
-    ``nvfuser``: whether this torch has nvFuser at all. "auto" means nvFuser or NNC, never oneDNN Graph.
+    ``has_options``: whether this torch has the fuser whose dumps are options of a variable. "auto" means that
+    one, or the first to use instead.
     """
     for name in names:
-        _check(name, fuser, torch_version, nvfuser)
+        _check(name, fuser, torch_version, has_options)
     for kept, lost in _EXCLUSIVE_PAIRS:
         if kept in names and lost in names:
             raise UsageError(
-                f"nvFuser prints no {lost} where {kept} is asked for too", f"Leave out one: --dump {lost}"
+                f"{WITH_OPTIONS.title} prints no {lost} where {kept} is asked for too",
+                f"Leave out one: --dump {lost}",
             )
 
 
-def _check(name: str, fuser: str, torch_version: TorchVersion, nvfuser: bool) -> None:
+def _check(name: str, fuser: str, torch_version: TorchVersion, has_options: bool) -> None:
     known = catalogue.fuser_dump(name)
     if known is not None:
         _check_fuser_dump(known, fuser, torch_version)
         return
-    if fuser in ("auto", "nvfuser") and (nvfuser or not catalogue.fuser_dumps(torch_version)):
+    if fuser in ("auto", WITH_OPTIONS.name) and (has_options or not catalogue.fuser_dumps(torch_version)):
         check_dump_option(name, torch_version)
         return
-    meant = "nnc" if fuser == "auto" else fuser
+    meant = INSTEAD if fuser == "auto" else fuser
     can = [dump.name for dump in catalogue.fuser_dumps(torch_version) if dump.fuser == meant]
     prints = f"{fuser_title(meant)} can print: {', '.join(can)}." if can else None
     if name in catalogue.dump_options():
-        if fuser == "nvfuser":
+        if fuser == WITH_OPTIONS.name:
             check_dump_option(name, torch_version)
         under = fuser_title(fuser)
-        why = "this torch has no nvFuser" if fuser == "auto" else f"the run is under {under}"
-        raise UsageError(f"'{name}' is a dump of nvFuser, and {why}", prints)
+        missing = f"this torch has no {WITH_OPTIONS.title}"
+        why = missing if fuser == "auto" else f"the run is under {under}"
+        raise UsageError(f"'{name}' is a dump of {WITH_OPTIONS.title}, and {why}", prints)
     if fuser == "none" or not can:
         raise UsageError(
             f"there is no dump '{name}'" if can else f"with --fuser {fuser} there is nothing to dump", prints
@@ -335,14 +341,14 @@ def _check_fuser_dump(dump: FuserDump, fuser: str, torch_version: TorchVersion) 
             f"torch {describe(dump.live)} prints '{dump.name}', not torch {torch_version}",
             "fusiondoc knobs lists what this torch prints.",
         )
-    if fuser == dump.fuser or (fuser == "auto" and dump.fuser == "nnc"):
+    if fuser == dump.fuser or (fuser == "auto" and dump.fuser == INSTEAD):
         return
     instead = f"Use --fuser {dump.fuser}."
     raise UsageError(f"'{dump.name}' is a dump of {fuser_title(dump.fuser)}, not of --fuser {fuser}", instead)
 
 
-def nvfuser_options(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the names that go into PYTORCH_NVFUSER_DUMP."""
+def options_of_dumps(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the names that go into the variable of dumps."""
     return tuple(name for name in names if catalogue.fuser_dump(name) is None)
 
 
@@ -374,10 +380,10 @@ def is_set(name: str, variables: Mapping[str, str]) -> bool:
 def how_to_set(names: Sequence[str]) -> str:
     """The environment variables to set in the user's launcher for these dumps, in shell syntax.
 
-    Dumps of nvFuser name no kernel by themselves: the code that is printed with them does.
+    Options of a variable name no kernel by themselves: the code that is printed with them does.
     """
     wanted: dict[str, str] = {}
-    options = nvfuser_options(names)
+    options = options_of_dumps(names)
     if options:
         usual = without_hidden(("cuda_kernel",), options)
         wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))

@@ -7,28 +7,19 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from fusiondoc.errors import UsageError, did_you_mean, nearest
-from fusiondoc.fuser_knobs import (
-    FuserDump,
-    Knob,
-    LogFile,
-    Option,
-    Span,
-    Variable,
-    Version,
-    catalogue,
-    checks,
-    describe,
-    exists_in,
-)
+from fusiondoc.fuser_knobs import LogFile, catalogue, checks, describe, exists_in
 from fusiondoc.fuser_knobs.catalogue import LOG_FILES, as_version
 from fusiondoc.fuser_knobs.checks import JIT_LOG, check_log_level, log_level_notes
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, PACKAGE_OPTIONS
+from fusiondoc.fusers import FUSERS
+from fusiondoc.fusers.knob_rows import FuserDump, Knob, Option, Span, Variable, Version
 from fusiondoc.model import dataclass
 from fusiondoc.model.runs import TriedKnob
 
 SCHEMA = "fusiondoc.knobs/1"
 
-_FAMILIES = ("PYTORCH_NVFUSER_", "PYTORCH_TENSOREXPR", "PYTORCH_CUDA_FUSER_", "PYTORCH_JIT", "NVFUSER_")
+_FAMILIES = ("PYTORCH_JIT", *(begin for fuser in FUSERS.values() for begin in fuser.variable_families))
+_PACKAGE = " or ".join(fuser.name for fuser in FUSERS.values() if fuser.package_options)
 """Variables whose name starts so and that the catalogue lacks are probably slips."""
 
 
@@ -76,7 +67,7 @@ class VariableHere:
 
 @dataclass(frozen=True)
 class OptionHere:
-    """A word that an environment variable of nvFuser accepts."""
+    """A word that an environment variable accepts."""
 
     name: str
     does: str
@@ -87,7 +78,7 @@ class OptionHere:
 
 @dataclass(frozen=True)
 class DumpHere:
-    """A dump of NNC or oneDNN Graph."""
+    """A dump that is no option of a variable."""
 
     name: str
     fuser: str
@@ -204,7 +195,7 @@ def _variable(variable: Variable, torch_version: str | None, environ: Mapping[st
         options=words,
         default=variable.default,
         does=variable.does,
-        live_in="the nvfuser package" if variable.of_package else describe(variable.live),
+        live_in=f"the {_PACKAGE} package" if variable.of_package else describe(variable.live),
         source=variable.source,
         live=_live(variable.live, version),
         current=current,

@@ -1,36 +1,16 @@
 """Environment variables that change what is fused, how, or what is printed about it, and the words that they
-take.
+take. Those of one fuser stand with the fuser; here are those of torch's JIT.
 
-Variables are from the names that each release wheel reads (1.11.0 to 2.1.2 and 2.13.0); those of the
-stand-alone nvfuser package from NVIDIA/Fuser at 81c4b22. Options of PYTORCH_NVFUSER_DUMP, _ENABLE and
-_DISABLE are from the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1 and 2.1.2: one is listed for a version
-if the parser of its libtorch_cuda, libtorch_cuda_cu or libnvfuser_codegen holds it; those of 2.1.2 were
-also run on a GPU.
+Variables are from the names that each release wheel reads (1.11.0 to 2.1.2 and 2.13.0).
 """
 
 from __future__ import annotations
 
-from fusiondoc.fuser_knobs import FuserDump, Option, Variable, span
+from fusiondoc.fusers import FUSERS
+from fusiondoc.fusers.knob_rows import FuserDump, Option, Variable, variables
 
-_NVFUSER = "torch/csrc/jit/codegen/cuda"
-_NNC = "torch/csrc/jit/tensorexpr/kernel.cpp"
-
-
-def _variables(versions: str, *rows: tuple[str, str, str, str, str]) -> tuple[Variable, ...]:
-    live = (span(versions),) if versions else ()
-    return tuple(
-        Variable(name, values, default, does, live, source) for name, values, default, does, source in rows
-    )
-
-
-def _package(*rows: tuple[str, str, str]) -> tuple[Variable, ...]:
-    return tuple(
-        Variable(name, values, "", does, (), "NVIDIA/Fuser csrc", True) for name, values, does in rows
-    )
-
-
-VARIABLES: tuple[Variable, ...] = (
-    *_variables(
+_OF_JIT: tuple[Variable, ...] = (
+    *variables(
         "1.11-2.13",
         (
             "PYTORCH_JIT_LOG_LEVEL",
@@ -60,378 +40,28 @@ VARIABLES: tuple[Variable, ...] = (
             "0 turns scripting and tracing off: everything runs eagerly.",
             "torch/jit",
         ),
-        (
-            "PYTORCH_TENSOREXPR",
-            "0 or 1",
-            "",
-            "0 turns NNC off; any other value turns it on; overrides the knob nnc.",
-            "torch/csrc/jit/passes/tensorexpr_fuser.cpp",
-        ),
-        (
-            "PYTORCH_TENSOREXPR_DONT_FUSE",
-            "clamp:mul:add",
-            "",
-            "Operators that NNC leaves out, without 'aten::'.",
-            "torch/csrc/jit/passes/tensorexpr_fuser.cpp",
-        ),
-        (
-            "PYTORCH_TENSOREXPR_FALLBACK",
-            "0, 1 or 2",
-            "0",
-            "1 lets NNC fall back to unfused operators, 2 forces it to.",
-            _NNC,
-        ),
-        (
-            "PYTORCH_TENSOREXPR_RANDOM_TRANSFORM_SEED",
-            "a number",
-            "",
-            "Lets NNC change loops at random; for testing NNC itself.",
-            _NNC,
-        ),
-        (
-            "PYTORCH_FUSION_DEBUG",
-            "0 or 1",
-            "0",
-            "Prints the kernels of the legacy fuser.",
-            "torch/csrc/jit/codegen/fuser/interface.cpp",
-        ),
-    ),
-    *_variables(
-        "1.11-2.0",
-        (
-            "PYTORCH_TENSOREXPR_DONT_USE_LLVM",
-            "0 or 1",
-            "0",
-            "1 keeps NNC from using LLVM on the CPU; read only by builds with LLVM.",
-            _NNC,
-        ),
-    ),
-    *_variables(
-        "1.11-2.1",
-        (
-            "PYTORCH_NVFUSER_DUMP",
-            "OPTION,OPTION",
-            "",
-            "What nvFuser prints about its kernels. An unknown option makes every group fall back.",
-            _NVFUSER + "/utils.cpp",
-        ),
-        (
-            "PYTORCH_NVFUSER_DISABLE_FALLBACK",
-            "a number",
-            "0",
-            "A number other than 0 raises the error of a failed group instead of falling back; 'true' is 0.",
-            _NVFUSER + "/utils.cpp",
-        ),
-        (
-            "PYTORCH_NVFUSER_JIT_OPT_LEVEL",
-            "0 to 4",
-            "",
-            "Optimisation level of ptxas.",
-            _NVFUSER + "/executor_utils.cpp",
-        ),
-        (
-            "PYTORCH_NVFUSER_TRACE",
-            "a file name",
-            "",
-            "Writes a Chrome trace of nvFuser's own steps.",
-            _NVFUSER + "/instrumentation.cpp",
-        ),
-        (
-            "PYTORCH_NVFUSER_USE_BLOCK_SYNC_ATOMIC",
-            "0 or 1",
-            "0",
-            "Another way for threads of a block to wait for each other.",
-            _NVFUSER + "/executor_utils.cpp",
-        ),
-    ),
-    *_variables(
-        "1.12-2.1",
-        (
-            "PYTORCH_NVFUSER_DISABLE",
-            "OPTION,OPTION",
-            "",
-            "Parts of nvFuser to switch off. 'fallback' raises the error of a failed group.",
-            _NVFUSER + "/utils.cpp",
-        ),
-        (
-            "PYTORCH_JIT_ENABLE_NVFUSER",
-            "0 or 1",
-            "",
-            "0 or OFF turns nvFuser off, any other value on; the knob nvfuser overrides it.",
-            _NVFUSER + "/interface.cpp",
-        ),
-        (
-            "PYTORCH_JIT_USE_NNC_NOT_NVFUSER",
-            "0 or 1",
-            "0",
-            "1 or ON turns nvFuser off, and overrides everything else.",
-            _NVFUSER + "/interface.cpp",
-        ),
-    ),
-    *_variables(
-        "1.13-2.1",
-        (
-            "PYTORCH_NVFUSER_ENABLE",
-            "OPTION,OPTION",
-            "",
-            "Parts of nvFuser to switch on.",
-            _NVFUSER + "/utils.cpp",
-        ),
-    ),
-    *_variables(
-        "2.0-2.1",
-        (
-            "TORCH_NVFUSER_LIBRARY_PATH",
-            "a path prefix",
-            "",
-            "Put before libnvfuser_codegen.so when torch loads it; write the last '/' too.",
-            "torch/csrc/jit/codegen/cuda/interface.cpp",
-        ),
-    ),
-    *_variables(
-        "1.11-1.12",
-        (
-            "PYTORCH_NVFUSER_CUBIN",
-            "0 or 1",
-            "",
-            "Compiles to CUBIN instead of PTX.",
-            _NVFUSER + "/executor_utils.cpp",
-        ),
-    ),
-    *_variables(
-        "1.11",
-        ("PYTORCH_NVFUSER_DISABLE_FMA", "0 or 1", "0", "Compiles without fused multiply-add.", _NVFUSER),
-        ("PYTORCH_NVFUSER_DISABLE_FASTMATH", "0 or 1", "0", "Compiles without fast math.", _NVFUSER),
-        (
-            "PYTORCH_NVFUSER_DISABLE_NVTX",
-            "0 or 1",
-            "0",
-            "Leaves out the ranges for NVIDIA's profilers.",
-            _NVFUSER,
-        ),
-        (
-            "PYTORCH_NVFUSER_DISABLE_RNG_UNROLL",
-            "0 or 1",
-            "0",
-            "Does not unroll loops that draw random numbers.",
-            _NVFUSER,
-        ),
-    ),
-    *_variables(
-        "",
-        ("PYTORCH_NVFUSER_EXTERNAL_SRC", "", "", "Read only after nvFuser had left torch.", _NVFUSER),
-        ("PYTORCH_NVFUSER_MAX_REG_COUNT", "", "", "Read only after nvFuser had left torch.", _NVFUSER),
-        (
-            "PYTORCH_NVFUSER_ONE_OP_FUSION",
-            "",
-            "",
-            "Read by no release; the knob single_node does it.",
-            _NVFUSER,
-        ),
-        (
-            "PYTORCH_CUDA_FUSER_DUMP",
-            "",
-            "",
-            "The name before torch 1.11; write PYTORCH_NVFUSER_DUMP.",
-            _NVFUSER,
-        ),
-        (
-            "PYTORCH_CUDA_FUSER_DISABLE_FALLBACK",
-            "",
-            "",
-            "The name before torch 1.11; write PYTORCH_NVFUSER_DISABLE_FALLBACK.",
-            _NVFUSER,
-        ),
-    ),
-    *_package(
-        ("NVFUSER_DUMP", "OPTION,OPTION(ARGUMENT)", "What the package prints about its kernels."),
-        ("NVFUSER_ENABLE", "OPTION,OPTION", "Parts of the package to switch on."),
-        ("NVFUSER_DISABLE", "OPTION,OPTION", "Parts of the package to switch off."),
-        ("NVFUSER_PROF", "print or print.verbose", "Prints a table of kernel times and bandwidths."),
-        ("NVFUSER_TRACE", "a file name", "Writes a Chrome trace of the package's own steps."),
-        ("NVFUSER_MAX_REG_COUNT", "a number", "Most registers a kernel may use."),
-        ("NVFUSER_JIT_OPT_LEVEL", "0 to 4", "Optimisation level of ptxas."),
-        ("NVFUSER_EXTERNAL_SRC", "FILE.cu,FILE.cu", "CUDA files to run instead of the generated kernels."),
-        (
-            "NVFUSER_USE_BLOCK_SYNC_ATOMIC",
-            "0 or 1",
-            "Another way for threads of a block to wait for each other.",
-        ),
-        ("NVFUSER_DISABLE_FALLBACK", "0 or 1", "Raises errors instead of falling back."),
-        ("NVFUSER_NUM_THREADS", "a number", "Threads that compile kernels; 8 by default."),
-        ("NVFUSER_MATMUL_HEURISTIC_PLUGIN", "a path", "A library that chooses the shape of matrix products."),
     ),
 )
 
 
-def _options(versions: str, *rows: tuple[str, ...]) -> tuple[Option, ...]:
-    live = (span(versions),)
-    return tuple(Option(row[0], row[1], live, *row[2:]) for row in rows)
+def _newest_first(variable: Variable) -> tuple[int, int]:
+    """Sorts by the last version that reads a variable; those that no release reads are last."""
+    major, minor = max((known.last for known in variable.live), default=(0, 0))
+    return -major, -minor
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_DUMP_OPTIONS: tuple[Option, ...] = (
-    *_options(
-        "1.11-2.1",
-        ("fusion_ir", "The fusion with its loop transformations, after scheduling."),
-        ("fusion_ir_math", "The fusion without its schedule; ignored together with fusion_ir."),
-        ("kernel_ir", "The kernel after lowering, before CUDA code is written."),
-        ("cuda_kernel", "The CUDA code of each kernel."),
-        (
-            "cuda_full",
-            "The CUDA code with its runtime headers, thousands of lines; ignored together with cuda_kernel.",
-        ),
-        ("cuda_to_file", "Writes __tmp_kernelN.cu files into the current folder."),
-        ("launch_param", "Block, grid and shared memory of each launch."),
-        ("segmented_fusion", "How a group was cut into several kernels."),
-        ("dump_eff_bandwidth", "Time and bandwidth of each kernel run; it waits for every kernel."),
-        ("draw_segmented_fusion", "Writes segmented_fusionN.dot files into the current folder."),
-        ("ptxas_verbose", "What ptxas says of each kernel: registers, spills, memory."),
-        ("buffer_reuse_verbose", "Which buffers share memory."),
-        ("scheduler_params", "What the scheduler chose for each kernel.", "stderr"),
-        ("parallel_dimensions", "Which loops run on which thread and block dimension."),
-        ("halo", "Extra elements that shifted tensors need."),
-    ),
-    *_options("1.11", ("print_args", "The arguments of each kernel; kernel_args replaces it from 1.12 on.")),
-    *_options(
-        "1.12-2.1",
-        ("fusion_args", "The arguments of each fusion."),
-        ("kernel_args", "The arguments of each kernel."),
-        ("ca_map", "How the loops of tensors map onto each other."),
-        ("segmenter_logging", "Which scheduler accepted or rejected each segment, and why."),
-        ("perf_debug_verbose", "Arguments, compiler log, launch and bandwidth of each kernel together."),
-    ),
-    *_options(
-        "1.13-2.1",
-        ("fusion_ir_presched", "The fusion before scheduling."),
-        ("debug_info", "Compiles kernels with debug information and writes __tmp_kernelN.cu files."),
-        (
-            "python_definition",
-            "The Python of a fusion made in nvFuser's Python frontend, never in TorchScript.",
-        ),
-        ("python_frontend_debug", "Messages of nvFuser's Python frontend, never in TorchScript."),
-        ("transform_propagator", "How transformations pass from one tensor to the next."),
-        ("cubin", "Writes __tmp_kernelN.cubin files into the current folder."),
-        ("ptx", "Writes __tmp_kernelN.ptx files into the current folder."),
-    ),
-    *_options("1.13", ("inline_propagator", "How inlining positions pass from one tensor to the next.")),
-    *_options(
-        "2.0-2.1",
-        ("bank_conflict", "Shared memory bank conflicts that the compiler expects."),
-        ("sync_map", "Where threads must wait for each other."),
-    ),
-)
-
-_ENABLE_OPTIONS: tuple[Option, ...] = (
-    *_options(
-        "1.13-2.1",
-        ("complex", "Fuses operators on complex numbers."),
-        ("kernel_profile", "Measures parts of each kernel."),
-        (
-            "linear_decomposition",
-            "Splits aten::linear into a matrix product and an addition that can be fused.",
-        ),
-        (
-            "conv_decomposition",
-            "Splits a convolution into one without bias and an addition that can be fused.",
-        ),
-    ),
-    *_options("1.13", ("transpose_scheduler", "Uses the scheduler for transposed tensors.")),
-)
-
-_DISABLE_OPTIONS: tuple[Option, ...] = (
-    *_options(
-        "1.12-2.1",
-        ("fallback", "Raises the error of a failed group instead of running it unfused."),
-        ("fma", "Compiles without fused multiply-add; slower, closer to eager results."),
-        ("index_hoist", "Computes indices where they are used."),
-        ("nvtx", "Leaves out the ranges for NVIDIA's profilers."),
-        ("predicate_elimination", "Keeps every bounds check."),
-    ),
-    *_options("1.12", ("unroll_with_rng", "Does not unroll loops that draw random numbers.")),
-    *_options(
-        "1.13-2.1",
-        ("arch_check", "Compiles for any GPU architecture, for looking at code only; nothing can run."),
-    ),
-    *_options("2.0-2.1", ("compile_to_sass", "Compiles to PTX, which the driver then compiles.")),
+VARIABLES: tuple[Variable, ...] = tuple(
+    sorted((*_OF_JIT, *(row for fuser in FUSERS.values() for row in fuser.variables)), key=_newest_first)
 )
 
 OPTIONS: dict[str, tuple[Option, ...]] = {
-    "PYTORCH_NVFUSER_DUMP": _DUMP_OPTIONS,
-    "PYTORCH_NVFUSER_ENABLE": _ENABLE_OPTIONS,
-    "PYTORCH_NVFUSER_DISABLE": _DISABLE_OPTIONS,
+    variable: options for fuser in FUSERS.values() for variable, options in fuser.options.items()
 }
+"""Variable -> the options that may be listed in it."""
 
 PACKAGE_OPTIONS: dict[str, frozenset[str]] = {
-    "NVFUSER_DUMP": _words(
-        """
-        bank_conflict buffer_reuse_verbose ca_map communication compile_params cubin cuda_full
-        cuda_kernel cuda_to_file cutlass_compile draw_segmented_fusion dynamic_shared_memory
-        expr_simplify expr_sort expr_sort_verbose ftrace fusion_args fusion_ir fusion_ir_concretized
-        fusion_ir_graph fusion_ir_math fusion_ir_original fusion_ir_presched fusion_ir_preseg
-        global_zeroed_memory host_ir host_ir_jit host_ir_lowering index_type indexing_verbose inlining
-        kernel_args kernel_ir launch_param lower_verbose occupancy parallel_dimensions
-        perf_debug_verbose pre_segmenter_logging predicate_elimination ptx ptxas_verbose
-        python_definition sass sass_to_file scheduler_params scheduler_verbose segmented_fusion
-        segmenter_logging sync_map transform_propagator
-        """
-    ),
-    "NVFUSER_ENABLE": _words(
-        """
-        cutlass_scheduler fast_math fuse_matmul fuse_multiple_matmuls host_ir_jit host_ir_lowering
-        id_model_extra_validation insert_resharding_after io_to_lower_precision kernel_db kernel_debug
-        kernel_lineinfo kernel_profile memory_promotion multicast_protocol p2p_protocol p2p_transport
-        reuse_zeroed_memory static_fusion_count tma_inner_persistent tma_pointwise tma_reduction
-        wait_debugger warn_register_spill ws_normalization
-        """
-    ),
-    "NVFUSER_DISABLE": _words(
-        """
-        compile_to_sass contig_indexing expr_simplify fallback fma greedy_scheduler
-        grouped_grid_welford_outer_opt index_hoist infer_contiguity kernel_reuse magic_zero
-        matmul_expr_eval multidevice nvrtc_caching nvtx parallel_compile predicate_elimination
-        python_inline_definitions resize_scheduler reuse_mismatched_type_registers var_name_remapping
-        welford_vectorization
-        """
-    ),
-    "NVFUSER_PROF": _words("enable enable.nocupti print print.nocupti print.verbose"),
+    variable: words for fuser in FUSERS.values() for variable, words in fuser.package_options.items()
 }
-"""The words of the stand-alone nvfuser package (NVIDIA/Fuser at 81c4b22, csrc/options.cpp), which does not
-read the variables of torch. Here a word may have arguments: ``name(first,second)``."""
+"""Variable of a package that stands alone -> its words."""
 
-
-_JIT_LOG = "PYTORCH_JIT_LOG_LEVEL"
-
-FUSER_DUMPS: tuple[FuserDump, ...] = (
-    FuserDump(
-        "nnc_ir",
-        "nnc",
-        "The loop nest of each NNC kernel as it is compiled or, without LLVM, evaluated.",
-        (span("1.11-2.13"),),
-        ((_JIT_LOG, ">>kernel"),),
-    ),
-    FuserDump(
-        "nnc_stages",
-        "nnc",
-        "The loop nest of each NNC kernel at every stage: original, simplified, inlined, final.",
-        (span("1.11-2.13"),),
-        ((_JIT_LOG, ">>kernel"),),
-    ),
-    FuserDump(
-        "nnc_cuda",
-        "nnc",
-        "The CUDA code of each NNC kernel; on a GPU only.",
-        (span("1.11-2.13"),),
-        ((_JIT_LOG, "kernel:>>cuda_codegen"),),
-    ),
-    FuserDump(
-        "onednn_verbose",
-        "onednn",
-        "Each partition of oneDNN Graph that ran: implementation, tensors, time.",
-        (span("1.12-2.13"),),
-        (("ONEDNN_VERBOSE", "1"), ("ONEDNN_GRAPH_VERBOSE", "1")),
-    ),
-)
+FUSER_DUMPS: tuple[FuserDump, ...] = tuple(dump for fuser in FUSERS.values() for dump in fuser.dumps)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from re import Pattern
 from typing import Literal
 
-Version = tuple[int, int]
-"""Major and minor number of a version of torch."""
+from fusiondoc.fusers.knob_rows import FuserDump, Knob, Option, Span, Variable, Version
 
 GivenOverload = Literal[
     "all_dimensions",
@@ -158,6 +157,29 @@ class Fuser:
     """Environment variables of it that fusiondoc sets."""
     dump_variable: str | None = None
     """The environment variable that makes it print its kernels."""
+    in_builds: Span | None = None
+    """The releases whose builds for its devices hold it; None: all do that have it."""
+    variable_families: tuple[str, ...] = ()
+    """How names of its environment variables begin."""
+    printing_variables: tuple[str, ...] = ()
+    """Variables, others than those of torch's log, that make it or its library print."""
+    knobs: tuple[Knob, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    options: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
+    """Variable -> the options that may be listed in it; the first variable is that of dumps."""
+    package_options: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Variable of its package that stands alone -> the words that it may hold."""
+    dumps: tuple[FuserDump, ...] = ()
+    """What it can print of kernels that is no option of a variable."""
+    usual_dumps: tuple[str, ...] = ()
+    """Dumps without which a log names no kernel of it."""
+    log_level: str | None = None
+    """Value of PYTORCH_JIT_LOG_LEVEL. With less it prints nothing; with more the log grows and holds no more
+    facts."""
+    log_files: Mapping[str, str] = field(default_factory=dict)
+    """File of torch that writes to the JIT log -> what it writes of this fuser."""
+    own_log_files: tuple[tuple[str, int, str], ...] = ()
+    """Files that only it has: versions, the least level that prints, names."""
     by_default: bool = False
     """Whether it may run where no fuser is chosen."""
     most_dimensions: int | None = None

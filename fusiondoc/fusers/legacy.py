@@ -7,6 +7,7 @@ operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
 from __future__ import annotations
 
 from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.knob_rows import knob, variables
 
 _NAMES = """
 abs acos add addcmul asin atan atan2 _cast_Float cat ceil clamp cos cosh div eq erf erfc exp expm1 floor
@@ -18,6 +19,34 @@ prim::ConstantChunk prim::FusedConcat
 TAKES = frozenset(name if "::" in name else f"aten::{name}" for name in _NAMES.split())
 """Operators as printed."""
 
+_INTERFACE = "torch/csrc/jit/codegen/fuser/interface.cpp"
+
+KNOBS = (
+    knob(
+        "fuse_on_cpu_legacy",
+        "legacy",
+        "_jit_override_can_fuse_on_cpu_legacy _jit_can_fuse_on_cpu_legacy",
+        kind="switch",
+        default="off",
+        does="Lets the legacy fuser fuse operators on the CPU.",
+        effect="prim::FusionGroup nodes appear, under the legacy executor only (profiling_executor off).",
+        source=_INTERFACE,
+    ),
+)
+
+VARIABLES = (
+    *variables(
+        "1.11-2.13",
+        (
+            "PYTORCH_FUSION_DEBUG",
+            "0 or 1",
+            "0",
+            "Prints the kernels of the legacy fuser.",
+            "torch/csrc/jit/codegen/fuser/interface.cpp",
+        ),
+    ),
+)
+
 LEGACY = Fuser(
     "legacy",
     "the legacy fuser",
@@ -25,5 +54,9 @@ LEGACY = Fuser(
     heading="Legacy fuser",
     takes=TAKES,
     can_be_requested=False,
+    knobs=KNOBS,
+    variables=VARIABLES,
+    # The plans of the legacy executor are in graph_executor ("After compileSpec optimizations:").
+    log_level="profiling_graph_executor_impl:graph_executor",
     instead=("nnc",),
 )

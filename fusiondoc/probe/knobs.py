@@ -301,11 +301,11 @@ KNOBS: dict[str, Any] = {
     "nnc_cuda_block_size": Readable(
         "_jit_set_te_cuda_pointwise_block_size", "_jit_get_te_cuda_pointwise_block_size", "integer"
     ),
-    "onednn": Readable("_jit_set_llga_enabled", "_jit_llga_enabled"),
     "fuse_on_cpu": Readable("_jit_override_can_fuse_on_cpu", "_jit_can_fuse_on_cpu"),
     "fuse_on_gpu": Readable("_jit_override_can_fuse_on_gpu", "_jit_can_fuse_on_gpu"),
-    "fuse_on_cpu_legacy": Readable("_jit_override_can_fuse_on_cpu_legacy", "_jit_can_fuse_on_cpu_legacy"),
     "fusion_group_inlining": Readable("_debug_set_fusion_group_inlining", "_debug_get_fusion_group_inlining"),
+    "onednn": Readable("_jit_set_llga_enabled", "_jit_llga_enabled"),
+    "fuse_on_cpu_legacy": Readable("_jit_override_can_fuse_on_cpu_legacy", "_jit_can_fuse_on_cpu_legacy"),
     "autodiff_inlining": Inlining(),
     "profiled_runs": Readable("_jit_set_num_profiled_runs", "_jit_get_num_profiled_runs", "count"),
     "fusion_strategy": Swap("_jit_set_fusion_strategy", "strategy"),

@@ -27,18 +27,21 @@ from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import CaptureLocation, cannot_write, while_writing
 from fusiondoc.captures.trust import collect, sign
 from fusiondoc.errors import CannotRun, ModelFailed, UsageError
-from fusiondoc.fuser_knobs import catalogue, checks, has_nvfuser, release
+from fusiondoc.fuser_knobs import catalogue, checks, gpu_fuser_in_release, has_gpu_fuser
 from fusiondoc.fuser_knobs.checks import (
     DISABLE,
     DUMP,
     ENABLE,
+    INSTEAD,
     JIT_LOG,
     KERNEL_DUMPS,
     LOG_LEVELS,
+    WITH_OPTIONS,
     check_knob,
     check_log_level,
     merge_log_levels,
 )
+from fusiondoc.fusers import FUSERS, facts_of
 from fusiondoc.model import dataclass
 from fusiondoc.runner.child import Child, Ending, NotStarted
 from fusiondoc.runner.interpreter import (
@@ -75,10 +78,7 @@ class RunEnvironment:
 _SLOWS = (
     JIT_LOG,
     DUMP,
-    "NVFUSER_DUMP",
-    "NVFUSER_PROF",
-    "ONEDNN_VERBOSE",
-    "DNNL_VERBOSE",
+    *(name for fuser in FUSERS.values() for name in fuser.printing_variables),
     "CUDA_LAUNCH_BLOCKING",
     "PYTORCH_FUSION_DEBUG",
 )
@@ -102,27 +102,28 @@ def run_environment(
 
     Args:
         torch: version of the torch that will run; ``cuda`` its CUDA version or None.
-        fuser: as requested; "auto" means nvFuser or NNC, which only the run itself can tell, so it gets the
-            variables of both where this torch has both.
-        dumps: names of dumps to add: options of PYTORCH_NVFUSER_DUMP, or those of NNC and oneDNN Graph.
+        fuser: as requested; "auto" means one of two, which only the run itself can tell, so it gets the
+        variables
+            of both where this torch has both.
+        dumps: names of dumps to add, as ``fusiondoc knobs`` lists them.
         user: the user's environment.
 
     Raises:
-        UsageError: a dump option or log level that this torch does not know. nvFuser would take the fallback
-            path everywhere for an unknown dump option, silently.
+        UsageError: a dump option or log level that this torch does not know. For an unknown option the fuser
+            would take the fallback path everywhere, silently.
     """
-    nvfuser = has_nvfuser(torch, cuda) and fuser in ("auto", "nvfuser")
+    with_options = has_gpu_fuser(torch, cuda) and fuser in ("auto", WITH_OPTIONS.name)
     if user.get("PYTORCH_JIT") == "0":
         raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
-    checks.check_dumps(dumps, fuser, torch, (1, 10) <= release(torch) < (2, 2))
-    wanted = {JIT_LOG: _log_level(fuser, nvfuser)}
-    options = checks.nvfuser_options(dumps)
-    if nvfuser or options:
+    checks.check_dumps(dumps, fuser, torch, gpu_fuser_in_release(torch))
+    wanted = {JIT_LOG: _log_level(fuser, with_options)}
+    options = checks.options_of_dumps(dumps)
+    if with_options or options:
         known = catalogue.dump_options(torch)
         usual = checks.without_hidden([name for name in KERNEL_DUMPS if name in known], options)
         wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
-    # Without it a log of oneDNN Graph shows neither the fate of its partitions nor how long they take.
-    usual_of_fuser = checks.USUAL["onednn"] if fuser == "onednn" else ()
+    # Without it a log of partitions shows neither their fate nor how long they take.
+    usual_of_fuser = checks.USUAL[fuser] if facts_of(fuser).partitions else ()
     _add_needs(wanted, (*dumps, *usual_of_fuser), user)
     merged: list[str] = []
     notes: list[str] = []
@@ -131,7 +132,7 @@ def run_environment(
         wanted[JIT_LOG], remarks = merge_log_levels(user[JIT_LOG], wanted[JIT_LOG])
         merged.append(JIT_LOG)
         notes.extend(f"{JIT_LOG}: {sentence}" for sentence in remarks)
-    if nvfuser:
+    if with_options:
         for variable in (DUMP, ENABLE, DISABLE):
             checks.check_option_list(variable, user.get(variable, ""), torch)
         if user.get(DUMP):
@@ -147,7 +148,8 @@ def run_environment(
 
 
 def _add_needs(wanted: dict[str, str], dumps: Sequence[str], user: Mapping[str, str]) -> None:
-    """What the dumps of NNC and oneDNN Graph need; a level that the user has set already is left alone."""
+    """What dumps that are no options of a variable need; a level that the user has set already is left
+    alone."""
     for name in dumps:
         dump = catalogue.fuser_dump(name)
         for variable, value in dump.needs if dump is not None else ():
@@ -157,12 +159,12 @@ def _add_needs(wanted: dict[str, str], dumps: Sequence[str], user: Mapping[str, 
                 wanted[variable] = value
 
 
-def _log_level(fuser: str, nvfuser: bool) -> str:
+def _log_level(fuser: str, with_options: bool) -> str:
     if fuser != "auto":
         return LOG_LEVELS[fuser]
-    if not nvfuser:
-        return LOG_LEVELS["nnc"]
-    return merge_log_levels(LOG_LEVELS["nvfuser"], LOG_LEVELS["nnc"])[0]
+    if not with_options:
+        return LOG_LEVELS[INSTEAD]
+    return merge_log_levels(LOG_LEVELS[WITH_OPTIONS.name], LOG_LEVELS[INSTEAD])[0]
 
 
 class Progress(Protocol):

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fusiondoc.errors import CannotRun
+from fusiondoc.fuser_knobs.checks import INSTEAD, WITH_OPTIONS
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
 from fusiondoc.probe import knobs as probe_knobs
@@ -41,8 +42,8 @@ def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
     """The fuser that ``requested`` means on the torch that was tried, and why; CannotRun if it cannot."""
     rows = {row.fuser: row for row in tried.fusers}
     if requested == "auto":
-        nvfuser = rows["nvfuser"]
-        return "nvfuser" if nvfuser.available else "nnc", f"auto: {nvfuser.why}"
+        first = rows[WITH_OPTIONS.name]
+        return first.fuser if first.available else INSTEAD, f"auto: {first.why}"
     row = rows[requested]
     if not row.available:
         raise CannotRun(f"{requested} cannot work here: {row.why}", "fusiondoc env says which fusers can.")

@@ -17,7 +17,7 @@ from fusiondoc.comparison import (
     SpeedChange,
     UnfusedChange,
 )
-from fusiondoc.fusers import fuser_title
+from fusiondoc.fusers import fuser_title, titles
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import OpNode
@@ -315,6 +315,10 @@ def _rate(change: KernelChange) -> str:
     return f", {whole(a.gb_per_s.median)} {ARROW} {bandwidth(b.gb_per_s.median)}"
 
 
+_COUNTS = titles(lambda fuser: fuser.options)
+"""What prints the rates of kernels."""
+
+
 def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
     """The kernels to show, and a sentence on those of which only the counted bytes differ."""
     shown = [change for change in comparison.kernels if change.kinds != ("bytes",)]
@@ -322,4 +326,4 @@ def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
     if not counted:
         return shown, None
     kernels = count(counted, "kernel")
-    return shown, f"nvFuser counted other bytes for {kernels}: their GB/s cannot be compared, times can"
+    return shown, f"{_COUNTS} counted other bytes for {kernels}: their GB/s cannot be compared, times can"

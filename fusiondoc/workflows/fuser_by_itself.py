@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import IN_PROCESS
-from fusiondoc.fuser_knobs import has_nvfuser
+from fusiondoc.fuser_knobs import has_gpu_fuser
+from fusiondoc.fuser_knobs.checks import INSTEAD, WITH_OPTIONS
+from fusiondoc.fusers import choices
 from fusiondoc.model.own_fuser import OwnFuser
 from fusiondoc.model.report import Report
 
-_FUSERS = ("nvfuser", "nnc", "onednn")
+_FUSERS = tuple(name for name in choices() if name != "none")
 
 
 def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
@@ -25,7 +27,7 @@ def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
     cuda = env.get("cuda")
     wanted = report.fuser.effective
     if capture.records.target.how == IN_PROCESS:
-        wanted = "nvfuser" if device == "cuda" and has_nvfuser(torch, cuda) else "nnc"
+        wanted = WITH_OPTIONS.name if device == "cuda" and has_gpu_fuser(torch, cuda) else INSTEAD
         if report.groups or own != "none":
             return None
     if wanted not in _FUSERS or own not in (*_FUSERS, "none") or wanted == own:

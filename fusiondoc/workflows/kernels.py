@@ -16,8 +16,8 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import CaptureLocation, Within
 from fusiondoc.captures.trust import request_again, texts
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
-from fusiondoc.fuser_knobs import catalogue, has_nvfuser, release
-from fusiondoc.fuser_knobs.checks import USUAL, check_dumps, how_to_set, is_set, together
+from fusiondoc.fuser_knobs import catalogue, gpu_fuser_in_release, has_gpu_fuser
+from fusiondoc.fuser_knobs.checks import INSTEAD, USUAL, check_dumps, how_to_set, is_set, together
 from fusiondoc.model import dataclass
 from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
@@ -52,8 +52,8 @@ def of_target(
     request: RunRequest, store: CaptureLocation, *, notify: Notify, progress: ShowProgress
 ) -> Looked:
     """Run a target that is to print the dumps of the request, and those that name its kernels."""
-    nvfuser = _check(request)
-    fuser = "nnc" if request.fuser == "auto" and not nvfuser else request.fuser
+    has_first = _check(request)
+    fuser = INSTEAD if request.fuser == "auto" and not has_first else request.fuser
     usual = [name for name in USUAL.get(fuser, ()) if name not in request.dumps]
     request = replace(request, dumps=(*request.dumps, *usual))
     return _run(request, store, notify, progress)
@@ -109,11 +109,11 @@ def of_capture(
 
 
 def _check(request: RunRequest) -> bool:
-    """Refuse dumps that this torch does not print; whether it has nvFuser."""
+    """Refuse dumps that this torch does not print; whether it has the fuser that is tried first."""
     interpreter = inspect(request.python)
     torch = interpreter.require_torch()
-    check_dumps(request.dumps, request.fuser, torch, (1, 10) <= release(torch) < (2, 2))
-    return has_nvfuser(torch, interpreter.torch_cuda)
+    check_dumps(request.dumps, request.fuser, torch, gpu_fuser_in_release(torch))
+    return has_gpu_fuser(torch, interpreter.torch_cuda)
 
 
 def _run(request: RunRequest, location: CaptureLocation, notify: Notify, progress: ShowProgress) -> Looked:
@@ -122,7 +122,7 @@ def _run(request: RunRequest, location: CaptureLocation, notify: Notify, progres
 
 
 def _report(capture: Capture) -> Report:
-    """The report of a capture, with the files that nvFuser wrote for each kernel."""
+    """The report of a capture, with the files that the fuser wrote for each kernel."""
     report = report_of(capture)
     files = texts(capture)
     return replace(

@@ -176,6 +176,8 @@ def saves_more(report: Report, context: Context) -> Iterable[Finding]:
             )
 
 
+_CHOICE = " or ".join(reversed([fuser.name for fuser in FUSERS.values() if fuser.by_default]))
+
 _PASSES = tuple(header for fuser in FUSERS.values() for header in fuser.pass_headers)
 
 
@@ -232,7 +234,7 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
             + (f" ({ends.text}): {_OUT_OF_PLACE[0].lower()}{_OUT_OF_PLACE[1:-1]}" if ends.text else "")
         )
     if asked is None or asked == "auto":
-        causes.append("no fuser was on: --fuser nnc or nvfuser; in a script: with torch.jit.fuser('fuser1')")
+        causes.append(f"no fuser was on: --fuser {_CHOICE}; in a script: with torch.jit.fuser('fuser1')")
     how = HOW_TO_LOG.text
     causes.append(f"the pass was not logged: {how[0].lower()}{how[1:]}")
     first, *others = [f"{nth}) {cause}" for nth, cause in enumerate(causes, 1)]

@@ -9,7 +9,7 @@ from fusiondoc.captures.ending import OF_SIGNAL, Ended
 from fusiondoc.captures.fuser_fault import Blame
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
-from fusiondoc.fusers import FUSER_OF_KIND
+from fusiondoc.fusers import FUSER_OF_KIND, titles
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Group, Report
 from fusiondoc.parsers.observed import LastWork, NamedKernel, Observed
@@ -46,13 +46,17 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
         yield from _log_ends(report, observed)
 
 
+_ANNOUNCES = titles(lambda fuser: fuser.options)
+"""What prints in a log when it compiles a group, and when that runs."""
+
+
 def _log_ends(report: Report, observed: Observed) -> Iterable[Finding]:
     """FD303: nothing in the log speaks of a crash, and it ends where a fuser was at work. A run that went
-    well may end there too: nvFuser says when the run of a group begins, and nothing when it is done."""
+    well may end there too: a log states when the run of a group begins, and nothing when it is done."""
     work = observed.first_run
     if work is not None:
         ends = "breaks off" if work.cut else "ends"
-        stage = "while nvFuser compiles" if work.stage == "compile" else "in the first run of"
+        stage = f"while {_ANNOUNCES} compiles" if work.stage == "compile" else "in the first run of"
         yield finding(
             "FD303",
             f"The log {ends} {stage} {_worked_on(report, work)}; how the process ended is not in it",

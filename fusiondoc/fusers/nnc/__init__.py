@@ -1,7 +1,7 @@
 """NNC, the tensor-expression fuser: compiles groups for the CPU and the GPU in TorchScript."""
 
 from fusiondoc.fusers.fuser import Fuser
-from fusiondoc.fusers.nnc import log, takes
+from fusiondoc.fusers.nnc import knobs, log, takes
 
 NNC = Fuser(
     "nnc",
@@ -10,6 +10,14 @@ NNC = Fuser(
     old_nodes=(log.OLD_GROUP,),
     takes=frozenset(takes.TAKES),
     by_default=True,
+    variable_families=("PYTORCH_TENSOREXPR",),
+    knobs=knobs.KNOBS,
+    variables=knobs.VARIABLES,
+    dumps=knobs.DUMPS,
+    usual_dumps=("nnc_ir",),
+    log_level=knobs.LOG_LEVEL,
+    log_files=knobs.LOG_FILES,
+    own_log_files=knobs.OWN_LOG_FILES,
     with_knob=takes.WITH_KNOB,
     dtypes=takes.DTYPES,
     halves_on=frozenset(("cuda",)),

@@ -1,7 +1,8 @@
 """nvFuser: compiles groups for NVIDIA GPUs in TorchScript of torch 1.12 to 2.1."""
 
 from fusiondoc.fusers.fuser import Fuser
-from fusiondoc.fusers.nvfuser import log, takes, words
+from fusiondoc.fusers.knob_rows import span
+from fusiondoc.fusers.nvfuser import knobs, log, takes, words
 
 NVFUSER = Fuser(
     "nvfuser",
@@ -14,6 +15,15 @@ NVFUSER = Fuser(
     rule_since=takes.rule_since,
     versions=("1.12.0", "1.13.0", "2.1.0"),
     by_default=True,
+    in_builds=span("1.10-2.1"),
+    variable_families=("PYTORCH_NVFUSER_", "PYTORCH_CUDA_FUSER_", "NVFUSER_"),
+    printing_variables=("NVFUSER_DUMP", "NVFUSER_PROF"),
+    knobs=knobs.KNOBS,
+    variables=knobs.VARIABLES,
+    options=knobs.OPTIONS,
+    package_options=knobs.PACKAGE_OPTIONS,
+    log_level=knobs.LOG_LEVEL,
+    log_files=knobs.LOG_FILES,
     devices=frozenset(("cuda",)),
     views_in=takes.views_taken_in,
     stand_ins=takes.COPY_OF,

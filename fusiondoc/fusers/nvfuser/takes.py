@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from fusiondoc.fusers.fuser import GivenOverload, Version
+from fusiondoc.fusers.fuser import GivenOverload
+from fusiondoc.fusers.knob_rows import Version
 
 OLDEST: Version = (1, 12)
 """The oldest torch whose nvFuser is looked after here."""

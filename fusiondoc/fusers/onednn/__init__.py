@@ -1,7 +1,7 @@
 """oneDNN Graph: hands partitions of frozen modules to the library oneDNN, on the CPU."""
 
 from fusiondoc.fusers.fuser import Fuser
-from fusiondoc.fusers.onednn import log, takes
+from fusiondoc.fusers.onednn import knobs, log, takes
 
 ONEDNN = Fuser(
     "onednn",
@@ -12,6 +12,12 @@ ONEDNN = Fuser(
     devices=frozenset(("cpu",)),
     in_training=False,
     one_library_call=True,
+    printing_variables=("ONEDNN_VERBOSE", "DNNL_VERBOSE"),
+    knobs=knobs.KNOBS,
+    dumps=knobs.DUMPS,
+    usual_dumps=("onednn_verbose",),
+    log_level=knobs.LOG_LEVEL,
+    log_files=knobs.LOG_FILES,
     partitions=True,
     stdout_marks=log.STDOUT_MARKS,
     profile_names=(log.IN_A_PROFILE,),

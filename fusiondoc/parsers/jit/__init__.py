@@ -97,7 +97,7 @@ def is_guarded(node: Node) -> bool:
 def _is_fallback(nodes: Iterable[Node]) -> bool:
     """The else-branch of a guard: a FallbackGraph, or after the executor's last step a call of
     ``fallback_function`` (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Of an output of which
-    only the dtype is read, nvFuser leaves the dtype (removeOutputUsedOnlyInDtype of graph_fuser.cpp)."""
+    only the dtype is read, the pass leaves the dtype (removeOutputUsedOnlyInDtype of graph_fuser.cpp)."""
     found = False
     for node in nodes:
         if node.kind == "prim::FallbackGraph" or (

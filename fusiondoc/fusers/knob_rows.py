@@ -1,0 +1,143 @@
+"""Knobs, environment variables and dumps: the kinds of rows that a fuser has of them, and versions of torch.
+
+Texts are plain sentences. Named tuples, because there are many rows, and making a dataclass takes longer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fusiondoc.numbers import version_pair
+
+Version = tuple[int, int]
+"""Major and minor number of a version of torch."""
+
+OLDEST: Version = (1, 11)
+NEWEST: Version = (2, 13)
+"""The newest torch whose facts are in the catalogue. A newer torch is taken to be like it."""
+
+
+class Span(NamedTuple):
+    """The versions from ``first`` to ``last``, both included; open to newer ones if ``last`` is NEWEST."""
+
+    first: Version
+    last: Version
+
+    def __contains__(self, version: object) -> bool:
+        if not isinstance(version, tuple):
+            return False
+        return self.first <= version and (version <= self.last or self.last == NEWEST)
+
+    def __str__(self) -> str:
+        first, last = (".".join(map(str, version)) for version in (self.first, self.last))
+        return first if first == last else f"{first} to {last}"
+
+
+def span(text: str) -> Span:
+    """The span that a text such as "1.12-2.1", or a single version such as "1.11", names."""
+    first, _, last = text.partition("-")
+    begin, end = version_pair(first), version_pair(last or first)
+    assert begin is not None and end is not None, text
+    return Span(begin, end)
+
+
+class Knob(NamedTuple):
+    """A switch in ``torch._C`` that fusiondoc can set before a run (``--knob NAME=VALUE``)."""
+
+    name: str
+    fuser: str
+    """The fuser that it belongs to, or executor or log."""
+    setter: str
+    getter: str | None
+    kind: str
+    """switch, count, integer, strategy, operators, text, stream or function: how a value is written."""
+    default: str
+    does: str
+    effect: str
+    """What changes in a log or report when it is set, and when that is wanted."""
+    live: tuple[Span, ...]
+    """Where it does something. ``exists`` is wider where it stays behind as a no-op."""
+    exists: tuple[Span, ...]
+    source: str
+
+
+class Variable(NamedTuple):
+    """An environment variable."""
+
+    name: str
+    values: str
+    default: str
+    does: str
+    live: tuple[Span, ...]
+    """Empty for a variable that no release of torch reads."""
+    source: str
+    of_package: bool = False
+    """Read by a package of the fuser that stands alone, instead of torch."""
+
+
+class Option(NamedTuple):
+    """A word in a variable that takes a list of options."""
+
+    name: str
+    does: str
+    live: tuple[Span, ...]
+    stream: str = "stdout"
+
+
+class FuserDump(NamedTuple):
+    """A dump that is no option of a variable, by the name that ``--dump`` has for it."""
+
+    name: str
+    fuser: str
+    """Its name."""
+    does: str
+    live: tuple[Span, ...]
+    needs: tuple[tuple[str, str], ...]
+    """Environment variables that make torch print it, each with its value."""
+
+
+ALL = span("1.11-2.13")
+FROM_12 = span("1.12-2.13")
+
+
+def knob(
+    name: str,
+    fuser: str,
+    functions: str,
+    kind: str,
+    default: str,
+    does: str,
+    effect: str,
+    source: str,
+    live: Span = ALL,
+    exists: Span | None = None,
+) -> Knob:
+    """A row; ``functions`` names setter and getter in ``torch._C``."""
+    setter, _, getter = functions.partition(" ")
+    return Knob(
+        name, fuser, setter, getter or None, kind, default, does, effect, (live,), (exists or live,), source
+    )
+
+
+def variables(versions: str, *rows: tuple[str, str, str, str, str]) -> tuple[Variable, ...]:
+    """Variables of the same versions; none where no release reads them."""
+    live = (span(versions),) if versions else ()
+    return tuple(
+        Variable(name, values, default, does, live, source) for name, values, default, does, source in rows
+    )
+
+
+def of_package(source: str, *rows: tuple[str, str, str]) -> tuple[Variable, ...]:
+    """Variables of a package that stands alone."""
+    return tuple(Variable(name, values, "", does, (), source, True) for name, values, does in rows)
+
+
+def options(versions: str, *rows: tuple[str, ...]) -> tuple[Option, ...]:
+    """Options of the same versions."""
+    live = (span(versions),)
+    return tuple(Option(row[0], row[1], live, *row[2:]) for row in rows)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())

@@ -1,0 +1,39 @@
+"""oneDNN Graph's knob, environment variables and dump."""
+
+from __future__ import annotations
+
+from fusiondoc.fusers.knob_rows import FROM_12, FuserDump, Knob, knob, span
+
+KNOBS: tuple[Knob, ...] = (
+    knob(
+        "onednn",
+        "onednn",
+        "_jit_set_llga_enabled _jit_llga_enabled",
+        kind="switch",
+        default="off",
+        does="Fuses operators on the CPU with oneDNN Graph.",
+        effect="prim::oneDNNFusionGroup nodes appear. Made for traced, frozen modules; the public name is "
+        "torch.jit.enable_onednn_fusion.",
+        source="torch/csrc/jit/codegen/onednn/interface.cpp",
+        live=FROM_12,
+    ),
+)
+
+DUMPS: tuple[FuserDump, ...] = (
+    FuserDump(
+        "onednn_verbose",
+        "onednn",
+        "Each partition of oneDNN Graph that ran: implementation, tensors, time.",
+        (span("1.12-2.13"),),
+        (("ONEDNN_VERBOSE", "1"), ("ONEDNN_GRAPH_VERBOSE", "1")),
+    ),
+)
+
+LOG_FILES = {
+    "graph_helper": "What oneDNN Graph makes of each operator.",
+    "interface": "Graphs around oneDNN Graph's passes.",
+}
+"""Files of torch that write to the JIT log, with what they write."""
+
+LOG_LEVEL = "profiling_graph_executor_impl:>>graph_helper"
+"""graph_helper prints which operators it does not take ("Making aten::tanh a wildcard")."""
