@@ -163,6 +163,7 @@ def test_no_change_counts_on_another_that_has_no_lines() -> None:
         ("box_decode", [1]),  # the aten::cat behind it gets its list from outside its differentiable graph
         ("mixed_precision", []),  # of aten::to beside it these arguments have no gradient formula either
         ("cross_attention", [2]),
+        ("glu_block", [1]),  # the chunk of the input keeps the product before it out
     ],
 )
 def test_in_training_only_what_a_differentiable_graph_can_hold_is_promised(

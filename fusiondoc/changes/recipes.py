@@ -373,6 +373,10 @@ RECIPES: tuple[Recipe, ...] = (
 )
 # fmt: on
 
+CHUNKED = frozenset(op for one in RECIPES if one.left == "prim::ConstantChunk" for op in one.replaces)
+"""Operators of which a recipe begins with a chunk of the input. With gradients what makes the input is not in
+the group of what comes behind the chunk (seen of NNC, torch 2.13)."""
+
 
 _OF_EXTREMES = ("all_elements", "with_indices", "not_two_tensors")
 _NO_INDICES = nothing(

@@ -14,6 +14,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_edits import line_edits, shown_lines
 from fusiondoc.changes.line_rewrites import sure_rewrites
 from fusiondoc.changes.out_of_place import functions_in_place, modules_in_place
+from fusiondoc.changes.recipes import ALL_DIMENSIONS
 from fusiondoc.changes.rewrite import Line, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile, parsed_text
 from fusiondoc.diagnosis.recipes_of_rows import recipe_of, takes_numbers
@@ -153,7 +154,7 @@ def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) ->
     found = _first_written(one.kind, line, name)
     if found is None:
         lines = lines_of_modules(line.file, name, row.op) if one.kind in _IN_PLACE else ()
-        return replace(one, lines=lines) if lines else _without_lines(one)
+        return replace(one, lines=lines) if lines else _without_lines(one, line)
     one = replace(one, lines=found.edits)
     if one.kind is ChangeKind.NUMBER:
         return replace(one, title=f"Write {found.made.after} instead of {found.made.before}")
@@ -176,10 +177,14 @@ def _first_written(kind: ChangeKind, line: Line, name: str) -> LinesWritten | No
     return found
 
 
-def _without_lines(one: Change) -> Change | None:
-    """A change of a line that no rewrite fits. Another way to write the operator is worth a try."""
+def _without_lines(one: Change, line: Line) -> Change | None:
+    """A change of a line that no rewrite fits. Another way to write the operator is worth a try; of one that
+    lists all dimensions nothing but their number is missing."""
     if one.kind in _SHOWN_WITH_LINES:
         return None
+    shown = line.shown
+    if shown.rank is None and any(ALL_DIMENSIONS in recipe.after for recipe in shown.recipes):
+        return one
     return replace(one, sure=False, before=None, after=None) if one.kind in _BY_RECIPE else one
 
 

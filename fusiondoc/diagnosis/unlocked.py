@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from collections.abc import Set as AbstractSet
 
+from fusiondoc.changes.recipes import CHUNKED
 from fusiondoc.diagnosis.kept_out import is_lost_outside
 from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
 from fusiondoc.fusers import facts_of, taken_by, taken_by_default
@@ -66,6 +67,8 @@ class Plans:
         self._fuser, self._torch = fuser, torch
         self._facts = facts_of(fuser)
         self._without = self._facts.inference_only if gradients else frozenset[str]()
+        self._cut_before = CHUNKED if gradients else frozenset[str]()
+        """Operators that do not join what makes their input."""
         self._details = [row.reason.detail for row in report.unfused]
         position: dict[int | None, int] = {row.index: at for at, row in enumerate(report.unfused)}
         position.pop(None, None)
@@ -125,6 +128,8 @@ class Plans:
             if _waits_for_number(details[maker], details[taker]):
                 return True
             first, last = plan.graph.nodes[maker], plan.graph.nodes[taker]
+            if last.op in self._cut_before:
+                return True
             if not (first.kind == last.kind == "group" and first.inside == last.inside):
                 return False  # those of two blocks were kept apart by the branch between them
             # The run did not join these two groups, and nothing that a change could take away is between.
