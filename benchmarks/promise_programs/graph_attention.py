@@ -13,7 +13,7 @@ def model(h: Tensor, left: Tensor, right: Tensor, adjacency: Tensor) -> Tensor:
     weight = torch.exp(score)
     weight = weight / weight.sum(1, keepdim=True)
     out = weight @ h
-    return F.elu(out + h)
+    return F.elu(out)
 
 
 inputs = (
