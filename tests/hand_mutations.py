@@ -195,9 +195,26 @@ MUTATIONS: Sequence[Mutation] = (
         ('row.reason.code == "FD226" and bool(row.keeps_out)', 'row.reason.code == "FD226"'),
     ),
     *_of(
-        "limits_of_changes one_line_programs fix_changes",
+        "advice",
+        "diagnosis/advice.py",
+        ('if row.keeps_out and row.reason.code == "FD226"', 'if row.reason.code == "FD226"'),
+        ("if run.owner(row) is Owner.PACKAGE:\n        return None\n    note", "note"),
+    ),
+    *_of(
+        "rewrites",
+        "changes/masked_fill.py",
+        ("sure=not as_tensor or _is_number", "sure=not as_tensor and _is_number"),
+    ),
+    *_of(
+        "fix_edits",
+        "fixes/bundles.py",
+        ("any(one.kind in _BY_SEVERAL for", "all(one.kind not in _BY_SEVERAL for"),
+    ),
+    *_of(
+        "limits_of_changes one_line_programs fix_changes plan_statements",
         "changes/moved_views.py",
         ("if target != name and file.reads_after(statement, name):", "if False:"),
+        ("sure=found.is_all", "sure=True"),
         ("if _name_of(line) != name and file.reads_after(line, name):", "if False:"),
         ("if len(uses) != 1:", "if not uses:"),
         ("return name == _name_of(node) or not file.reads_after(node, name)", "return True"),

@@ -8,7 +8,7 @@ from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.rewrite import Line, Shown
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.lines_of_changes import LinesWritten, lines_written
-from fusiondoc.fusers import nvfuser
+from fusiondoc.fusers import with_dimensions_only
 from fusiondoc.model.change_plan import ChangeKind, Edit
 
 
@@ -29,5 +29,5 @@ def out_of_place(text: str, line: int, op: str) -> tuple[Edit, ...]:
 
 def by_recipe(text: str, line: int, recipe: Recipe, **shown: Any) -> tuple[Edit, ...]:
     op = next(iter(recipe.replaces))
-    kind = ChangeKind.DIMENSIONS if op in nvfuser.WITH_DIMENSIONS_ONLY else ChangeKind.RECIPE
+    kind = ChangeKind.DIMENSIONS if op in with_dimensions_only() else ChangeKind.RECIPE
     return plan_lines(kind, text, line, op=op, recipes=(recipe,), **shown)

@@ -511,6 +511,30 @@ def test_the_second_round_is_bounded() -> None:
     assert "line by line and together: 8 runs, at most 8" in told
 
 
+@pytest.mark.parametrize(
+    ("kind", "by_several"),
+    [(ChangeKind.RECIPE, True), (ChangeKind.MOVE_VIEW, True), (ChangeKind.FUSER, True), (SOME, False)],
+)
+def test_more_operators_in_groups_are_no_gain_of_what_is_replaced_by_several(
+    kind: ChangeKind, by_several: bool
+) -> None:
+    """As many kernels, and one operator more in a group."""
+    requested = Version(1, 2, 9, 0), SimpleNamespace()
+    measure = lambda bundle, name: (Version(1, 3, 9, 0), None)  # noqa: E731
+    search: Any = fix_search.Search(SimpleNamespace(measure=measure), requested, 9, False, lambda line: None)
+    search.run([Bundle((Change(kind, "a change"),))])
+    assert search.tried[0].outcome is (Outcome.NO_GAIN if by_several else Outcome.KEPT)
+
+
+def test_settings_of_changes_add_up() -> None:
+    first = Change(ChangeKind.KNOB, "a knob", setting=Setting(knobs={"guard": "off", "single_node": "on"}))
+    other = Change(
+        ChangeKind.FREEZE, "frozen", setting=Setting("nnc", knobs={"guard": "on"}, flags=("--freeze",))
+    )
+    both = Bundle((first, other)).setting
+    assert both == Setting("nnc", knobs={"guard": "on", "single_node": "on"}, flags=("--freeze",))
+
+
 def test_another_fuser_is_a_setting_and_no_edit() -> None:
     asked = Version(1, 2, 9, 0), SimpleNamespace()
     measure = lambda bundle, name: (Version(1, 2, 9 if bundle.setting.fuser is None else 3, 0), None)  # noqa: E731

@@ -21,6 +21,7 @@ from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Unfused
 from fusiondoc.model.source import Options
 from fusiondoc.rendering.drawing import drawn
@@ -291,3 +292,13 @@ def test_a_long_change_leaves_room_for_the_numbers() -> None:
     text = drawn(Lines(*sections((section,), 80)), 80, colour=False)
     assert "groups" in text and "not fused" in text and "…" not in text
     assert text.count("transpose") == 8  # in the table and in the verdict, whole
+
+
+def test_a_setting_is_made_part_of_a_request() -> None:
+    request = RunRequest(parse_target("zoo.net:model"), Path("python"), knobs={"guard": "off"}, backward=True)
+    setting = Setting("nnc", runs=7, knobs={"single_node": "on"}, flags=("--in-place-off", "--freeze"))
+    changed = request.with_setting(setting)
+    assert (changed.fuser, changed.runs, changed.backward) == ("nnc", 7, True)
+    assert (changed.in_place_off, changed.freeze, changed.trace) == (True, True, False)
+    assert changed.knobs == {"guard": "off", "single_node": "on"}
+    assert request.with_setting(Setting()) == request
