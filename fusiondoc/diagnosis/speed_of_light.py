@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import NamedTuple
 
 from fusiondoc.fuser_knobs.catalogue import SLOWEST
-from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.numbers import as_count, pair_of
 

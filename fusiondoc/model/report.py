@@ -12,7 +12,6 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
-from fusiondoc.model.packed_text import packed_fields
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.runs import (
@@ -205,7 +204,6 @@ class Fallback:
     evidence_left_out: int = 0
 
 
-@packed_fields("text")
 @dataclass(frozen=True)
 class Dump:
     """What one dump option printed of a kernel."""
@@ -217,7 +215,6 @@ class Dump:
     evidence_left_out: int = 0
 
 
-@packed_fields("code")
 @dataclass(frozen=True)
 class Kernel:
     """A generated kernel and its launches. ``block``, ``grid``: of the last one; an unset dimension is 1."""

@@ -14,7 +14,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.packed_text import PackedText
 from fusiondoc.model.runs import LeftOut
 from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.jit.statements import Statements
@@ -107,7 +106,7 @@ class DumpSeen:
 
     __slots__ = ("lines", "option", "text")
 
-    def __init__(self, option: str, text: PackedText, pos: int) -> None:
+    def __init__(self, option: str, text: str, pos: int) -> None:
         self.option = option
         self.text = text
         self.lines = positions()
@@ -154,7 +153,7 @@ class KernelUse:
         """Its lines stand under several GraphCaches: the order of the log cannot be trusted."""
         self.digest: bytes | None = None
         """Of its source."""
-        self.kept_code: PackedText | None = None
+        self.kept_code: str | None = None
         self.compiles = 0
         """Codegen frames."""
         self.reports = 0
@@ -208,9 +207,9 @@ class Runtime:
     dumps: list[DumpSeen] = field(default_factory=list)
     schedulers: set[str] = field(default_factory=set)
     """Of the parameters that were printed."""
-    whole: PackedText | None = None
+    whole: str | None = None
     """The fusion before it was cut."""
-    segments: PackedText | None = None
+    segments: str | None = None
     segmenter: list[DumpSeen] = field(default_factory=list)
     kernels: list[KernelUse] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -235,7 +234,7 @@ class PrintedKernel:
     """The implementation that computes it, such as ``ref:any``; None for generated code."""
     main: str | None = None
     """Which of ``texts`` is its code."""
-    texts: dict[str, PackedText] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     """By the name of the dump."""
     block: tuple[int, int, int] | None = None
     grid: tuple[int, int, int] | None = None
@@ -245,7 +244,7 @@ class PrintedKernel:
     lines: array[int] = field(default_factory=positions)
 
     @property
-    def code(self) -> PackedText | None:
+    def code(self) -> str | None:
         return self.texts.get(self.main) if self.main is not None else None
 
 

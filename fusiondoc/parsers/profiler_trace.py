@@ -284,6 +284,26 @@ class _Reader:
 
     def trace(self, places: Mapping[tuple[str, str, int], Place]) -> Trace:
         opened: list[_Open] = []
+        elsewhere = self._assign(opened)
+        begins, end = self._steps(opened)
+        opened.sort(key=lambda unit: unit.begin)
+        units = with_places([self._unit(one, begins, end) for one in opened], places)
+        kept = tuple(unit for unit in units if unit.step >= 0)
+        outside = tuple(one for ts, one in elsewhere if begins[0] <= ts < end)
+        spans = self._times((*outside, *itertools.chain.from_iterable(unit.launched for unit in kept)))
+        finish = max([end, *(after for _, after in spans)])
+        if finish <= begins[0]:
+            raise NoTrace("the steps of the profiler's trace take no time")
+        return Trace(
+            steps=len(begins),
+            ms=(finish - begins[0]) / 1e3,
+            busy_ms=_covered(spans) / 1e3 if spans else None,
+            units=kept,
+            elsewhere=outside,
+        )
+
+    def _assign(self, opened: list[_Open]) -> list[tuple[float, Launched]]:
+        """Open the units of all threads, and give each what it launched; what no unit did, with its begin."""
         launches: dict[int, int | None] = {}
         externals: dict[int, int] = {}
         for indices in self._host.values():
@@ -298,25 +318,12 @@ class _Reader:
                 opened[unit].launched.append(one)
             else:
                 elsewhere.append((self._events[index]["ts"], one))
-        begins, end = self._steps(opened)
-        opened.sort(key=lambda unit: unit.begin)
-        units = with_places([self._unit(one, begins, end) for one in opened], places)
-        kept = tuple(unit for unit in units if unit.step >= 0)
-        outside = tuple(one for ts, one in elsewhere if begins[0] <= ts < end)
-        spans = sorted(
-            (self._events[one.event]["ts"], self._events[one.event]["ts"] + one.ms * 1e3)
-            for one in (*outside, *(each for unit in kept for each in unit.launched))
-        )
-        finish = max([end, *(after for _, after in spans)]) if spans else end
-        if finish <= begins[0]:
-            raise NoTrace("the steps of the profiler's trace take no time")
-        return Trace(
-            steps=len(begins),
-            ms=(finish - begins[0]) / 1e3,
-            busy_ms=_covered(spans) / 1e3 if spans else None,
-            units=kept,
-            elsewhere=outside,
-        )
+        return elsewhere
+
+    def _times(self, launched: Iterable[Launched]) -> list[tuple[float, float]]:
+        """Begin and end of each on the device, in microseconds, in order."""
+        begins = ((self._events[one.event]["ts"], one.ms) for one in launched)
+        return sorted((begin, begin + ms * 1e3) for begin, ms in begins)
 
     def _walk(
         self,

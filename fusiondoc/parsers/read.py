@@ -11,6 +11,8 @@ import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
 
 from fusiondoc.fusers import FUSER_OF_KIND, FUSERS
 from fusiondoc.model import dataclass
@@ -51,6 +53,22 @@ class _StreamRows:
     plans: PlansOfStream
 
 
+@dataclass(frozen=True)
+class _OfAllStreams:
+    """What the rows of a stream depend on beyond its facts."""
+
+    files: list[str]
+    """Names of the logs, by their number in a position."""
+    sources: SourceMap
+    work_out: WorkOut | None
+    level: PlanLevel
+    """The best level of a plan in any stream."""
+    most: int
+    """Rows of one stream."""
+    lines: int | None
+    """Of the log, if it is the only one."""
+
+
 def assemble(
     streams: Sequence[Facts],
     files: list[str],
@@ -65,44 +83,67 @@ def assemble(
         sources: the user's lines of operators, where the probe found them.
     """
     level = min((use.level for facts in streams for use in facts.plans), default=PlanLevel.PRINT)
+    most = most_of_each(len(streams))
     lines = parse.lines if len(files) == 1 else None
+    shared = _OfAllStreams(files, sources, work_out, level, most, lines)
     made: list[_StreamRows] = []
     for facts in streams:
-        plans = _plans_that_count(facts, level)
-        groups = groups_of(facts, plans, 1 + sum(len(one.groups) for one in made), lines)
-        kernels, segments, run_by, left_out = kernels_of(
-            facts, groups, 1 + sum(len(one.kernels) for one in made), files
-        )
-        fallbacks, fell_back = fallbacks_of(facts, groups, files)
-        told = RunOfGroups(groups.runs(), kernels, run_by, segments, left_out, fell_back)
-        rows = group_rows(groups, told, files, sources)
-        fuser, most = _fuser_of(facts, groups), most_of_each(len(streams))
-        before = sum(len(one.unfused.rows) for one in made)
-        unfused = unfused_of(
-            facts, groups.plans, groups.copies, fuser, work_out, (files, sources), most, before
-        )
-        drawn = PlansOfStream(groups, unfused.row_of, unfused.rows, before)
-        made.append(_StreamRows(rows, unfused, fallbacks, kernels, _iterations(facts), drawn))
-    programs = programs_of((one.plans for one in made), files, sources)
+        made.append(_rows_of(facts, shared, made))
+    programs = programs_of([one.plans for one in made], files, sources)
+    groups = _all(made, lambda one: one.groups)
     report = Report(
         environment={},
-        fuser=_fuser_at_work((group for one in made for group in one.groups), streams),
+        fuser=_fuser_at_work(groups, streams),
         knobs=(),
-        groups=tuple(group for one in made for group in one.groups),
-        unfused=tuple(row for one in made for row in one.unfused.rows),
+        groups=groups,
+        unfused=_all(made, lambda one: one.unfused.rows),
         kernel_texts_left_out=max((facts.texts.left_out for facts in streams), default=0),
         unfused_left_out=sum(one.unfused.left_out for one in made),
-        fallbacks=tuple(row for one in made for row in one.fallbacks),
-        kernels=tuple(kernel for one in made for kernel in one.kernels),
+        fallbacks=_all(made, lambda one: one.fallbacks),
+        kernels=_all(made, lambda one: one.kernels),
         findings=(),
         coverage=Coverage(0, 0, None),
         parse=parse,
-        iterations=tuple(row for one in made for row in one.iterations),
+        iterations=_all(made, lambda one: one.iterations),
         programs=programs.rows,
         programs_left_out=programs.left_out,
     )
-    report = bounded(report, most_of_each(len(streams)))
+    report = bounded(report, most)
     return report, observed_in((one.plans.groups for one in made), files)
+
+
+def _rows_of(facts: Facts, shared: _OfAllStreams, before: Sequence[_StreamRows]) -> _StreamRows:
+    """The rows of a stream; those of the streams ``before`` it have the first numbers."""
+    files = shared.files
+    plans = _plans_that_count(facts, shared.level)
+    first_group = 1 + sum(len(one.groups) for one in before)
+    groups = groups_of(facts, plans, first_group, shared.lines)
+    first_kernel = 1 + sum(len(one.kernels) for one in before)
+    kernels, segments, run_by, left_out = kernels_of(facts, groups, first_kernel, files)
+    fallbacks, fell_back = fallbacks_of(facts, groups, files)
+    runs = RunOfGroups(groups.runs(), kernels, run_by, segments, left_out, fell_back)
+    rows = group_rows(groups, runs, files, shared.sources)
+    first_unfused = sum(len(one.unfused.rows) for one in before)
+    unfused = unfused_of(
+        facts,
+        groups.plans,
+        groups.copies,
+        _fuser_of(facts, groups),
+        shared.work_out,
+        (files, shared.sources),
+        shared.most,
+        first_unfused,
+    )
+    drawn = PlansOfStream(groups, unfused.row_of, unfused.rows, first_unfused)
+    return _StreamRows(rows, unfused, fallbacks, kernels, _iterations(facts), drawn)
+
+
+_Row = TypeVar("_Row")
+
+
+def _all(made: Iterable[_StreamRows], rows: Callable[[_StreamRows], Iterable[_Row]]) -> tuple[_Row, ...]:
+    """Rows of one kind of all streams."""
+    return tuple(chain.from_iterable(map(rows, made)))
 
 
 def _plans_that_count(facts: Facts, level: PlanLevel) -> list[PlanUse]:

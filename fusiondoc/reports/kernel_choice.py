@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from fusiondoc.errors import UsageError, did_you_mean, nearest
-from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Kernel, Report
 from fusiondoc.numbers import in_natural_order
 

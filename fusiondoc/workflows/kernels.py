@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, gpu_fuser_in_release, has_gpu_fuser
 from fusiondoc.fuser_knobs.checks import INSTEAD, USUAL, check_dumps, how_to_set, is_set, together
 from fusiondoc.model import dataclass
-from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
 from fusiondoc.model.typed_fields import as_json
 from fusiondoc.reports.json_format import as_dict

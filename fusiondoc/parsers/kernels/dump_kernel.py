@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.packed_text import PackedText
 from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.facts import CacheInstance, DumpSeen, Facts, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind, TextStore
@@ -74,9 +73,9 @@ def scheduler_of_parameters(text: bytes) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def parts_of(dump: PackedText) -> tuple[Part, ...]:
+def parts_of(dump: str) -> tuple[Part, ...]:
     """The segments of a ``Segmented_Fusion`` dump, in its order."""
-    _, _, details = str(dump).partition("group details:")
+    _, _, details = dump.partition("group details:")
     starts = list(_GROUP.finditer(details))
     parts = []
     for found, after in zip(starts, [*(s.start() for s in starts[1:]), len(details)]):
@@ -111,9 +110,9 @@ def run_order(parts: Sequence[Part]) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def asked_of(dump: PackedText) -> tuple[Asked, ...]:
+def asked_of(dump: str) -> tuple[Asked, ...]:
     """Whom the segmenter asked, in order. The first may be the whole fusion."""
-    asked, text = [], str(dump)
+    asked, text = [], dump
     starts = [0, *(found.start() for found in _CONSIDERING.finditer(text))]
     for start, end in zip(starts, [*starts[1:], len(text)]):
         part = text[start:end]

@@ -14,8 +14,6 @@ from hashlib import blake2b
 from re import Pattern
 from typing import NamedTuple
 
-from fusiondoc.model.packed_text import PackedText
-
 GROUP = "group"
 """Printed when a runtime is made for a group, before its kernels are compiled."""
 SCHEDULE = "schedule"
@@ -327,7 +325,7 @@ KINDS: tuple[Kind, ...] = (
 """Every kind, the more particular ones first."""
 
 
-BUDGET = 24 << 20
+BUDGET = 12 << 20
 """Bytes of text that are kept of a run, source and dumps of kernels together: JSON holds them as they
 are. A kernel has about 10 KB, with the runtime of nvFuser in front (``cuda_full``) 240 KB. Further ones are
 counted."""
@@ -338,11 +336,11 @@ class TextStore:
 
     def __init__(self) -> None:
         self._room = BUDGET
-        self._known: dict[bytes, PackedText] = {}
+        self._known: dict[bytes, str] = {}
         self._refused: set[int] = set()
         """Hashes of those that there was no room for."""
 
-    def keep(self, text: bytes, digest: bytes | None = None) -> PackedText | None:
+    def keep(self, text: bytes, digest: bytes | None = None) -> str | None:
         """The text as it is kept; None if there is no room for it. With the digest of one that was kept, or
         refused, before, the text is not looked at."""
         if digest is None:
@@ -354,7 +352,7 @@ class TextStore:
             self._refused.add(hash(digest))
             return None
         self._room -= len(text)
-        known = self._known[digest] = PackedText(text)
+        known = self._known[digest] = text.decode("utf-8", "replace")
         return known
 
     @property

@@ -16,7 +16,6 @@ from sys import intern
 from typing import NamedTuple
 
 from fusiondoc.fusers.onednn import takes
-from fusiondoc.model.packed_text import PackedText
 from fusiondoc.numbers import figure, whole_numbers
 from fusiondoc.parsers.facts import Facts, PrintedKernel
 
@@ -133,7 +132,7 @@ class Partitions:
         plain = line.rpartition(b",")[0]
         if plain not in texts and len(texts) < _MOST_TEXT:
             texts.append(plain)
-            kernel.texts[DUMP] = PackedText(b"\n".join(texts))
+            kernel.texts[DUMP] = b"\n".join(texts).decode("utf-8", "replace")
 
 
 def _read(text: bytes) -> _Line | None:

@@ -226,10 +226,24 @@ class TaggedLog:
 
     def stretches(self) -> Iterator[Stretch]:
         """All lines, in order."""
-        outer: OuterPrefix | None = None
-        field: str | None = None
-        learnt = False
+        around = _Around()
         tagged = False
+        for chunk in self._chunks():
+            text = around.taken_off(chunk)
+            prefix = around.prefix
+            if prefix is None:
+                yield Stretch(None, self._behind_rest(text))
+                continue
+            if not tagged:
+                tagged = True
+                machine = self._machines.begin(text) if self._machines is not None else 0
+                self._tags = RankTags(prefix.prefixes(around.sample or text.split(b"\n", SAMPLE)), machine)
+                yield from self._left()
+            yield from self._of_processes(prefix, text[:-1].split(b"\n"))
+        yield from self._left()
+
+    def _chunks(self) -> Iterator[bytes]:
+        """The log in pieces of whole lines, without colours."""
         chunks: Iterator[bytes]
         if self._blocks is None:
             chunks = read_chunks(self._log, self._cut)
@@ -239,38 +253,21 @@ class TaggedLog:
             text = clean(chunk)
             if self._read is not None:
                 self._read(len(chunk))
-            if not text:
-                continue
-            if not text.endswith(b"\n"):
-                text += b"\n"
-            sample = None if learnt else sample_of(text)
-            if sample is not None:
-                field = text_field(sample, MARKER.search)
-            if field is not None:
-                text = b"".join(unwrapped(line, field) + b"\n" for line in text[:-1].split(b"\n"))
-            if sample is not None:
-                learnt = True
-                sample = [unwrapped(line, field) for line in sample] if field is not None else sample
-                outer = _either(outer, OuterPrefix.learn(sample))
-            if outer is not None or not learnt:
-                outer = with_those_of_tracebacks(outer, text)
-            if outer is not None and not tagged:
-                tagged = True
-                machine = self._machines.begin(text) if self._machines is not None else 0
-                self._tags = RankTags(outer.prefixes(sample or text.split(b"\n", SAMPLE)), machine)
-                if self._rest:
-                    rest, self._rest, self.may_leave = self._rest, b"", None
-                    yield Stretch(None, rest)
-            if outer is None:
-                if self._blocks is None:  # what a file that grows holds is asked for at once
-                    rest, self._rest, self.may_leave = self._rest, b"", len(self._rest)
-                    text = rest + text
-                yield Stretch(None, text)
-            else:
-                yield from self._of_processes(outer, text[:-1].split(b"\n"))
-        if self._rest:
-            self.may_leave = None
-            yield Stretch(None, self._rest)
+            if text:
+                yield text if text.endswith(b"\n") else text + b"\n"
+
+    def _left(self) -> Iterator[Stretch]:
+        """The lines that were left: nothing follows that they could be read with."""
+        rest, self._rest, self.may_leave = self._rest, b"", None
+        if rest:
+            yield Stretch(None, rest)
+
+    def _behind_rest(self, text: bytes) -> bytes:
+        """The lines that were left, and these behind them, which may be left as well."""
+        if self._blocks is not None:  # a file that grows: what it holds is read at once
+            return text
+        rest, self._rest, self.may_leave = self._rest, b"", len(self._rest)
+        return rest + text
 
     def _of_processes(self, outer: OuterPrefix, lines: list[bytes]) -> Iterator[Stretch]:
         tags = self._tags
@@ -285,6 +282,37 @@ class TaggedLog:
             stretch.append(rest)
         if stretch:
             yield Stretch(tags.current, b"\n".join((*stretch, b"")))
+
+
+class _Around:
+    """What stands around each line: the field of an object in JSON, and an outer prefix. Both are learnt from
+    the first lines that show them."""
+
+    def __init__(self) -> None:
+        self.prefix: OuterPrefix | None = None
+        self.sample: list[bytes] | None = None
+        """Lines of the last piece that the prefix was learnt from."""
+        self._field: str | None = None
+        self._learnt = False
+
+    def taken_off(self, text: bytes) -> bytes:
+        """The next whole lines, without the object in JSON; the outer prefix is still before them."""
+        self.sample = None if self._learnt else sample_of(text)
+        if self.sample is not None:
+            self._field = text_field(self.sample, MARKER.search)
+            self.sample = self._unwrapped(self.sample)
+        if self._field is not None:
+            text = b"".join(line + b"\n" for line in self._unwrapped(text[:-1].split(b"\n")))
+        if self.sample is not None:
+            self._learnt = True
+            self.prefix = _either(self.prefix, OuterPrefix.learn(self.sample))
+        if self.prefix is not None or not self._learnt:
+            self.prefix = with_those_of_tracebacks(self.prefix, text)
+        return text
+
+    def _unwrapped(self, lines: list[bytes]) -> list[bytes]:
+        field = self._field
+        return [unwrapped(line, field) for line in lines] if field is not None else lines
 
 
 def _either(known: OuterPrefix | None, learnt: OuterPrefix | None) -> OuterPrefix | None:

@@ -167,12 +167,12 @@ def _compiled_kernels(
                 peak_fraction=None,
                 registers=use.registers,
                 spill_bytes=use.spill,
-                code=use.kept_code.as_field if use.kept_code is not None else None,
+                code=use.kept_code,
                 compiles=use.compiles or use.reports or None,
                 evidence=PackedEvidence(use.lines, files),
                 rank=facts.rank,
                 dumps=tuple(
-                    Dump(seen.option, seen.text.as_field, PackedEvidence(seen.lines, files)) for seen in dumps
+                    Dump(seen.option, seen.text, PackedEvidence(seen.lines, files)) for seen in dumps
                 ),
                 scheduler=scheduler,
                 occupancy=use.occupancy,
@@ -279,11 +279,11 @@ def _printed_kernels(
                 peak_fraction=None,
                 registers=None,
                 spill_bytes=None,
-                code=made.code.as_field if made.code is not None else None,
+                code=made.code,
                 compiles=made.compiles or None,
                 evidence=evidence,
                 rank=facts.rank,
-                dumps=tuple(Dump(option, text.as_field, evidence) for option, text in made.texts.items()),
+                dumps=tuple(Dump(option, text, evidence) for option, text in made.texts.items()),
                 implementation=made.implementation,
             )
         )

@@ -75,7 +75,7 @@ def scheduled(cuts: Iterable[Cut]) -> dict[KernelUse, Scheduled]:
                 seen
                 for seen in dumps
                 if seen.option != "scheduler_params"
-                or scheduler_of_parameters(str(seen.text).encode()) == cut.scheduler
+                or scheduler_of_parameters(seen.text.encode()) == cut.scheduler
             )
             kept = any(seen.option == "scheduler_params" for seen in own)
             told[kernel] = Scheduled(cut.scheduler, own if kept else dumps)

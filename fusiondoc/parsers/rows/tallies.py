@@ -8,12 +8,12 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from itertools import chain, islice
 from math import ceil
 from typing import TypeVar
 
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.packed_text import replace
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Fallback, Group, Kernel, Report
 from fusiondoc.parsers.facts import positions
