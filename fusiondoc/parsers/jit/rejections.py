@@ -86,6 +86,8 @@ class Rejections:
     def __init__(self, refusals: Refusals) -> None:
         self._refusals = refusals
         self._known: dict[bytes, Said | None] = {}
+        self._stated = {condition: Stated(condition) for _, condition in refusals.causes.values()}
+        """One object for all nodes with that condition."""
 
     def clear(self) -> None:
         """There are no more lines."""
@@ -137,4 +139,4 @@ class Rejections:
             text = cause.decode("utf-8", "replace")
             return Said(node, self._refusals.other, Stated("other", text=text))
         code, condition = known
-        return Said(node, code, Stated(condition))
+        return Said(node, code, self._stated[condition])
