@@ -409,7 +409,7 @@ class ShownReport(Report):
         return f"<fusiondoc report of {name}: {found}>"
 
     def _repr_html_(self) -> str:
-        from fusiondoc.reports.html import report_fragment
+        from fusiondoc.reports.fragments import report_fragment
 
         return report_fragment(self)
 
@@ -429,7 +429,7 @@ class ShownComparison(Comparison):
         return f"<fusiondoc comparison of {self.a.name} with {self.b.name}: {changed}>"
 
     def _repr_html_(self) -> str:
-        from fusiondoc.reports.html import comparison_fragment
+        from fusiondoc.reports.fragments import comparison_fragment
 
         return comparison_fragment(self)
 
@@ -458,7 +458,7 @@ class ShownRun(LiveRun):
         return render(self.report) + "".join(f"note: {note}\n" for note in self.notes)
 
     def _repr_html_(self) -> str | None:
-        from fusiondoc.reports.html import report_fragment
+        from fusiondoc.reports.fragments import report_fragment
 
         return report_fragment(self.report, self.notes) if self.ended else None
 

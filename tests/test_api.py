@@ -15,7 +15,7 @@ from conftest import FIXTURES
 import fusiondoc
 from fusiondoc.errors import UsageError
 from fusiondoc.model.source import Target
-from fusiondoc.reports.html import comparison_fragment, report_fragment
+from fusiondoc.reports.fragments import comparison_fragment, report_fragment
 
 LOGS = FIXTURES / "logs"
 A_LOG = LOGS / "nvfuser-2.1.2-rejects-full.log.xz"

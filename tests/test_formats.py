@@ -27,7 +27,7 @@ from fusiondoc.model.source import Target
 from fusiondoc.rendering.printable import visible
 from fusiondoc.reports import REPORT_FORMATS, code_annotations, junit, render_comparison, render_report, sarif
 from fusiondoc.reports.json_format import as_dict
-from fusiondoc.reports.text.findings import expectation_text
+from fusiondoc.reports.text.expectations import expectation_text
 from fusiondoc.views.formatting import NearPaths
 from fusiondoc.workflows.load import report_from
 

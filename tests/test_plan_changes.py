@@ -42,10 +42,11 @@ from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.rendering.drawing import Detail
 from fusiondoc.reports import render_report
-from fusiondoc.reports.text.screen import _shortened, render
+from fusiondoc.reports.text.screen import render
 from fusiondoc.runner.own_launcher import knob_lines
 from fusiondoc.views.formatting import with_near_places
 from fusiondoc.views.plan_words import gain
+from fusiondoc.views.report_heading import shortened
 from fusiondoc.workflows.load import report_from
 
 TENSOR = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"
@@ -431,10 +432,10 @@ def test_titles_have_the_names_of_the_line() -> None:
 
 def test_a_reason_is_cut_between_clauses() -> None:
     clauses = "gradients are recorded, and it would be alone in its graph, and torch makes one of two"
-    assert _shortened(clauses) == clauses
+    assert shortened(clauses) == clauses
     more = f"{clauses} operators or more"
-    assert _shortened(f"{more}, of which each one has a formula of its own, of torch") == f"{more} …"
-    assert _shortened("word " * 40) == ("word " * 28).rstrip() + " …"
+    assert shortened(f"{more}, of which each one has a formula of its own, of torch") == f"{more} …"
+    assert shortened("word " * 40) == ("word " * 28).rstrip() + " …"
 
 
 def test_a_mean_over_an_argument_is_not_one_over_all_dimensions() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
+from tokenize import STRING
+from tokenize import generate_tokens as tokenize
 
 from command_line import ROOT
 from rich.console import Group as Lines
@@ -13,6 +16,7 @@ from fusiondoc.model.change_plan import Try
 from fusiondoc.model.runs import Expectation, Speed, Spread
 from fusiondoc.rendering.blocks import Block, Column, Command, Formats, Row, Section, Sentences, Table, shown
 from fusiondoc.rendering.drawing import drawn
+from fusiondoc.rendering.highlighting import python
 from fusiondoc.rendering.markdown_documents import blocks_of
 from fusiondoc.rendering.terminal_documents import sections
 from fusiondoc.rendering.values import Count, Duration, Gauge, Millis, Reference, Text
@@ -68,6 +72,12 @@ def test_a_duration_has_the_unit_of_its_format_and_the_spread_where_there_is_roo
 def test_more_than_nothing_is_a_bar_of_some_length() -> None:
     assert on_a_terminal(Table((Column(""),), (Row((Gauge(0.001, ""),)),))).count("█") == 1
     assert Gauge(0.0, "").width == "0" and Gauge(0.001, "").width == "1.5" and Gauge(1.4, "").width == "100.0"
+
+
+def test_strings_of_a_source_have_their_colour_from_quote_to_quote() -> None:
+    source = 'device = "cuda" if ready() else r"cpu"  # "no string"\n'
+    strings = [token.string for token in tokenize(StringIO(source).readline) if token.type == STRING]
+    assert [text for kind, text in python(source) if kind == "s"] == strings == ['"cuda"', 'r"cpu"']
 
 
 def test_a_command_to_copy_is_on_one_line_at_any_width() -> None:

@@ -122,11 +122,11 @@ def command(
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
     if not update or format_ is not None or output is not None:
-        from fusiondoc.reports.text.findings import expectation_text
+        from fusiondoc.reports.text.expectations import expectation_text
 
         emit(report, format_, output, expectation_text)
     if (update or output is not None) and not in_github():
-        from fusiondoc.reports.text.findings import broken_expectations
+        from fusiondoc.reports.text.expectations import broken_expectations
 
         for line in broken_expectations(report):  # else the log of a CI job says nothing of why it failed
             notify(line)

@@ -10,7 +10,7 @@ from enum import Flag
 
 from fusiondoc.model import dataclass
 from fusiondoc.rendering.picture_blocks import PICTURES, Bars, PictureBlock
-from fusiondoc.rendering.values import Cause, Cell, Quotes, Status, Tone
+from fusiondoc.rendering.values import Cause, Cell, Gauge, Quotes, Status, Tone
 
 
 class Formats(Flag):
@@ -103,11 +103,12 @@ class Remarks:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Lines of text; ``tone`` says how they stand out."""
+    """Lines of text; ``tone`` says how they stand out, ``link`` is the section of a page they lead to."""
 
     lines: tuple[str, ...]
     tone: Tone = Tone.PLAIN
     formats: Formats = Formats.ALL
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -276,6 +277,33 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Card:
+    """An answer of the first screen of a page.
+
+    Args:
+        title: the question.
+        big: the answer in a word or a figure, with its unit.
+        bar: the same as a share.
+        rows: what it is made of.
+        blocks: what more there is to know.
+    """
+
+    title: str
+    big: str = ""
+    unit: str = ""
+    bar: Gauge | None = None
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def rows_class(self) -> str:
+        """How the rows stand: reasons, kernels with bars, or names with their numbers."""
+        if isinstance(self.rows[0][0], (Cause, Status)):
+            return "whys"
+        return "light" if any(isinstance(cell, Gauge) for cell in self.rows[0]) else "tally"
+
+
+@dataclass(frozen=True)
 class Document:
     """All that is shown of something.
 
@@ -286,6 +314,8 @@ class Document:
         lead: on what it ran, or what was read.
         facts: the same in names and values.
         warning: to be known before all of it.
+        notes: what a page has below its lead.
+        cards: the first screen of a page.
     """
 
     command: str
@@ -295,6 +325,8 @@ class Document:
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
     warning: str = ""
+    notes: tuple[Block, ...] = ()
+    cards: tuple[Card, ...] = ()
 
 
 def shown(sections: Sequence[Section], format_: Formats) -> tuple[Section, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from fusiondoc.model import count
 from fusiondoc.rendering import plots
@@ -37,21 +37,33 @@ from fusiondoc.rendering.values import Cell, Count, Duration, Gauge, Share
 from fusiondoc.version import __version__
 
 _HERE = Path(__file__).resolve().parent
-TEMPLATES = _HERE / "templates"
 
 
-def render(document: Document, further_style: str = "") -> str:
-    """The document as a page of HTML. ``further_style``: rules for the classes of its pictures."""
-    style = style_sheet() + further_style
-    return render_page(
-        (TEMPLATES,),
-        "document.html.jinja",
-        policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src '{digest(style)}'",
-        style=Markup(style),
-        version=__version__,
-        document=document,
-        sections=shown(document.sections, Formats.PAGE),
-        room=Room(_rows(document.sections)),
+def render(document: Document, further_style: str = "", with_script: bool = False) -> str:
+    """The document as a page of HTML.
+
+    Args:
+        further_style: rules for the classes of its pictures.
+        with_script: with what searches, sorts, folds and shows what boxes are.
+    """
+    style = (_HERE / "page.css").read_text(encoding="utf-8") + further_style
+    script = (_HERE / "page.js").read_text(encoding="utf-8") if with_script else ""
+    policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src '{digest(style)}'"
+    if script:
+        policy += f"; script-src '{digest(script)}'"
+    sections = shown(document.sections, Formats.PAGE)
+    return (
+        _environment()
+        .get_template("document.html.jinja")
+        .render(
+            policy=policy,
+            style=Markup(style),
+            script=Markup(script),
+            version=__version__,
+            document=document,
+            sections=sections,
+            room=Room(_rows(sections)),
+        )
     )
 
 
@@ -82,6 +94,7 @@ class Room:
         self._colours = MOST_COLOURED if rows < _MANY else FEW_COLOURED
         self._text = MOST_TEXT
         self._details: dict[str, int] = {}
+        self._code = 0
 
     def code(self, block: Code) -> Markup | None:
         """The text of the block with its colours; None where the page has no room for it."""
@@ -91,6 +104,7 @@ class Room:
         if len(made) > self._text:
             return None
         self._text -= len(made)
+        self._code += len(made)
         return made
 
     def coloured(self, text: str, language: str) -> list[Markup]:
@@ -108,32 +122,18 @@ class Room:
 
     def has_details(self, section: str) -> bool:
         """Whether the section has room to fold another entry."""
+        self._code = 0
         return self._details.get(section, 0) < MOST_DETAILS
 
     def take_details(self, section: str, characters: int) -> str:
-        """Note that the section folds so many more characters; nothing to print."""
-        self._details[section] = self._details.get(section, 0) + characters
+        """Note that the section folds an entry of so many characters; nothing to print."""
+        self._details[section] = self._details.get(section, 0) + characters - self._code
         return ""
-
-
-def style_sheet() -> str:
-    """The style that all pages share."""
-    return (_HERE / "page.css").read_text(encoding="utf-8")
 
 
 def digest(text: str) -> str:
     """The source expression of a Content-Security-Policy that allows this style or script."""
     return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def render_page(folders: tuple[Path, ...], name: str, **values: object) -> str:
-    """The template ``name``, looked for in these folders in turn, with these values."""
-    return _environment(folders).get_template(name).render(**values)
-
-
-def escaped(text: str) -> Markup:
-    """Text for an element or a quoted attribute; hidden characters are shown as escapes."""
-    return escape(visible(text))
 
 
 def script_data(data: object) -> Markup:
@@ -146,9 +146,9 @@ def script_data(data: object) -> Markup:
 
 
 @cache
-def _environment(folders: tuple[Path, ...]) -> Environment:
+def _environment() -> Environment:
     made = Environment(
-        loader=FileSystemLoader([str(folder) for folder in folders]),
+        loader=FileSystemLoader(str(_HERE / "templates")),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finished,

@@ -76,15 +76,20 @@ def render(document: Document, *, width: int = 80, colour: bool = False, blocks:
         blocks: arrows and block characters can be shown; else they are plain ASCII.
     """
     document = visible_in(document)
-    head = fields()
-    for name, value in document.facts:
-        head.add_row(name, value)
     warning = [Styled(document.warning, style=STYLES[Tone.BAD])] if document.warning else []
-    parts: list[RenderableType] = [*warning, head]
+    parts: list[RenderableType] = [*warning, head(Facts(document.facts))]
     parts += sections(document.sections, width)
     parts += ["", Styled(document.verdict, style="bold")]
     text = drawn(Lines(*parts), width, colour)
     return text if blocks else plain(text)
+
+
+def head(facts: Facts) -> RenderableType:
+    """The first lines of a document: names and values."""
+    table = fields()
+    for name, value in facts.rows:
+        table.add_row(name, _value(value))
+    return table
 
 
 def sections(these: Sequence[Section], width: int) -> Iterator[RenderableType]:

@@ -28,7 +28,7 @@ from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.rendering.printable import in_json, markdown, visible
 from fusiondoc.rendering.units import short_percent
 from fusiondoc.reports.markdown import plan_in_markdown
-from fusiondoc.reports.text.findings import sentence
+from fusiondoc.reports.text.expectations import sentence
 from fusiondoc.views.formatting import (
     covered,
     groups_of,

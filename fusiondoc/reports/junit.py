@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.source import file_of
 from fusiondoc.rendering.printable import visible
-from fusiondoc.reports.text.findings import sentence
+from fusiondoc.reports.text.expectations import sentence
 from fusiondoc.views.formatting import with_near_paths
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

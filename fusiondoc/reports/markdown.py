@@ -13,7 +13,7 @@ from fusiondoc.rendering.markdown_documents import blocks_of, folded_section
 from fusiondoc.rendering.printable import markdown as _text
 from fusiondoc.rendering.printable import markdown_code as _code
 from fusiondoc.rendering.units import interval, percent, whole
-from fusiondoc.reports import program_by_itself
+from fusiondoc.views import program_by_itself
 from fusiondoc.views.formatting import (
     covered,
     fuser,

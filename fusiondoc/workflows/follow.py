@@ -357,7 +357,7 @@ class LiveView:
 
     def status(self) -> list[tuple[str, str]]:
         """Names and texts of what is known now."""
-        from fusiondoc.reports.text.screen import kernels_in_words
+        from fusiondoc.views.report_heading import kernels_in_words
 
         report = self.report
         if report is None:

@@ -34,10 +34,10 @@ from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.own_switches import OwnSwitches
 from fusiondoc.probe.program_watch import ProgramWatch
 from fusiondoc.probe.switch_watch import SwitchWatch, off_in_process
-from fusiondoc.reports.program_by_itself import sentence
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.launch import run_environment
 from fusiondoc.version import __version__
+from fusiondoc.views.program_by_itself import sentence
 from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.load import report_of
 

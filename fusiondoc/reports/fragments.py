@@ -1,0 +1,110 @@
+"""Small fragments of HTML for a notebook's output cell: of a report or a comparison. They have no script, no
+style sheet and nothing from the network; every text of the log is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from fusiondoc.comparison import Comparison
+from fusiondoc.model import count
+from fusiondoc.model.operator_places import outside
+from fusiondoc.model.report import Report
+from fusiondoc.rendering.printable import visible
+from fusiondoc.views import comparison_words as words
+from fusiondoc.views.formatting import fuser, machine, near, runs_of, verdict
+
+MOST_ROWS = 15
+"""Of each table; the whole is in the other formats."""
+
+_CELL = "text-align:left;vertical-align:top"
+
+
+def report_fragment(report: Report, notes: Iterable[str] = ()) -> str:
+    """Verdict, groups, what is not fused and why, and findings; ``notes`` are sentences to add."""
+    parts = [_line("b", verdict(report)), _line("div", _circumstances(report))]
+    parts.append(
+        _table(
+            "Groups",
+            ("", "phase", "operators", "first line"),
+            [
+                (g.id, g.phase or "", ", ".join(runs_of(g.ops)), near(_first(n.user_source for n in g.nodes)))
+                for g in report.groups
+            ],
+        )
+    )
+    parts.append(
+        _table(
+            "Not fused",
+            ("", "times", "where", "why"),
+            [
+                (
+                    row.op,
+                    str(row.count),
+                    near(row.user_source or row.source or ""),
+                    f"{row.reason.text} ({row.reason.code})",
+                )
+                for row in outside(report)
+            ],
+        )
+    )
+    parts.append(
+        _table(
+            "Findings",
+            ("", "", ""),
+            [(f"{f.severity} {f.code}", f.message, f.advice or "") for f in report.findings],
+        )
+    )
+    parts += [_line("div", f"note: {note}") for note in notes]
+    return "<div>" + "".join(parts) + "</div>"
+
+
+def comparison_fragment(comparison: Comparison) -> str:
+    """What changed, in a few lines."""
+    parts = [_line("b", words.changed(comparison))]
+    parts.append(
+        _table(
+            "",
+            ("", "", ""),
+            [
+                (name, near(side.name), words.side(side))
+                for name, side in (("A", comparison.a), ("B", comparison.b))
+            ],
+        )
+    )
+    parts += [_line("div", note) for note in comparison.notes]
+    return "<div>" + "".join(parts) + "</div>"
+
+
+def _circumstances(report: Report) -> str:
+    name = report.target.name or ""
+    return ", ".join(part for part in (name, fuser(report), *machine(report)) if part)
+
+
+def _first(values: Iterable[str | None]) -> str:
+    return next((value for value in values if value), "")
+
+
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    heading = f"{title} ({len(rows)})" if title else ""
+    lines = [_row("th", head)] if any(head) else []
+    lines += [_row("td", row) for row in rows[:MOST_ROWS]]
+    if len(rows) > MOST_ROWS:
+        lines.append(_row("td", (f"and {count(len(rows) - MOST_ROWS, 'more row')}",)))
+    caption = f'<caption style="{_CELL};font-weight:bold">{_safe(heading)}</caption>' if heading else ""
+    return f"<table>{caption}{''.join(lines)}</table>"
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f'<{tag} style="{_CELL}">{_safe(cell)}</{tag}>' for cell in cells) + "</tr>"
+
+
+def _line(tag: str, text: str) -> str:
+    return f"<{tag}>{_safe(text)}</{tag}>"
+
+
+def _safe(text: str) -> str:
+    return escape(visible(text))
