@@ -11,7 +11,7 @@ from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.jit.statements import Statement
 from fusiondoc.parsers.rows import _LOOKED_AT, PackedEvidence
 from fusiondoc.parsers.rows.tallies import CountedRow, Reason
-from fusiondoc.reports.json_format import MOST_EVIDENCE
+from fusiondoc.reports.json_text import MOST_EVIDENCE
 
 LINES = st.lists(st.integers(1, 400), max_size=300)
 BOUNDS = st.one_of(st.none(), st.integers(-450, 450))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.rendering.picture_blocks import Curves, Stack
@@ -81,39 +82,57 @@ class Piece:
 
 def plotted(curves: Curves) -> Plot | None:
     """The plot; None without two names that have a value."""
-    known = [one for _, row in curves.values for one in row if one is not None and one > 0]
-    measured = {n for _, row in curves.values for n, one in enumerate(row) if one is not None}
+    measured: set[int] = set()
+    known: list[float] = []
+    for _, row in curves.values:
+        measured.update(number for number, value in enumerate(row) if value is not None)
+        known += [value for value in row if value is not None and value > 0]
     if len(measured) < 2 or not known:
         return None
     ticks = decades(min(known), max(known))
-    low, high = math.log(ticks[0]), math.log(ticks[-1])
-
-    def y(value: float) -> float:
-        share = (math.log(value) - low) / (high - low)
-        return round(HEIGHT - _BOTTOM - share * (HEIGHT - _BOTTOM - _TOP), 1)
-
-    step = (WIDTH - _LEFT - _RIGHT) / (len(curves.names) - 1)
-    x = [round(_LEFT + number * step, 1) for number in range(len(curves.names))]
+    scale = _Scale(
+        math.log(ticks[0]), math.log(ticks[-1]), (WIDTH - _LEFT - _RIGHT) / (len(curves.names) - 1)
+    )
     drawn = []
     for number, ((name, row), hue) in enumerate(zip(curves.values, curves.hues)):
-        points: list[Mark | None] = []
-        for n, one in enumerate(row):
-            text = f"{name}, {curves.names[n]}: {digits(one or 0)} {curves.unit}"
-            points.append(Mark(x[n], y(one), text) if one else None)
+        points = _points(curves, name, row, scale)
         marks = tuple(point for point in points if point is not None)
         if marks:
             dash = DASHES[number % len(DASHES)]
             drawn.append(Line(name, hue, dash, tuple(_pieces(points)), marks, marks[-1].y))
-    return Plot(
-        curves.title,
-        curves.unit,
-        tuple(
-            Tick(at, name, number % 2 if step < _CHARACTER * (len(name) + 1) else 0)
-            for number, (at, name) in enumerate(zip(x, curves.names))
-        ),
-        tuple(Tick(y(one), digits(one)) for one in ticks),
-        tuple(_apart(drawn)),
-    )
+    names = tuple(_name(number, name, scale) for number, name in enumerate(curves.names))
+    heights = tuple(Tick(scale.y(value), digits(value)) for value in ticks)
+    return Plot(curves.title, curves.unit, names, heights, tuple(_apart(drawn)))
+
+
+class _Scale(NamedTuple):
+    """Where values and names stand: logarithms of the lowest and highest value, the step between names."""
+
+    low: float
+    high: float
+    step: float
+
+    def x(self, number: int) -> float:
+        return round(_LEFT + number * self.step, 1)
+
+    def y(self, value: float) -> float:
+        share = (math.log(value) - self.low) / (self.high - self.low)
+        return round(HEIGHT - _BOTTOM - share * (HEIGHT - _BOTTOM - _TOP), 1)
+
+
+def _points(curves: Curves, name: str, row: Sequence[float | None], scale: _Scale) -> list[Mark | None]:
+    """The measured points of a variant; None where it has none."""
+    points: list[Mark | None] = []
+    for number, value in enumerate(row):
+        text = f"{name}, {curves.names[number]}: {digits(value or 0)} {curves.unit}"
+        points.append(Mark(scale.x(number), scale.y(value), text) if value else None)
+    return points
+
+
+def _name(number: int, name: str, scale: _Scale) -> Tick:
+    """A name below the plot; every second one a line lower where they have little room."""
+    is_narrow = scale.step < _CHARACTER * (len(name) + 1)
+    return Tick(scale.x(number), name, number % 2 if is_narrow else 0)
 
 
 def _pieces(points: Iterable[Mark | None]) -> list[str]:

@@ -4,6 +4,7 @@ which the groups that changed are marked.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from rich.console import Group as Lines
@@ -11,6 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fusiondoc.comparison import Comparison, Side
+from fusiondoc.model.report import Report
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
 from fusiondoc.rendering.drawing import Detail, drawn, plain
 from fusiondoc.rendering.hues import colours
@@ -93,20 +95,27 @@ def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:
     for change in comparison.groups:
         for ref in change.b if name == "B" else change.a:
             often[ref.id] = often.get(ref.id, 0) + change.count
-    nodes: dict[str, list[tuple[str, int]]] = {}
-    for program in mine.programs:
-        for place, node in enumerate(program.nodes):
-            if node.group in often:
-                nodes.setdefault(node.group or "", []).append((program.id, place))
+    nodes = _nodes_of_groups(mine, often)
     layers: dict[tuple[tuple[str, ...], str | None], set[str | None]] = {}
     for group in others.groups:
-        layers.setdefault((group.ops, group.phase), set()).update(one.layer for one in group.instances)
+        of_kind = layers.setdefault((group.ops, group.phase), set())
+        of_kind.update(instance.layer for instance in group.instances)
     found: dict[str, set[int]] = {}
     for group in mine.groups:
-        places = nodes.get(group.id, [])
+        every = nodes.get(group.id, [])
         alike = layers.get((group.ops, group.phase), ())
-        new = [place for place, one in zip(places, group.instances) if one.layer not in alike]
-        told = len(places) == len(group.instances) and len(new) == often.get(group.id)
-        for program_id, place in new if told else places:
-            found.setdefault(program_id, set()).add(place)
-    return {program_id: frozenset(places) for program_id, places in found.items()}
+        new = [node for node, instance in zip(every, group.instances) if instance.layer not in alike]
+        is_known = len(every) == len(group.instances) and len(new) == often.get(group.id)
+        for program_id, index in new if is_known else every:
+            found.setdefault(program_id, set()).add(index)
+    return {program_id: frozenset(indices) for program_id, indices in found.items()}
+
+
+def _nodes_of_groups(report: Report, groups: Container[str]) -> dict[str, list[tuple[str, int]]]:
+    """Group -> its nodes, each as the id of its program and its index there."""
+    nodes: dict[str, list[tuple[str, int]]] = {}
+    for program in report.programs:
+        for index, node in enumerate(program.nodes):
+            if node.group is not None and node.group in groups:
+                nodes.setdefault(node.group, []).append((program.id, index))
+    return nodes

@@ -4,184 +4,30 @@ report back into the report model. Keys may be added, never renamed.
 The shape of each part is that of the dataclasses, by the types of their fields, so a new field needs
 nothing here. What is read back may have keys that this version does not know: they are left out; a newer
 schema is refused.
-
-A model as the text of JSON, made straight from its dataclasses: a report of a hundred thousand rows would
-take ten times its size as dictionaries.
-
-The text is what ``json.dumps(..., indent=2, ensure_ascii=False)`` makes of ``plain``.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from inspect import getmro
 from itertools import repeat
-from json.encoder import encode_basestring
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import SUITE_SCHEMA, Bench, BenchPhase, Suite
-from fusiondoc.model.report import SCHEMA, SEVERITIES, Evidence, Report
+from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
 from fusiondoc.model.typed_fields import field_types, is_union, json_within, sound, variants
 from fusiondoc.numbers import is_figure, whole_number
 from fusiondoc.rendering.printable import in_json
+from fusiondoc.reports.json_text import DERIVED, names_in_json, parts_of, value_of
 
 if TYPE_CHECKING:
     from fusiondoc.comparison import Comparison
-
-DERIVED: Mapping[str, tuple[str, ...]] = {"Group": ("ops",), "Comparison": ("same", "coverage_changed")}
-"""Properties that stand in JSON beside the fields of a class, by its name: the JSON of a report needs no
-import of the comparison."""
-
-MOST_EVIDENCE = 200
-"""Lines of evidence of one thing that are written; the others are counted (``evidence_left_out``)."""
-
-_LEFT_OUT = "evidence_left_out"
-
-
-@cache
-def names_in_json(kind: Any) -> tuple[str, ...]:
-    """What of a class stands in JSON: its fields but those that say otherwise (``metadata``), and what is
-    derived."""
-    names = [f.name for f in fields(kind) if f.metadata.get("json", True)]
-    for base in getmro(kind):
-        names += DERIVED.get(base.__name__, ())
-    return tuple(names)
-
-
-@cache
-def _bounded(kind: Any) -> bool:
-    return _LEFT_OUT in names_in_json(kind)
-
-
-def value_of(thing: Any, name: str) -> Any:
-    """A field of a dataclass as JSON has it."""
-    kind: Any = type(thing)
-    if name == "evidence" and _bounded(kind) and len(thing.evidence) > MOST_EVIDENCE:
-        return tuple(thing.evidence[:MOST_EVIDENCE])
-    if name == _LEFT_OUT:
-        return thing.evidence_left_out + max(0, len(thing.evidence) - MOST_EVIDENCE)
-    return getattr(thing, name)
-
-
-class _Written(NamedTuple):
-    """A field of a dataclass in JSON."""
-
-    name: str
-    key: str
-    """Its name as JSON text, and the colon."""
-    null: str
-    """The same and ``null``."""
-    bounded: bool
-
-
-@cache
-def _written(kind: Any) -> tuple[_Written, ...] | None:
-    """The fields of a dataclass; None for another class."""
-    if not is_dataclass(kind):
-        return None
-    made: Any = kind
-    bounded = _bounded(made)
-    return tuple(
-        _Written(name, f'"{name}": ', f'"{name}": null', bounded and name in ("evidence", _LEFT_OUT))
-        for name in names_in_json(made)
-    )
-
-
-_SIMPLE: Mapping[Any, Callable[[Any], str]] = {
-    str: encode_basestring,
-    int: repr,
-    float: lambda value: repr(value) if isfinite(value) else json.dumps(value),
-    bool: lambda value: "true" if value else "false",
-    type(None): lambda value: "null",
-}
-"""The text of nearly all values, by their type."""
-
-
-def text_of(value: Any, margin: str = "\n") -> str:
-    """JSON text; ``margin``: a line end, and what stands before the value on its line."""
-    kind: Any = type(value)
-    simple = _SIMPLE.get(kind)
-    if simple is not None:
-        return simple(value)
-    inner = margin + "  "
-    if kind is tuple:
-        return _sequence_text(value, inner, margin) if value else "[]"
-    written = _written(kind)
-    if written is not None:
-        parts = []
-        for name, key, null, bounded in written:
-            item = value_of(value, name) if bounded else getattr(value, name)
-            if item is None:
-                parts.append(null)
-            elif type(item) is str:
-                parts.append(key + encode_basestring(item))
-            elif type(item) is int:
-                parts.append(f"{key}{item}")
-            else:
-                parts.append(key + text_of(item, inner))
-        return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
-    if isinstance(value, Enum):
-        return text_of(value.value, margin)
-    if isinstance(value, abc.Mapping):
-        items = {str(key): item for key, item in value.items()}
-        parts = [f"{encode_basestring(key)}: {text_of(item, inner)}" for key, item in items.items()]
-        return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
-    if isinstance(value, abc.Sequence) and not isinstance(value, str):
-        return _sequence_text(value, inner, margin)
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _sequence_text(value: Sequence[Any], inner: str, margin: str) -> str:
-    if not value:
-        return "[]"
-    value = tuple(value)  # evidence is made while it is looked at
-    if all(type(item) is Evidence for item in value):
-        return _evidence_text(value, inner, margin)
-    parts = []
-    for item in value:
-        simple = _SIMPLE.get(type(item))
-        parts.append(simple(item) if simple is not None else text_of(item, inner))
-    return f"[{inner}{f',{inner}'.join(parts)}{margin}]"
-
-
-def _evidence_text(lines: Sequence[Evidence], inner: str, margin: str) -> str:
-    """The same of lines of logs, which most of a report is."""
-    deeper = inner + "  "
-    files = {one.file for one in lines}
-    begins = {file: f'{{{deeper}"file": {encode_basestring(file)},{deeper}"line": ' for file in files}
-    between = f"{inner}}},{inner}"
-    return f"[{inner}{between.join([f'{begins[one.file]}{one.line}' for one in lines])}{inner}}}{margin}]"
-
-
-def parts_of(value: Any, first: tuple[str, ...]) -> Iterator[str]:
-    """The same text of a dataclass in parts, one for each member of its sequences."""
-    kind: Any = type(value)
-    names = names_in_json(kind)
-    names = (*first, *(name for name in names if name not in first))
-    margin = "\n  "
-    before = "{"
-    for name in names:
-        yield f'{before}{margin}"{name}": '
-        before = ","
-        item = value_of(value, name)
-        if not isinstance(item, tuple) or not item:
-            yield text_of(item, margin)
-            continue
-        between = "["
-        for one in item:
-            yield f"{between}{margin}  {text_of(one, margin + '  ')}"
-            between = ","
-        yield f"{margin}]"
-    yield "\n}\n"
 
 
 def render(model: Report | Comparison) -> str:
@@ -392,11 +238,8 @@ def _reader(kind: Any) -> Reader:
     """The reader for a type of a field (``fusiondoc.model.typed_fields``)."""
     of: Any = getattr(kind, "__origin__", None)
     parts: Sequence[Any] = getattr(kind, "__args__", ())
-    if is_union(kind) and variants(kind):
-        return _variant(variants(kind))
     if is_union(kind):
-        (inner,) = (_reader(part) for part in parts if part is not type(None))
-        return lambda value: None if value is None else inner(value)
+        return _variant(variants(kind)) if variants(kind) else _or_none(parts)
     if of is abc.Sequence or (of is tuple and parts[-1] is Ellipsis):
         return _sequence(_reader(parts[0]))
     if of is tuple:
@@ -419,6 +262,11 @@ _PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     Any: ((object,), "anything"),
 }
+
+
+def _or_none(parts: Sequence[Any]) -> Reader:
+    (inner,) = (_reader(part) for part in parts if part is not type(None))
+    return lambda value: None if value is None else inner(value)
 
 
 def _variant(kinds: Mapping[str, type]) -> Reader:

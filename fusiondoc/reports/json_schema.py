@@ -26,7 +26,7 @@ from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.survey_answers import DIMENSIONS, Survey
 from fusiondoc.model.typed_fields import field_types, is_union, property_type, variants
-from fusiondoc.reports.json_format import DERIVED
+from fusiondoc.reports.json_text import DERIVED
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DOCUMENTS: Mapping[str, tuple[type, str]] = {
@@ -181,12 +181,8 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
 def _shape(kind: Any, limits: Mapping[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     of: Any = getattr(kind, "__origin__", None)
     parts: Sequence[Any] = getattr(kind, "__args__", ())
-    if is_union(kind) and variants(kind):
-        shapes = [_shape(part, {}, definitions) for part in variants(kind).values()]
-        return {"anyOf": [*shapes, {"type": "null"}]}
     if is_union(kind):
-        (inner,) = (part for part in parts if part is not type(None))
-        return _or_null(_shape(inner, limits, definitions))
+        return _union(kind, parts, limits, definitions)
     if of is abc.Sequence or (of is tuple and parts[-1] is Ellipsis):
         return {"type": "array", "items": _shape(parts[0], limits, definitions)}
     if of is tuple:
@@ -200,6 +196,22 @@ def _shape(kind: Any, limits: Mapping[str, Any], definitions: dict[str, Any]) ->
         return {**limits} if "enum" in limits else {**_PLAIN[kind], **limits}
     if issubclass(kind, Enum):
         return {"enum": [one.value for one in kind]}
+    return _reference(kind, definitions)
+
+
+def _union(
+    kind: Any, parts: Sequence[Any], limits: Mapping[str, Any], definitions: dict[str, Any]
+) -> dict[str, Any]:
+    """One of several dataclasses, or a value that can be null."""
+    if variants(kind):
+        shapes = [_shape(part, {}, definitions) for part in variants(kind).values()]
+        return {"anyOf": [*shapes, {"type": "null"}]}
+    (inner,) = (part for part in parts if part is not type(None))
+    return _or_null(_shape(inner, limits, definitions))
+
+
+def _reference(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    """A dataclass, whose fields are defined once."""
     if kind.__name__ not in definitions:
         definitions[kind.__name__] = {}
         shape = _object(kind, definitions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from fusiondoc.comparison.bench_changes import ratio_of_medians
 from fusiondoc.model.bench import TRAINING, WITHOUT_GROUPS, Bench, BenchPhase, BenchVariant, Ratio
@@ -107,44 +107,59 @@ def of_processes(timed: Iterable[BenchPhase]) -> list[str]:
 
 def remarks(bench: Bench) -> list[str]:
     """What the numbers mean: in how many processes, who waits for whom, what has no group."""
-    said = of_processes(found for one in bench.variants for found in one.phases)
+    lines = of_processes(found for variant in bench.variants for found in variant.phases)
     for phase in phases(bench):
         for shape, label in shapes_of(bench):
-            waiting = [
-                f"{called(bench, one)} {short_percent(found.busy)}"
-                for one in bench.variants
-                for found in one.phases
-                if (found.phase, found.shape) == (phase, shape)
-                and found.busy is not None
-                and found.busy < HOST_BOUND
-            ]
+            waiting = _waiting(bench, phase, shape)
             if waiting:
                 about = f"{phase}, {label}" if changing(bench) else phase
-                said.append(
+                lines.append(
                     f"{about}: bound by the host, the GPU is busy for {', '.join(waiting)} of the time: there"
                     " the ratio says how fast operators are started, not how fast kernels are"
                 )
-    said += _moves(bench)
-    said += _hints(bench)
+    lines += _moves(bench)
+    lines += _hints(bench)
+    lines += _notes(bench)
+    for variant in bench.variants:
+        lines += _on_variant(bench, variant)
+    if bench.interrupted:
+        lines.append("interrupted: only the rounds that were done count")
+    return list(dict.fromkeys(lines))
+
+
+def _waiting(bench: Bench, phase: str, shape: int) -> list[str]:
+    """The variants in which the GPU waits for the host, each with how busy it is."""
+    waiting = []
+    for variant in bench.variants:
+        for timed in variant.phases:
+            is_busy = timed.busy is None or timed.busy >= HOST_BOUND
+            if (timed.phase, timed.shape) == (phase, shape) and not is_busy:
+                waiting.append(f"{called(bench, variant)} {short_percent(timed.busy or 0.0)}")
+    return waiting
+
+
+def _notes(bench: Bench) -> list[str]:
+    """The notes of variants, each with the variants that have it."""
     notes: dict[str, list[str]] = {}
     for variant in bench.variants:
-        for note in variant.note.split("; ") if variant.note is not None and variant.available else ():
-            notes.setdefault(note, []).append(called(bench, variant))
-    said += [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in notes.items()]
-    for variant in bench.variants:
-        found, name = variant.groups, called(bench, variant)
-        fuses = variant.available and variant.name not in WITHOUT_GROUPS
-        if fuses and found is not None and found.forward == 0 and not found.backward:
-            said.append(f"{name}: no fusion group, so its speed says nothing about fusion")
-        if variant.fallbacks:
-            said.append(f"{name}: {variant.fallbacks} groups fell back to unfused operators")
-        if variant.recompiles:
-            times = "once" if variant.recompiles == 1 else f"{variant.recompiles} times"
-            since = "for other sizes" if changing(bench) else "after the warm-up"
-            said.append(f"{name}: compiled {times} more {since}")
-    if bench.interrupted:
-        said.append("interrupted: only the rounds that were done count")
-    return list(dict.fromkeys(said))
+        if variant.note is not None and variant.available:
+            for note in variant.note.split("; "):
+                notes.setdefault(note, []).append(called(bench, variant))
+    return [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in notes.items()]
+
+
+def _on_variant(bench: Bench, variant: BenchVariant) -> Iterator[str]:
+    """What happened to the groups of a variant."""
+    groups, name = variant.groups, called(bench, variant)
+    fuses = variant.available and variant.name not in WITHOUT_GROUPS
+    if fuses and groups is not None and groups.forward == 0 and not groups.backward:
+        yield f"{name}: no fusion group, so its speed says nothing about fusion"
+    if variant.fallbacks:
+        yield f"{name}: {variant.fallbacks} groups fell back to unfused operators"
+    if variant.recompiles:
+        times = "once" if variant.recompiles == 1 else f"{variant.recompiles} times"
+        since = "for other sizes" if changing(bench) else "after the warm-up"
+        yield f"{name}: compiled {times} more {since}"
 
 
 def _moves(bench: Bench) -> list[str]:

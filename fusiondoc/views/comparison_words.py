@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fusiondoc.comparison import (
@@ -77,37 +77,51 @@ def coverage(one: Side) -> str:
 
 def changed(comparison: Comparison) -> str:
     """The changes in one sentence."""
-    parts = []
-    kinds: Counter[str] = Counter()
-    for change in comparison.groups:
-        kinds[" and ".join(KINDS.get(k, k) for k in change.kinds)] += change.count
-    if kinds:
-        named = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
-        parts.append(f"{count(sum(kinds.values()), 'group')} ({named})")
-    for what, words in (("came", "newly not fused"), ("gone", "no longer unfused")):
-        number = sum(row.count for row in comparison.unfused if row.change == what)
-        if number:
-            parts.append(f"{count(number, 'operator')} {words}")
-    reasons = sum(1 for row in comparison.unfused if row.change == "reason")
-    if reasons:
-        parts.append(count(reasons, "other reason"))
+    parts = [*_changed_groups(comparison), *_changed_operators(comparison)]
     if comparison.fallbacks:
         parts.append(count(len(comparison.fallbacks), "fallback"))
-    if comparison.kernels:
-        kinds = Counter(kind for change in comparison.kernels for kind in change.kinds)
-        named = ", ".join(f"{n} {KINDS.get(kind, kind)}" for kind, n in kinds.items())
-        parts.append(f"{count(len(comparison.kernels), 'kernel')} ({named})")
+    parts += _changed_kernels(comparison)
     if comparison.speed:
         parts.append("speed of the model")
-    for what in ("came", "gone"):
-        number = sum(1 for row in comparison.findings if row.change == what)
-        if number:
-            parts.append(
-                count(number, "new finding") if what == "came" else f"{count(number, 'finding')} gone"
-            )
+    parts += _changed_findings(comparison)
     if comparison.coverage_changed:
         parts.append("coverage")
     return "; ".join(parts) or "nothing"
+
+
+def _changed_groups(comparison: Comparison) -> Iterator[str]:
+    kinds: Counter[str] = Counter()
+    for change in comparison.groups:
+        kinds[" and ".join(KINDS.get(kind, kind) for kind in change.kinds)] += change.count
+    if kinds:
+        named = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+        yield f"{count(sum(kinds.values()), 'group')} ({named})"
+
+
+def _changed_operators(comparison: Comparison) -> Iterator[str]:
+    for change, words in (("came", "newly not fused"), ("gone", "no longer unfused")):
+        number = sum(row.count for row in comparison.unfused if row.change == change)
+        if number:
+            yield f"{count(number, 'operator')} {words}"
+    reasons = sum(row.change == "reason" for row in comparison.unfused)
+    if reasons:
+        yield count(reasons, "other reason")
+
+
+def _changed_kernels(comparison: Comparison) -> Iterator[str]:
+    kinds = Counter(kind for change in comparison.kernels for kind in change.kinds)
+    if comparison.kernels:
+        named = ", ".join(f"{number} {KINDS.get(kind, kind)}" for kind, number in kinds.items())
+        yield f"{count(len(comparison.kernels), 'kernel')} ({named})"
+
+
+def _changed_findings(comparison: Comparison) -> Iterator[str]:
+    came = sum(row.change == "came" for row in comparison.findings)
+    gone = sum(row.change == "gone" for row in comparison.findings)
+    if came:
+        yield count(came, "new finding")
+    if gone:
+        yield f"{count(gone, 'finding')} gone"
 
 
 def group_head(change: GroupChange) -> str:
@@ -283,29 +297,23 @@ def kernel_facts(change: KernelChange) -> list[str]:
     a, b = change.a, change.b
     if a is None or b is None:
         return []
-    facts = []
-    for kind in change.kinds:
-        if kind == "code":
-            facts.append(f"code: {change.lines_gone} lines gone, {change.lines_added} added")
-        elif kind == "registers":
-            facts.append(f"registers {a.registers} {ARROW} {b.registers}")
-        elif kind == "spills":
-            facts.append(f"spills {a.spill_bytes} {ARROW} {b.spill_bytes} bytes")
-        elif kind == "shared memory":
-            facts.append(f"shared memory {a.smem_bytes} {ARROW} {b.smem_bytes} bytes")
-        elif kind == "scheduler":
-            facts.append(f"scheduler {a.scheduler} {ARROW} {b.scheduler}")
-        elif kind == "launch":
-            grids = f"{TERMINAL.dimensions(a.grid)} {ARROW} {TERMINAL.dimensions(b.grid)}"
-            blocks = f"{TERMINAL.dimensions(a.block)} {ARROW} {TERMINAL.dimensions(b.block)}"
-            facts.append(f"grid {grids}, block {blocks}")
-        elif kind == "launches":
-            facts.append(f"launches {a.launches} {ARROW} {b.launches}")
-        elif kind in ("slower", "faster") and change.speed is not None:
-            facts.append(f"{kind}: {speed(change.speed)}{_rate(change)}")
-        elif kind == "bandwidth" and a.gb_per_s and b.gb_per_s:
-            facts.append(f"bandwidth {change.bandwidth}{_rate(change)}")
-    return facts
+    grids = f"{TERMINAL.dimensions(a.grid)} {ARROW} {TERMINAL.dimensions(b.grid)}"
+    blocks = f"{TERMINAL.dimensions(a.block)} {ARROW} {TERMINAL.dimensions(b.block)}"
+    words = {
+        "code": f"code: {change.lines_gone} lines gone, {change.lines_added} added",
+        "registers": f"registers {a.registers} {ARROW} {b.registers}",
+        "spills": f"spills {a.spill_bytes} {ARROW} {b.spill_bytes} bytes",
+        "shared memory": f"shared memory {a.smem_bytes} {ARROW} {b.smem_bytes} bytes",
+        "scheduler": f"scheduler {a.scheduler} {ARROW} {b.scheduler}",
+        "launch": f"grid {grids}, block {blocks}",
+        "launches": f"launches {a.launches} {ARROW} {b.launches}",
+    }
+    if change.speed is not None:
+        for kind in ("slower", "faster"):
+            words[kind] = f"{kind}: {speed(change.speed)}{_rate(change)}"
+    if a.gb_per_s and b.gb_per_s:
+        words["bandwidth"] = f"bandwidth {change.bandwidth}{_rate(change)}"
+    return [words[kind] for kind in change.kinds if kind in words]
 
 
 def _rate(change: KernelChange) -> str:

@@ -398,10 +398,7 @@ def _fast_card(report: Report) -> Card:
     known = tuple(f"{speedup.verdict} {speedup.text}" for speedup in speedups(report)[:_MOST])
     note = report.speed_note
     if not known and not timed:
-        passes = any(iteration.seconds is not None for iteration in report.iterations)
-        line = ("Time of the passes",) if passes else ()
-        none = note or "The log holds no bandwidth of a kernel."
-        return Card(title, blocks=(Sentences((none,), Tone.DIM), Sentences(line, Tone.DIM, link="time")))
+        return _passes_card(title, report)
     below = Sentences((note,) if note else (), Tone.DIM)
     if not timed:
         return Card(title, blocks=(Sentences(known), below))
@@ -414,6 +411,14 @@ def _fast_card(report: Report) -> Card:
         rows=tuple(_kernel(kernel, report, max(rates) or 1.0) for kernel in timed[:_MOST]),
         blocks=(Sentences(known), Sentences((_against(report, timed),), Tone.DIM), below),
     )
+
+
+def _passes_card(title: str, report: Report) -> Card:
+    """Nothing was timed but, perhaps, the passes."""
+    is_known = any(iteration.seconds is not None for iteration in report.iterations)
+    line = ("Time of the passes",) if is_known else ()
+    nothing = report.speed_note or "The log holds no bandwidth of a kernel."
+    return Card(title, blocks=(Sentences((nothing,), Tone.DIM), Sentences(line, Tone.DIM, link="time")))
 
 
 def _kernel(kernel: Kernel, report: Report, fastest: float) -> tuple[Cell, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from fusiondoc.model import count
+from fusiondoc.model.other_frontends import ScriptRun
 from fusiondoc.model.report import Report, Unfused, shared_positions
 from fusiondoc.model.runs import RankRow, Ranks, SlowRank, rank_names
 from fusiondoc.model.source import SharedPositions
@@ -44,23 +45,29 @@ def ranks_merged(report: Report) -> Report:
     ranks = report.ranks
     if ranks is None or ranks.known_by == "devices":
         return report
-    others = {group for one in ranks.groups for group in one.groups[1:]}
-    kept = tuple(group for group in report.groups if group.id not in others)
-    programs = tuple(
-        program for program in report.programs if not _all_in([node.group for node in program.nodes], others)
-    )
-    script = report.script
-    if script is not None:
-        models = (replace(m, groups=tuple(g for g in m.groups if g not in others)) for m in script.models)
-        script = replace(script, models=tuple(models))
+    others = {group for equal in ranks.groups for group in equal.groups[1:]}
+    programs = []
+    for program in report.programs:
+        if not _all_in([node.group for node in program.nodes], others):
+            programs.append(program)
     return replace(
         report,
-        groups=kept,
+        groups=tuple(group for group in report.groups if group.id not in others),
         unfused=_unfused(report.unfused, shared_positions(report.groups, report.unfused)),
-        kernels=tuple(k for k in report.kernels if not _all_in(k.groups, others)),
-        programs=programs,
-        script=script,
+        kernels=tuple(kernel for kernel in report.kernels if not _all_in(kernel.groups, others)),
+        programs=tuple(programs),
+        script=_without_groups(report.script, others),
     )
+
+
+def _without_groups(script: ScriptRun | None, others: set[str]) -> ScriptRun | None:
+    if script is None:
+        return None
+    models = []
+    for model in script.models:
+        kept = tuple(group for group in model.groups if group not in others)
+        models.append(replace(model, groups=kept))
+    return replace(script, models=tuple(models))
 
 
 def _all_in(groups: Sequence[str | None], others: set[str]) -> bool:
@@ -129,25 +136,35 @@ def rank_sentences(report: Report) -> list[str]:
     ranks = report.ranks
     if ranks is None:
         return []
-    everywhere = sum(len(one.groups) == len(ranks.rows) for one in ranks.groups)
+    everywhere = sum(len(equal.groups) == len(ranks.rows) for equal in ranks.groups)
     lines = [f"{everywhere} of {len(ranks.groups)} groups are equal on all of them"]
-    lines += [f"{one.text}: {one.why}" if one.why else one.text for one in ranks.differences[:_MOST]]
+    lines += _differences(ranks)
+    if not any(row.failed for row in ranks.rows):
+        stopped = [row for row in ranks.rows if row.where is not None]
+        lines += [f"rank {row.rank} {row.ended}, at {row.where}" for row in stopped[:_MOST]]
+    lines += _slowest(ranks)
+    if ranks.note:
+        lines.append(ranks.note)
+    return lines
+
+
+def _differences(ranks: Ranks) -> Iterator[str]:
+    for difference in ranks.differences[:_MOST]:
+        yield f"{difference.text}: {difference.why}" if difference.why else difference.text
     more = len(ranks.differences) + ranks.differences_left_out - _MOST
     if more > 0:
         has = f"the first {len(ranks.differences)}" if ranks.differences_left_out else "all"
-        lines.append(f"{count(more, 'more difference')}: --format json has {has}")
-    if not any(row.failed for row in ranks.rows):
-        ended = [
-            f"rank {row.rank} {row.ended}, at {row.where}" for row in ranks.rows if row.where is not None
-        ]
-        lines += ended[:_MOST]
+        yield f"{count(more, 'more difference')}: --format json has {has}"
+
+
+def _slowest(ranks: Ranks) -> Iterator[str]:
     if ranks.slowest_step is not None:
-        lines.append("slowest by step: " + _slow(ranks.slowest_step))
-    kernels = [one for one in ranks.slowest_kernels if one.ratio >= _SLOWER]
-    lines += [f"slowest by kernel {one.what}: {_slow(one)}" for one in kernels[:3]]
+        yield "slowest by step: " + _slow(ranks.slowest_step)
+    kernels = [kernel for kernel in ranks.slowest_kernels if kernel.ratio >= _SLOWER]
+    for kernel in kernels[:3]:
+        yield f"slowest by kernel {kernel.what}: {_slow(kernel)}"
     if ranks.slowest_kernels and not kernels:
-        lines.append("no kernel is slower on one rank than on the others by more than 5 %")
-    return lines + ([ranks.note] if ranks.note else [])
+        yield "no kernel is slower on one rank than on the others by more than 5 %"
 
 
 def _slow(rank: SlowRank) -> str:

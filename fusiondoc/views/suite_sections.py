@@ -4,7 +4,7 @@ published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import (
@@ -119,14 +119,20 @@ def _grid(
     """A measure of every variant in every case. Variants and cases in which nothing is known are left out."""
     names = _measured_variants(suite, measure)
     several = len(suite.interpreters()) > 1
+    columns = [Column("case")]
+    if several:
+        columns.append(Column("torch"))
+    if eager_column is not None:
+        columns.append(eager_column)
+    columns += [Column(name, number=True) for name in names]
     rows = []
     for case in suite.cases:
         for interpreter, variants in _by_interpreter(case):
             assert case.bench is not None
-            found = [measure(case.bench, variants[name]) if name in variants else None for name in names]
+            found = _measured(case.bench, variants, names, measure)
             eager = None
-            if eager_measure is not None and EAGER in variants:
-                eager = eager_measure(case.bench, variants[EAGER])
+            if eager_measure is not None:
+                (eager,) = _measured(case.bench, variants, [EAGER], eager_measure)
             if not any(found) and eager is None:
                 continue
             cells: list[Cell] = [Text(case.sizes)]
@@ -135,14 +141,15 @@ def _grid(
             if eager_column is not None:
                 cells.append(eager or UNKNOWN)
             rows.append(Row((*cells, *(cell or UNKNOWN for cell in found)), case.block))
-    columns = [Column("case")]
-    if several:
-        columns.append(Column("torch"))
-    if eager_column is not None:
-        columns.append(eager_column)
-    columns += [Column(name, number=True) for name in names]
     key = title.lower().replace(", ", "-").replace(" ", "-")
     return Section(key, title, note, (Table(tuple(columns), tuple(rows) if names else ()),))
+
+
+def _measured(
+    bench: Bench, variants: Mapping[str, BenchVariant], names: Sequence[str], measure: Measure
+) -> list[Cell | None]:
+    """The measure of each variant; None where there is none."""
+    return [measure(bench, variants[name]) if name in variants else None for name in names]
 
 
 def _measured_variants(suite: Suite, measure: Measure) -> list[str]:
@@ -385,18 +392,24 @@ def remarks(suite: Suite) -> list[str]:
         lines.append(
             "sizes are small, for a CPU; the authors' are for a GPU, and so are their figures (--full)"
         )
-    lines += [line for line in (_host_bound(suite), _without_groups(suite)) if line is not None]
-    each = [one for _, one in suite.variants() if one.name == EACH_CALL and one.recompiles]
-    if each:
-        most = max(one.recompiles or 0 for one in each)
-        never = all(one.groups is not None and one.groups.forward == 0 for one in each)
-        lines.append(
-            f"{EACH_CALL}: wrapping in every call compiles in every call (up to {most:,} times in the rounds"
-            f" of a case){', so no graph lives long enough to be fused' if never else ''}"
-        )
+    known = (_host_bound(suite), _without_groups(suite), _compiled_in_each_call(suite))
+    lines += [line for line in known if line is not None]
     if suite.interrupted:
         lines.append("interrupted: only the cases and rounds that were done are here")
     return lines
+
+
+def _compiled_in_each_call(suite: Suite) -> str | None:
+    each = [variant for _, variant in suite.variants() if variant.name == EACH_CALL and variant.recompiles]
+    if not each:
+        return None
+    most = max(variant.recompiles or 0 for variant in each)
+    is_never_fused = all(variant.groups is not None and variant.groups.forward == 0 for variant in each)
+    reason = ", so no graph lives long enough to be fused" if is_never_fused else ""
+    return (
+        f"{EACH_CALL}: wrapping in every call compiles in every call (up to {most:,} times in the rounds"
+        f" of a case){reason}"
+    )
 
 
 def _host_bound(suite: Suite) -> str | None:

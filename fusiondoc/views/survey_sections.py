@@ -54,10 +54,7 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
     dates = sorted(row.date for row in survey.runs if row.date is not None)
     if dates:
         yield "From", f"{dates[0]} to {dates[-1]}"
-    for name, title in (("torch", "Torch"), ("gpu", "GPUs"), ("driver", "Drivers")):
-        counts = Counter(value for row in survey.runs if (value := getattr(row, name)) is not None)
-        if counts:
-            yield title, ", ".join(f"{value} ({counts[value]})" for value in sorted(counts))
+    yield from _machines(survey)
     nameless = sum(row.model is None for row in survey.runs)
     if nameless > 1:
         how = "do not tell it and count as one; --model-from takes it from their paths"
@@ -73,6 +70,14 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
     if work.lost_workers:
         died = count(work.lost_workers, "worker")
         yield "Lost", f"{died} died; what they had went to others, or is named as not read"
+
+
+def _machines(survey: Survey) -> Iterator[tuple[str, str]]:
+    """What the runs ran on, each with how many did."""
+    for name, title in (("torch", "Torch"), ("gpu", "GPUs"), ("driver", "Drivers")):
+        counts = Counter(value for row in survey.runs if (value := getattr(row, name)) is not None)
+        if counts:
+            yield title, ", ".join(f"{value} ({counts[value]})" for value in sorted(counts))
 
 
 def _files(key: str, title: str, rows: Sequence[tuple[str, str]]) -> Section:

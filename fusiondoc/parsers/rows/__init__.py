@@ -84,7 +84,7 @@ class PackedEvidence(Sequence[Evidence]):
 
 
 _LOOKED_AT = 200
-"""Lines that a report shows of one thing, at most (``reports/json_format.py``): of many parts these are at
+"""Lines that a report shows of one thing, at most (``reports/json_text.py``): of many parts these are at
 hand."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -41,22 +41,6 @@ def expectation_text(
     ``blocks`` and ``links`` are for the usual report, which has bars and codes; here nothing is drawn.
     """
     report = with_near_paths(visible_in(report))
-    lines: list[RenderableType] = []
-    section = ""
-    folded = [one for one in report.expectations if one.why == NO_BACKWARD and not one.holds]
-    for one in report.expectations:
-        if one in folded[1:]:
-            continue
-        if one.section != section:
-            section = one.section
-            if section:
-                lines.append(Text(section, style="bold"))
-        table = names_and_texts(len("BROKEN"))
-        word = Text("holds", style="green") if one.holds else Text("BROKEN", style="red")
-        table.add_row(word, _sentence(one) if one not in folded else _no_backward(folded, report))
-        lines.append(Padding(table, (0, 0, 0, 1)))
-        if one in folded:
-            lines.append(Unbroken(f"         $ {_command(report, one.file)}", "cyan"))
     broken = any(not one.holds for one in report.expectations)
     last: list[RenderableType] = [Text(_verdict(report), style="red" if broken else "green")]
     compared = numbers_in_a_line(report)
@@ -64,13 +48,31 @@ def expectation_text(
         last.append(Text(f"Numbers: {compared}"))
     if detail is Detail.VERDICT:
         return drawn(Lines(*last), width, colour)
-    lines += last
-    lines += map(Text, doubts(report))
+    lines = [*_outcomes(report), *last, *map(Text, doubts(report))]
     if report.suppressed:
         lines.append(Text(f"suppressed findings: {len(report.suppressed)}"))
     if report.target.capture:
         lines.append(Unbroken(f"the whole report: fusiondoc parse {report.target.capture}"))
     return drawn(Lines(*lines), width, colour)
+
+
+def _outcomes(report: Report) -> Iterator[RenderableType]:
+    """A line for each expectation, below its section; those that only a backward pass can hold are one."""
+    section = ""
+    folded = [row for row in report.expectations if row.why == NO_BACKWARD and not row.holds]
+    for row in report.expectations:
+        if row in folded[1:]:
+            continue
+        if row.section != section:
+            section = row.section
+            if section:
+                yield Text(section, style="bold")
+        table = names_and_texts(len("BROKEN"))
+        word = Text("holds", style="green") if row.holds else Text("BROKEN", style="red")
+        table.add_row(word, _sentence(row) if row not in folded else _no_backward(folded, report))
+        yield Padding(table, (0, 0, 0, 1))
+        if row in folded:
+            yield Unbroken(f"         $ {_command(report, row.file)}", "cyan")
 
 
 def doubts(report: Report) -> list[str]:
