@@ -61,14 +61,16 @@ def compared(
     folder: Path, old: Callable[..., Any], new: Callable[..., Any], backward: bool = False
 ) -> list[dict[str, Any]]:
     torch = pytest.importorskip("torch")
-    from fusiondoc.probe.changed_program import tell_results
+    from fusiondoc.probe.changed_program import keep_or_compare_results
 
     torch.manual_seed(0)
     given = torch.randn(64, 64, requires_grad=backward)
     records: Any = Kept()
     for model, compare in ((old, False), (new, True)):
         wanted = {"file": str(folder / "results.pt"), "compare": compare}
-        tell_results(torch, model, [lambda: (given,)], {"results": wanted, "backward": backward}, records)
+        keep_or_compare_results(
+            torch, model, [lambda: (given,)], {"results": wanted, "backward": backward}, records
+        )
     assert [name for name, _ in records.rows] == ["rounding", "same_results"]
     rows: list[dict[str, Any]] = records.rows[1][1]["results"]
     whats = ["output 0", "output 1", "argument 0 after the call", *("grad of argument 0",) * backward]

@@ -127,7 +127,7 @@ def test_descriptors_that_were_put_back_are_told(tmp_path: Path, how: str, told:
     run(
         tmp_path,
         "usual = os.dup2\n"
-        "with log_and_records.LOG.told_when_put_back(records.write):\n"
+        "with log_and_records.LOG.recorded_when_put_back(records.write):\n"
         f"    kept = [os.dup(1), os.dup(2)]\n    {how}\n"
         "    for one, number in zip(kept, (1, 2)): os.dup2(one, fd2=number)\n"
         "assert os.dup2 is usual\n",

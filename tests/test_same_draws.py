@@ -74,7 +74,9 @@ def told(folder: Path, before: Any, after: Any) -> list[dict[str, Any]]:
     for model, compare in ((before, False), (after, True)):
         wanted = {"file": str(folder / "kept.pt"), "compare": compare}
         rows.clear()
-        changed_program.tell_results(torch, model, shapes, {"results": wanted, "backward": False}, records)
+        changed_program.keep_or_compare_results(
+            torch, model, shapes, {"results": wanted, "backward": False}, records
+        )
     return rows
 
 

@@ -424,7 +424,7 @@ def test_what_is_sent_to_a_spawned_process(monkeypatch: pytest.MonkeyPatch, tmp_
     kind = multiprocessing.process.BaseProcess
     monkeypatch.setattr(multiprocessing.spawn, "get_preparation_data", lambda name: {"name": name})
     monkeypatch.setattr(kind, "start", lambda self: sent.append(pickle.dumps(self._fusiondoc)))
-    asked = script_run.Asked("nnc", {"single_node": "on"}, None, True, False, None, False)
+    asked = script_run.ProcessSettings("nnc", {"single_node": "on"}, None, True, False, None, False)
     script_run.follow(asked, Records(str(tmp_path / "records")), [])
     process = multiprocessing.get_context("spawn").Process(target=print)
     process.start()
@@ -451,7 +451,7 @@ def test_what_a_fork_tells_is_its_own(tmp_path: Path, monkeypatch: pytest.Monkey
 
     records = Records(str(tmp_path / "records"))
     of_parent = script_run._Watched(records, [Watching()])
-    of_parent._tell()
+    of_parent._finish()
     ends: list[object] = []
     monkeypatch.setattr(multiprocessing.util, "Finalize", lambda _, end, exitpriority: ends.append(end))
     monkeypatch.setattr(script_run, "name_by_content", lambda home: None)

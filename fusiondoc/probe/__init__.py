@@ -1,9 +1,10 @@
-"""What runs beside torch, inside the user's interpreter: standard library and torch only, Python 3.7 upward.
+"""The probe runs beside torch, inside the user's interpreter: standard library and torch only, Python 3.7
+upward.
 
 It is started by path (``python .../probe/__main__.py SPEC.json RECORDS.jsonl``), imports nothing from the
 rest of the package, and talks back through a file of JSON lines, never through stdout.
 
-Here: what stops a run, as the user needs to see it, without the probe's own frames.
+Here: the errors that stop a run, as the user needs to see them, without the probe's own frames.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ INTERRUPTED = 130
 """Exit statuses of the probe; the same numbers as fusiondoc's own."""
 
 NO_MORE_RECORDS = "fusiondoc: no more records can be written:"
-"""How the line of the log begins that says so."""
+"""Beginning of the log's line about a full disk or a closed file of records."""
 
 FUSER = "fuser"
-"""What a program switched off: the fuser of the run. Else it is a knob of the executor."""
+"""Name in a record ``switched_off``: the fuser of the run. Other names are knobs of the executor."""
 LOADING, TRACED, RUNNING = "loading", "traced", "running"
-"""When it did: as it was loaded, in the model's own code while that was traced, in a pass (or anywhere in a
-program that runs as it is)."""
+"""When a program switched it off: as it was loaded, in the model's own code while that was traced, in a pass
+(or anywhere in a program that runs as it is)."""
 BEFORE, CALLER = "before", "caller"
 """It was off in a process before its block was recorded, or in one that had its model run in a child."""
 
@@ -35,7 +36,8 @@ _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 class Refused(Exception):
-    """No traceback is needed: ``message``: why it stops; ``hint``: what to do; ``status``: to exit with."""
+    """The run stops, and no traceback is needed: ``message`` says why, ``hint`` the next step, ``status`` is
+    the exit status."""
 
     def __init__(self, stage: str, message: str, hint: str | None = None, status: int = WRONG_USAGE) -> None:
         super().__init__(message)
@@ -46,7 +48,7 @@ class Refused(Exception):
 
 
 class UserError(Exception):
-    """The user's program failed at ``stage``; ``__cause__`` is what it raised."""
+    """The user's program failed at ``stage``; ``__cause__`` is its exception."""
 
     def __init__(self, stage: str, hint: str | None = None) -> None:
         super().__init__(stage)
@@ -58,7 +60,7 @@ _PLUMBING = tuple(
     os.path.join("", "torch", *parts)
     for parts in (("jit", ""), ("_jit_internal.py",), ("nn", "modules", "module.py"))
 )
-"""torch's own way from a call to the user's code or to the scripting error: no line of it says anything."""
+"""torch's frames between a call and the user's code or the scripting error: they do not help the user."""
 
 
 def _is_noise(filename: str) -> bool:
@@ -81,35 +83,39 @@ def _strip(trace: traceback.TracebackException, seen: set[int]) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """What the exception says of itself; its class is the user's, and may fail at that too."""
+    """The exception's message; ``__str__`` of a class of the user's may fail too."""
     try:
-        return _without_own_places(str(error))
+        return _without_own_frames(str(error))
     except Exception as failed:
         return "its message cannot be had (%s in __str__)" % type(failed).__name__
 
 
 def users_traceback(error: BaseException) -> str:
     """``error``'s traceback as Python prints it, without the frames of the probe, of the import system and
-    of torch's calling and scripting machinery: what is left is the user's."""
+    of torch's calling and scripting machinery: the user's frames are left."""
     tb: TracebackType | None = error.__traceback__
     trace = traceback.TracebackException(type(error), error, tb)
     _strip(trace, set())
     lines = list(trace.format())
     if not trace.stack and lines and lines[0].startswith("Traceback "):
         lines = lines[1:]
-    return _without_own_places("".join(lines))
+    return _without_own_frames("".join(lines))
 
 
-_PLACE = re.compile(r"^  (.+)\(\d+\): \S+$")
+_CPP_FRAME = re.compile(r"^  (.+)\(\d+\): \S+$")
 
 
-def _without_own_places(text: str) -> str:
+def _without_own_frames(text: str) -> str:
     """An error that went from Python through C++ names in its text every frame that was there (pybind11:
     ``At:``, a line each), also those of the probe."""
     if "\nAt:\n" not in text:
         return text
-    found = ((line, _PLACE.match(line)) for line in text.split("\n"))
-    return "\n".join(line for line, place in found if place is None or not _is_noise(place.group(1)))
+    kept = []
+    for line in text.split("\n"):
+        frame = _CPP_FRAME.match(line)
+        if frame is None or not _is_noise(frame.group(1)):
+            kept.append(line)
+    return "\n".join(kept)
 
 
 _HINTS = (
@@ -134,9 +140,9 @@ _HINTS = (
         "fusiondoc or without. Freeze it with torch.jit.freeze alone, or use another --fuser.",
     ),
 )
-"""What torch's own words mean, for those that mislead (seen with torch 2.13)."""
+"""Pattern of a misleading error of torch -> the advice that helps (seen with torch 2.13)."""
 
 
 def hint_of(text: str) -> str | None:
-    """What to do about an error with this text; None where it says so itself."""
+    """Advice on an error with this text; None where its own message is clear."""
     return next((hint for pattern, hint in _HINTS if pattern.search(text)), None)

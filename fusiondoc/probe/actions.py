@@ -1,4 +1,4 @@
-"""What the probe is asked for: ``run`` or ``bench`` a target, tell the ``facts`` or ``knobs`` of this
+"""The actions of the probe: ``run`` or ``bench`` a target, record the ``facts`` or ``knobs`` of this
 interpreter, or measure the ``bandwidth`` of its GPU."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .log_and_records import Clock, Records
 from .models import (
     as_given,
     frozen,
-    frozen_if_asked,
+    frozen_for_run,
     is_frozen,
     not_compiled,
     prepared,
@@ -92,7 +92,7 @@ def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
             traceback=None,
             hint=refused.hint,
         )
-        _say("fusiondoc: %s\n" % refused.message)
+        _print_error("fusiondoc: %s\n" % refused.message)
         return refused.status
     except UserError as failed:
         _report(records, failed.stage, failed.__cause__ or failed, failed.hint)
@@ -115,10 +115,10 @@ def _report(records: Records, stage: str, error: BaseException, hint: str | None
     text = users_traceback(error)
     kind, hint = type(error).__name__, hint or hint_of(message_of(error))
     records.write("error", stage=stage, type=kind, message=message_of(error), traceback=text, hint=hint)
-    _say(text)
+    _print_error(text)
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     log_and_records.flush()
     # The program may have replaced or closed it.
     with contextlib.suppress(Exception):
@@ -196,11 +196,11 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             modules.finish()
         return
     try:
-        with log_and_records.LOG.told_when_put_back(records.write):
+        with log_and_records.LOG.recorded_when_put_back(records.write):
             watching = [watch, modules] if watches_aot else []
             run_as_script(torch, spec, records, clock, fuser, watching, switches)
     finally:
-        switches.tell_by_itself()
+        switches.write_own_fuser()
         log_and_records.mark("end")
         watch.finish()
         modules.finish()
@@ -214,7 +214,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
 
 
 def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
-    """Set the fuser, then the knobs, which are the more special wish; tell what they read back as."""
+    """Set the fuser, then the knobs, which override it; record the values that both read back as."""
     fuser, why = environment.choose_fuser(torch, spec["fuser"])
     environment.switch_on(torch, fuser)
     live = environment.is_on(torch, fuser)
@@ -239,7 +239,7 @@ def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch) -> te_plans.Waiting:
-    """What records the plans of Transformer Engine, from its import on."""
+    """The recorder of Transformer Engine's plans, which begins when that is imported."""
     waiting = te_plans.Waiting(records)
     frontend = spec.get("frontend") or "auto"
     if frontend == "te":
@@ -281,7 +281,7 @@ def _run_model(
     try:
         loaded = ready(torch, spec, clock)
     finally:
-        switches.tell_by_itself()
+        switches.write_own_fuser()
     frontend = spec.get("frontend") or "auto"
     if frontend == "te" or (frontend == "auto" and frontends.holds_te(loaded.model)):
         _run_te(torch, spec, records, clock, loaded, te_watch)
@@ -297,9 +297,9 @@ def _run_model(
         if not aot:
             model = not_compiled(model, _noting(records))
         if spec.get("results") and not aot:
-            from .changed_program import tell_results
+            from .changed_program import keep_or_compare_results
 
-            tell_results(torch, model, shapes, spec, records)
+            keep_or_compare_results(torch, model, shapes, spec, records)
         twin = None
         if spec.get("verify") and chosen.eager is not None:
             twin = _eager_twin(torch, chosen.eager if aot else model)
@@ -309,11 +309,11 @@ def _run_model(
         else:
             scripted = to_torchscript(torch, model, shapes[0], spec["trace"], _noting(records))
             was_frozen = is_frozen(torch, scripted)
-            scripted = frozen_if_asked(torch, spec, scripted, fuser, _noting(records))
-    switches.tell(LOADING)
+            scripted = frozen_for_run(torch, spec, scripted, fuser, _noting(records))
+    switches.write_off(LOADING)
     switches.stage = RUNNING
     if environment.read_back(torch) != before:
-        # The user's module threw switches of its own; what was asked for holds.
+        # The user's module set switches of its own; those that the request names hold.
         records.write("note", text="the file sets fuser switches itself; they were set back to --fuser")
         environment.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
@@ -326,7 +326,7 @@ def _run_model(
         frozen=froze,
         frozen_here=froze and not was_frozen,
     )
-    frontends.tell(records, spec, chosen, twin is not None)
+    frontends.write_choice(records, spec, chosen, twin is not None)
     if spec.get("timing"):
         from .benchmark import Timing
 
@@ -343,7 +343,7 @@ def _run_model(
             profile = StepProfile(torch, scripted, shapes[0], spec["backward"], records, spec["folder"])
             profile.run(spec["runs"])
         return
-    # What this torch cannot tell about its graphs is no reason not to run.
+    # A torch whose graphs cannot be read this way can still run the model.
     with contextlib.suppress(Exception):
         records.write("source_map", **source_map(torch, scripted))
     verifier = _verifier(torch, scripted, twin, records) if twin is not None else None
@@ -359,7 +359,7 @@ def _noting(records: Records) -> Callable[[str], None]:
 
 
 def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
-    """One variant of a model in one phase, timed in the rounds that the parent asks for."""
+    """One variant of a model in one phase, timed in the rounds that the parent requests."""
     from .benchmark import Bench
 
     records.write("started", pid=os.getpid())
@@ -400,7 +400,7 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
 
 
 def _given(torch: Any, shape: Any, spec: dict[str, Any]) -> Any:
-    """What the steps of a shape get; a function of the user's makes new inputs at every call."""
+    """The arguments of the steps of one shape; a function of the user's makes new ones at every call."""
     from .benchmark_steps import Given, random_sizes
 
     if spec["random_sizes"]:

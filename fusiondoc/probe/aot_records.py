@@ -1,11 +1,11 @@
-"""What is recorded of AOTAutograd: places of the program that wrap functions, what a call does to its
-arguments, and graphs with their nodes, types, bytes and the user's lines.
+"""Records of AOTAutograd: call sites that wrap functions, arguments that a call changes or shares, and graphs
+with their nodes, types, bytes and the user's lines.
 
 Lines of forward operators are taken from the Python stack while the function is traced; those of backward
 operators from the traceback that autograd's anomaly mode keeps of each gradient function. From torch 1.13
 on AOTAutograd reads that itself (``setup_stacktrace_preservation_hooks`` in aot_autograd.py of 1.13 to
-2.1, _functorch/_aot_autograd/logging_utils.py later) and asks ``torch.fx.traceback.format_stack`` for the
-text; for functorch 0.2 it is done here.
+2.1, _functorch/_aot_autograd/logging_utils.py later) and gets the text from
+``torch.fx.traceback.format_stack``; for functorch 0.2 it is done here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_NODES = 5_000
 _KEY = "fusiondoc_source"
 _FRAME = re.compile(r'File "(.+?)", line (\d+)')
 _ASSIGNED = re.compile(r"^\s+(\w+)\b[^=(]*=(?!=)")
-"""A line of an FX graph's code: what is in front of the first ``=`` (torch/fx/graph.py, ``emit_node``)."""
+"""A line of an FX graph's code: the name in front of the first ``=`` (torch/fx/graph.py, ``emit_node``)."""
 
 
 class Sources:
@@ -50,7 +50,7 @@ class Sources:
         self._replace_format_stack()
 
     def add_library(self, module: Any) -> None:
-        """Lines of this module's package are nobody's."""
+        """Count this module's package as library code: its lines are never the user's."""
         file = getattr(sys.modules.get(module.__name__.partition(".")[0]), "__file__", None)
         if file:
             folder = os.path.dirname(os.path.abspath(file)) + os.sep
@@ -59,7 +59,7 @@ class Sources:
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:
-        """Inside the block lines are noted."""
+        """Context manager: note the user's line at each node that is made."""
         self._depth += 1
         try:
             yield
@@ -67,7 +67,8 @@ class Sources:
             self._depth -= 1
 
     def here(self) -> str | None:
-        """``file:line`` of the innermost frame that is no library's; None behind a frame of the probe's."""
+        """``file:line`` of the innermost frame outside libraries; None if a frame of the probe, called by a
+        library, comes first."""
         frame: Any = sys._getframe(1)
         passed = False
         while frame is not None:
@@ -83,7 +84,7 @@ class Sources:
         return None
 
     def caller(self) -> tuple[str | None, str]:
-        """``file:line`` of the user's that called into torch, and the function of torch that it called."""
+        """The user's ``file:line`` that called into torch, and the function of torch that it called."""
         frame: Any = sys._getframe(1)
         name = ""
         while frame is not None:
@@ -113,8 +114,12 @@ class Sources:
 
     def of_lines(self, module: Any, lines: dict[str, int]) -> dict[str, str]:
         """Line of a graph's code -> the user's line."""
-        told = ((lines.get(node.name), self.of_node(node)) for node in module.graph.nodes)
-        return {str(line): at for line, at in told if line is not None and at is not None}
+        found = {}
+        for node in module.graph.nodes:
+            line, users_line = lines.get(node.name), self.of_node(node)
+            if line is not None and users_line is not None:
+                found[str(line)] = users_line
+        return found
 
     def _is_users(self, file: str) -> bool:
         own = file.startswith("<") or os.path.dirname(file) == self._own
@@ -149,20 +154,19 @@ class Sources:
             return
 
         def format_stack() -> Any:
-            told = original()
-            if self._depth and not any(map(self.of_text, told)):
+            stack = original()
+            if self._depth and not any(map(self.of_text, stack)):
                 line = self.here()
                 if line is not None:
                     file, _, number = line.rpartition(":")
                     return ['  File "%s", line %s, in fn\n' % (file, number)]
-                return [""] if told == [""] else told
-            return told
+            return stack
 
         self._put(home, "format_stack", format_stack)
 
     def through_gradients(self, function: Any) -> Any:
-        """For functorch 0.2, which notes nothing: ``function`` with the line of each gradient function kept,
-        and given to the nodes that are made while that one runs."""
+        """For functorch 0.2, which keeps no stack traces: ``function``, with the user's line of each gradient
+        function noted at the nodes that are made while that gradient function runs."""
         torch = self._torch
 
         def noted(*args: Any) -> Any:
@@ -193,7 +197,7 @@ class Sources:
         self._pending.clear()
 
     def _settle(self, line: str | None) -> None:
-        """A gradient function has run: the nodes that have been made since the last one are its."""
+        """Attribute the nodes made since the last call to the gradient function that has just run."""
         for node in self._pending:
             if line is not None:
                 node.meta.setdefault(_KEY, line)
@@ -201,8 +205,8 @@ class Sources:
 
 
 def graph_record(torch: Any, graph: Any, sources: Sources) -> dict[str, Any]:
-    """The nodes of an FX graph, in order. ``inputs`` are names, "" for what is no node; those of the output
-    are the graph's results in order."""
+    """The nodes of an FX graph, in order. ``inputs`` are names, "" for a value that is no node; those of the
+    output are the graph's results in order."""
     nodes: list[dict[str, Any]] = []
     total = 0
     for node in graph.nodes:
@@ -226,10 +230,11 @@ def graph_record(torch: Any, graph: Any, sources: Sources) -> dict[str, Any]:
 
 
 def default_saved(torch: Any, joint: Any, inputs: Any, outputs: int) -> list[str] | None:
-    """What torch's ``default_partition`` of a copy of the joint graph saves; None where it fails.
+    """Names of the nodes that torch's ``default_partition`` of a copy of the joint graph saves for backward;
+    None where it fails.
 
-    Which nodes count as forward depends on the version: what the results need up to at least 2.1, all up to
-    the last of these in 2.13 (torch/_functorch/partitioners.py).
+    Which nodes count as forward depends on the version: those that the results need up to at least 2.1, all
+    up to the last of these in 2.13 (torch/_functorch/partitioners.py).
     """
     home = next((one for one in _PARTITIONERS if one in sys.modules), None)
     default = getattr(sys.modules.get(home or ""), "default_partition", None)
@@ -255,7 +260,7 @@ _PARTITIONERS = ("torch._functorch.partitioners", "functorch._src.partitioners")
 
 
 def _op_of(node: Any) -> str | None:
-    """``aten::add``, or the name of what is called; None for inputs and outputs."""
+    """``aten::add``, or the name of the called function; None for inputs and outputs."""
     if node.op in ("placeholder", "output"):
         return None
     target = node.target
@@ -267,7 +272,7 @@ def _op_of(node: Any) -> str | None:
 
 
 def _flat(torch: Any, node: Any) -> list[Any]:
-    """The arguments that may be nodes, flat; of the output all, in order."""
+    """The arguments that are nodes, flattened, in order; of the output node all arguments."""
     found: list[Any] = []
 
     def walk(value: Any) -> None:
@@ -296,7 +301,7 @@ def _sizes(node: Any) -> list[int]:
 
 
 def _type_of(torch: Any, node: Any) -> tuple[str | None, int | None]:
-    """``float32[8,128]`` and its bytes; None for what is no single tensor or has sizes that are not known."""
+    """``float32[8,128]`` and its bytes; None unless it is a single tensor whose sizes are known."""
     value = node.meta.get("val")
     if value is None:
         value = node.meta.get("tensor_meta")
@@ -315,7 +320,7 @@ def _type_of(torch: Any, node: Any) -> tuple[str | None, int | None]:
 
 
 def _value_text(torch: Any, value: Any) -> str:
-    """An argument of a call: its type, or what it is."""
+    """An argument of a call: the type of a tensor, the value of a number or string, else the class."""
     if isinstance(value, torch.Tensor):
         return "%s[%s]%s" % (
             str(value.dtype).replace("torch.", ""),
@@ -345,15 +350,15 @@ def _source_lines(name: str) -> Sequence[str]:
     return linecache.getlines(name)
 
 
-_MOST_TOLD = 64
-"""Shapes of calls, and what they did to arguments, that are told of a place."""
+_MOST_NOTED = 64
+"""Shapes, changed arguments and shared arguments that are recorded of a call site, each."""
 
 WRAPPED = "_fusiondoc_aot"
-"""An attribute of what ``aot_function`` has returned."""
+"""An attribute of the functions that ``aot_function`` has returned."""
 
 
 class Site:
-    """A place of the program that wraps a function, with what has become of it."""
+    """A call site of the program that wraps a function, and how often that was wrapped, called, compiled."""
 
     def __init__(self, number: int, name: str, how: str, at: str | None) -> None:
         self.number = number
@@ -369,37 +374,38 @@ class Site:
         self.changed: list[str] = []
         self.shared: list[str] = []
         self.written: set[str] = set()
-        """Phases of the compilation that goes on whose graphs are recorded."""
+        """Phases of the current compilation whose graphs are recorded."""
         self.forward_waits = False
         """Its graphs were partitioned, and the forward graph is not compiled yet."""
-        self.told = False
+        self.is_written = False
+        """Its record ``aot_site`` is written."""
 
     def forget(self) -> None:
-        """In a fork: nothing was done with it yet."""
-        self.told = self.forward_waits = False
+        """In a fork: reset all counts."""
+        self.is_written = self.forward_waits = False
         self.wraps = self.compiles = self.scripted = self.failures = 0
         self.calls = None if self.calls is None else 0
         self.shapes, self.changed, self.shared, self.written = [], [], [], set()
 
     @property
     def is_used(self) -> bool:
-        """Whether anything was done with it."""
+        """Whether its function was wrapped, called or compiled."""
         return bool(self.wraps or self.calls or self.compiles)
 
     def used(self) -> dict[str, Any]:
-        """What was done with it, as a record has it."""
+        """The fields of its record ``aot_used``."""
         names = ("wraps", "calls", "compiles", "failures", "shapes", "changed", "shared")
         return dict({name: getattr(self, name) for name in names}, site=self.number)
 
     def begin(self, partitioned: bool) -> None:
-        """It is compiled once more."""
+        """Begin the next compilation."""
         self.compiles += 1
         self.written = set()
         self.forward_waits = partitioned
 
     def note_shapes(self, torch: Any, args: Sequence[Any]) -> bool:
-        """Whether it is called with these types and sizes for the first time."""
-        if len(self.shapes) >= _MOST_TOLD:
+        """Note the types and sizes of a call; returns whether they are new."""
+        if len(self.shapes) >= _MOST_NOTED:
             return False
         shown = [value for value in args if not isinstance(value, dict)]  # parameters of aot_module
         text = ", ".join(_value_text(torch, value) for value in shown)
@@ -409,14 +415,14 @@ class Site:
         return True
 
     def note_memory(self, changed: Sequence[str], shared: Sequence[str]) -> None:
-        """What a call did to its arguments."""
+        """Note the arguments that a call changed in place, and those that share memory."""
         for found, more in ((self.changed, changed), (self.shared, shared)):
             found.extend(one for one in more if one not in found)
-            del found[_MOST_TOLD:]
+            del found[_MOST_NOTED:]
 
 
 def versions(torch: Any, args: Sequence[Any]) -> list[int | None]:
-    """The version counter of each tensor, which every change in place moves on; None for anything else."""
+    """The version counter of each tensor, which every change in place increments; None for other values."""
     found: list[int | None] = []
     for value in args:
         try:
@@ -441,21 +447,23 @@ def sharing(torch: Any, args: Sequence[Any], result: Any) -> list[str]:
             if storage and storage == same:
                 found.append("arguments %d and %d" % (other, number))
     results = result if isinstance(result, (list, tuple)) else [result]
-    for place, one in enumerate(results, 1):
-        for number, storage in held if isinstance(one, torch.Tensor) else ():
-            if storage and storage == _storage(one):
-                found.append("result %d and argument %d" % (place, number))
+    for position, value in enumerate(results, 1):
+        if not isinstance(value, torch.Tensor):
+            continue
+        for number, storage in held:
+            if storage and storage == _storage(value):
+                found.append("result %d and argument %d" % (position, number))
     return found
 
 
 def _storage(tensor: Any) -> int:
-    """Where a tensor's memory begins; 0 for none."""
+    """Address of a tensor's memory; 0 for none."""
     held = getattr(tensor, "untyped_storage", None)
     return int(held().data_ptr() if held is not None else tensor.storage().data_ptr())
 
 
 def name_of(function: Any) -> str:
-    """What a function, a partial one or an object that is called is named."""
+    """The name of a function, of the function of a ``functools.partial``, or of a callable object's class."""
     inner = getattr(function, "func", function)  # functools.partial
     return str(getattr(inner, "__qualname__", None) or getattr(inner, "__name__", type(inner).__name__))
 
@@ -472,7 +480,7 @@ def graph_breaks() -> tuple[int, dict[str, int]]:
 
 
 def marking(original: Any) -> Any:
-    """``aot_function`` whose results can be told from other functions."""
+    """``aot_function`` whose results are marked with the attribute ``WRAPPED``."""
 
     @functools.wraps(original)
     def aot_function(*args: Any, **kwargs: Any) -> Any:

@@ -1,9 +1,10 @@
-"""Watching AOTAutograd in the user's process: what is wrapped where, traced, partitioned and compiled.
+"""Watches AOTAutograd in the user's process: which functions are wrapped where, traced, partitioned,
+compiled.
 
 The three functions that every way to AOTAutograd goes through are replaced where they are defined, as soon as
 their module is imported: ``aot_function`` (of ``memory_efficient_fusion`` too), ``aot_module`` and
 ``aot_module_simplified`` (of ``torch.compile``). They are in functorch/_src/aot_autograd.py of functorch 0.2
-(torch 1.12) and torch 1.13, in torch/_functorch/aot_autograd.py from 2.0 on. What they are given is passed on
+(torch 1.12) and torch 1.13, in torch/_functorch/aot_autograd.py from 2.0 on. Their arguments are passed on,
 with recording compilers and a recording partition function around the user's.
 """
 
@@ -40,7 +41,7 @@ _REBOUND = ("torch._functorch", "functorch", "torch._dynamo.backends")
 """Modules that may have the functions under names of their own already."""
 
 _MOST_GRAPHS = 8
-"""Compilations of one place whose graphs are recorded."""
+"""Compilations of one call site whose graphs are recorded."""
 _MOST_SCRIPTED = 64
 
 
@@ -48,7 +49,7 @@ class Watch:
     """One for a process; ``start`` before the user's code is imported."""
 
     def __init__(self, torch: Any, records: Records, quiet: bool = False) -> None:
-        """``quiet``: only mark what is wrapped, for a run that is timed."""
+        """``quiet``: only mark the functions that are wrapped, for a run that is timed."""
         self.torch = torch
         self._records = records
         self._quiet = quiet
@@ -63,17 +64,17 @@ class Watch:
         self.is_on = True
         self._before: tuple[int, dict[str, int]] = (0, {})
         self.after_import: dict[str, Callable[[Any], object]] = {}
-        """What is to be done with further modules when they have been imported."""
+        """Name of a module -> called with the module when it has been imported."""
         self._finder = AfterImport(self.after_import)
 
     @property
     def wraps(self) -> int:
-        """How often something has been wrapped so far."""
+        """Number of functions wrapped so far."""
         return sum(site.wraps for site in self._sites.values())
 
     @property
     def calls(self) -> int:
-        """How often something wrapped has been called so far."""
+        """Number of calls of wrapped functions so far."""
         return sum(site.calls or 0 for site in self._sites.values())
 
     def start(self) -> None:
@@ -88,15 +89,15 @@ class Watch:
         sys.meta_path.insert(0, self._finder)
 
     def stop(self) -> None:
-        """Everything as before; what was wrapped meanwhile goes on unwatched."""
+        """Undo the replacements; functions wrapped in the meantime are no longer watched."""
         self.is_on = False
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self._finder)
         self.replaced.take_back()
 
     def forget(self) -> None:
-        """In a fork: what was done before is told by the process that made it. A place that is used here is
-        told once more, of this process."""
+        """In a fork: forget what the parent process did and will record. A call site that is used here is
+        recorded again for this process."""
         self._before = graph_breaks()
         self._active.clear()
         self._compiling.clear()
@@ -104,14 +105,14 @@ class Watch:
             site.forget()
 
     def finish(self) -> None:
-        """Write what only the end tells."""
+        """Write the records of totals: uses of each call site, graph breaks."""
         if self._quiet:
             return
         for site in self._sites.values():
-            if not site.told:
+            if not site.is_written:
                 if not site.is_used:
                     continue
-                self._tell(site)
+                self._write_site(site)
             self._records.write("aot_used", **site.used())
         graphs, reasons = graph_breaks()
         graphs -= self._before[0]
@@ -188,7 +189,7 @@ class Watch:
         signature = inspect.signature(original)
         # functorch 0.2 has one cache of compilations for the process, whose key is the identity of the
         # function and the compilers. Torch 1.13 and 2.0 keep the argument, unused; there the backward graph
-        # is compiled when the wrapped function has returned, so its compilers know the place themselves.
+        # is compiled when the wrapped function has returned, so its compilers know the call site themselves.
         hasher = signature.parameters.get("hasher_type")
         shared = hasher is not None and hasher.default is not None
 
@@ -226,8 +227,8 @@ class Watch:
         return aot_module_simplified
 
     def _record_arguments(self, bound: Any, site: Site | None) -> None:
-        """Recording versions in place of the compilers and the partition function. With ``site`` None one for
-        each, whoever uses it."""
+        """Replace the compilers and the partition function by recording ones. With ``site`` None there is one
+        recorder for each function, shared by all call sites that use it."""
         bound.apply_defaults()
         given = bound.arguments
         forward = given["fw_compiler"]
@@ -240,7 +241,7 @@ class Watch:
         given["partition_fn"] = self.partition(given["partition_fn"], site)
 
     def compiler(self, compiler: Any, phase: str, site: Site | None) -> Any:
-        """A compiler that records what it is given and passes it on."""
+        """A compiler that records its graph and passes it on."""
         key = (id(compiler), phase)
         if site is None and key in self._kept:
             return self._kept[key]
@@ -281,7 +282,7 @@ class Watch:
             at = site or (self._active[-1] if self._active else None)
             if at is None or not self.is_on:
                 return partition(joint, inputs, *args, **kwargs)
-            told: dict[str, Any] = {}
+            facts: dict[str, Any] = {}
             with contextlib.suppress(Exception):
                 at.begin(True)
                 self._note_graph(at, "joint", joint)
@@ -289,15 +290,15 @@ class Watch:
                 number = kwargs.get("num_fwd_outputs")
                 if number is None:
                     number = joint._out_spec.children_specs[0].num_leaves
-                told = {"name": name_of(partition), "forward_outputs": int(number)}
+                facts = {"name": name_of(partition), "forward_outputs": int(number)}
                 if at.compiles <= _MOST_GRAPHS:
-                    told["default_saved"] = default_saved(self.torch, joint, inputs, int(number))
+                    facts["default_saved"] = default_saved(self.torch, joint, inputs, int(number))
             made = partition(joint, inputs, *args, **kwargs)
             with contextlib.suppress(Exception):
                 self._note_graph(at, "forward", made[0])
                 self._note_graph(at, "backward", made[1])
-                if told and at.compiles <= _MOST_GRAPHS:
-                    self._records.write("aot_partition", site=at.number, number=at.compiles, **told)
+                if facts and at.compiles <= _MOST_GRAPHS:
+                    self._records.write("aot_partition", site=at.number, number=at.compiles, **facts)
             return made
 
         with contextlib.suppress(Exception):
@@ -322,26 +323,26 @@ class Watch:
         return self.site((at, "torch.compile"), "a graph of torch.compile", "torch.compile", at)
 
     def site(self, key: Any, name: str, how: str, at: str | None) -> Site:
-        """The place of a key, which wraps once more."""
+        """The call site of a key; counts one more wrapped function there."""
         site = self._sites.get(key)
         if site is None:
             site = self._sites[key] = Site(len(self._sites), name, how, at)
-            self._tell(site)
+            self._write_site(site)
         site.wraps += 1
         return site
 
-    def _tell(self, site: Site) -> None:
-        site.told = True
+    def _write_site(self, site: Site) -> None:
+        site.is_written = True
         self._records.write("aot_site", site=site.number, name=site.name, how=site.how, at=site.at)
 
     @property
     def active(self) -> Site | None:
-        """The place whose function is traced or called now."""
+        """The call site whose function is traced or called now."""
         return self._active[-1] if self._active else None
 
     @contextlib.contextmanager
     def tracing(self, site: Site) -> Iterator[None]:
-        """Inside the block what is traced and compiled is of this place."""
+        """Context manager: attribute graphs that are traced and compiled here to this call site."""
         assert self._sources is not None
         self._active.append(site)
         before = site.compiles
@@ -386,8 +387,8 @@ class Watch:
             return
         site.written.add(phase)
         assert self._sources is not None
-        told = graph_record(self.torch, module.graph, self._sources)
-        self._records.write("aot_graph", site=site.number, number=site.compiles, phase=phase, **told)
+        facts = graph_record(self.torch, module.graph, self._sources)
+        self._records.write("aot_graph", site=site.number, number=site.compiles, phase=phase, **facts)
 
     def _note_script(self, module: Any) -> None:
         file, lines = lines_of(module)

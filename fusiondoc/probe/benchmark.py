@@ -1,10 +1,10 @@
 """Steps of a model timed in rounds: for ``fusiondoc bench`` one variant in one phase, in rounds that the
-parent asks for; for ``--time`` eager against TorchScript, in turns in this process.
+parent requests; for ``--time`` eager against TorchScript, in turns in this process.
 
 Nothing is logged in this process while it is timed. A round is a plain loop of steps as a training loop has
-it, without a synchronisation inside. For a bench it warms up with each shape, in order, says that it is
-ready, and then waits: the parent asks the children of all variants for a round each, in turns, so that a
-machine that slows down slows all of them.
+it, without a synchronisation inside. For a bench it warms up with each shape, in order, records that it is
+ready, and then waits: the parent requests a round of each variant's child in turns, so that a machine that
+slows down slows all of them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Bench:
 
     Args:
         model: as the user gave it, on its device.
-        shapes: what the steps of each shape get.
+        shapes: arguments of the steps of each shape.
         phase: ``FORWARD`` (no gradients are recorded) or ``TRAINING``.
     """
 
@@ -65,7 +65,7 @@ class Bench:
         self._seconds = 0.0
 
     def run(self, control: str, trace: bool, seconds: float, knobs: Callable[[], object]) -> None:
-        """Build, warm up, then do what ``control`` asks for, a line each, until it ends.
+        """Build, warm up, then obey the commands in the file ``control``, a JSON line each, until it ends.
 
         Args:
             seconds: about so long a round lasts.
@@ -112,26 +112,26 @@ class Bench:
         )
 
     def _warm_up(self, built: Built, shape: int, expected: list[list[Any]], cuda: bool) -> None:
-        """Until the steps of this shape are steady, and tell what that took."""
+        """Run steps of this shape until they are steady, and record the time that took."""
         steps = self._shapes[shape]
         described = [_described(self._torch, one) for one in steps.example()]
         self._records.write("inputs", shape=shape, inputs=described, sizes=steps.given.sizes)
-        tell = lambda: self._records.write("warm", shape=shape)  # noqa: E731
+        after_each_step = lambda: self._records.write("warm", shape=shape)  # noqa: E731
         first = []
         if not shape and steps.given.sizes > 1:
-            # As the tutorial: one size alone comes first, and what the others cost is told.
+            # As in the tutorial: the first size alone, so that the cost of the others is measured by itself.
             alone = Steps(self._torch, self._model, Given(steps.given.example), self._training, self._variant)
-            first = alone.warm_up(built, tell)
+            first = alone.warm_up(built, after_each_step)
         compiled = built.compiled()
         recompiles: int | None = None if self._variant == "eager" else 0
         if not shape and steps.given.sizes == 1:
-            warm = steps.warm_up(built, tell)
+            warm = steps.warm_up(built, after_each_step)
         elif self._variant in TORCHSCRIPT:
             with plans_made(self._torch, self._folder) as count:
-                warm = steps.warm_up(built, tell)
+                warm = steps.warm_up(built, after_each_step)
             recompiles = count.plans
         else:
-            warm = steps.warm_up(built, tell)
+            warm = steps.warm_up(built, after_each_step)
             now = built.compiled()
             recompiles = now - compiled if now is not None and compiled is not None else None
         steady = min(warm)
@@ -181,7 +181,7 @@ class Bench:
             return None
         return failed_guards(self._torch, lambda: steps.loop(built, steps.given.sizes))
 
-    # -- what it computes -----------------------------------------------------------------------------------
+    # -- results --------------------------------------------------------------------------------------------
 
     def _expected(self, steps: Steps) -> list[list[Any]]:
         """Outputs and gradients of an eager step, twice with other random numbers."""
@@ -250,8 +250,8 @@ class Bench:
         return {"device_ms": _union(spans) / 1e3 / number, "step_ms": seconds * 1e3 / number, "why": None}
 
     def _trace(self, built: Built, steps: Steps, most: int, cuda: bool, path: str) -> int | None:
-        """Write a trace of steps with the operators on the host, and how many they are; None if there is no
-        trace that tells where the time goes.
+        """Write a trace of steps with the operators on the host. Returns the number of steps; None if there
+        is no trace that shows where the time goes.
 
         The loop is the one that is timed, all of it one step to the profiler.
         """
@@ -301,7 +301,7 @@ def _device_spans(events: Any) -> list[tuple[float, float]]:
 
 
 def _union(spans: list[tuple[float, float]]) -> float:
-    """Length of what the spans cover together: kernels of several streams overlap."""
+    """Length of the union of the spans, in their unit: kernels of several streams overlap."""
     total, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
         total += max(0.0, end - max(start, reached))
@@ -310,7 +310,7 @@ def _union(spans: list[tuple[float, float]]) -> float:
 
 
 def _alike(torch: Any, one: list[Any], other: list[Any]) -> bool:
-    """Whether two eager steps with other seeds gave the same, but for the order of sums."""
+    """Whether two eager steps with different seeds have equal results, up to the order of sums."""
     if [a.shape for a in one] != [b.shape for b in other]:
         return False
     return all(
@@ -357,8 +357,8 @@ class _Way:
 
 
 class Timing:
-    """Times ``scripted`` against ``model``, what it was made from. What is TorchScript already has no Python
-    code left: its copy, run without optimisation, stands for eager then."""
+    """Times ``scripted`` against the ``model`` that it was made from. A model that is TorchScript already has
+    no Python code left: there a copy that runs without optimisation stands for eager."""
 
     def __init__(
         self, torch: Any, scripted: Any, model: Any, shapes: Sequence[Shape], backward: bool, records: Records
@@ -413,9 +413,9 @@ class Timing:
                 seconds = way.steps.loop(way.built, way.number, lead=1)
                 way.rounds.append(round(seconds / way.number * 1e3, 6))
         for way in ways:
-            self._tell(way, phase, number, gpu)
+            self._write_speed(way, phase, number, gpu)
 
-    def _tell(self, way: _Way, phase: str, number: int, gpu: bool) -> None:
+    def _write_speed(self, way: _Way, phase: str, number: int, gpu: bool) -> None:
         ordered = sorted(way.rounds)
         self._records.write(
             "speed",

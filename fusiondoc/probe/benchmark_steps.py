@@ -34,7 +34,7 @@ class Built:
         model: to be called with the arguments of a step.
         around: a context for each call.
         fuser: of TorchScript, if it runs through that.
-        note: what is to be known about it.
+        note: a remark for the report.
     """
 
     def __init__(self, model: Any, fuser: str | None = None, note: str | None = None) -> None:
@@ -43,9 +43,9 @@ class Built:
         self.note = note
         self.around: Callable[[], ContextManager[Any]] = contextlib.nullcontext
         self.compiled: Callable[[], int | None] = lambda: None
-        """How often it has compiled so far; None where this cannot be told."""
+        """How often it has compiled so far; None where torch does not count it."""
         self.groups: Callable[[], tuple[int | None, int | None]] = lambda: (None, None)
-        """Fusion groups in the forward and backward plans; None where torch does not tell."""
+        """Fusion groups in the forward and backward plans; None where torch does not show them."""
 
 
 def build(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool) -> Built:
@@ -180,8 +180,8 @@ class _Scripted:
         return forward, backward
 
     def groups_of_each_call(self) -> tuple[int | None, int | None]:
-        """None are fused in a module that runs once: its executor profiles and makes no plan, which torch
-        says by failing an assertion."""
+        """(0, 0) for modules that run once: their executor profiles and makes no plan, and torch fails an
+        assertion when it is to show the plan."""
         for module in self._first:
             try:
                 module._c.get_debug_state()
@@ -223,14 +223,16 @@ def _groups_of(torch: Any, modules: list[Any]) -> tuple[int | None, int | None]:
     return found[0], found[1]
 
 
-def _count_groups(state: Any, place: int, found: list[int | None]) -> None:
+def _count_groups(state: Any, phase: int, found: list[int | None]) -> None:
+    """Add the groups of an executor and of those inside it to ``found``, indexed by phase (0 forward, 1
+    backward); None where a phase cannot be counted."""
     for plan in state.execution_plans.values():
         for kind in _GROUPS:
             number = len(list(plan.graph.findAllNodes(kind, True)))
-            known = found[place]
-            found[place] = None if known is None else known + number
+            known = found[phase]
+            found[phase] = None if known is None else known + number
         for inner, attribute in (
-            (place, "differentiable_op_executor_states"),
+            (phase, "differentiable_op_executor_states"),
             (1, "grad_executor_states"),
         ):
             try:
@@ -238,8 +240,8 @@ def _count_groups(state: Any, place: int, found: list[int | None]) -> None:
             except RuntimeError:  # an executor without a plan yet fails an assertion of torch's
                 found[inner] = None
                 continue
-            for one in states:
-                _count_groups(one, inner, found)
+            for inner_state in states:
+                _count_groups(inner_state, inner, found)
 
 
 LEAST_WARM_UP = 5
@@ -251,14 +253,14 @@ _STEADY_STEPS = 3
 
 
 class Given:
-    """What the steps of one shape get.
+    """The arguments of the steps of one shape.
 
     Attributes:
-        arguments: gives those of the next step.
-        sizes: after so many steps they come again; each has other sizes.
-        fixed: a tuple that was given is given again as the same object. False where a function of the user's
-            makes new ones.
-        example: gives those of the first step, always.
+        arguments: returns those of the next step.
+        sizes: number of different sizes; after so many steps the same arguments come again.
+        fixed: the same arguments are the same objects every time. False where a function of the user's makes
+            new ones.
+        example: returns those of the first step, always.
     """
 
     def __init__(
@@ -271,8 +273,8 @@ class Given:
 
 
 class _Kept:
-    """What a step needs beside its arguments: ``starts``, ones of each output, from which the backward pass
-    starts, and ``leaves``, whose gradients are set to None after it."""
+    """Kept between steps: ``starts``, a tensor of ones for each output, from which the backward pass starts,
+    and ``leaves``, whose gradients are set to None after it."""
 
     def __init__(self, starts: list[Any], leaves: list[Any]) -> None:
         self.starts = starts
@@ -345,18 +347,18 @@ class Steps:
             self._synchronise()
             return time.perf_counter() - began
 
-    def warm_up(self, built: Built, tell: Callable[[], object], least: int = 0) -> list[float]:
+    def warm_up(self, built: Built, after_each_step: Callable[[], object], least: int = 0) -> list[float]:
         """Seconds of each step (random sizes: of a pass over all of them) until they are steady.
 
         Args:
-            tell: is called after each.
+            after_each_step: called after each of them.
             least: so many at least.
         """
         times: list[float] = []
         needed = max(LEAST_WARM_UP, least)
         while len(times) < max(_MOST_WARM_UP, needed):
             times.append(self.loop(built, self.given.sizes))
-            tell()
+            after_each_step()
             if len(times) >= needed:
                 shortest = min(times)
                 if all(one <= _STEADY * shortest for one in times[-_STEADY_STEPS:]):
@@ -420,7 +422,7 @@ def _never(_: int) -> None:
 _RANDOM_SIZES = 20
 _MOST_APART = 2
 """A size changes by at most so much."""
-_CHANGED_PLACES = 2
+_CHANGED_DIMENSIONS = 2
 """So many sizes of an input change: the first ones."""
 
 
@@ -428,8 +430,8 @@ def random_sizes(torch: Any, shape: Shape, seed: int, count: int = _RANDOM_SIZES
     """``count`` sets of inputs near those of ``shape``, in turns.
 
     What is equal changes alike: the first two sizes of the input with the most dimensions, and in other
-    inputs of two or more dimensions the same size at the same place. Values are those of the given tensors,
-    repeated where a size grows, so that indexes stay in range.
+    inputs of two or more dimensions the same size in the same dimension. Values are those of the given
+    tensors, repeated where a size grows, so that indexes stay in range.
 
     Raises:
         Refused: no input has two dimensions.
@@ -444,7 +446,8 @@ def random_sizes(torch: Any, shape: Shape, seed: int, count: int = _RANDOM_SIZES
             "parameters",
             "Leave --random-sizes out.",
         )
-    changing = [(place, most.size(place)) for place in range(min(_CHANGED_PLACES, most.dim() - 1))]
+    changed = range(min(_CHANGED_DIMENSIONS, most.dim() - 1))
+    changing = [(dimension, most.size(dimension)) for dimension in changed]
     draw = random.Random(seed)
     sets = []
     for _ in range(count):
@@ -461,10 +464,10 @@ def _resized(torch: Any, value: Any, new: dict[tuple[int, int], int]) -> Any:
     if value.dim() < 2:
         return value
     made = value.detach()
-    for (place, size), wanted in new.items():
-        if place < value.dim() - 1 and value.size(place) == size:
+    for (dimension, size), wanted in new.items():
+        if dimension < value.dim() - 1 and value.size(dimension) == size:
             index = torch.arange(wanted, device=value.device) % size
-            made = made.index_select(place, index)
+            made = made.index_select(dimension, index)
     if made is value or made.shape == value.shape:
         made = made.clone()
     return made.requires_grad_(value.requires_grad)

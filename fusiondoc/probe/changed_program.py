@@ -1,8 +1,8 @@
 """For ``fusiondoc fix``: whether a changed program computes what the program as it was computes.
 
 Both run as they are written, without any fuser, from the same seed on the same inputs; whether the fuser then
-computes the same is for ``--verify`` to say (``passes.py``). What differs is judged as there, by what the
-program as it was gives in float64.
+computes the same is for ``--verify`` to judge (``passes.py``). Results that differ are judged as there, by
+the results of the program as it was in float64.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from .same_results import (
 )
 
 SAME_DRAWS = "same draws"
-"""How results were compared: by value, in passes whose random numbers hang on the shape alone."""
+"""How results were compared: by value, in passes whose random numbers depend on the shape alone."""
 
 _DRAWS = 3
 """Runs with other random numbers, to see how far statistics are apart by themselves."""
 
 
-def tell_results(
+def keep_or_compare_results(
     torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
 ) -> None:
     """Keep the results of ``model``, or write a record ``same_results`` of how they compare with those kept.
@@ -63,11 +63,11 @@ def tell_results(
 def _keep(
     torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
 ) -> list[dict[str, Any]]:
-    """What is kept of each shape; and how far roundings move the results is told.
+    """The results of each shape, to be kept; records as well how far roundings alone move them.
 
     ``rows``: the results. ``drew``: random numbers were drawn. ``alike``: the results with random numbers
-    that hang on the shape alone; None where this torch cannot do that, and then ``draws`` has those of other
-    seeds. ``reference``: those of a run in float64.
+    that depend on the shape alone; None where this torch cannot do that, and then ``draws`` has those of
+    other seeds. ``reference``: those of a run in float64.
     """
     kept = []
     coarsest = _coarsest(torch, model, shapes)
@@ -95,8 +95,10 @@ def _hold_against(
     kept: list[dict[str, Any]],
     records: Records,
 ) -> None:
-    """A version that draws other random numbers from the same seed is compared once more with random numbers
-    that hang on the shape alone, or where this torch cannot do that, by statistics."""
+    """Compare with the kept results, a record for each shape.
+
+    A version that draws other random numbers from the same seed is compared once more with random numbers
+    that depend on the shape alone, or where this torch cannot do that, by statistics."""
     coarsest = _coarsest(torch, model, shapes)
     nothing: dict[str, Any] = {"rows": [], "drew": False, "alike": [], "draws": [], "reference": None}
     for number, shape in enumerate(shapes):
@@ -120,7 +122,7 @@ def _hold_against(
 def _with_same_draws(
     torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any]
 ) -> list[Any] | None:
-    """The rows of a pass whose random numbers hang on the shape alone; None if this torch cannot do it."""
+    """The rows of a pass whose random numbers depend on the shape alone; None if this torch cannot do it."""
     try:
         return Pass(torch, model, shape, number, spec, alike=True).rows
     except Exception:
@@ -134,7 +136,7 @@ class Pass:
     Args:
         number: of the shape; the seed.
         shake: change every parameter and input by about so many roundings before.
-        alike: random numbers hang on the shape alone.
+        alike: random numbers depend on the shape alone.
     """
 
     def __init__(
@@ -204,8 +206,8 @@ class Pass:
 
 
 def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
-    """How far results then are apart is what roundings alone do to this program: a fused kernel rounds at
-    other places."""
+    """Change each element by ``roundings`` units of rounding. How far the results move then shows what
+    roundings alone do to this program: a fused kernel rounds at other points of the computation."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for one in tensors:
@@ -226,7 +228,7 @@ def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
 
 
 def _plain_reference(made: Reference | None) -> tuple[Any, ...] | None:
-    """What ``torch.load`` reads without any code of ours."""
+    """The reference as a plain tuple, which ``torch.load`` reads without any class of ours."""
     if made is None:
         return None
     return made.computed_in, made.problem, made.dtype, made.results, made.narrowest
@@ -240,10 +242,11 @@ def _compared(
     reference: Reference | None = None,
     draws: Sequence[list[Any]] = (),
 ) -> list[dict[str, Any]]:
-    """Another dtype is another result, and the words are those of two versions of a program.
+    """The rows of a comparison of two versions of a program, in which a result of another dtype differs.
 
     Args:
-        draws: their results with other random numbers: then what differs by value is compared by statistics.
+        draws: their results with other random numbers: results that differ by value are then compared by
+            statistics.
     """
 
     def again(what: str, own: Any, other: Any, row: dict[str, Any], largest: float) -> dict[str, Any]:

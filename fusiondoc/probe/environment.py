@@ -1,4 +1,4 @@
-"""What the probe finds around it (Python, torch, the GPU, its memory and how fast that is copied), and which
+"""The environment of the probe (Python, torch, the GPU, its memory and how fast that is copied), and which
 fusers work here; choosing a fuser, and switching it on for the rest of the process.
 
 The switches are those of ``torch.jit.fuser`` (torch/jit/_fuser.py), set for good instead of inside a context:
@@ -50,7 +50,7 @@ def interpreter_facts() -> dict[str, Any]:
     facts["version_file"] = path if os.path.isfile(path) else spec.origin
     constants = _constants(path)
     if "__version__" not in constants:
-        # A build with another layout: the only way left is to ask torch itself.
+        # A build with another layout: import torch itself.
         version: Any = __import__("torch").version
         constants = {name: getattr(version, name, None) for name in ("__version__", "cuda", "hip")}
     facts["torch"] = str(constants["__version__"])
@@ -105,8 +105,8 @@ def torch_environment(torch: Any, device: bool = True) -> dict[str, Any]:
 
 
 def _driver_version() -> str | None:
-    """Of NVIDIA's driver, such as "535.104.05": the first number of that form in what its module tells; None
-    without one (Linux: /proc/driver/nvidia/version)."""
+    """Version of NVIDIA's driver, such as "535.104.05": the first number of that form in
+    /proc/driver/nvidia/version (Linux); None without that file."""
     try:
         with open("/proc/driver/nvidia/version", "rb") as file:
             found = re.search(rb"\d{3,4}\.\d{1,4}(?:\.\d{1,4})?", file.readline(500))
@@ -118,9 +118,8 @@ def _driver_version() -> str | None:
 def gpu_facts(torch: Any) -> dict[str, Any]:
     """Name, compute capability and memory of the current CUDA device; ``gpu_count`` 0 without one.
 
-    ``gpu_memory_gb_per_s`` is the bandwidth that clock rate (kHz, two transfers a cycle) and bus width (bits)
-    give, in 10^9 bytes a second; None where the driver does not tell.
-    """
+    ``gpu_memory_gb_per_s`` is the bandwidth by clock rate (kHz, two transfers a cycle) and bus width (bits),
+    in 10^9 bytes a second; None where the driver does not report them."""
     if not torch.cuda.is_available():
         return {"gpu_count": 0}
     index = torch.cuda.current_device()
@@ -235,7 +234,7 @@ def why_no_nvfuser(torch: Any) -> str | None:
     """Why nvFuser cannot work here, or None if it can.
 
     From 2.2 on its switches are no-ops that print a warning each, so they are not even called there. Below,
-    the binary is asked: with a device and the switch set, reading it back must give True.
+    the binary is tried: with a device and the switch set, the switch must read back as True.
     """
     this = "this is torch %s" % torch.__version__
     if torch_release(torch) >= (2, 2):
@@ -307,7 +306,7 @@ def choose_fuser(torch: Any, requested: str) -> tuple[str, str]:
 
 
 def note_on_fuser(torch: Any, fuser: str) -> str | None:
-    """What to know about a fuser here, or None."""
+    """A remark on a fuser on this machine, or None."""
     if fuser == "nnc" and not torch.cuda.is_available() and not torch._C._llvm_enabled():
         return (
             "through its own evaluator on the CPU, because this build has no LLVM (true groups, slow kernels)"
@@ -364,7 +363,7 @@ def _nnc_reaches(torch: Any) -> bool:
 
 
 def fuser_on(torch: Any) -> str | None:
-    """The fuser that is on, if one is: the first that TorchScript would ask."""
+    """The fuser that is on, or None: the first in the order in which TorchScript tries them."""
     known = ["nnc"]
     if hasattr(torch._C, "_jit_llga_enabled"):
         known.insert(0, "onednn")
@@ -389,7 +388,7 @@ def read_back(torch: Any) -> tuple[Any, ...]:
 
 
 def executor_off(torch: Any) -> list[str]:
-    """What nvFuser and NNC need of the executor and is off now, by the names of the knobs."""
+    """Names of the executor's knobs that nvFuser and NNC need and that are off now."""
     switch = torch._C
     off = []
     for knob, set_it in (

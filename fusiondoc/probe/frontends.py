@@ -1,5 +1,5 @@
-"""What makes graphs of a target: TorchScript, AOTAutograd in front of it, Transformer Engine, or modules that
-fuse themselves.
+"""The frontends, which make graphs of a target: TorchScript, AOTAutograd in front of it, Transformer Engine,
+or modules that fuse themselves.
 
 The last are xFormers' ``NVFused...`` (xformers/components/nvfuser, releases 0.0.12 to 0.0.21): ``forward``
 runs the plain operators where its tensor is not on a GPU, else it calls ``memory_efficient_fusion`` on its
@@ -62,8 +62,8 @@ def choose(torch: Any, requested: str, model: Any) -> Chosen:
     return Chosen("aot", _wrapped(model), "asked for: memory_efficient_fusion", model)
 
 
-def tell(records: Records, spec: dict[str, Any], chosen: Chosen, verified: bool) -> None:
-    """Record the choice, and which options mean nothing then."""
+def write_choice(records: Records, spec: dict[str, Any], chosen: Chosen, verified: bool) -> None:
+    """Record the choice, and which options have no effect with it."""
     records.write("frontend", requested=spec.get("frontend"), effective=chosen.frontend, why=chosen.why)
     if chosen.frontend != "aot":
         return
@@ -130,7 +130,7 @@ def _wrapped(model: Any) -> Any:
 
 
 def _inside(model: Any) -> Any:
-    """What a wrapper was made of: of ``aot_function``, ``aot_module`` or ``torch.compile``."""
+    """The model that ``aot_function``, ``aot_module`` or ``torch.compile`` wrapped; None if not known."""
     if WRAPPED in getattr(model, "__dict__", {}):
         while WRAPPED in vars(model):
             model = model.__wrapped__
@@ -161,7 +161,7 @@ def uses_aot(torch: Any, model: Any) -> str | None:
 
 
 def _by_inductor(compiled: Any) -> bool:
-    """Whether torch.compile has its own backend, which makes no TorchScript: the only one that tells a
+    """Whether torch.compile has its own backend, which makes no TorchScript: the only backend that has a
     configuration (torch/_dynamo/eval_frame.py, torch/__init__.py)."""
     try:
         return compiled.get_compiler_config() is not None
@@ -174,7 +174,8 @@ def _is_torchs(value: Any) -> bool:
 
 
 def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
-    """What a function names in its globals and closure, and what the user's functions among that name."""
+    """The function, the callables that it names in its globals and closure, and so on through those that are
+    the user's own functions."""
     ahead = [function]
     while ahead and len(seen) < _MOST_FUNCTIONS:
         one = ahead.pop()
@@ -226,7 +227,7 @@ class _Kind:
 
 
 class FusedModules:
-    """Watches these classes from their definition on; ``watch`` tells what AOTAutograd was asked for."""
+    """Watches these classes from their definition on; ``watch`` counts the calls of AOTAutograd."""
 
     def __init__(self, torch: Any, records: Records, watch: Watch) -> None:
         self._torch = torch
@@ -266,7 +267,7 @@ class FusedModules:
         self._replaced.take_back()
 
     def forget(self) -> None:
-        """In a fork: calls before it are told by the process that made it."""
+        """In a fork: forget the calls of the parent process, which records them itself."""
         for kind in self._kinds.values():
             kind.calls = kind.fused = kind.wraps = 0
             kind.eager = []
@@ -301,7 +302,7 @@ class FusedModules:
         @functools.wraps(original)
         def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
             if switched and _switch_is_on():
-                return original(self, *args, **kwargs)  # the modules that it is made of tell it
+                return original(self, *args, **kwargs)  # the modules inside it are counted instead
             wraps, calls = watched._watch.wraps, watched._watch.calls
             result = original(self, *args, **kwargs)
             with contextlib.suppress(Exception):
@@ -334,7 +335,7 @@ class FusedModules:
         return "its forward did not call memory_efficient_fusion"
 
     def finish(self) -> None:
-        """Write what was seen."""
+        """Write a record for each class that was called or is known to stay eager."""
         for name, kind in self._kinds.items():
             if kind.calls or kind.eager:
                 layers = [self._names[id(one)] for one in kind.modules if id(one) in self._names]

@@ -80,8 +80,8 @@ def show(value: Any) -> str | None:
 
 
 class Outcome(NamedTuple):
-    """What a knob reads now (None if torch does not tell), whether setting it changes anything (None if that
-    cannot be seen), and a sentence why where it is not simply so."""
+    """The value that a knob reads now (None if torch cannot read it back), whether setting it changes
+    anything (None if that cannot be seen), and a sentence why in the other cases."""
 
     effective: Any
     live: bool | None
@@ -215,9 +215,9 @@ class Inlining(Blind):
 
 
 class Skipped(Blind):
-    """The operators that nvFuser's parser is told to leave out.
+    """The operators that nvFuser's parser leaves out.
 
-    ``_jit_set_nvfuser_skip_node_kind(operator, flip)`` tells whether the operator was left out, and
+    ``_jit_set_nvfuser_skip_node_kind(operator, flip)`` returns whether the operator was left out, and
     changes that if ``flip`` (parser.cpp, querySkipSymbolSet; measured on 1.12.1). The whole list cannot
     be read.
     """
@@ -226,9 +226,9 @@ class Skipped(Blind):
         super().__init__("_jit_set_nvfuser_skip_node_kind", "operators")
 
     def attempt(self, torch: Any) -> Outcome:
-        ask = getattr(torch._C, self.setter)
-        old = ask("aten::add", True)
-        seen = ask("aten::add", True)
+        skip = getattr(torch._C, self.setter)
+        old = skip("aten::add", True)
+        seen = skip("aten::add", True)
         live = isinstance(old, bool) and seen is not old
         return Outcome(None, live, None if live else "it takes a value and answers with none: a no-op")
 
@@ -236,11 +236,11 @@ class Skipped(Blind):
         trial = self.attempt(torch)
         if not trial.live:
             return trial
-        ask = getattr(torch._C, self.setter)
+        skip = getattr(torch._C, self.setter)
         for operator in value:
-            if not ask(operator, False):
-                ask(operator, True)
-        return Outcome(value, all(ask(operator, False) for operator in value))
+            if not skip(operator, False):
+                skip(operator, True)
+        return Outcome(value, all(skip(operator, False) for operator in value))
 
 
 class Callback:
@@ -268,7 +268,7 @@ _TRIALS: dict[str, tuple[Any, ...]] = {
 
 
 def _first_line(error: BaseException) -> str:
-    """The first line of what an exception says: torch appends C++ frames."""
+    """The first line of an exception's message: torch appends C++ frames."""
     return (str(error).split("\n") or [""])[0] or type(error).__name__
 
 
@@ -337,10 +337,10 @@ def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
         return _record(name, value, Outcome(None, False), error="this torch has no torch._C.%s" % missing)
     try:
         wanted = parse(knob.kind, value)
-        outcome, said = _hushed(knob, lambda: knob.apply(torch, wanted))
+        outcome, warnings = _hushed(knob, lambda: knob.apply(torch, wanted))
     except (ValueError, TypeError, RuntimeError) as error:
         return _record(name, value, Outcome(None, False), error=_first_line(error))
-    return _record(name, value, _with_warnings(outcome, said))
+    return _record(name, value, _with_warnings(outcome, warnings))
 
 
 def try_all(torch: Any) -> list[dict[str, Any]]:
@@ -376,13 +376,13 @@ def _hushed(knob: Any, action: Any) -> tuple[Outcome, list[str]]:
         return outcome, kept.warnings()
 
 
-def _with_warnings(outcome: Outcome, said: list[str]) -> Outcome:
+def _with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
     """Torch's own warning is the better reason, and the only sign that a function without a value is a
     no-op."""
-    if not said:
+    if not warnings:
         return outcome
-    # What follows is the value that the trial set, not the one in effect.
-    text = said[0].split(". Setting to ")[0]
+    # After it comes the value that the trial set, not the value in effect.
+    text = warnings[0].split(". Setting to ")[0]
     live = False if "no-op" in text else outcome.live
     return outcome._replace(live=live, why="torch says: " + text)
 

@@ -1,17 +1,15 @@
-"""Recording what the fusers of this process say while it runs: descriptors 1 and 2 go to a file, and torch's
+"""Records the fusers' messages of this process while it runs: descriptors 1 and 2 go to a file, and torch's
 JIT log is switched on. Everything is as before afterwards, however the block was left.
 
-The program's own prints stay visible: what Python's streams write is shown at once where it would have been
-shown, and is a part of the log too (a fallback is a Python warning). What compiled code and child processes
-write to the descriptors themselves is in the log only; the fusers' messages are of that kind.
+The program's own prints stay visible: text that Python's streams write is shown at once where it would have
+been shown, and is a part of the log too (a fallback is a Python warning). Text that compiled code and child
+processes write to the descriptors themselves is in the log only; the fusers' messages are of that kind.
 
-Functions that were wrapped by AOTAutograd before the watch began: seen where their compilation does.
-
-What ``aot_function`` has returned keeps the compilers that it was given, but calls its module's functions by
-their names: ``create_aot_autograd_function`` (functorch 0.2), ``create_aot_dispatcher_function`` with the
-compilers in an ``AOTConfig`` (torch 1.13 to 2.6), ``aot_stage1_graph_capture``, which traces, and
-``aot_stage2_compile``, which parts and compiles (2.13).
-"""
+Functions that AOTAutograd wrapped before the watch began are seen when they are compiled: they keep their
+compilers, but call functions of their module by name, which can be replaced. ``create_aot_autograd_function``
+is that of functorch 0.2, ``create_aot_dispatcher_function`` with the compilers in an ``AOTConfig`` that of
+torch 1.13 to 2.6; in 2.13 ``aot_stage1_graph_capture`` traces, and ``aot_stage2_compile`` partitions and
+compiles."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def import_torch() -> Any:
 
 
 class Switches:
-    """What torch logs: its JIT log level, and environment variables that it reads when they are needed.
+    """Switches of torch's log: the JIT log level, and environment variables that torch reads late.
 
     ``torch._C._jit_set_logging_option`` (torch/csrc/jit/python/init.cpp) sets the level at any time (tried on
     torch 1.12.1 and 2.13.0). A torch without it reads the variable once, at the first JIT pass that could
@@ -55,7 +53,7 @@ class Switches:
 
     @property
     def at_run_time(self) -> bool:
-        """Whether the level can be changed whenever one likes."""
+        """Whether the level can be changed at any time."""
         return self._set is not None and self._get is not None
 
     def level(self) -> str:
@@ -90,8 +88,9 @@ def _put_variable(name: str, value: str | None) -> None:
 @contextlib.contextmanager
 def redirected(path: str, problem: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     """Inside the block descriptors 1 and 2 are the file at ``path``, which is made or appended to, in the
-    order in which things are written. ``problem`` is told of a stream that cannot be recorded. What it gives
-    makes them another file from then on, but for those that the program itself has led elsewhere.
+    order in which things are written. ``problem`` is called with a sentence for each stream that cannot be
+    recorded. The yielded function, called with another path, moves both to that file, except a descriptor
+    that the program itself has redirected.
 
     Raises:
         OSError: the file cannot be written.
@@ -150,7 +149,7 @@ def _c_stdout() -> tuple[Any, Any]:
 
 
 def _c_stdout_is_line_buffered(copy: int) -> bool:
-    """``__flbf`` of glibc and musl tells; elsewhere it is so on a terminal."""
+    """By ``__flbf`` of glibc and musl; elsewhere stdout is line-buffered on a terminal."""
     with contextlib.suppress(OSError, AttributeError, ValueError, TypeError):
         libc, stdout = _c_stdout()
         return bool(libc.__getattr__("__flbf")(stdout))
@@ -166,7 +165,7 @@ def _buffer_c_stdout(lines: bool) -> None:
 
 
 class _Tee:
-    """Writes to the log what a stream also shows. A stream that writes to another one is recorded once."""
+    """Copies the text of streams to the log. A stream that writes to another stream is recorded once."""
 
     def __init__(self, log: int) -> None:
         self._log = log
@@ -241,7 +240,7 @@ def _replace_write(owner: Any, write: Callable[[Any], Any], undo: contextlib.Exi
 
 
 HOW = "AOTAutograd, defined"
-"""Of a place that is not known: the line is that of the function."""
+"""How a function was wrapped, where the call site is not known: the line is that of the function."""
 
 
 class LateWatch(Watch):
@@ -342,7 +341,7 @@ def _traced_in(watch: Watch, site: Site, made: Any) -> Any:
         return made
 
     class Made:
-        """What the caller takes ``apply`` of."""
+        """Stands for the autograd class: the caller uses its ``apply`` only."""
 
         @staticmethod
         def apply(*args: Any) -> Any:
@@ -355,7 +354,7 @@ def _traced_in(watch: Watch, site: Site, made: Any) -> Any:
 
 
 def _site_of(watch: Watch, flat_fn: Any) -> Site | None:
-    """The place of a function that is compiled; None where the watch knows it already."""
+    """The call site of a function that is compiled; None where the watch knows it already."""
     if not watch.is_on or watch.active is not None:
         return None
     function = _inside(flat_fn, "fn")
@@ -373,7 +372,7 @@ def _site_of(watch: Watch, flat_fn: Any) -> Site | None:
 
 
 def _inside(function: Any, name: str) -> Any:
-    """What a function has kept under a name of the function around it."""
+    """The value of a variable in a function's closure; None if it has none of that name."""
     code = getattr(function, "__code__", None)
     if code is None or name not in code.co_freevars:
         return None

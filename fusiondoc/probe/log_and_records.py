@@ -1,9 +1,9 @@
-"""What the probe tells its parent: the log in true order, and ``records.jsonl``.
+"""The probe's output to its parent: the log in true order, and ``records.jsonl``.
 
-Every writer to the one pipe of the log hands over whole lines at once; while a switch is tried, torch's
+Every writer to the single pipe of the log hands over whole lines at once; while a switch is tried, torch's
 own warnings are kept out of it, with nothing else that is printed lost. Records are one JSON object a
-line, on disk before the next step begins. The clock counts how long the user's own work took, so that the
-rest can be told as fusiondoc's overhead.
+line, on disk before the next step begins. The clock counts how long the user's own work took; the rest is
+fusiondoc's overhead.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class _Log:
             self._copy = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, high)
 
     def away(self) -> dict[str, str]:
-        """Which of ``stdout`` and ``stderr`` no longer lead there, and in words where they do; {} if that is
-        not known."""
+        """Which of ``stdout`` and ``stderr`` no longer lead to the log, each with a phrase where it leads; {}
+        if that is not known."""
         if self._identity is None:
             return {}
         found = {name: _whereabouts(number, self._identity) for name, number in _STANDARD}
@@ -97,22 +97,23 @@ class _Log:
 
     @property
     def descriptor(self) -> int:
-        """One that leads there, or -1."""
+        """A descriptor that leads to the log, or -1."""
         if self._identity is None:
             return 2
         return next((one for one in (2, 1, self._copy) if identity(one) == self._identity), -1)
 
     @contextlib.contextmanager
-    def told_when_put_back(self, tell: Callable[..., None]) -> Iterator[None]:
-        """Inside the block ``tell("redirected", stderr=...)`` is called when ``os.dup2`` of the program puts
-        back a descriptor that led elsewhere for a while. What is still away at the end, ``away`` tells."""
+    def recorded_when_put_back(self, write: Callable[..., None]) -> Iterator[None]:
+        """Inside the block ``write("redirected", stderr=...)`` is called when the program's ``os.dup2``
+        restores a descriptor that led elsewhere for a while. Those that still do at the end are in
+        ``away``."""
 
         def dup2(*args: Any, **named: Any) -> int:
             before = self.away()
             made = _dup2(*args, **named)
             back = {name: how for name, how in before.items() if name not in self.away()}
             if back:
-                tell("redirected", **{name: _FOR_A_WHILE[how] for name, how in back.items()})
+                write("redirected", **{name: _FOR_A_WHILE[how] for name, how in back.items()})
             return made
 
         os.dup2 = dup2
@@ -124,7 +125,7 @@ class _Log:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Inside the block 1 and 2 lead there, if the copy is left; afterwards they are as before."""
+        """Inside the block 1 and 2 lead to the log, if a descriptor of it is left; then they are restored."""
         away = self.away()
         copy = self.descriptor
         if not away or copy < 0:
@@ -156,7 +157,7 @@ LOG = _Log()
 
 
 def identity(descriptor: int) -> Any:
-    """What a descriptor leads to; None if it is closed."""
+    """Device and inode of the file behind a descriptor; None if it is closed."""
     try:
         status = os.fstat(descriptor)
     except (OSError, OverflowError):
@@ -197,7 +198,7 @@ def copy_of(number: int) -> int:
 
 
 def flush() -> None:
-    """Hand over what Python's and C's stdout still hold."""
+    """Write out the buffers of Python's and C's stdout."""
     for stream in (sys.stdout, sys.stderr):
         # The program may have put anything there.
         with contextlib.suppress(Exception):
@@ -209,7 +210,7 @@ def flush() -> None:
 def mark(text: str) -> None:
     """A line ``[fusiondoc] text`` in the log, after all that was printed before it."""
     flush()
-    # Where the program put a file of its own in its place, the mark is not for that.
+    # A file that the program has put behind descriptor 2 must not get the mark.
     log = LOG.descriptor
     with contextlib.suppress(OSError):
         if log >= 0:
@@ -218,8 +219,8 @@ def mark(text: str) -> None:
 
 _WATCH = """
 import os, sys
-said = os.read(0, 1)
-if said != b"k":
+word = os.read(0, 1)
+if word != b"k":
     with open(sys.argv[1], "rb") as file:
         os.write(2, file.read())
     os.unlink(sys.argv[1])
@@ -308,7 +309,7 @@ class Records:
 
     The program may close every descriptor (``os.closerange``), and open files of its own under their numbers:
     the file is written only through a descriptor that still leads to it, and else opened again. A full disk
-    ends the records, not the user's program; the log, which the parent writes, tells of it.
+    ends the records, not the user's program; a line of the log, which the parent writes, states it.
     """
 
     def __init__(self, path: str, process: int | None = None) -> None:
@@ -327,7 +328,8 @@ class Records:
         return self._path
 
     def write(self, record: str, **fields: Any) -> None:
-        """One line ``{"record": record, ...}``. What JSON does not know is written as its ``repr``."""
+        """One line ``{"record": record, ...}``. A value that JSON has no form for is written as its
+        ``repr``."""
         if self._ended:
             if record == "done":
                 self._complain()  # again, where the end of the log is looked at
@@ -363,7 +365,7 @@ class Records:
 
 
 class Clock:
-    """``users_seconds``: inside ``users_work()``, which is what a run by hand needs too (importing torch
+    """``users_seconds``: spent inside ``users_work()``, in work that a run by hand needs too (importing torch
     and the program, scripting, the passes). All other time since ``started`` is the probe's own."""
 
     def __init__(self, started: float) -> None:
@@ -387,5 +389,5 @@ class Clock:
         return time.perf_counter() - self.started
 
     def own_seconds(self) -> float:
-        """What the probe needed for itself."""
+        """Overhead of the probe."""
         return self.seconds() - self.users_seconds

@@ -1,7 +1,7 @@
 """Turning what the user has into TorchScript, and which lines and modules of the user's its operators come
 from.
 
-The log prints ``aten::layer_norm`` with the place in torch/nn/functional.py; the call that led there is
+The log prints ``aten::layer_norm`` with its line in torch/nn/functional.py; the call that led there is
 only in the graph before calls are inlined, which is walked here. So are the whole paths of modules:
 ``Node.getModuleHierarchy`` (torch/csrc/jit/ir/ir.cpp, 1.9 to 2.13) leaves out the names of module lists
 ("0(Block).norm(LayerNorm)"), and does for frozen graphs, which have no calls any more.
@@ -31,7 +31,7 @@ def to_torchscript(
     Args:
         example: gives the arguments to trace with; called only for tracing.
         trace: ``torch.jit.trace`` instead of ``torch.jit.script``.
-        note: is told what had to be done for it that the user did not ask for.
+        note: called with a sentence about each step that the user did not request.
     """
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return model
@@ -39,7 +39,7 @@ def to_torchscript(
 
 
 def as_given(torch: Any, model: Any) -> dict[str, Any]:
-    """What is told of the model before anything is done to it."""
+    """The record of the model before anything is done to it."""
     return {
         "training": getattr(model, "training", None) if isinstance(model, torch.nn.Module) else None,
         "scripted": isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)),
@@ -77,14 +77,15 @@ def is_frozen(torch: Any, scripted: Any) -> bool:
     return isinstance(scripted, torch.jit.ScriptModule) and not hasattr(scripted, "training")
 
 
-def frozen_if_asked(
+def frozen_for_run(
     torch: Any, spec: dict[str, Any], scripted: Any, fuser: str, note: Callable[[str], None]
 ) -> Any:
-    """oneDNN Graph sees weights only in frozen modules, so there it is frozen unless told otherwise."""
-    asked = bool(spec.get("freeze"))
-    wanted = asked or (fuser == "onednn" and not spec["backward"] and not spec.get("no_freeze"))
+    """The model, frozen if ``--freeze`` requests it. For oneDNN Graph, which sees weights only in frozen
+    modules, it is frozen unless ``--no-freeze`` forbids it."""
+    requested = bool(spec.get("freeze"))
+    wanted = requested or (fuser == "onednn" and not spec["backward"] and not spec.get("no_freeze"))
     made = frozen(torch, scripted) if wanted else scripted
-    if asked and not is_frozen(torch, made):
+    if requested and not is_frozen(torch, made):
         training = isinstance(scripted, torch.jit.ScriptModule)
         why = "it is in training mode (call eval() on it)" if training else "only a module can be"
         note("--freeze: the target is not frozen: " + why)
@@ -99,8 +100,8 @@ _COMPILED = (
 
 
 def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
-    """What ``torch.compile`` wraps (torch/_dynamo/eval_frame.py): scripting a compiled module fails at the
-    wrapper's own code."""
+    """The model that ``torch.compile`` wraps (torch/_dynamo/eval_frame.py): scripting a compiled module fails
+    at the wrapper's own code."""
     if getattr(model, "_compiled_call_impl", None) is not None and not hasattr(model, "_orig_mod"):
         note(_COMPILED)  # compiled in place, by its method compile()
         return model
@@ -148,8 +149,8 @@ _OUTPUT = "can be output from traced functions"
 """Of a class that TorchScript has a type for (torch/csrc/jit/python/python_tracer.cpp)."""
 
 _STRICT = "strict=False"
-"""What the error names when the model returns a dictionary (torch/csrc/jit/python/python_arg_flatten.cpp,
-torch/csrc/jit/frontend/tracer.cpp)."""
+"""The error names this option when the model returns a dictionary
+(torch/csrc/jit/python/python_arg_flatten.cpp, torch/csrc/jit/frontend/tracer.cpp)."""
 
 
 def _trace(torch: Any, model: Any, example: tuple[Any, ...], note: Callable[[str], None]) -> Any:
@@ -236,13 +237,13 @@ def device_of(torch: Any, name: str | None) -> Any:
 _SOURCE = re.compile(r" # (.+:\d+:\d+)\s*$")
 _PACKAGES = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _ENTRY = re.compile(r"(\w+)\(([^()]*)\)")
-"""Of what ``getModuleHierarchy`` says: the name in the module above, and the type."""
+"""An entry of ``getModuleHierarchy``: the name in the module above, and the type."""
 _SECONDS = 1.0
 """A bigger model than can be walked in this time keeps what was found until then."""
 
 
 def source_map(torch: Any, scripted: Any, always: bool = False) -> dict[str, Any]:
-    """What the record of this name holds.
+    """The fields of the record ``source_map``.
 
     ``map``: ``op|file:line:column`` as printed -> ``file:line`` of the user's, for operators in packages'
     files that only one line of the user's leads to. ``layers``: the same key -> the module path of each such
@@ -265,7 +266,7 @@ class _Walk:
         self.found: dict[str, set[str]] = {}
         self.layers: dict[str, list[str]] = {}
         self.whole = True
-        """Every node was seen: else the order of ``layers`` tells nothing."""
+        """Every node was seen. If not, the order of ``layers`` means nothing."""
         self._unit = torch.jit._state._python_cu
         self._torch_folder = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
         self._until = time.perf_counter() + _SECONDS
@@ -290,10 +291,10 @@ class _Walk:
                 return
             kind = node.kind()
             if kind == "prim::GetAttr":
-                owner, place = modules.get(node.input().debugName(), (None, ""))
+                owner, owner_path = modules.get(node.input().debugName(), (None, ""))
                 if owner is not None:
                     name = node.s("name")
-                    at = "%s.%s" % (place, name) if place else name
+                    at = "%s.%s" % (owner_path, name) if owner_path else name
                     modules[node.output().debugName()] = (getattr(owner, name, None), at)
             elif kind == "prim::CallFunction":
                 name = next(iter(node.inputs())).type().annotation_str
@@ -359,9 +360,9 @@ def _joined(path: str, inner: str) -> str:
 
 def _hierarchy(node: Any) -> str:
     """The modules that a node was inlined from, as far as its graph knows it; "" where it was not."""
-    told = getattr(node, "getModuleHierarchy", None)
+    hierarchy = getattr(node, "getModuleHierarchy", None)
     names: list[str] = []
-    for name, _ in _ENTRY.findall(told() if told is not None else ""):
+    for name, _ in _ENTRY.findall(hierarchy() if hierarchy is not None else ""):
         if name == "UNKNOWN_INSTANCE":
             break
         if name not in ("SELF", "TOP"):

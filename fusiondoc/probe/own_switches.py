@@ -25,7 +25,7 @@ DEVICES = ("cpu", "cuda")
 
 
 def switches_of(torch: Any) -> dict[str, bool]:
-    """The switches of this process, by the function that sets each; those that this torch lets be read."""
+    """The switches of this process, by the function that sets each; those that this torch can read."""
     found = {}
     for setter, getter in _SWITCHES.items():
         if setter == "_jit_set_nvfuser_enabled" and environment.torch_release(torch) >= (2, 2):
@@ -80,6 +80,6 @@ class OwnSwitches:
             if fuser != "none" or self._fusers[device] != "none":
                 self._fusers[device] = fuser
 
-    def tell(self, records: Records) -> None:
+    def write(self, records: Records) -> None:
         """A record ``by_itself`` {"fusers": of each device, "switches": by the functions that set them}."""
         records.write("by_itself", fusers=self._fusers, switches=self._switches)

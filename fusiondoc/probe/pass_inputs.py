@@ -1,9 +1,8 @@
 """The inputs of a pass: from ``--input`` texts or from the module's ``inputs``.
 
-Texts are ``float32[8,128,1024]:grad``, ``int64[4]``, ``0.5``, ``True``, ``None``, ``[2, 3]``; an argument
-by name is ``mask=float32[8,128]``. Reading them needs no torch, so that a mistake is told before a process
-starts.
-"""
+Texts are ``float32[8,128,1024]:grad``, ``int64[4]``, ``0.5``, ``True``, ``None``, ``[2, 3]``; an argument by
+name is ``mask=float32[8,128]``. Reading them needs no torch, so that a mistake is reported before a process
+starts."""
 
 from __future__ import annotations
 
@@ -155,7 +154,7 @@ def arguments_of(shape: Shape) -> tuple[Any, ...]:
     """The arguments of the next pass.
 
     Raises:
-        Refused: they are nothing that a model can be called with.
+        Refused: a model cannot be called with them.
         UserError: the function of the user's that makes them failed.
     """
     try:
@@ -177,7 +176,8 @@ def call(model: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same arguments by position, for what takes no others; what lies between them has its default.
+    """The same arguments by position, for a caller that takes no others; arguments between them have their
+    defaults.
 
     Raises:
         Refused: the model takes one of them by name alone, or takes none of that name.
@@ -196,7 +196,7 @@ def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         ) from None
     last = max(
         [len(arguments)]
-        + [place for place, name in enumerate(bound.signature.parameters, 1) if name in named]
+        + [position for position, name in enumerate(bound.signature.parameters, 1) if name in named]
     )
     bound.apply_defaults()
     if bound.kwargs:
@@ -209,7 +209,7 @@ def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def positional(model: Any, shape: Shape) -> Shape:
-    """The shape for what calls a model with positions only."""
+    """The shape for a caller that passes arguments by position only."""
     return (lambda: by_position(model, shape())) if named_of(arguments_of(shape)) else shape
 
 
@@ -304,7 +304,7 @@ def _no_numpy(value: Any, where: str) -> None:
 
 def _ready(torch: Any, value: Any, device: Any) -> Any:
     """``value`` on the device, every tensor that needs grad a leaf: a backward pass frees the graph behind
-    one that is none, and the next pass would fail."""
+    a tensor that is no leaf, and the next pass would fail."""
     if isinstance(value, torch.Tensor):
         moved = value if device is None else value.detach().to(device)
         if value.requires_grad and (moved is not value or not value.is_leaf):

@@ -1,4 +1,4 @@
-"""The passes: forward, and backward if asked for, marked in the log and written to the records; and for
+"""The passes: forward, and backward if requested, marked in the log and written to the records; and for
 ``--verify`` each once more without fusion, on the same inputs.
 
 Which outputs of a graph depend on random numbers: those differ from run to run by design, and are held
@@ -36,7 +36,7 @@ _WRONG_INPUT = re.compile(
     r"Expected a value of type|expected at most|missing value for argument|Unknown keyword argument"
     r"|takes \d+ positional arguments? but|missing \d+ required positional"
 )
-"""What TorchScript says (function_schema_inl.h, pybind_utils.h) when arguments do not fit the schema."""
+"""Errors of TorchScript (function_schema_inl.h, pybind_utils.h) for arguments that do not fit the schema."""
 
 
 class Passes:
@@ -61,7 +61,7 @@ class Passes:
         self._records = records
         self._verifier = verifier
         self._total = runs * len(shapes)
-        self._told = False
+        self._redirection_noted = False
         self._away: dict[str, str] = {}
 
     def run(self) -> None:
@@ -77,7 +77,7 @@ class Passes:
         torch = self._torch
         arguments = arguments_of(shape)
         tensors = tensors_in(torch, arguments)
-        # Without --backward a model runs as in inference unless an input asks for grad; parameters always do.
+        # Without --backward a model runs as in inference unless an input needs grad; parameters always do.
         wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
         verifier = self._verifier
         comparison = verifier.start(number, arguments) if verifier is not None else None
@@ -93,7 +93,7 @@ class Passes:
     def _passed(
         self, index: int, number: int, arguments: tuple[Any, ...], tensors: list[Any], wants_grad: bool
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Forward and, if asked for, backward: the outputs, and for ``--verify`` the gradients by name."""
+        """Forward and, if requested, backward: the outputs, and for ``--verify`` the gradients by name."""
         torch, verifier = self._torch, self._verifier
         with torch.enable_grad() if wants_grad else torch.no_grad():
             output = self._timed(index, number, "forward", lambda: self._forward(arguments))
@@ -116,8 +116,8 @@ class Passes:
 
     def _timed(self, index: int, number: int, phase: str, work: Callable[[], Any]) -> Any:
         mark("iteration %d/%d %s inputs %d" % (index, self._total, phase, number))
-        self._tell_of(LOG.away())
-        with LOG.in_place(), LOG.told_when_put_back(self._records.write):
+        self._note_redirected(LOG.away())
+        with LOG.in_place(), LOG.recorded_when_put_back(self._records.write):
             began = time.perf_counter()
             result = work()
             if self._torch.cuda.is_initialized():
@@ -137,10 +137,10 @@ class Passes:
         )
         return result
 
-    def _tell_of(self, away: dict[str, str]) -> None:
-        """Say once that the program's own descriptors are not those of the log."""
-        if away and not self._told and LOG.descriptor >= 0:
-            self._told = True
+    def _note_redirected(self, away: dict[str, str]) -> None:
+        """Note once that the program's own descriptors do not lead to the log."""
+        if away and not self._redirection_noted and LOG.descriptor >= 0:
+            self._redirection_noted = True
             ways = " and ".join("%s %s" % one for one in sorted(away.items()))
             text = "the program's %s; during the passes both go to the log all the same" % ways
             self._records.write("note", text=text)
@@ -153,12 +153,12 @@ class Passes:
             inside = "TorchScript interpreter" in text or self._in_users_code(error)
             if _WRONG_INPUT.search(text) and not inside:
                 declared = signature(self._model)
-                told = [_described(self._torch, value) for value in arguments]
-                told += [
+                types = [_described(self._torch, value) for value in arguments]
+                types += [
                     "%s=%s" % (name, _described(self._torch, one))
                     for name, one in named_of(arguments).items()
                 ]
-                given = ", ".join(told)
+                given = ", ".join(types)
                 raise Refused(
                     "inputs",
                     "the inputs do not fit the model: %s\ngiven: (%s)" % (text.split("\n")[0], given),
@@ -303,7 +303,7 @@ class Verifier:
 
 
 class Results:
-    """What a pass gave: output tensors, and gradients by name."""
+    """The results of a pass: output tensors, and gradients by name."""
 
     def __init__(self, outputs: list[Any], gradients: dict[str, Any]) -> None:
         self.outputs = outputs
@@ -345,7 +345,7 @@ class Comparison:
 
     def try_without_fuser(self, index: int, wants_grad: bool, backward: bool) -> None:
         """After an error of the fused pass: record whether the eager pass ends without one. A device that an
-        illegal access left unusable fails here too, so only a pass that succeeds tells something."""
+        illegal access left unusable fails here too, so only a pass that succeeds proves something."""
         try:
             set_random_state(self._torch, self._start.state)
             self._verifier.eager(copy.deepcopy(self._start.arguments), wants_grad, backward)
@@ -419,7 +419,7 @@ def _named(torch: Any, names: list[str], arguments: tuple[Any, ...]) -> list[tup
 
 
 class RandomFlow:
-    """What depends on random operators in a TorchScript graph.
+    """Which values of a TorchScript graph depend on random operators.
 
     ``ops``: their names, in order of the graph, each once. ``outputs``: for each tensor or other value that
     the graph returns whether it depends on one; None where the graph returns a list or a dictionary, whose
@@ -430,7 +430,7 @@ class RandomFlow:
         self.ops: list[str] = []
         self._tainted: set[str] = set()
         before = -1
-        # In-place operators taint what was there before them: go round until nothing new is found.
+        # In-place operators taint values that were made before them: repeat until nothing new is found.
         while before != len(self._tainted):
             before = len(self._tainted)
             self._block(graph)

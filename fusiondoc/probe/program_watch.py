@@ -1,9 +1,9 @@
-"""What a program that runs as it is does with TorchScript and torch.compile, and its steps.
+"""Watches a program that runs as it is: its use of TorchScript and torch.compile, and its steps.
 
-Of the models that it scripts, traces and loads each has its name and line, and what it ran instead where
-there are none. Steps are what its optimiser does, or calls of a function that the user names; one lasts
-from the end of one to the end of the next, as a training loop sees it: with data loading.
-"""
+Each model that it scripts, traces or loads is recorded with its name and line; and the counts of
+torch.compile, for programs without such models. A step is a call of the optimiser's ``step``, or of a
+function that the user names; it lasts from the end of a call to the end of the next, as a training loop sees
+it: with data loading."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAKERS = {
     "freeze": "frozen",
     "optimize_for_inference": "frozen",
 }
-"""Functions of torch.jit (all there from 1.10 to 2.13), and what a model is called that they make."""
+"""Function of torch.jit (all there from 1.10 to 2.13) -> how a model that it makes is described."""
 
 _MOST_MODELS = 64
 _WALK_SECONDS = 5.0
@@ -50,7 +50,7 @@ class ProgramWatch:
         self._own = (folder + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep)
 
     def start(self) -> None:
-        """Replace what makes TorchScript by the same with a note of what was made."""
+        """Replace the functions that make TorchScript by ones that note each model as well."""
         jit = self._torch.jit
         for name, how in _MAKERS.items():
             original = getattr(jit, name, None)
@@ -58,13 +58,13 @@ class ProgramWatch:
                 self._replaced.put(jit, name, self._noting(original, how))
 
     def stop(self) -> None:
-        """Everything as before; for a program that goes on."""
+        """Undo the replacements; for a program that goes on."""
         self._ended = True
         self._replaced.take_back()
 
     def finish(self, block: bool = False) -> None:
-        """Write a record for each model, and one on what else compiled or stepped. Of a ``block`` without a
-        model nothing: what was scripted before it is not known."""
+        """Write a record for each model, and one of torch.compile's counts. For a ``block`` without a model
+        nothing is written: models that were scripted before it are not known."""
         if block and not self._models:
             return
         for model in self._models:
@@ -81,7 +81,7 @@ class ProgramWatch:
             self._records.write("ran_instead", **instead)
 
     def forget(self) -> None:
-        """In a fork: its models before are those of the process that made it, and told there."""
+        """In a fork: forget the models of the parent process, which records them itself."""
         self._models = []
 
     def _noting(self, original: Callable[..., Any], how: str) -> Callable[..., Any]:
@@ -140,7 +140,7 @@ class ProgramWatch:
             self._walked += time.perf_counter() - began
 
     def _caller(self) -> str | None:
-        """``file:line`` that asked for it; None where torch itself did."""
+        """``file:line`` of the call into torch.jit; None where torch itself made it."""
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(self._own[1]):
             frame = frame.f_back
@@ -159,7 +159,7 @@ class _Model:
         self.count = 1
         self._kinds = {kind}
         self._kept: list[Callable[[], Any]] = []
-        """Its forms, if they are still there."""
+        """Weak references to its forms (scripted, frozen)."""
 
     def keep(self, made: Any) -> None:
         """Another form of it."""
@@ -170,7 +170,7 @@ class _Model:
             self._kept.append(lambda: made)
 
     def is_same(self, kind: Any, given: Any) -> bool:
-        """Whether it has this type, or is what a frozen one was made of."""
+        """Whether it has this type, or ``given`` is one of its forms, from which another is made."""
         return kind in self._kinds or any(one() is given for one in self._kept if given is not None)
 
     def planned(self) -> bool | None:
@@ -182,7 +182,7 @@ class _Model:
 
 
 def _has_plan(made: Any) -> bool:
-    """The profiling executor has a state to tell once it has optimised (``getDebugState`` of
+    """The profiling executor has a debug state once it has optimised (``getDebugState`` of
     torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13, throws before)."""
     called = made if hasattr(made, "get_debug_state") else getattr(made, "forward", None)
     try:
@@ -218,7 +218,7 @@ def _numbered(name: str) -> Any:
 
 
 def _compiled() -> dict[str, Any]:
-    """What torch.compile did: its own counters (torch/_dynamo/utils.py, 2.0 to 2.13)."""
+    """Torch.compile's own counters (torch/_dynamo/utils.py, 2.0 to 2.13)."""
     found: dict[str, Any] = {"frames": 0, "graphs": 0, "kernels": 0, "inductor": False}
     with contextlib.suppress(Exception):
         counters = sys.modules["torch._dynamo.utils"].counters
@@ -232,10 +232,10 @@ def _compiled() -> dict[str, Any]:
 
 
 ANNOTATION = "fusiondoc script step"
-"""How a call of the named function is called in a trace; an optimiser's has torch's own name there."""
+"""Name of a call of the named function in a trace; a step of an optimiser has torch's own name there."""
 
 _MOST_KEPT = 5_000
-"""Intervals that are told, the last ones."""
+"""Intervals that are recorded, the last ones."""
 _DECORATOR = "__fusiondoc_step__"
 
 
@@ -289,7 +289,7 @@ class ScriptSteps:
         return tree
 
     def forget(self) -> None:
-        """In a fork: steps before it are those of the process that made it."""
+        """In a fork: forget the steps of the parent process."""
         self._marks.clear()
         self._counts.clear()
 
@@ -307,7 +307,7 @@ class ScriptSteps:
                     ran[self._function] = vars(main)[self._function]
 
     def finish(self) -> None:
-        """Write what was counted: of several optimisers that with the most steps."""
+        """Write the count and times of the steps: of several optimisers that with the most steps."""
         if self._records.process is not None and not self._counts:
             return
         most = max(self._counts, key=lambda key: self._counts[key], default=None)

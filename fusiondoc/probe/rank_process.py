@@ -1,7 +1,7 @@
-"""What torch's launcher starts for each rank: ``rank_process.py SPEC.json CAPTURE``.
+"""The process that torch's launcher starts for each rank: ``rank_process.py SPEC.json CAPTURE``.
 
-It runs the probe in a process below it, whose stdout and stderr are one log, and keeps what the launcher does
-not tell: how this rank ended, and whether by itself. So each rank has a capture of its own, in
+It runs the probe in a child process, whose stdout and stderr are one log, and keeps facts that the launcher
+does not report: how this rank ended, and whether by itself. So each rank has a capture of its own, in
 ``CAPTURE/ranks/RANK``.
 """
 
@@ -40,13 +40,13 @@ def _add(path: str, record: dict[str, Any]) -> None:
 
 
 def main(spec: str, capture: str) -> int:
-    """Run the rank; the status is that of its program, 128 and the number of a signal that ended it."""
+    """Run the rank. Returns the exit status of its program; 128 plus the number of a signal that ended it."""
     restarts = _number("TORCHELASTIC_RESTART_COUNT")
     folder = os.path.join(capture, "ranks", str(_number("RANK")))
     _make_room(folder, restarts)
     shutil.copyfile(os.path.join(capture, "request.json"), os.path.join(folder, "request.json"))
     records = os.path.join(folder, "records.jsonl")
-    told = {
+    rank_record = {
         "record": "rank",
         "rank": _number("RANK"),
         "local_rank": _number("LOCAL_RANK"),
@@ -54,20 +54,20 @@ def main(spec: str, capture: str) -> int:
         "host": socket.gethostname(),
         "restarts": restarts,
     }
-    _add(records, told)
+    _add(records, rank_record)
     log = os.open(os.path.join(folder, "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    asked: list[int] = []
+    received: list[int] = []
 
-    def ask(number: int, frame: Any) -> None:
+    def pass_on(number: int, frame: Any) -> None:
         # A terminal's Ctrl-C comes once from it and once from the launcher.
-        if number not in asked:
-            asked.append(number)
+        if number not in received:
+            received.append(number)
             if child is not None:
                 child.send_signal(number)
 
     child: Any = None
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, ask)
+        signal.signal(number, pass_on)
     began = time.time()
     child = subprocess.Popen(
         [sys.executable, START, spec, records],
@@ -76,11 +76,11 @@ def main(spec: str, capture: str) -> int:
         stderr=log,
         start_new_session=True,
     )
-    for early in asked:
+    for early in received:
         child.send_signal(early)
     status = int(child.wait())
     ended = time.time()
-    names = [signal.Signals(number).name for number in asked]
+    names = [signal.Signals(number).name for number in received]
     _add(records, {"record": "rank", "asked": names[-1] if names else None, "ended_at": ended})
     result = {
         "exit_status": status if status >= 0 else None,

@@ -1,11 +1,12 @@
 """Whether results that differ from eager do so by more than roundings: the eager pass once more in float64.
 
-What ``torch._dynamo.utils.same`` does with its ``fp64_ref``: fused results are wrong if they are farther from
-that run than eager's own are, by a clear factor. Model and floating-point inputs are copied to float64; a
-dispatch mode does the same to what the program casts to, makes, or holds itself, so that ``x.half()`` inside
-rounds nothing. Autocast leaves float64 alone (``is_eligible`` in aten/src/ATen/autocast_mode.h).
+The method is that of ``torch._dynamo.utils.same`` with its ``fp64_ref``: fused results are wrong if they are
+farther from the float64 results than eager's own are, by a clear factor. Model and floating-point inputs are
+copied to float64; a dispatch mode widens casts, tensors that the program makes, and tensors that it holds
+itself, so that ``x.half()`` inside rounds nothing. Autocast leaves float64 alone (``is_eligible`` in
+aten/src/ATen/autocast_mode.h).
 
-The mode also tells the least precise type that the eager run computes in, which no result need show.
+The mode also finds the least precise type that the eager run computes in, which no result need show.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ FEW = 10
 """Results of so few elements are near the reference by chance (10 in dynamo too)."""
 
 _EVIDENT = 0.1
-"""Eager is no more than that share of the allowance of a result's own type off: no narrower type had a part
-in it. Few elements may be so by chance."""
+"""If eager is off by no more than this share of the tolerance of the result's own type, then no narrower type
+had a part in it. For few elements that may be chance."""
 
 _MOST_BYTES = 4 << 30
 """Of parameters, buffers and inputs in float64."""
@@ -56,7 +57,7 @@ Run = Callable[[Any, "tuple[Any, ...]"], "dict[str, Any]"]
 
 
 class Start:
-    """What a pass began with: arguments and buffers of its own, and the random state."""
+    """The state at the start of a pass: arguments and buffers of its own, and the random state."""
 
     def __init__(
         self, number: int, arguments: tuple[Any, ...], buffers: dict[str, Any], state: list[Any]
@@ -68,11 +69,10 @@ class Start:
 
 
 class Reference:
-    """Results of a wider run by name; ``problem`` says why there are none, or none in float64.
+    """Results of a run in a wider type, by name; ``problem`` says why there are none, or none in float64.
 
-    ``dtype`` is the type of the run, ``computed_in`` the least precise one that eager computes in (None where
-    torch cannot tell), and ``narrowest`` that of the wider run itself.
-    """
+    ``dtype`` is the type of the run, ``computed_in`` the least precise type that eager computes in (None
+    where torch cannot watch it), and ``narrowest`` that of the wider run itself."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class References:
         """The reference of a pass; it raises nothing.
 
         Args:
-            seconds: what the eager pass took.
+            seconds: duration of the eager pass.
         """
         torch, number = self._torch, start.number
         began, state = time.perf_counter(), random_state(torch)
@@ -132,7 +132,7 @@ class References:
         return None
 
     def _free(self, tensors: Sequence[Any]) -> int:
-        """Bytes that are free where the model is; of the CPU as Linux tells them."""
+        """Free bytes of the device that the model is on; of the CPU from /proc/meminfo (Linux)."""
         if any(one.is_cuda for one in tensors):
             return int(self._torch.cuda.mem_get_info()[0])
         with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/meminfo", "rb") as file:
@@ -198,13 +198,13 @@ def _first_line(error: BaseException) -> str:
 
 
 def least_precise(torch: Any, names: Iterable[str]) -> str | None:
-    """Of some floating-point types the one that most is allowed for."""
+    """The floating-point type with the largest tolerance among ``names``."""
     known = sorted((relative(torch, name), name) for name in names)
     return known[-1][1] if known and known[-1][0] else None
 
 
 def _wider(torch: Any, dtype: Any, wide: Any) -> Any:
-    """The type that one is widened to; None if it is no narrower, or of whole numbers."""
+    """The type that ``dtype`` is widened to; None if it is no narrower, or of whole numbers."""
     if dtype.is_complex:
         wide = torch.complex128 if wide == torch.float64 else torch.complex64
     elif not dtype.is_floating_point:
@@ -240,11 +240,11 @@ def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any
 
 
 def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
-    """In the block ``seen`` gets the floating-point types that operators give; with ``wide``, what they are
-    given, told to make and give is widened.
+    """A context in which ``seen`` collects the floating-point types of operators' results; with ``wide``,
+    arguments, ``dtype=`` and results of operators are widened.
 
-    Operators that write to an argument or give a view of one keep it as it is: they mean that tensor.
-    Without dispatch modes (before torch 1.12) nothing of this happens.
+    Operators that write to an argument or return a view of it get it unchanged: they need that tensor.
+    Without dispatch modes (before torch 1.12) the context does nothing.
     """
     try:
         dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
@@ -254,9 +254,9 @@ def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
     kinds: dict[Any, tuple[bool, bool]] = {}
 
     def kind_of(func: Any) -> tuple[bool, bool]:
-        """Whether it writes to no argument and gives no view, and whether it reads bits as another type."""
+        """Whether it writes to no argument and returns no view, and whether it reads bits as another type."""
         if func not in kinds:
-            # torch 1.12 tells of aliases in the schema's text only: "Tensor(a!) self".
+            # torch 1.12 shows aliases in the schema's text only: "Tensor(a!) self".
             schema = str(func._schema)
             kinds[func] = _ALIAS.search(schema) is None, schema.startswith("aten::view.dtype")
         return kinds[func]
@@ -316,23 +316,23 @@ def judge(
         row.update(no_float64=problem, tolerance=coarse)
         row["same"] = bool(own) and not has_pattern(torch, *pair) and row["max_rel"] <= coarse
         return row
-    fused_off, eager_off, at_wrong_places = offs
+    fused_off, eager_off, finite_differs = offs
     few = pair[0].numel() <= FEW
     exactly = bool(reference.narrowest) and relative(torch, reference.narrowest) <= own
     if exactly and not few and eager_off <= _EVIDENT * own:
         coarse = own
     factor = FACTOR_OF_FEW if few else FACTOR
     row.update(reference=reference.dtype, eager_off=eager_off, fused_off=fused_off, tolerance=coarse)
-    row["same"] = not at_wrong_places and fused_off <= max(coarse, factor * eager_off)
+    row["same"] = not finite_differs and fused_off <= max(coarse, factor * eager_off)
     return row
 
 
 def _offs(
     torch: Any, pair: tuple[Any, Any], exact: Any, tolerance: float, largest: float
 ) -> tuple[tuple[float, float, bool] | None, str | None]:
-    """How far fused and eager are from the reference, over the size that counts (of whole numbers: the share
-    of other elements), and whether fused has NaN or infinities, or has none, where neither of the others
-    agrees; or why the reference does not say."""
+    """The largest relative distance of fused and of eager from the reference (for whole numbers: the share of
+    different elements), and whether fused is finite, or not finite, where both others disagree; or a sentence
+    why the reference cannot judge."""
     if exact is None or exact.shape != pair[0].shape or exact.is_complex() != pair[1].is_complex():
         return None, "it gives another kind of result in a wider type"
     f, e, r = (plain(torch, one) for one in (*pair, exact.to(pair[0].device)))

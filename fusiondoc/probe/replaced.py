@@ -1,9 +1,9 @@
-"""What takes the place of something else in this process: functions of torch by watching ones, now or when
-their module has been imported; and source files of the user by changed texts: nothing on disk changes.
+"""Replacements in this process: functions of torch by ones that watch their calls, now or when their module
+has been imported; and source files of the user by changed texts. Nothing on disk changes.
 
 Modules with a changed text are imported under their own paths, so that relative imports, ``__file__`` and
-whatever is read beside it work as always; what shows or reads source lines (tracebacks,
-``torch.jit.script``) sees the changed text.
+files beside it work as always; readers of source lines (tracebacks, ``torch.jit.script``) see the changed
+text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Replaced:
         self._done.append((owner, name, before, vars(owner).get(name)))
 
     def take_back(self) -> None:
-        """Everything as before, but for what somebody else has replaced since."""
+        """Undo all replacements, except of attributes that somebody else has replaced since."""
         while self._done:
             owner, name, before, ours = self._done.pop()
             if vars(owner).get(name) is not ours:
@@ -49,7 +49,7 @@ class Replaced:
 
 def takes_frames_up(function: Callable[..., Any]) -> bool:
     """Whether it looks names of a class up in a frame of its caller's, as ``torch.jit.script`` does (1.10 to
-    2.13, torch/jit/_script.py): what calls it in the caller's place adds one to ``_frames_up``."""
+    2.13, torch/jit/_script.py): a wrapper between the two adds 1 to ``_frames_up``."""
     try:
         return "_frames_up" in inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -63,7 +63,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
         self._wanted = wanted
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """The spec of the other finders, with a loader that tells when it is done."""
+        """The spec of the other finders, with a loader that calls back when it is done."""
         if name not in self._wanted:
             return None
         for finder in sys.meta_path:
@@ -116,7 +116,7 @@ def _import_from(texts: Mapping[str, bytes]) -> None:
 
 
 def _show_lines_of(texts: Mapping[str, bytes]) -> None:
-    """``inspect`` asks ``linecache``, which keeps an entry without a time of change (``checkcache``)."""
+    """``inspect`` reads ``linecache``, which keeps an entry without a time of change (``checkcache``)."""
     original: Any = linecache.updatecache
 
     def updatecache(filename: str, module_globals: Any = None) -> list[str]:

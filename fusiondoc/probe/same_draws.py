@@ -56,7 +56,7 @@ def _draws(func: Any, name: str) -> bool:
 
 
 def _shape(torch: Any, arguments: Sequence[Any]) -> tuple[int, ...]:
-    """Of the first tensor, or the size that is asked for."""
+    """The shape of the first tensor, or the requested size."""
     for one in arguments:
         if isinstance(one, torch.Tensor):
             return tuple(one.shape)

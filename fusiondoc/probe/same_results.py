@@ -69,7 +69,7 @@ def compare_values(torch: Any, fused: Any, eager: Any, tolerance: float, largest
 
 
 def least_size(values: Any, largest: float) -> float:
-    """What differences from finite ``values`` are held against at least."""
+    """The least size that differences from finite ``values`` are divided by."""
     return max(0.1 * float(values.abs().max()) if values.numel() else 0.0, 0.01 * largest, _FLOOR)
 
 
@@ -84,11 +84,11 @@ def compare_rows(
     tolerance: float,
     second: Callable[[str, Any, Any, dict[str, Any], float], dict[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for each result of either side, by value; what only they have comes last.
+    """A row for each result of either side, by value; those that only ``theirs`` has come last.
 
     Args:
-        tolerance: the least that holds for results of any floating-point type.
-        second: asked for another row where values differ, with name, both tensors, row, and the largest
+        tolerance: the least tolerance for results of any floating-point type.
+        second: called for another row where values differ, with name, both tensors, row, and the largest
             magnitude among the results of the phase.
     """
     left = {what: tensor for _, what, tensor in theirs}
@@ -113,7 +113,7 @@ def _named_row(phase: str, what: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare_kind(fused: Any, eager: Any) -> dict[str, Any]:
-    """A row on what can be said without looking at values: shape, dtype, strides."""
+    """A row on the facts beside the values: shape, dtype, strides."""
     row: dict[str, Any] = {
         "same": True,
         "max_abs": None,
@@ -290,8 +290,8 @@ def unfused(torch: Any) -> Iterator[None]:
 
 
 def cotangents(torch: Any, outputs: Sequence[Any]) -> list[Any]:
-    """What the backward passes of outputs start from: fixed normal random numbers; None for whole numbers.
-    With ones many gradients, such as that of a normalisation, are zero but for roundings."""
+    """The gradients of the outputs that a backward pass starts from: fixed normal random numbers; None for
+    whole numbers. From ones many gradients, such as that of a normalisation, are zero but for roundings."""
     return [_cotangent(torch, number, output) for number, output in enumerate(outputs)]
 
 
@@ -325,7 +325,7 @@ def random_state(torch: Any) -> list[Any]:
 
 
 def set_random_state(torch: Any, state: list[Any]) -> None:
-    """Back to what ``random_state`` gave."""
+    """Restore a state that ``random_state`` returned."""
     torch.set_rng_state(state[0])
     if len(state) > 1:
         torch.cuda.set_rng_state_all(state[1:])

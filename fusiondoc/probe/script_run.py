@@ -1,11 +1,11 @@
 """A program run as ``python FILE.py ARGS`` or ``python -m NAME ARGS`` would run it, and the processes that it
-starts: they get the fuser and the knobs of the run, and tell what they did.
+starts: they get the fuser and the knobs of the run, and write records.
 
 A process of the start methods "spawn" and "forkserver" is sent two pickles (multiprocessing/spawn.py,
 ``_main``, 3.7 to 3.14): a dictionary, before it imports the program's main module, and behind that its
-``Process`` object. What is unpickled with the first begins when that process imports torch, as fusiondoc does
-in the run's own; what is unpickled with the second looks for the step function in the main module. A forked
-process has the fuser already, and goes on with what watches its parent.
+``Process`` object. An object in the first begins the watch when that process imports torch, as in the run's
+own process; an object in the second looks for the step function in the main module. A forked process has the
+fuser already, and goes on with the watches of its parent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if {package!r} not in sys.modules:
         package = importlib.util.module_from_spec(spec)
         sys.modules[{package!r}] = package
         spec.loader.exec_module(package)
-        importlib.import_module({package!r} + ".script_run").arrived(*{asked!r})
+        importlib.import_module({package!r} + ".script_run").arrived(*{settings!r})
     except Exception:
         pass
 """
@@ -58,7 +58,7 @@ except Exception:
 
 
 class _Executed:
-    """What runs code where it is unpickled."""
+    """Runs its code where it is unpickled."""
 
     def __init__(self, code: str) -> None:
         self._code = code
@@ -67,26 +67,26 @@ class _Executed:
         return exec, (self._code,)
 
 
-class Asked(NamedTuple):
-    """What a started process is to do."""
+class ProcessSettings(NamedTuple):
+    """Settings of a process that the program starts."""
 
     fuser: str
     knobs: dict[str, str]
     records: str | None
-    """The file; None: it tells nothing."""
+    """Path of the file; None: it writes no records."""
     watched: bool
-    """What it does is told, and not only its steps."""
+    """Record its models and switches, and not only its steps."""
     aot: bool
-    """AOTAutograd too."""
+    """Record AOTAutograd too."""
     step_function: str | None
     timed: bool
 
 
-def follow(asked: Asked, records: Records, watching: Sequence[Any]) -> None:
-    """From now on processes that are started do what is asked for. ``watching``: what watches this process,
-    and in a fork goes on to; each can ``forget`` and ``finish``."""
+def follow(settings: ProcessSettings, records: Records, watching: Sequence[Any]) -> None:
+    """From now on processes that are started get ``settings``. ``watching``: the watches of this process,
+    which go on in a fork; each has ``forget`` and ``finish``."""
     package, folder = __name__.rpartition(".")[0], os.path.dirname(os.path.abspath(__file__))
-    arrived = _Executed(_ARRIVED.format(package=package, folder=folder, asked=tuple(asked)))
+    arrived = _Executed(_ARRIVED.format(package=package, folder=folder, settings=tuple(settings)))
     main_is_there = _Executed(_MAIN_IS_THERE.format(package=package))
     kind = multiprocessing.process.BaseProcess
     start, preparation = kind.start, multiprocessing.spawn.get_preparation_data
@@ -105,11 +105,11 @@ def follow(asked: Asked, records: Records, watching: Sequence[Any]) -> None:
 
     kind.start = start_following  # type: ignore[method-assign]
     multiprocessing.spawn.get_preparation_data = preparation_data
-    _here.append(_Watched(records, watching))
+    _of_this_process.append(_Watched(records, watching))
 
 
 class _Watched:
-    """What watches a process, and is to tell at its end."""
+    """The watches of a process, which write their last records at its end."""
 
     def __init__(self, records: Records, watching: Sequence[Any]) -> None:
         self._records = records
@@ -127,12 +127,12 @@ class _Watched:
             if home is not None:
                 with contextlib.suppress(Exception):
                     name_by_content(home)
-        self.tell_at_the_end()
+        self.finish_at_exit()
 
-    def tell_at_the_end(self) -> None:
-        multiprocessing.util.Finalize(None, self._tell, exitpriority=10)
+    def finish_at_exit(self) -> None:
+        multiprocessing.util.Finalize(None, self._finish, exitpriority=10)
 
-    def _tell(self) -> None:
+    def _finish(self) -> None:
         watching, self._watching = self._watching, ()
         for one in watching:
             with contextlib.suppress(Exception):
@@ -144,57 +144,57 @@ class _Watched:
                 one.look_in(sys.modules["__main__"])
 
 
-_here: list[_Watched] = []
-"""Of this process; after_fork knows only what somebody holds."""
+_of_this_process: list[_Watched] = []
+"""Kept alive here: ``register_after_fork`` holds weak references only."""
 
 
 def arrived(*fields: Any) -> None:
     """In a new process, which has imported nothing of the program's: begin as soon as it has torch.
-    ``fields`` are those of ``Asked``."""
-    asked = Asked(*fields)
+    ``fields`` are those of ``ProcessSettings``."""
+    settings = ProcessSettings(*fields)
     torch = sys.modules.get("torch")
     if torch is not None:  # a server of forks has imported the program
-        _begin(torch, asked, late=True)
+        _begin(torch, settings, late=True)
         return
-    sys.meta_path.insert(0, AfterImport({"torch": lambda torch: _begin(torch, asked, late=False)}))
+    sys.meta_path.insert(0, AfterImport({"torch": lambda torch: _begin(torch, settings, late=False)}))
 
 
 def main_is_there() -> None:
     """In a new process, which has imported the program's main module."""
-    for one in _here:
+    for one in _of_this_process:
         one.main_is_there()
 
 
-def _begin(torch: Any, asked: Asked, late: bool) -> None:
+def _begin(torch: Any, settings: ProcessSettings, late: bool) -> None:
     log_and_records.line_buffer()
-    environment.switch_on(torch, asked.fuser)
-    if asked.knobs:
+    environment.switch_on(torch, settings.fuser)
+    if settings.knobs:
         from . import knobs
 
-        for name, value in asked.knobs.items():
+        for name, value in settings.knobs.items():
             with contextlib.suppress(Exception):
                 knobs.apply(torch, name, value)
-    records = Records(asked.records or os.devnull, process=os.getpid())
-    switches = SwitchWatch(torch, records, asked.fuser, asked.knobs)
+    records = Records(settings.records or os.devnull, process=os.getpid())
+    switches = SwitchWatch(torch, records, settings.fuser, settings.knobs)
     switches.stage = RUNNING
     switches.start()
     watching: list[Any] = [switches]
-    if asked.records is not None:
-        steps = ScriptSteps(torch, records, asked.step_function, asked.timed)
+    if settings.records is not None:
+        steps = ScriptSteps(torch, records, settings.step_function, settings.timed)
         watching.append(steps)
-        if asked.watched:
+        if settings.watched:
             watching.append(ProgramWatch(torch, records))
         for one in watching:
             one.start()
-    if asked.aot and asked.watched:
+    if settings.aot and settings.watched:
         watch = (LateWatch if late else Watch)(torch, records)
         modules = FusedModules(torch, records, watch)
         watch.after_import["torch.fx.graph_module"] = name_by_content
         watch.start()
         modules.start(defined=late)
         watching += [watch, modules]
-    follow(asked, records, watching)  # it may start others
-    _here[-1].tell_at_the_end()
+    follow(settings, records, watching)  # it may start others
+    _of_this_process[-1].finish_at_exit()
 
 
 def name_by_content(home: Any) -> None:
@@ -218,7 +218,7 @@ _NUMBERS = 10_000_000
 
 
 Changed = Callable[[ast.Module], ast.Module]
-"""What is done to the source before it runs."""
+"""Changes the source before it runs."""
 
 
 class Script:
@@ -230,7 +230,7 @@ class Script:
 
     @classmethod
     def of_module(cls, name: str) -> Script:
-        """What ``python -m NAME`` runs: the module, or ``__main__`` of the package.
+        """The program of ``python -m NAME``: the module, or ``__main__`` of the package.
 
         Raises:
             Refused: there is none.
@@ -265,7 +265,7 @@ class Script:
         threads, ``atexit`` functions and pickling find its globals as they do in a run by hand.
 
         Raises:
-            UserError: what it raised.
+            UserError: it raised an exception, the cause.
             Refused: it exited with a status other than 0.
         """
         main = ModuleType("__main__")
@@ -289,8 +289,8 @@ class Script:
             exec(code, main.__dict__)
         except SystemExit as error:
             if error.code not in (None, 0):
-                said = "status %s" % error.code if isinstance(error.code, int) else str(error.code)
-                raise Refused("script_run", "the script exited with " + said, None, MODEL_FAILED) from None
+                ending = "status %s" % error.code if isinstance(error.code, int) else str(error.code)
+                raise Refused("script_run", "the script exited with " + ending, None, MODEL_FAILED) from None
         except Exception as error:
             raise UserError("script_run") from error
 
@@ -304,9 +304,9 @@ def run_as_script(
     watching: Sequence[Any],
     switches: SwitchWatch,
 ) -> None:
-    """Run the program of a spec, and record what it scripts and how many steps it takes. Processes that it
-    starts get the fuser too, and tell the same. ``watching`` what AOTAutograd does, if anything does, and
-    ``switches`` what the program switches off.
+    """Run the program of a spec, and record the models that it scripts and its number of steps. Processes
+    that it starts get the fuser too, and write the same records. ``watching``: the watches of AOTAutograd, if
+    there are any; ``switches``: the watch of what the program switches off.
 
     Raises:
         Refused, UserError: as ``Script``.
@@ -316,7 +316,7 @@ def run_as_script(
     label = str(module) if module is not None else os.path.basename(target["path"])
     records.write("target", how="script", label=label, signature=None)
     quiet = bool(spec.get("timing") or spec.get("profile"))
-    # Of several ranks the slowest step is told, so each takes its times.
+    # The report shows the slowest step of several ranks, so each measures its times.
     timed = bool(spec.get("timing") or spec.get("launcher"))
     steps = ScriptSteps(torch, records, spec.get("step_function"), timed)
     watch = ProgramWatch(torch, records)
@@ -324,7 +324,7 @@ def run_as_script(
     steps.start()
     if not quiet:
         watch.start()
-    asked = Asked(
+    settings = ProcessSettings(
         fuser,
         spec["knobs"],
         None if spec.get("profile") else records.path,
@@ -333,7 +333,7 @@ def run_as_script(
         spec.get("step_function"),
         timed,
     )
-    follow(asked, records, [steps] if quiet else [steps, watch, switches, *watching])
+    follow(settings, records, [steps] if quiet else [steps, watch, switches, *watching])
     try:
         with clock.users_work():
             script = Script.of_module(module) if module is not None else Script(target["path"])

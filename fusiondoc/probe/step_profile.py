@@ -1,10 +1,9 @@
 """Where the time of a step goes: steps of the model, or a whole script, under ``torch.profiler``.
 
-Nothing is logged in this process. The trace that torch writes is read by the other side
-(``parsers/profiler_trace.py``); here is only what a trace does not tell: what a step takes without the
-profiler, what the device copies in a second, how float32 matrices are multiplied, and how often TorchScript
-made a plan (``plans_made``, which also bench counts by: timed steps log nothing).
-"""
+Nothing is logged in this process. The trace that torch writes is read by the parent
+(``parsers/profiler_trace.py``). Measured here are only facts that no trace has: the time of a step without
+the profiler, the bytes that the device copies in a second, how float32 matrices are multiplied, and how often
+TorchScript made a plan (``plans_made``, which ``bench`` uses too: timed steps log nothing)."""
 
 from __future__ import annotations
 
@@ -198,10 +197,9 @@ class _Windows:
 def profiling(torch: Any, cuda: bool, host: bool = True, **options: Any) -> Any:
     """torch's profiler, of the host and, with ``cuda``, of the GPU, without an import of the compiler.
 
-    Before a trace it asks whether ``torch._inductor`` uses CUDA graphs, which imports that and takes seconds
-    (``prepare_trace``, torch/profiler/profiler.py; ``_lazy_modules``, torch/__init__.py, 2.13). A program
-    that has not imported it uses none.
-    """
+    Before a trace it checks whether ``torch._inductor`` uses CUDA graphs, which imports that and takes
+    seconds (``prepare_trace``, torch/profiler/profiler.py; ``_lazy_modules``, torch/__init__.py, 2.13). A
+    program that has not imported it uses none."""
     kinds = torch.profiler.ProfilerActivity
     activities = [kinds.CPU] * host + [kinds.CUDA] * cuda
     profile = torch.profiler.profile
@@ -262,7 +260,7 @@ TorchScript (runtime/interpreter.cpp, checkAndStartRecordFunction)."""
 
 
 class PlanCount:
-    """``plans``: how many were made in the block; None where torch cannot be asked."""
+    """``plans``: how many were made in the block; None where torch cannot count them."""
 
     def __init__(self) -> None:
         self.plans: int | None = None

@@ -1,10 +1,9 @@
-"""Which of torch's fusion switches the program throws itself, and where: functions of ``torch._C`` are
-replaced by the same with a note of the caller.
+"""Which of torch's fusion switches the program sets itself, and where: setters in ``torch._C`` are replaced
+by ones that note the caller as well.
 
-What is noted is what a call switches off that the fuser of the run needs, and whether it was on again later.
-``torch.jit.fuser`` and ``torch.jit.optimized_execution`` (torch/jit/_fuser.py, 1.12 to 2.13) throw the same
-switches and find them in ``torch._C`` when they are called.
-"""
+A switch is noted if the fuser of the run needs it and the call sets it off, and whether it was on again
+later. ``torch.jit.fuser`` and ``torch.jit.optimized_execution`` (torch/jit/_fuser.py, 1.12 to 2.13) set the
+same switches and look them up in ``torch._C`` when they are called."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ _SETTERS = (
 """Functions of ``torch._C`` that set a switch; the last one sets it if it gets an argument."""
 
 _VARIABLE = "PYTORCH_TENSOREXPR"
-"""torch reads it once, when it first asks whether NNC is on (tensorExprFuserEnabled of
+"""torch reads it once, in the first check whether NNC is on (tensorExprFuserEnabled of
 torch/csrc/jit/passes/tensorexpr_fuser.cpp): under fusiondoc that is before the program could set it."""
 
 
@@ -44,8 +43,8 @@ class SwitchWatch:
 
     Args:
         fuser: the fuser of the run; None or "none" for a process that has none on.
-        asked: knobs that were asked for; what they set tells itself.
-        own: the switches as they would be without fusiondoc, which learn of the program's calls.
+        requested: knobs of the request; switches that they set have records of their own.
+        own: the switches as they would be without fusiondoc, which the program's calls change too.
     """
 
     def __init__(
@@ -53,25 +52,25 @@ class SwitchWatch:
         torch: Any,
         records: Records,
         fuser: str | None,
-        asked: dict[str, str] | None = None,
+        requested: dict[str, str] | None = None,
         own: OwnSwitches | None = None,
     ) -> None:
         self.stage = LOADING
         self._torch = torch
         self._records = records
         self._fuser = fuser if fuser not in (None, "none") else None
-        self._asked = asked or {}
-        self._by_itself = own
+        self._requested = requested or {}
+        self._own_switches = own
         self._replaced = Replaced()
         self._own = os.path.dirname(os.path.abspath(__file__)) + os.sep
         self._torchs = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
         self._was_off = self._off()
         self._on_gpu = torch.cuda.is_initialized()
         self._by: dict[str, tuple[str, str | None]] = {}
-        """What is off now -> the call and its ``file:line``."""
+        """Switch that is off now -> the call that did it and its ``file:line``."""
         self._back: dict[tuple[str, str], tuple[str, str | None]] = {}
-        """What was off for a while, and when -> the first call that did it."""
-        self._told: set[str] = set()
+        """(switch that was off for a while, stage) -> the first call that did it."""
+        self._written: set[str] = set()
         self._variable = os.environ.get(_VARIABLE)
 
     def start(self) -> None:
@@ -87,38 +86,38 @@ class SwitchWatch:
         self._replaced.take_back()
 
     def forget(self) -> None:
-        """In a fork: what was thrown before is told by the process that made it."""
+        """In a fork: forget the switches that the parent process set, which records them itself."""
         self._was_off = self._off()
         self._by.clear()
         self._back.clear()
 
-    def tell_by_itself(self) -> None:
+    def write_own_fuser(self) -> None:
         """A record of the fuser that the program has by itself, with what it set until now."""
-        if self._by_itself is not None:
-            self._by_itself.tell(self._records)
-            self._by_itself = None
+        if self._own_switches is not None:
+            self._own_switches.write(self._records)
+            self._own_switches = None
 
     def finish(self) -> None:
-        """Tell what the program or its passes left off or had off for a while."""
-        self.tell(RUNNING)
+        """Record the switches that the program or its passes left off or had off for a while."""
+        self.write_off(RUNNING)
 
-    def tell(self, when: str) -> None:
-        """A record for all that is off now and was on at first; and for what was off for a while, but in a
-        program that was only loaded, which may have made what it compares with."""
-        with contextlib.suppress(Exception):  # a torch that does not tell is no reason to stop
-            for what in sorted(self._off() - self._was_off - self._told):
+    def write_off(self, when: str) -> None:
+        """A record for each switch that is off now and was on at first; and for each that was off for a
+        while, except while the program was loaded, when it may have made results to compare with."""
+        with contextlib.suppress(Exception):  # the run goes on where torch cannot read a switch
+            for what in sorted(self._off() - self._was_off - self._written):
                 if (
                     what == FUSER
                     and what not in self._by
                     and self._on_gpu != self._torch.cuda.is_initialized()
                 ):
                     continue  # it was never on for the device that the program has taken since
-                self._told.add(what)
+                self._written.add(what)
                 call, at = self._by.get(what, (None, None))
                 instead = environment.fuser_on(self._torch) if what == FUSER else None
                 self._write(what, when, True, call, at, instead)
             for (what, stage), (call, at) in self._back.items():
-                if stage != LOADING and what not in self._told:
+                if stage != LOADING and what not in self._written:
                     self._write(what, stage, False, call, at)
             self._back.clear()
             if self._fuser == "nnc" and self._variable != "0" and os.environ.get(_VARIABLE) == "0":
@@ -134,12 +133,12 @@ class SwitchWatch:
         at: str | None = None,
         instead: str | None = None,
     ) -> None:
-        if what not in self._asked:
+        if what not in self._requested:
             row = {"what": what, "when": when, "left": left, "call": call, "at": at, "instead": instead}
             self._records.write("switched_off", **row)
 
     def _off(self) -> set[str]:
-        """What the fuser of the run needs and is off now."""
+        """The switches that the fuser of the run needs and that are off now."""
         off = set(environment.executor_off(self._torch))
         if self._fuser is not None and not environment.is_on(self._torch, self._fuser):
             off.add(FUSER)
@@ -157,8 +156,8 @@ class SwitchWatch:
             finally:
                 with contextlib.suppress(Exception):
                     self._note(before, self._off(), name, args)
-                    if self._by_itself is not None and args:
-                        self._by_itself.note(name, args[0])
+                    if self._own_switches is not None and args:
+                        self._own_switches.note(name, args[0])
 
         return set_it
 
@@ -171,7 +170,7 @@ class SwitchWatch:
                 self._back.setdefault((what, self.stage), call)
 
     def _caller(self, name: str, args: tuple[Any, ...]) -> tuple[str, str | None]:
-        """The call as the program wrote it, as far as that can be told, and its ``file:line``."""
+        """The call as the program wrote it, as far as that can be seen, and its ``file:line``."""
         call = "torch._C.%s(%s)" % (name, ", ".join(map(repr, args)))
         frame: Any = sys._getframe(3)
         while frame is not None:
@@ -187,7 +186,8 @@ class SwitchWatch:
 
 
 def off_in_process(torch: Any) -> list[str]:
-    """What is on in a new process and off in this one, in which fusiondoc has set nothing: NNC as a whole
-    (``FUSER``; whether it may fuse on the CPU is another switch), and what it needs of the executor."""
+    """Switches that are on in a new process and off in this one, in which fusiondoc has set nothing: NNC as a
+    whole (``FUSER``; whether it may fuse on the CPU is another switch), and those of the executor that it
+    needs."""
     nnc = [] if torch._C._jit_texpr_fuser_enabled() else [FUSER]
     return nnc + environment.executor_off(torch)

@@ -1,4 +1,4 @@
-"""Loading what a target names: a file's or module's model, a TorchScript archive, or nothing (a script).
+"""Loads the target: a file's or module's model, a TorchScript archive, or nothing (a script).
 
 What a Python file is, a module that names a model and inputs or a script of its own, is read from its source:
 nothing is run for it.
@@ -91,7 +91,7 @@ def _only_defines(statement: ast.stmt) -> bool:
 
 
 class Loaded:
-    """A model and where its inputs come from: ``inputs`` is what the module's ``inputs`` holds, or None."""
+    """A model and the source of its inputs: ``inputs`` is the module's attribute ``inputs``, or None."""
 
     def __init__(self, model: Any, label: str, module: ModuleType | None) -> None:
         self.model = model
@@ -138,7 +138,8 @@ def runs_as_script(target: dict[str, Any], has_inputs: bool) -> tuple[bool, str 
 
 
 class Ready:
-    """A target that has been loaded: its model on the device, and what gives the arguments of a pass."""
+    """A target that has been loaded: its model on the device, and functions that return a pass's
+    arguments."""
 
     def __init__(self, label: str, model: Any, shapes: list[Any]) -> None:
         self.label = label
@@ -212,8 +213,8 @@ def _as_module(path: str) -> str | None:
         # A package without __init__.py: its own folder's name is the least that a relative import needs.
         folder, name = os.path.split(folder)
         parts.insert(0, name)
-    place = "the current folder" if os.path.realpath(folder) == os.path.realpath(os.getcwd()) else folder
-    return "The file is part of a package: from %s name it as a module: %s:model" % (place, ".".join(parts))
+    where = "the current folder" if os.path.realpath(folder) == os.path.realpath(os.getcwd()) else folder
+    return "The file is part of a package: from %s name it as a module: %s:model" % (where, ".".join(parts))
 
 
 def _module(name: str) -> ModuleType:
@@ -250,7 +251,7 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
 
 
 def _called(found: Any, expression: str, where: str) -> Any:
-    """What the function or class makes of the arguments in the target, which are literals."""
+    """The result of calling the function or class with the arguments in the target, which are literals."""
     if not callable(found):
         raise Refused("target", "%s has '%s', which cannot be called" % (where, expression.partition("(")[0]))
     call = ast.parse(expression, mode="eval").body

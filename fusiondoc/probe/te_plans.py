@@ -1,5 +1,5 @@
-"""What Transformer Engine's operation fuser planned, and what it looked at: a snapshot after each call of
-``te.ops`` operators.
+"""Plans of Transformer Engine's operation fuser, and the facts that its rules read: a snapshot after each
+call of ``te.ops`` operators.
 
 Read from ``transformer_engine/pytorch/ops/fuser.py`` of 1.13 to 2.20: every fuser has ``_basic_ops``,
 ``_forward_ops`` and ``_backward_ops`` (lists of an operator and the numbers of its basic operators). The plan
@@ -31,9 +31,9 @@ def world_size(torch: Any) -> int | None:
 def first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> int:
     """The first operator that a backward pass reaches, as ``maybe_fuse_ops`` works it out; below 2.7 there is
     no such attribute."""
-    told: Any = getattr(fuser, "first_op_requiring_backward", None)
-    if told is not None:
-        return int(told)
+    known: Any = getattr(fuser, "first_op_requiring_backward", None)
+    if known is not None:
+        return int(known)
     if not torch.is_grad_enabled():
         return len(ops)
     if args and args[0].requires_grad:
@@ -60,7 +60,7 @@ def entries(planned: Any) -> list[dict[str, Any]]:
 
 
 def facts_of(op: Any) -> dict[str, Any]:
-    """What the rules of the fuser look at in an operator."""
+    """The facts of an operator that the rules of the fuser read."""
     weight: Any = getattr(op, "weight", None)
     options = getattr(op, "_userbuffers_options", None)
     return {
@@ -118,9 +118,10 @@ _MOST_SEQUENCES = 1_000
 _MOST_PLANS = 16
 """Plans of one fuser whose making is remembered: one for each recipe and set of operators with gradients."""
 
-_ASKED = "_fusiondoc_asked"
+_RULES_RAN = "_fusiondoc_asked"
+"""Attribute of a fuser: its rules have run in this plan's call."""
 _MADE = "_fusiondoc_made"
-"""Attribute of a fuser that keeps them; transient fusers of ``op(x)`` take it with them."""
+"""Attribute of a fuser that keeps the facts of its plans; it goes with the transient fusers of ``op(x)``."""
 
 _INSTALL = (
     "Install it in that interpreter, which needs a GPU machine with CUDA: pip install --no-build-isolation "
@@ -133,10 +134,10 @@ def import_te() -> Any:
     try:
         return importlib.import_module(OPS)
     except Exception as error:  # its own checks raise RuntimeError and FileNotFoundError
-        said = str(error).strip().split("\n")[0]
+        message = str(error).strip().split("\n")[0]
         raise Refused(
             "import_te",
-            "%s cannot import %s: %s: %s" % (sys.executable, OPS, type(error).__name__, said),
+            "%s cannot import %s: %s: %s" % (sys.executable, OPS, type(error).__name__, message),
             _INSTALL,
             CANNOT_RUN,
         ) from None
@@ -158,7 +159,7 @@ class Waiting:
         return self.watch
 
     def end(self, model: Any) -> None:
-        """What only the end of the run tells."""
+        """Write the records of the end of the run."""
         if self.watch is not None:
             self.watch.end(model)
 
@@ -183,15 +184,15 @@ class Watch:
         self.latest: dict[int, tuple[int, Any]] = {}
         """Number of a fuser -> its latest plan and the fuser."""
         self.pass_: tuple[str | None, bool] = (None, False)
-        """Name of the recipe that fusiondoc set, and whether the pass is one of training."""
+        """Name of the recipe that fusiondoc set, and whether it is a training pass."""
         self.recording = True
         self.counting = True
         self.unfused = False
-        """Fusion is switched off for a profile: its plans are none of the program's."""
+        """Fusion is switched off for a profile: its plans are not the program's."""
         self._paths: dict[int, str] = {}
         self.sequences: dict[int, Any] = {}
         """Those that were called, by their ids."""
-        self._told: set[int] = set()
+        self._written_sequences: set[int] = set()
         self._made_at: dict[int, str] = {}
         self._listed: dict[str, list[str]] = {}
         self._replaced = Replaced()
@@ -214,9 +215,9 @@ class Watch:
         @functools.wraps(made)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             made(self, *args, **kwargs)
-            place = users_line(sys._getframe(1))
-            if place is not None:
-                watch._made_at[id(self)] = place
+            source = users_line(sys._getframe(1))
+            if source is not None:
+                watch._made_at[id(self)] = source
                 watch._kept.append(self)
 
         self._replaced.put(self._op.BasicOperation, "__init__", init)
@@ -225,7 +226,7 @@ class Watch:
 
             @functools.wraps(fuses)
             def fuse(self: Any) -> None:
-                vars(self)[_ASKED] = True
+                vars(self)[_RULES_RAN] = True
                 fuses(self)
 
             self._replaced.put(fuser, "fuse_ops", fuse)
@@ -234,9 +235,9 @@ class Watch:
         @functools.wraps(began)
         def sequence(self: Any, *args: Any, **kwargs: Any) -> None:
             began(self, *args, **kwargs)
-            place = users_line(sys._getframe(1))
-            if place is not None:
-                watch._made_at[id(self)] = place
+            source = users_line(sys._getframe(1))
+            if source is not None:
+                watch._made_at[id(self)] = source
 
         @functools.wraps(forward)
         def through(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -316,8 +317,8 @@ class Watch:
         self.latest[number] = (known, fuser)
 
     def _as_made(self, fuser: Any, planned: Any, facts: Any, processes: int | None) -> dict[str, Any]:
-        """What the rules saw when the plan was made. A fuser keeps its plans by recipe and gradients. It asks
-        no rule again when weights change their type or fusions are registered; ``now`` has the types then."""
+        """The facts when the plan was made. A fuser keeps its plans by recipe and gradients: its rules do not
+        run again when weights change their type or fusions are registered; ``now`` has the types then."""
         kept = vars(fuser).setdefault(_MADE, {})
         if id(planned) not in kept:
             listed = self._fusions()
@@ -340,8 +341,8 @@ class Watch:
             )
         known = kept[id(planned)][1]
         types, then = [[one["dtype"] for one in found] for found in (facts, known["operators"])]
-        asked = not hasattr(fuser, "fuse_ops") or _ASKED in vars(fuser)
-        return {**known, "asked": asked, "now": types if types != then else None}
+        rules_ran = not hasattr(fuser, "fuse_ops") or _RULES_RAN in vars(fuser)
+        return {**known, "asked": rules_ran, "now": types if types != then else None}
 
     def _number(self, fuser: Any) -> int:
         """Of the pipeline: a fuser is made anew when its sequence changes, and for every bare ``op(x)``."""
@@ -379,23 +380,23 @@ class Watch:
             "backward_override": getattr(recipe, "backward_override", None),
         }
 
-    def tell_sequences(self, model: Any) -> None:
-        """Write what each sequence is made of, once: a profile makes their fusers anew."""
+    def write_sequences(self, model: Any) -> None:
+        """Write the parts of each sequence, once: a profile makes their fusers anew."""
         found = [(path, module) for path, module in _named(model) if isinstance(module, self._te.Sequential)]
         inside = {id(module) for _, module in found}
         found += [("", module) for key, module in self.sequences.items() if key not in inside]
         for path, module in found:
-            if getattr(module, "_module_groups", None) and id(module) not in self._told:
-                self._told.add(id(module))
+            if getattr(module, "_module_groups", None) and id(module) not in self._written_sequences:
+                self._written_sequences.add(id(module))
                 self._kept.append(module)
                 source = self._made_at.get(id(module))
                 self._records.write("te_sequence", path=path, source=source, parts=self._parts(path, module))
 
     def end(self, model: Any) -> None:
-        """Write how often each plan was used, and what each sequence is made of."""
+        """Write how often each plan was used, and the parts of each sequence."""
         self._records.write("te_calls", calls={str(plan): count for plan, count in self.calls.items()})
         self._records.write("te_package", version=_version(), fusions=self._fusions())
-        self.tell_sequences(model)
+        self.write_sequences(model)
 
     def _parts(self, path: str, sequence: Any) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []

@@ -102,7 +102,7 @@ class TeRun:
             Passes(self._torch, self, passes, self._runs, self._backward, self._records).run()
             if self._backward:
                 self._inference()
-            self._watch.tell_sequences(self._model)
+            self._watch.write_sequences(self._model)
             if self._torch.cuda.is_available():
                 self._profile()
         finally:
@@ -222,7 +222,7 @@ class TeRun:
         fuser: Any,
         marked: dict[str, tuple[int, int, str, int]],
     ) -> None:
-        """Name what each operator of the plan launches, for as long as ``undo`` is not closed."""
+        """Mark the launches of each operator of the plan in the profile, until ``undo`` is closed."""
         torch = self._torch
         for phase, planned, method in (
             ("forward", fuser._forward_ops, "fuser_forward"),
@@ -244,8 +244,8 @@ class TeRun:
 
     @contextlib.contextmanager
     def _without_fusion(self) -> Iterator[None]:
-        """Every operator on its own: no fusion function is asked. What is planned meanwhile is not recorded
-        as the user's plan."""
+        """Context manager: no fusion function runs, so every operator is on its own. Plans made inside are
+        not recorded as the user's."""
         fuser = importlib.import_module(OPS + ".fuser").OperationFuser
         names = [
             name

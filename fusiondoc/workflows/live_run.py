@@ -288,7 +288,7 @@ class LiveRun:
         self._aot.finish()
         self._modules.finish()
         self._te.end(None)
-        self._switches.tell_by_itself()
+        self._switches.write_own_fuser()
         self._program.finish(block=True)
         self._switches.finish()
         # A CUDA call in a program that has made none would keep it from forking.
