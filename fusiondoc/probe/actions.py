@@ -9,16 +9,13 @@ import json
 import os
 import random
 import sys
-from typing import Any, Callable
+from typing import Any, Sequence
 
 from . import (
     CANNOT_RUN,
     DONE,
     INTERRUPTED,
-    LOADING,
     MODEL_FAILED,
-    RUNNING,
-    TRACED,
     Refused,
     UserError,
     environment,
@@ -33,20 +30,10 @@ from . import (
 from .aot_watch import Watch
 from .frontends import FusedModules
 from .log_and_records import Clock, Records
-from .models import (
-    as_given,
-    frozen,
-    frozen_for_run,
-    is_frozen,
-    not_compiled,
-    prepared,
-    signature,
-    source_map,
-    to_torchscript,
-)
+from .model_run import ModelRun
+from .models import frozen, not_compiled, prepared, signature, to_torchscript
 from .own_switches import OwnSwitches
 from .pass_inputs import positional
-from .passes import Passes
 from .script_run import run_as_script
 from .switch_watch import SwitchWatch
 from .targets import ready, runs_as_script
@@ -156,28 +143,14 @@ def _measure_bandwidth(records: Records, clock: Clock) -> None:
 
 
 def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
-    target = spec["target"]
-    replaced.replace_sources(spec.get("overlay") or {})
-    sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
-    sys.argv = [target["path"] or target["text"], *spec["script_args"]]
-    script, note = spec["script"], None
-    if not script:
-        script, note = runs_as_script(target, bool(spec["inputs"]))
-    if note:
-        records.write("note", text=note)
-    for option in ("backward", "trace", "device", "verify", "no_freeze", "freeze"):
-        if script and spec.get(option):
-            name = option.replace("_", "-")
-            records.write("note", text="--%s has no effect on a script that is run as it is" % name)
+    script = _found_as_script(spec, records)
     torch = _import_torch(clock)
     if spec.get("launcher") and not script:
         environment.take_own_gpu(torch)
     records.write("environment", **environment.torch_environment(torch, device=not script))
     own = OwnSwitches(torch)
     fuser = _switch(torch, spec, records)
-    if spec["seed"] is not None:
-        random.seed(spec["seed"])
-        torch.manual_seed(spec["seed"])
+    _seed(torch, spec)
     watch = Watch(torch, records, quiet=bool(spec.get("timing")))
     modules = FusedModules(torch, records, watch)
     switches = SwitchWatch(torch, records, fuser, spec["knobs"], own)
@@ -188,29 +161,63 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         if not spec.get("timing"):
             modules.start()
     te_watch = _te_watch(spec, records, clock, watch)
-    if not script:
+    if script:
+        watching = [watch, modules] if watches_aot else []
         try:
-            _run_model(torch, spec, records, clock, fuser, te_watch, modules, switches)
+            with log_and_records.LOG.recorded_when_put_back(records.write):
+                run_as_script(torch, spec, records, clock, fuser, watching, switches)
+        finally:
+            switches.write_own_fuser()
+            log_and_records.mark("end")
+            watch.finish()
+            modules.finish()
+            te_watch.end(None)
+            _write_end_of_script(torch, spec, records)
+    else:
+        try:
+            ModelRun(torch, spec, records, clock, fuser, modules, switches).run(te_watch)
         finally:
             watch.finish()
             modules.finish()
-        return
-    try:
-        with log_and_records.LOG.recorded_when_put_back(records.write):
-            watching = [watch, modules] if watches_aot else []
-            run_as_script(torch, spec, records, clock, fuser, watching, switches)
-    finally:
-        switches.write_own_fuser()
-        log_and_records.mark("end")
-        watch.finish()
-        modules.finish()
-        te_watch.end(None)
-        if spec.get("frontend") == "te":
-            records.write("frontend", requested="te", effective="te", why="asked for")
-        away = log_and_records.LOG.away()
-        if away:
-            records.write("redirected", **away)
-        records.write("environment", **environment.torch_environment(torch))
+
+
+def _found_as_script(spec: dict[str, Any], records: Records) -> bool:
+    """Set up the import path and arguments of the program; returns whether it runs as a script."""
+    target = spec["target"]
+    _set_up_program(spec, spec["script_args"])
+    script, note = spec["script"], None
+    if not script:
+        script, note = runs_as_script(target, bool(spec["inputs"]))
+    if note:
+        records.note(note)
+    if script:
+        ignored = ("backward", "trace", "device", "verify", "no_freeze", "freeze")
+        frontends.note_ignored_options(records, spec, ignored, "a script that is run as it is")
+    return bool(script)
+
+
+def _set_up_program(spec: dict[str, Any], script_args: Sequence[str]) -> None:
+    """Replaced sources, import path and ``sys.argv``, as the program finds them in a run by hand."""
+    target = spec["target"]
+    replaced.replace_sources(spec.get("overlay") or {})
+    sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
+    sys.argv = [target["path"] or target["text"], *script_args]
+
+
+def _seed(torch: Any, spec: dict[str, Any]) -> None:
+    if spec["seed"] is not None:
+        random.seed(spec["seed"])
+        torch.manual_seed(spec["seed"])
+
+
+def _write_end_of_script(torch: Any, spec: dict[str, Any], records: Records) -> None:
+    """Facts that only the end of a script shows: its streams, and a device that it has taken."""
+    if spec.get("frontend") == "te":
+        records.write("frontend", requested="te", effective="te", why="asked for")
+    away = log_and_records.LOG.away()
+    if away:
+        records.write("redirected", **away)
+    records.write("environment", **environment.torch_environment(torch))
 
 
 def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
@@ -229,13 +236,7 @@ def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
         return []
     from . import knobs
 
-    rows = [knobs.apply(torch, name, value) for name, value in wanted.items()]
-    for row in rows:
-        if row.get("error"):
-            text = "cannot set the knob %s=%s: %s" % (row["name"], row["requested"], row["error"])
-            hint = "fusiondoc knobs lists what this torch has and which values it takes."
-            raise Refused("knob", text, hint, CANNOT_RUN)
-    return rows
+    return knobs.apply_all(torch, wanted)
 
 
 def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch) -> te_plans.Waiting:
@@ -250,123 +251,13 @@ def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch
     return waiting
 
 
-def _run_te(
-    torch: Any, spec: dict[str, Any], records: Records, clock: Clock, loaded: Any, te_watch: te_plans.Waiting
-) -> None:
-    from .te_run import TeRun
-
-    watch = te_watch.imported(te_plans.import_te())
-    records.write("target", how="model", label=loaded.label, signature=None)
-    why = "asked for" if spec.get("frontend") == "te" else "the model holds te.ops operators"
-    records.write("frontend", requested=spec.get("frontend"), effective="te", why=why)
-    for option in ("trace", "verify", "no_freeze", "freeze"):
-        if spec.get(option):
-            text = "--%s has no effect on operators of Transformer Engine" % option.replace("_", "-")
-            records.write("note", text=text)
-    with clock.users_work():
-        TeRun(torch, loaded.model, loaded.shapes, spec, watch, records).run()
-
-
-def _run_model(
-    torch: Any,
-    spec: dict[str, Any],
-    records: Records,
-    clock: Clock,
-    fuser: str,
-    te_watch: te_plans.Waiting,
-    modules: FusedModules,
-    switches: SwitchWatch,
-) -> None:
-    before = environment.read_back(torch)
-    try:
-        loaded = ready(torch, spec, clock)
-    finally:
-        switches.write_own_fuser()
-    frontend = spec.get("frontend") or "auto"
-    if frontend == "te" or (frontend == "auto" and frontends.holds_te(loaded.model)):
-        _run_te(torch, spec, records, clock, loaded, te_watch)
-        return
-    model, shapes = loaded.model, loaded.shapes
-    records.write("target", **as_given(torch, model))
-    with clock.users_work():
-        model = prepared(torch, model, spec)
-        if frontend != "torchscript" and not spec.get("timing"):
-            modules.name_layers(model)
-        chosen = frontends.choose(torch, frontend, model)
-        aot = chosen.frontend == "aot"
-        if not aot:
-            model = not_compiled(model, _noting(records))
-        if spec.get("results") and not aot:
-            from .changed_program import keep_or_compare_results
-
-            keep_or_compare_results(torch, model, shapes, spec, records)
-        twin = None
-        if spec.get("verify") and chosen.eager is not None:
-            twin = _eager_twin(torch, chosen.eager if aot else model)
-        switches.stage = TRACED
-        if aot:
-            scripted, was_frozen = chosen.model, False
-        else:
-            scripted = to_torchscript(torch, model, shapes[0], spec["trace"], _noting(records))
-            was_frozen = is_frozen(torch, scripted)
-            scripted = frozen_for_run(torch, spec, scripted, fuser, _noting(records))
-    switches.write_off(LOADING)
-    switches.stage = RUNNING
-    if environment.read_back(torch) != before:
-        # The user's module set switches of its own; those that the request names hold.
-        records.write("note", text="the file sets fuser switches itself; they were set back to --fuser")
-        environment.switch_on(torch, fuser)
-        _turn_knobs(torch, spec["knobs"])
-    froze = is_frozen(torch, scripted)
-    records.write(
-        "target",
-        how="model",
-        label=loaded.label,
-        signature=signature(scripted),
-        frozen=froze,
-        frozen_here=froze and not was_frozen,
-    )
-    frontends.write_choice(records, spec, chosen, twin is not None)
-    if spec.get("timing"):
-        from .benchmark import Timing
-
-        with clock.users_work():
-            shapes = [positional(model, one) for one in shapes]
-            eager = chosen.eager if aot else model
-            timing = Timing(torch, scripted, eager, shapes, spec["backward"], records)
-            timing.run(spec["runs"], spec.get("timing_rounds"))
-        return
-    if spec.get("profile"):
-        from .step_profile import StepProfile
-
-        with clock.users_work():
-            profile = StepProfile(torch, scripted, shapes[0], spec["backward"], records, spec["folder"])
-            profile.run(spec["runs"])
-        return
-    # A torch whose graphs cannot be read this way can still run the model.
-    with contextlib.suppress(Exception):
-        records.write("source_map", **source_map(torch, scripted))
-    verifier = _verifier(torch, scripted, twin, records) if twin is not None else None
-    with clock.users_work():
-        try:
-            Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records, verifier).run()
-        finally:
-            switches.finish()
-
-
-def _noting(records: Records) -> Callable[[str], None]:
-    return lambda text: records.write("note", text=text)
-
-
 def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     """One variant of a model in one phase, timed in the rounds that the parent requests."""
     from .benchmark import Bench
 
     records.write("started", pid=os.getpid())
-    replaced.replace_sources(spec.get("overlay") or {})
     target = spec["target"]
-    sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
-    sys.argv = [target["path"] or target["text"]]
+    _set_up_program(spec, ())
     script, _ = runs_as_script(target, bool(spec["inputs"] or spec["shapes"]))
     if script:
         raise Refused(
@@ -377,11 +268,9 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         )
     torch = _import_torch(clock)
     records.write("environment", **environment.torch_environment(torch))
-    if spec["seed"] is not None:
-        random.seed(spec["seed"])
-        torch.manual_seed(spec["seed"])
+    _seed(torch, spec)
     loaded = ready(torch, spec, clock)
-    model = not_compiled(loaded.model, _noting(records))
+    model = not_compiled(loaded.model, records.note)
     model = prepared(torch, model, spec)
     records.write("target", how="model", label=loaded.label, signature=signature(model))
     with clock.users_work():
@@ -406,15 +295,3 @@ def _given(torch: Any, shape: Any, spec: dict[str, Any]) -> Any:
     if spec["random_sizes"]:
         return random_sizes(torch, shape, spec["seed"] or 0)
     return Given(shape, fixed=shape() is shape())
-
-
-def _eager_twin(torch: Any, model: Any) -> Any:
-    from .same_results import eager_twin
-
-    return eager_twin(torch, model)
-
-
-def _verifier(torch: Any, scripted: Any, twin: Any, records: Records) -> Any:
-    from .passes import Verifier
-
-    return Verifier(torch, scripted, twin, records)

@@ -40,9 +40,9 @@ class Sources:
         self._own = os.path.dirname(os.path.abspath(__file__))
         paths = sysconfig.get_paths()
         standard = {os.path.abspath(paths[name]) for name in ("stdlib", "platstdlib")}
-        packages = [os.path.join(one, "site-packages") for one in standard]
-        self._packages = tuple(one + os.sep for one in packages)
-        self._standard = tuple(one + os.sep for one in standard)
+        packages = [os.path.join(folder, "site-packages") for folder in standard]
+        self._packages = tuple(folder + os.sep for folder in packages)
+        self._standard = tuple(folder + os.sep for folder in standard)
         self._libraries = [os.path.dirname(os.path.abspath(torch.__file__)) + os.sep]
         self._depth = 0
         self._pending: list[Any] = []
@@ -184,14 +184,14 @@ class Sources:
 
     def _follow(self, results: Any) -> None:
         flat = results if isinstance(results, (list, tuple)) else [results]
-        ahead = [one.grad_fn for one in flat if getattr(one, "grad_fn", None) is not None]
+        ahead = [result.grad_fn for result in flat if getattr(result, "grad_fn", None) is not None]
         seen: set[Any] = set()
         while ahead:
             function = ahead.pop()
             if function is None or function in seen:
                 continue
             seen.add(function)
-            ahead.extend(one for one, _ in function.next_functions)
+            ahead.extend(following for following, _ in function.next_functions)
             line = self.of_text("".join(function.metadata.get("traceback_", ())))
             function.register_hook(lambda *_, line=line: self._settle(line))
         self._pending.clear()
@@ -222,7 +222,7 @@ def graph_record(torch: Any, graph: Any, sources: Sources) -> dict[str, Any]:
                 "type": kind,
                 "bytes": size,
                 "at": sources.of_node(node),
-                "inputs": [getattr(one, "name", "") for one in _flat(torch, node)],
+                "inputs": [getattr(value, "name", "") for value in _flat(torch, node)],
                 "sizes": _sizes(node),
             }
         )
@@ -236,7 +236,7 @@ def default_saved(torch: Any, joint: Any, inputs: Any, outputs: int) -> list[str
     Which nodes count as forward depends on the version: those that the results need up to at least 2.1, all
     up to the last of these in 2.13 (torch/_functorch/partitioners.py).
     """
-    home = next((one for one in _PARTITIONERS if one in sys.modules), None)
+    home = next((name for name in _PARTITIONERS if name in sys.modules), None)
     default = getattr(sys.modules.get(home or ""), "default_partition", None)
     if default is None:
         return None
@@ -277,11 +277,11 @@ def _flat(torch: Any, node: Any) -> list[Any]:
 
     def walk(value: Any) -> None:
         if isinstance(value, (list, tuple)):
-            for one in value:
-                walk(one)
+            for inner in value:
+                walk(inner)
         elif isinstance(value, dict):
-            for one in value.values():
-                walk(one)
+            for inner in value.values():
+                walk(inner)
         elif node.op == "output" or isinstance(value, torch.fx.Node):
             found.append(value)
 
@@ -296,7 +296,7 @@ def _sizes(node: Any) -> list[int]:
     if node.op == "call_function":
         for value in node.args:
             if isinstance(value, (list, tuple)):
-                found.extend(one for one in value if type(one) is int and one > 1)
+                found.extend(size for size in value if type(size) is int and size > 1)
     return found[:16]
 
 
@@ -308,11 +308,11 @@ def _type_of(torch: Any, node: Any) -> tuple[str | None, int | None]:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None:
         return None, None
-    text = "%s[%s]" % (str(dtype).replace("torch.", ""), ",".join(str(one) for one in shape))
+    text = "%s[%s]" % (str(dtype).replace("torch.", ""), ",".join(str(size) for size in shape))
     number = int(torch.empty((), dtype=dtype).element_size())
-    for one in shape:
+    for size in shape:
         # int() of a symbolic size would fix it for the user's program.
-        known = one if isinstance(one, int) else getattr(getattr(one, "node", None), "hint", None)
+        known = size if isinstance(size, int) else getattr(getattr(size, "node", None), "hint", None)
         if not isinstance(known, int):
             return text, None
         number *= known
@@ -417,7 +417,7 @@ class Site:
     def note_memory(self, changed: Sequence[str], shared: Sequence[str]) -> None:
         """Note the arguments that a call changed in place, and those that share memory."""
         for found, more in ((self.changed, changed), (self.shared, shared)):
-            found.extend(one for one in more if one not in found)
+            found.extend(text for text in more if text not in found)
             del found[_MOST_NOTED:]
 
 
@@ -440,7 +440,7 @@ def changed_since(torch: Any, args: Sequence[Any], before: Sequence[int | None])
 
 def sharing(torch: Any, args: Sequence[Any], result: Any) -> list[str]:
     """Arguments that share memory, and results that share it with them."""
-    held = [(n, _storage(one)) for n, one in enumerate(args, 1) if isinstance(one, torch.Tensor)]
+    held = [(n, _storage(value)) for n, value in enumerate(args, 1) if isinstance(value, torch.Tensor)]
     found = []
     for index, (number, storage) in enumerate(held):
         for other, same in held[:index]:

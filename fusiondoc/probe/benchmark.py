@@ -114,7 +114,7 @@ class Bench:
     def _warm_up(self, built: Built, shape: int, expected: list[list[Any]], cuda: bool) -> None:
         """Run steps of this shape until they are steady, and record the time that took."""
         steps = self._shapes[shape]
-        described = [_described(self._torch, one) for one in steps.example()]
+        described = [_described(self._torch, value) for value in steps.example()]
         self._records.write("inputs", shape=shape, inputs=described, sizes=steps.given.sizes)
         after_each_step = lambda: self._records.write("warm", shape=shape)  # noqa: E731
         first = []
@@ -200,12 +200,12 @@ class Bench:
             gradients = torch.enable_grad() if self._training else torch.no_grad()
             with gradients, around() if around is not None else unfused(torch):
                 outputs = tensors_in(torch, model(*arguments))
-                roots = [one for one in outputs if one.requires_grad]
+                roots = [output for output in outputs if output.requires_grad]
                 if self._training and roots:
                     torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
         except Exception as error:
             raise UserError("eager" if around is None else self._variant) from error
-        found = [one.detach().clone() for one in outputs]
+        found = [output.detach().clone() for output in outputs]
         if self._training:
             for tensor in tensors_in(torch, arguments) + parameters_of(model):
                 if tensor.grad is not None:
@@ -223,7 +223,7 @@ class Bench:
         if not _alike(torch, *expected):
             return None, "the model draws random numbers"
         found = self._results(built.model, steps.example(), 1, built.around)
-        if [one.shape for one in found] != [one.shape for one in expected[0]]:
+        if [result.shape for result in found] != [result.shape for result in expected[0]]:
             return None, "it returns other shapes, or gives other tensors gradients, than the eager model"
         return _largest(torch, found, expected[0]), None
 
@@ -309,22 +309,22 @@ def _union(spans: list[tuple[float, float]]) -> float:
     return total
 
 
-def _alike(torch: Any, one: list[Any], other: list[Any]) -> bool:
+def _alike(torch: Any, first: list[Any], other: list[Any]) -> bool:
     """Whether two eager steps with different seeds have equal results, up to the order of sums."""
-    if [a.shape for a in one] != [b.shape for b in other]:
+    if [a.shape for a in first] != [b.shape for b in other]:
         return False
     return all(
         torch.allclose(a.float(), b.float(), rtol=1e-3, atol=1e-4, equal_nan=True) if _real(a) else True
-        for a, b in zip(one, other)
+        for a, b in zip(first, other)
     )
 
 
 def _largest(torch: Any, found: list[Any], expected: list[Any]) -> float | None:
     differences = []
-    for one, other in zip(found, expected):
-        if not one.numel() or not _real(one):
+    for result, other in zip(found, expected):
+        if not result.numel() or not _real(result):
             continue
-        a, b = one.double(), other.to(one.device).double()
+        a, b = result.double(), other.to(result.device).double()
         apart = (a - b).abs()
         apart = torch.where((a == b) | (torch.isnan(a) & torch.isnan(b)), torch.zeros_like(apart), apart)
         differences.append(float(apart.max()))
@@ -425,7 +425,7 @@ class Timing:
             ms=[ordered[0], ordered[len(ordered) // 2], ordered[-1]],
             rounds=way.rounds,
             passes=way.number * len(way.rounds),
-            warmup_ms=[round(one * 1e3, 6) for one in way.warm],
+            warmup_ms=[round(seconds * 1e3, 6) for seconds in way.warm],
             memory_bytes=self._memory(way) if gpu else None,
             eager=self._eager,
         )
@@ -443,4 +443,4 @@ def _size(model: Any) -> int:
     """Bytes of a module's parameters and buffers on a GPU."""
     buffers = getattr(model, "buffers", None)
     tensors = parameters_of(model) + (list(buffers()) if callable(buffers) else [])
-    return sum(one.numel() * one.element_size() for one in tensors if one.is_cuda)
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor.is_cuda)

@@ -361,7 +361,7 @@ class Steps:
             after_each_step()
             if len(times) >= needed:
                 shortest = min(times)
-                if all(one <= _STEADY * shortest for one in times[-_STEADY_STEPS:]):
+                if all(seconds <= _STEADY * shortest for seconds in times[-_STEADY_STEPS:]):
                     break
         return times
 
@@ -392,15 +392,15 @@ class Steps:
                 roots = output if isinstance(output, tensor_type) else self._roots(output)
                 kept = known(id(arguments)) or self._keep(arguments, roots)
                 backward(roots, kept.starts)
-                for one in kept.leaves:
-                    one.grad = None
+                for leaf in kept.leaves:
+                    leaf.grad = None
         except Refused:
             raise
         except Exception as error:
             raise UserError(self._name) from error
 
     def _roots(self, output: Any) -> list[Any]:
-        return [one for one in tensors_in(self._torch, output) if one.requires_grad]
+        return [tensor for tensor in tensors_in(self._torch, output) if tensor.requires_grad]
 
     def _keep(self, arguments: tuple[Any, ...], roots: Any) -> _Kept:
         torch = self._torch
@@ -408,7 +408,9 @@ class Steps:
         shapes = tuple(root.shape for root in every)
         if shapes not in self._starts:
             self._starts[shapes] = [torch.ones_like(root) for root in every]
-        leaves = [one for one in tensors_in(torch, arguments) if one.requires_grad and one.is_leaf]
+        leaves = [
+            tensor for tensor in tensors_in(torch, arguments) if tensor.requires_grad and tensor.is_leaf
+        ]
         kept = _Kept(self._starts[shapes], leaves + self._parameters)
         if self.given.fixed:
             self._kept[id(arguments)] = kept
@@ -437,8 +439,8 @@ def random_sizes(torch: Any, shape: Shape, seed: int, count: int = _RANDOM_SIZES
         Refused: no input has two dimensions.
     """
     arguments = shape()
-    tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
-    most = max(tensors, key=lambda one: one.dim(), default=None)
+    tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+    most = max(tensors, key=lambda tensor: tensor.dim(), default=None)
     if most is None or most.dim() < 2:
         raise Refused(
             "inputs",
@@ -451,8 +453,8 @@ def random_sizes(torch: Any, shape: Shape, seed: int, count: int = _RANDOM_SIZES
     draw = random.Random(seed)
     sets = []
     for _ in range(count):
-        new = {one: max(1, one[1] + draw.randint(-_MOST_APART, _MOST_APART)) for one in changing}
-        sets.append(tuple(_resized(torch, one, new) for one in arguments))
+        new = {size: max(1, size[1] + draw.randint(-_MOST_APART, _MOST_APART)) for size in changing}
+        sets.append(tuple(_resized(torch, argument, new) for argument in arguments))
     return Given(itertools.cycle(sets).__next__, count, example=lambda: sets[0])
 
 

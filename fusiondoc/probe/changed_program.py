@@ -73,16 +73,16 @@ def _keep(
     coarsest = _coarsest(torch, model, shapes)
     wider = References(torch, model)
     for number, shape in enumerate(shapes):
-        one = Pass(torch, model, shape, number, spec)
+        own = Pass(torch, model, shape, number, spec)
         shaken = Pass(torch, model, shape, number, spec, shake=1)
-        alike = _with_same_draws(torch, model, shape, number, spec) if one.drew else one.rows
+        alike = _with_same_draws(torch, model, shape, number, spec) if own.drew else own.rows
         seeds = range(number + 1000, number + 1000 + _DRAWS) if alike is None else ()
         draws = [Pass(torch, model, shape, seed, spec).rows for seed in seeds]
-        reference = _plain_reference(one.reference(wider))
+        reference = _plain_reference(own.reference(wider))
         kept.append(
-            {"rows": one.rows, "drew": one.drew, "alike": alike, "draws": draws, "reference": reference}
+            {"rows": own.rows, "drew": own.drew, "alike": alike, "draws": draws, "reference": reference}
         )
-        results = _compared(torch, shaken.rows, one.rows, coarsest)
+        results = _compared(torch, shaken.rows, own.rows, coarsest)
         records.write("rounding", iteration=0, inputs=number, results=results)
     return kept
 
@@ -103,19 +103,19 @@ def _hold_against(
     nothing: dict[str, Any] = {"rows": [], "drew": False, "alike": [], "draws": [], "reference": None}
     for number, shape in enumerate(shapes):
         theirs = kept[number] if number < len(kept) else nothing
-        one = Pass(torch, model, shape, number, spec)
+        own = Pass(torch, model, shape, number, spec)
         made = theirs["reference"]
-        reference = Reference(*made) if made is not None and not one.drew else None
-        results = _compared(torch, one.rows, theirs["rows"], coarsest, reference)
-        if (one.drew or theirs["drew"]) and not all(row["same"] for row in results):
+        reference = Reference(*made) if made is not None and not own.drew else None
+        results = _compared(torch, own.rows, theirs["rows"], coarsest, reference)
+        if (own.drew or theirs["drew"]) and not all(row["same"] for row in results):
             if theirs["alike"] is None:
-                results = _compared(torch, one.rows, theirs["rows"], coarsest, draws=theirs["draws"])
+                results = _compared(torch, own.rows, theirs["rows"], coarsest, draws=theirs["draws"])
             else:
                 alike = _with_same_draws(torch, model, shape, number, spec)
                 if alike is not None:
                     results = _compared(torch, alike, theirs["alike"], coarsest)
                     results = [dict(row, by=SAME_DRAWS) for row in results]
-        random_ops = ["drawn"] if one.drew else []
+        random_ops = ["drawn"] if own.drew else []
         records.write("same_results", iteration=0, inputs=number, random=random_ops, results=results)
 
 
@@ -171,19 +171,19 @@ class Pass:
         if self.drew:
             return None
         if self._backward:
-            outputs = [one for _, what, one in self.rows if what.startswith("output ")]
+            outputs = [tensor for _, what, tensor in self.rows if what.startswith("output ")]
             self._starts = cotangents(self._torch, outputs)
         return references.of(self._start, self._wider, self._seconds)
 
     def _wider(self, model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
         random.seed(self._start.number)
-        return {what: one for _, what, one in self._results(model, arguments, self._starts)}
+        return {what: tensor for _, what, tensor in self._results(model, arguments, self._starts)}
 
     def _results(
         self, twin: Any, arguments: tuple[Any, ...], starts: Sequence[Any] | None = None
     ) -> list[Any]:
         torch, backward = self._torch, self._backward
-        wants_grad = backward or any(one.requires_grad for one in tensors_in(torch, arguments))
+        wants_grad = backward or any(tensor.requires_grad for tensor in tensors_in(torch, arguments))
         stage = "forward"
         try:
             draws = same_draws(torch) if self._alike else contextlib.nullcontext()
@@ -194,15 +194,19 @@ class Pass:
                     differentiate(torch, outputs, starts)
         except Exception as error:
             raise UserError(stage) from error
-        rows = [("forward", "output %d" % i, one) for i, one in enumerate(outputs)]
-        for i, one in enumerate(tensors_in(torch, arguments)):
-            rows.append(("forward", "argument %d after the call" % i, one))
-            if backward and one.requires_grad:
-                rows.append(("backward", "grad of argument %d" % i, one.grad))
+        rows = [("forward", "output %d" % i, output) for i, output in enumerate(outputs)]
+        for i, tensor in enumerate(tensors_in(torch, arguments)):
+            rows.append(("forward", "argument %d after the call" % i, tensor))
+            if backward and tensor.requires_grad:
+                rows.append(("backward", "grad of argument %d" % i, tensor.grad))
         if backward:
             named = getattr(twin, "named_parameters", list)
-            rows += [("backward", "grad " + name, one.grad) for name, one in named() if one.requires_grad]
-        return [(phase, what, _kept(one)) for phase, what, one in rows]
+            rows += [
+                ("backward", "grad " + name, parameter.grad)
+                for name, parameter in named()
+                if parameter.requires_grad
+            ]
+        return [(phase, what, _kept(tensor)) for phase, what, tensor in rows]
 
 
 def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
@@ -210,10 +214,12 @@ def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
     roundings alone do to this program: a fused kernel rounds at other points of the computation."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for one in tensors:
-            if one.is_floating_point():
-                sign = torch.randint(0, 2, one.shape, generator=generator) * 2 - 1
-                one.mul_((1 + sign * roundings * torch.finfo(one.dtype).eps).to(one.device, one.dtype))
+        for tensor in tensors:
+            if tensor.is_floating_point():
+                sign = torch.randint(0, 2, tensor.shape, generator=generator) * 2 - 1
+                tensor.mul_(
+                    (1 + sign * roundings * torch.finfo(tensor.dtype).eps).to(tensor.device, tensor.dtype)
+                )
 
 
 def _kept(tensor: Any) -> Any:
@@ -224,7 +230,7 @@ def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
     tensors = parameters_of(model)
     for shape in shapes:
         tensors = tensors + tensors_in(torch, arguments_of(shape))
-    return max([relative(torch, one.dtype) for one in tensors], default=0.0)
+    return max([relative(torch, tensor.dtype) for tensor in tensors], default=0.0)
 
 
 def _plain_reference(made: Reference | None) -> tuple[Any, ...] | None:
@@ -251,8 +257,10 @@ def _compared(
 
     def again(what: str, own: Any, other: Any, row: dict[str, Any], largest: float) -> dict[str, Any]:
         if draws:
-            named = [one for rows in draws for _, name, one in rows if name == what and one is not None]
-            return compare_statistics(torch, own, other, [statistics(torch, one) for one in named])
+            named = [
+                tensor for rows in draws for _, name, tensor in rows if name == what and tensor is not None
+            ]
+            return compare_statistics(torch, own, other, [statistics(torch, tensor) for tensor in named])
         if reference is None or own.shape != other.shape or not row["dtype_same"]:
             return row
         return judge(torch, row, what, (own, other), reference, largest)

@@ -15,7 +15,7 @@ import functools
 import importlib
 import sys
 import types
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from . import CANNOT_RUN, Refused, UserError
 from .aot_records import WRAPPED
@@ -67,12 +67,19 @@ def write_choice(records: Records, spec: dict[str, Any], chosen: Chosen, verifie
     records.write("frontend", requested=spec.get("frontend"), effective=chosen.frontend, why=chosen.why)
     if chosen.frontend != "aot":
         return
-    for option in ("trace", "verify", "no_freeze", "freeze"):
-        if spec.get(option) and not (option == "verify" and verified):
-            text = "--%s has no effect on a model that AOTAutograd compiles" % option.replace("_", "-")
-            records.write("note", text=text)
+    ignored = ["trace", "verify", "no_freeze", "freeze"]
+    if verified:
+        ignored.remove("verify")
+    note_ignored_options(records, spec, ignored, "a model that AOTAutograd compiles")
     if spec.get("timing") and chosen.eager is None:
         raise Refused("timing", "the model compiles parts of itself: nothing is known to be its eager form")
+
+
+def note_ignored_options(records: Records, spec: dict[str, Any], options: Sequence[str], target: str) -> None:
+    """Note the options of the request that have no effect on such a target."""
+    for option in options:
+        if spec.get(option):
+            records.note("--%s has no effect on %s" % (option.replace("_", "-"), target))
 
 
 def holds_te(model: Any) -> bool:
@@ -93,12 +100,12 @@ def holds_te(model: Any) -> bool:
 
     modules = getattr(model, "modules", None)
     if not callable(modules):
-        return any(_holds(one, is_te) or _of_te(type(one)) for one in _reached(model, set()))
+        return any(_holds(reached, is_te) or _of_te(type(reached)) for reached in _reached(model, set()))
     seen: set[int] = set()
     for module in modules():
         if _holds(module, is_te) or _of_te(type(module)):
             return True
-        if any(is_te(one) for one in _reached(getattr(type(module), "forward", None), seen)):
+        if any(is_te(reached) for reached in _reached(getattr(type(module), "forward", None), seen)):
             return True
     return False
 
@@ -106,11 +113,11 @@ def holds_te(model: Any) -> bool:
 def _holds(value: Any, is_te: Any) -> bool:
     """Whether it is such an object, or keeps one."""
     held = getattr(value, "__dict__", None)
-    return is_te(value) or (isinstance(held, dict) and any(is_te(one) for one in list(held.values())))
+    return is_te(value) or (isinstance(held, dict) and any(is_te(value) for value in list(held.values())))
 
 
 def _of_te(kind: type) -> bool:
-    return any(one.__module__.startswith("transformer_engine.pytorch.") for one in kind.__mro__)
+    return any(base.__module__.startswith("transformer_engine.pytorch.") for base in kind.__mro__)
 
 
 def _wrapped(model: Any) -> Any:
@@ -144,11 +151,13 @@ def _inside(model: Any) -> Any:
 def uses_aot(torch: Any, model: Any) -> str | None:
     """How the model comes to AOTAutograd by itself, as the end of a sentence; None if it does not."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
-    for one in (model, *modules):
-        compiled = hasattr(one, "_torchdynamo_orig_callable") or type(one).__name__ == "OptimizedModule"
-        if compiled and not _by_inductor(one):
+    for candidate in (model, *modules):
+        compiled = (
+            hasattr(candidate, "_torchdynamo_orig_callable") or type(candidate).__name__ == "OptimizedModule"
+        )
+        if compiled and not _by_inductor(candidate):
             return "is compiled by torch.compile"
-    functions = [getattr(type(one), "forward", None) for one in modules] if modules else [model]
+    functions = [getattr(type(module), "forward", None) for module in modules] if modules else [model]
     seen: set[int] = set()
     for function in functions:
         for value in _reached(function, seen):
@@ -175,32 +184,37 @@ def _is_torchs(value: Any) -> bool:
 
 def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
     """The function, the callables that it names in its globals and closure, and so on through those that are
-    the user's own functions."""
+    the user's own functions. ``seen``: ids of callables that are left out; it grows."""
     ahead = [function]
     while ahead and len(seen) < _MOST_FUNCTIONS:
-        one = ahead.pop()
-        one = getattr(one, "func", one)  # functools.partial
-        one = getattr(one, "__func__", one)
-        if id(one) in seen or not callable(one):
+        reached = ahead.pop()
+        reached = getattr(reached, "func", reached)  # functools.partial
+        reached = getattr(reached, "__func__", reached)
+        if id(reached) in seen or not callable(reached):
             continue
-        seen.add(id(one))
-        yield one
-        if not isinstance(one, types.FunctionType) or WRAPPED in vars(one) or _is_torchs(one):
-            continue
-        names = _names(one.__code__)
-        held = [one.__globals__[name] for name in names if name in one.__globals__]
-        modules = [value for value in held if isinstance(value, types.ModuleType)]
-        for name in names:  # functorch.compile.memory_efficient_fusion
-            # Not getattr: a module's own __getattr__ may import (torch._dynamo) or raise (torch.classes).
-            found = [vars(module)[name] for module in modules if name in vars(module)]
-            held += found
-            modules += [value for value in found if isinstance(value, types.ModuleType)]
-        for cell in one.__closure__ or ():
-            try:
-                held.append(cell.cell_contents)
-            except ValueError:  # not filled yet
-                continue
-        ahead.extend(value for value in held if callable(value) and not isinstance(value, type))
+        seen.add(id(reached))
+        yield reached
+        plain = isinstance(reached, types.FunctionType) and WRAPPED not in vars(reached)
+        if plain and not _is_torchs(reached):
+            for value in _named_values(reached):
+                if callable(value) and not isinstance(value, type):
+                    ahead.append(value)
+
+
+def _named_values(function: types.FunctionType) -> list[Any]:
+    """Values of the names in a function's code: globals, attributes of modules, variables of its closure."""
+    names = _names(function.__code__)
+    values = [function.__globals__[name] for name in names if name in function.__globals__]
+    modules = [value for value in values if isinstance(value, types.ModuleType)]
+    for name in names:  # functorch.compile.memory_efficient_fusion
+        # Not getattr: a module's own __getattr__ may import (torch._dynamo) or raise (torch.classes).
+        found = [vars(module)[name] for module in modules if name in vars(module)]
+        values += found
+        modules += [value for value in found if isinstance(value, types.ModuleType)]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # not filled yet
+            values.append(cell.cell_contents)
+    return values
 
 
 def _names(code: types.CodeType) -> list[str]:
@@ -245,12 +259,12 @@ class FusedModules:
         ahead = list(base.__subclasses__()) if defined else []
         seen: set[type] = set()
         while ahead:
-            one = ahead.pop()
-            if one not in seen:
-                seen.add(one)
-                ahead.extend(one.__subclasses__())
+            kind = ahead.pop()
+            if kind not in seen:
+                seen.add(kind)
+                ahead.extend(kind.__subclasses__())
                 with contextlib.suppress(Exception):
-                    self.look_at(one)
+                    self.look_at(kind)
         if "__init_subclass__" in vars(base):
             return
 
@@ -314,7 +328,7 @@ class FusedModules:
     def _note(self, kind: _Kind, module: Any, args: tuple[Any, ...], wraps: int, calls: int) -> None:
         kind.calls += 1
         kind.wraps += wraps
-        if not any(one is module for one in kind.modules) and len(kind.modules) < 1000:
+        if not any(known is module for known in kind.modules) and len(kind.modules) < 1000:
             kind.modules.append(module)
         if wraps or calls:
             kind.fused += 1
@@ -326,7 +340,7 @@ class FusedModules:
     def _why(self, module: Any, args: tuple[Any, ...]) -> str:
         if type(module).__name__ == "MLP":
             return "xformers._is_functorch_available is False, so MLP was made of plain modules"
-        if any(isinstance(one, self._torch.Tensor) and not one.is_cuda for one in args):
+        if any(isinstance(arg, self._torch.Tensor) and not arg.is_cuda for arg in args):
             return "its tensor is not on a GPU"
         if not module.training:
             return "the module is in eval mode"
@@ -338,7 +352,7 @@ class FusedModules:
         """Write a record for each class that was called or is known to stay eager."""
         for name, kind in self._kinds.items():
             if kind.calls or kind.eager:
-                layers = [self._names[id(one)] for one in kind.modules if id(one) in self._names]
+                layers = [self._names[id(module)] for module in kind.modules if id(module) in self._names]
                 self._records.write(
                     "fused_module",
                     kind=name,

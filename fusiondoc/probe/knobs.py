@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, NamedTuple
 
+from . import CANNOT_RUN, Refused
 from .log_and_records import KeptStderr
 
 _ON = ("on", "true", "1", "yes")
@@ -341,6 +342,21 @@ def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
     except (ValueError, TypeError, RuntimeError) as error:
         return _record(name, value, Outcome(None, False), error=_first_line(error))
     return _record(name, value, _with_warnings(outcome, warnings))
+
+
+def apply_all(torch: Any, values: dict[str, str]) -> list[dict[str, Any]]:
+    """Set the knobs of a request, given by name: the record of each.
+
+    Raises:
+        Refused: a knob could not be set.
+    """
+    rows = [apply(torch, name, value) for name, value in values.items()]
+    for row in rows:
+        if row.get("error"):
+            text = "cannot set the knob %s=%s: %s" % (row["name"], row["requested"], row["error"])
+            hint = "fusiondoc knobs lists what this torch has and which values it takes."
+            raise Refused("knob", text, hint, CANNOT_RUN)
+    return rows
 
 
 def try_all(torch: Any) -> list[dict[str, Any]]:

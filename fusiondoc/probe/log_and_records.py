@@ -100,7 +100,7 @@ class _Log:
         """A descriptor that leads to the log, or -1."""
         if self._identity is None:
             return 2
-        return next((one for one in (2, 1, self._copy) if identity(one) == self._identity), -1)
+        return next((number for number in (2, 1, self._copy) if identity(number) == self._identity), -1)
 
     @contextlib.contextmanager
     def recorded_when_put_back(self, write: Callable[..., None]) -> Iterator[None]:
@@ -184,8 +184,8 @@ def above_standard(descriptor: int) -> int:
     while descriptor <= 2:
         low.append(descriptor)
         descriptor = os.dup(descriptor)
-    for one in low:
-        os.close(one)
+    for copy in low:
+        os.close(copy)
     return descriptor
 
 
@@ -348,6 +348,10 @@ class Records:
             self._ended = True
             self._why = str(error)
             self._complain()
+
+    def note(self, text: str) -> None:
+        """A record ``note``: a sentence that the report shows."""
+        self.write("note", text=text)
 
     def _complain(self) -> None:
         with contextlib.suppress(Exception):  # the program may have put anything there

@@ -208,7 +208,9 @@ def signature(model: Any) -> str | None:
     schema = getattr(getattr(model, "forward", model), "schema", None)
     if schema is None:
         return None
-    arguments = ["%s %s" % (one.type, one.name) for one in schema.arguments if one.name != "self"]
+    arguments = [
+        "%s %s" % (argument.type, argument.name) for argument in schema.arguments if argument.name != "self"
+    ]
     return "%s(%s)" % (schema.name, ", ".join(arguments))
 
 

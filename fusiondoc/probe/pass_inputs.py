@@ -262,8 +262,11 @@ def from_module(torch: Any, given: Any, device: Any, where: str) -> list[Shape]:
         device: moves the tensors there unless None.
         where: how messages name it, such as ``model.py: inputs``.
     """
-    if isinstance(given, list) and given and all(isinstance(one, (tuple, Mapping)) for one in given):
-        return [_fixed(torch, one, device, "%s[%d]" % (where, number)) for number, one in enumerate(given)]
+    if isinstance(given, list) and given and all(isinstance(shape, (tuple, Mapping)) for shape in given):
+        return [
+            _fixed(torch, arguments, device, "%s[%d]" % (where, number))
+            for number, arguments in enumerate(given)
+        ]
     if callable(given) and not isinstance(given, torch.Tensor):
         return [lambda: _arguments(torch, given(), device, where + "()")]
     return [_fixed(torch, given, device, where)]
@@ -311,9 +314,9 @@ def _ready(torch: Any, value: Any, device: Any) -> Any:
             return moved.detach().requires_grad_()
         return moved
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(_ready(torch, one, device) for one in value)
+        return type(value)(_ready(torch, inner, device) for inner in value)
     if isinstance(value, dict):
-        return {key: _ready(torch, one, device) for key, one in value.items()}
+        return {key: _ready(torch, inner, device) for key, inner in value.items()}
     return value
 
 
@@ -326,7 +329,7 @@ def tensors_in(torch: Any, value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [tensor for one in value for tensor in tensors_in(torch, one)]
+        return [tensor for inner in value for tensor in tensors_in(torch, inner)]
     return []
 
 

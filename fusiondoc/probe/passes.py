@@ -100,7 +100,7 @@ class Passes:
         outputs = tensors_in(torch, output)
         gradients: dict[str, Any] = {}
         if self._backward:
-            if not any(one.requires_grad for one in outputs):
+            if not any(output.requires_grad for output in outputs):
                 raise Refused(
                     "backward",
                     "--backward: no output of the model requires grad",
@@ -141,9 +141,9 @@ class Passes:
         """Note once that the program's own descriptors do not lead to the log."""
         if away and not self._redirection_noted and LOG.descriptor >= 0:
             self._redirection_noted = True
-            ways = " and ".join("%s %s" % one for one in sorted(away.items()))
+            ways = " and ".join("%s %s" % pair for pair in sorted(away.items()))
             text = "the program's %s; during the passes both go to the log all the same" % ways
-            self._records.write("note", text=text)
+            self._records.note(text)
 
     def _forward(self, arguments: tuple[Any, ...]) -> Any:
         try:
@@ -155,8 +155,8 @@ class Passes:
                 declared = signature(self._model)
                 types = [_described(self._torch, value) for value in arguments]
                 types += [
-                    "%s=%s" % (name, _described(self._torch, one))
-                    for name, one in named_of(arguments).items()
+                    "%s=%s" % (name, _described(self._torch, value))
+                    for name, value in named_of(arguments).items()
                 ]
                 given = ", ".join(types)
                 raise Refused(
@@ -184,7 +184,7 @@ class Passes:
             if self._verifier is not None:
                 self._verifier.differentiate(outputs)
                 return
-            roots = [one for one in outputs if one.requires_grad]
+            roots = [output for output in outputs if output.requires_grad]
             torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
         except Exception as error:
             raise UserError("backward") from error
@@ -222,7 +222,7 @@ class Verifier:
         torch = self._torch
         self._copy_buffers()
         named = getattr(self._twin, "named_buffers", dict)
-        buffers = {name: one.detach().clone() for name, one in dict(named()).items()}
+        buffers = {name: buffer.detach().clone() for name, buffer in dict(named()).items()}
         return Comparison(torch, self, Start(number, copy.deepcopy(arguments), buffers, random_state(torch)))
 
     def differentiate(self, outputs: list[Any]) -> None:
@@ -245,7 +245,7 @@ class Verifier:
             return []
         # The first argument of a method is the module itself.
         first = 1 if isinstance(self._scripted, self._torch.jit.ScriptModule) else 0
-        return [one.name for one in schema.arguments[first:]]
+        return [argument.name for argument in schema.arguments[first:]]
 
     def _copy_buffers(self) -> None:
         """The twin begins each pass with the buffers (running means ...) of the model under test."""
@@ -284,7 +284,7 @@ class Verifier:
     def coarsest(self, arguments: tuple[Any, ...]) -> float:
         """The tolerance of the least exact type among inputs and parameters."""
         torch = self._torch
-        tensors = tensors_in(torch, arguments) + [one for _, one in _parameters(self._scripted)]
+        tensors = tensors_in(torch, arguments) + [parameter for _, parameter in _parameters(self._scripted)]
         return max([relative(torch, tensor.dtype) for tensor in tensors], default=0.0)
 
     def random_ops(self, drew: bool) -> list[str]:
@@ -312,9 +312,9 @@ class Results:
     def named(self) -> list[tuple[str, str, int | None, Any]]:
         """(phase, what, number of the output, tensor)"""
         rows: list[tuple[str, str, int | None, Any]] = [
-            ("forward", "output %d" % i, i, one) for i, one in enumerate(self.outputs)
+            ("forward", "output %d" % i, i, output) for i, output in enumerate(self.outputs)
         ]
-        rows += [("backward", "grad " + name, None, one) for name, one in self.gradients.items()]
+        rows += [("backward", "grad " + name, None, gradient) for name, gradient in self.gradients.items()]
         return rows
 
 
@@ -390,7 +390,7 @@ class Comparison:
             seen = [statistics(torch, draw[what]) for draw in draws if draw.get(what) is not None]
             return compare_statistics(torch, tensor, other, seen)
 
-        ours, theirs = ([(p, what, one) for p, what, _, one in of.named()] for of in (fused, eager))
+        ours, theirs = ([(p, what, tensor) for p, what, _, tensor in of.named()] for of in (fused, eager))
         return compare_rows(torch, ours, theirs, tolerance, again)
 
     def _draw(self, wants_grad: bool, backward: bool) -> list[dict[str, Any]]:
@@ -414,7 +414,7 @@ def _named(torch: Any, names: list[str], arguments: tuple[Any, ...]) -> list[tup
     for name, value in given + list(named_of(arguments).items()):
         tensors = tensors_in(torch, value)
         single = isinstance(value, torch.Tensor)
-        found += [(name if single else "%s[%d]" % (name, k), one) for k, one in enumerate(tensors)]
+        found += [(name if single else "%s[%d]" % (name, k), tensor) for k, tensor in enumerate(tensors)]
     return found
 
 

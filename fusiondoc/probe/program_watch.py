@@ -125,7 +125,7 @@ class ProgramWatch:
             return
         name = _name_of(made, given, how)
         taken = {model.name for model in self._models}
-        unique = next(one for one in _numbered(name) if one not in taken)
+        unique = next(unique for unique in _numbered(name) if unique not in taken)
         model = _Model(unique, how, at, kind)
         model.keep(made)
         self._models.append(model)
@@ -171,11 +171,11 @@ class _Model:
 
     def is_same(self, kind: Any, given: Any) -> bool:
         """Whether it has this type, or ``given`` is one of its forms, from which another is made."""
-        return kind in self._kinds or any(one() is given for one in self._kept if given is not None)
+        return kind in self._kinds or any(form() is given for form in self._kept if given is not None)
 
     def planned(self) -> bool | None:
         """Whether it has an execution plan; None where it is gone."""
-        alive = [one for one in (kept() for kept in self._kept) if one is not None]
+        alive = [made for made in (kept() for kept in self._kept) if made is not None]
         if not alive:
             return None
         return any(map(_has_plan, alive))
@@ -301,8 +301,8 @@ class ScriptSteps:
             if self._function is None or ":" in self._function:
                 return
             self._replace(main, self._function)
-            for one in list(vars(main).values()):
-                ran = getattr(one, "__globals__", {})
+            for value in list(vars(main).values()):
+                ran = getattr(value, "__globals__", {})
                 if ran.get("__name__") == "__mp_main__" and self._function in ran:
                     ran[self._function] = vars(main)[self._function]
 
@@ -321,7 +321,7 @@ class ScriptSteps:
             "script_steps",
             by=None if most is None else self._names[most],
             count=0 if most is None else self._counts[most],
-            ms=[round(one, 6) for one in ms[-_MOST_KEPT:]],
+            ms=[round(interval, 6) for interval in ms[-_MOST_KEPT:]],
             left_out=max(0, len(ms) - _MOST_KEPT),
             why_not=why,
             memory_bytes=int(cuda.max_memory_allocated()) if on_gpu else None,
@@ -329,9 +329,9 @@ class ScriptSteps:
 
     def _intervals(self, marks: Any) -> list[float]:
         if not self._events:
-            return [(two - one) * 1e3 for one, two in zip(marks, marks[1:])]
+            return [(end - start) * 1e3 for start, end in zip(marks, marks[1:])]
         self._torch.cuda.synchronize()
-        return [float(one.elapsed_time(two)) for one, two in zip(marks, marks[1:])]
+        return [float(start.elapsed_time(end)) for start, end in zip(marks, marks[1:])]
 
     def _mark(self, key: Any, name: str) -> None:
         self._counts[key] = self._counts.get(key, 0) + 1

@@ -122,7 +122,7 @@ class References:
     def _too_much(self, start: Start, seconds: float) -> str | None:
         tensors = parameters_of(self._twin) + list(start.buffers.values())
         tensors += tensors_in(self._torch, start.arguments)
-        size = 8 * sum(one.numel() for one in tensors)
+        size = 8 * sum(tensor.numel() for tensor in tensors)
         if size > min(_MOST_BYTES, self._free(tensors) // 3):
             return "the model takes %.1f GB in float64, too much for the memory or for this check" % (
                 size / 1e9
@@ -133,7 +133,7 @@ class References:
 
     def _free(self, tensors: Sequence[Any]) -> int:
         """Free bytes of the device that the model is on; of the CPU from /proc/meminfo (Linux)."""
-        if any(one.is_cuda for one in tensors):
+        if any(tensor.is_cuda for tensor in tensors):
             return int(self._torch.cuda.mem_get_info()[0])
         with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/meminfo", "rb") as file:
             for line in file:
@@ -227,64 +227,89 @@ def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any
             made[id(value)] = copied.requires_grad_(value.requires_grad)
         return made[id(value)]
     if isinstance(value, Arguments):
-        named = {name: _wide_copies(torch, one, wide, made) for name, one in named_of(value).items()}
-        return Arguments.of((_wide_copies(torch, one, wide, made) for one in value), named)
+        named = {name: _wide_copies(torch, inner, wide, made) for name, inner in named_of(value).items()}
+        return Arguments.of((_wide_copies(torch, inner, wide, made) for inner in value), named)
     if isinstance(value, (list, tuple)):
-        copies = [_wide_copies(torch, one, wide, made) for one in value]
+        copies = [_wide_copies(torch, inner, wide, made) for inner in value]
         return type(value)(*copies) if hasattr(value, "_fields") else type(value)(copies)
     if isinstance(value, dict):
         held = copy.copy(value)
-        held.update({key: _wide_copies(torch, one, wide, made) for key, one in value.items()})
+        held.update({key: _wide_copies(torch, inner, wide, made) for key, inner in value.items()})
         return held
     return copy.deepcopy(value)
 
 
-def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
-    """A context in which ``seen`` collects the floating-point types of operators' results; with ``wide``,
-    arguments, ``dtype=`` and results of operators are widened.
+class _Widening:
+    """Widens the arguments and results of operators to ``wide``.
 
     Operators that write to an argument or return a view of it get it unchanged: they need that tensor.
-    Without dispatch modes (before torch 1.12) the context does nothing.
     """
+
+    def __init__(self, torch: Any, wide: Any) -> None:
+        self._torch = torch
+        self._wide = wide
+        self._kinds: dict[Any, tuple[bool, bool]] = {}
+
+    def arguments(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to call an operator with."""
+        functional, reads_bits = self._kind_of(func)
+        if reads_bits:
+            return args, kwargs
+        change = self._value if functional else self._dtype
+        return tuple(map(change, args)), {name: change(value) for name, value in kwargs.items()}
+
+    def result(self, func: Any, result: Any) -> Any:
+        """The result, widened where the operator makes it: ``torch.zeros()`` and the like."""
+        functional, _ = self._kind_of(func)
+        if functional and isinstance(result, self._torch.Tensor):
+            return widened(self._torch, result, self._wide)
+        return result
+
+    def _kind_of(self, func: Any) -> tuple[bool, bool]:
+        """Whether it writes to no argument and returns no view, and whether it reads bits as another type."""
+        if func not in self._kinds:
+            # torch 1.12 shows aliases in the schema's text only: "Tensor(a!) self".
+            schema = str(func._schema)
+            self._kinds[func] = _ALIAS.search(schema) is None, schema.startswith("aten::view.dtype")
+        return self._kinds[func]
+
+    def _dtype(self, value: Any) -> Any:
+        if isinstance(value, self._torch.dtype):
+            return _wider(self._torch, value, self._wide) or value
+        return value
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, self._torch.Tensor):
+            return widened(self._torch, value, self._wide)
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self._value, value))
+        return self._dtype(value)
+
+
+def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
+    """A context in which ``seen`` collects the floating-point types of operators' results; with ``wide``,
+    arguments, ``dtype=`` and results of operators are widened. Without dispatch modes (before torch 1.12) the
+    context does nothing."""
     try:
         dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
         base: Any = dispatch.TorchDispatchMode
     except (ImportError, AttributeError):
         return contextlib.nullcontext()
-    kinds: dict[Any, tuple[bool, bool]] = {}
-
-    def kind_of(func: Any) -> tuple[bool, bool]:
-        """Whether it writes to no argument and returns no view, and whether it reads bits as another type."""
-        if func not in kinds:
-            # torch 1.12 shows aliases in the schema's text only: "Tensor(a!) self".
-            schema = str(func._schema)
-            kinds[func] = _ALIAS.search(schema) is None, schema.startswith("aten::view.dtype")
-        return kinds[func]
-
-    def wide_type(value: Any) -> Any:
-        return (_wider(torch, value, wide) or value) if isinstance(value, torch.dtype) else value
-
-    def wide_value(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return widened(torch, value, wide)
-        if isinstance(value, (list, tuple)):
-            return type(value)(wide_value(one) for one in value)
-        return wide_type(value)
+    widening = _Widening(torch, wide) if wide is not None else None
 
     class Watching(base):  # type: ignore[misc]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            functional, reads_bits = kind_of(func)
-            change = wide_value if functional else wide_type
-            if wide is not None and not reads_bits:
-                args = tuple(change(one) for one in args)
-                kwargs = {name: change(one) for name, one in kwargs.items()}
+            if widening is not None:
+                args, kwargs = widening.arguments(func, args, kwargs)
             result = func(*args, **kwargs)
-            if wide is not None and functional and isinstance(result, torch.Tensor):
-                result = widened(torch, result, wide)  # torch.zeros() and the like
-            for one in tensors_in(torch, result):
-                if one.is_floating_point():
-                    seen.add(type_name(one.dtype))
+            if widening is not None:
+                result = widening.result(func, result)
+            for tensor in tensors_in(torch, result):
+                if tensor.is_floating_point():
+                    seen.add(type_name(tensor.dtype))
             return result
 
     if hasattr(base, "__enter__"):
@@ -335,13 +360,13 @@ def _offs(
     why the reference cannot judge."""
     if exact is None or exact.shape != pair[0].shape or exact.is_complex() != pair[1].is_complex():
         return None, "it gives another kind of result in a wider type"
-    f, e, r = (plain(torch, one) for one in (*pair, exact.to(pair[0].device)))
+    f, e, r = (plain(torch, tensor) for tensor in (*pair, exact.to(pair[0].device)))
     if not tolerance:
         if r.is_floating_point():
             return None, "it gives another kind of result in a wider type"
         return (_share(f != r), _share(e != r), False), None
     f, e, r = f.double(), e.double(), r.double()
-    in_fused, in_eager, in_exact = (torch.isfinite(one) for one in (f, e, r))
+    in_fused, in_eager, in_exact = (torch.isfinite(tensor) for tensor in (f, e, r))
     if bool((in_eager & ~in_exact).any()):
         return None, "it gives numbers that are not finite in a wider type"
     size = r.abs().clamp(min=least_size(e[in_eager], largest))
@@ -355,8 +380,8 @@ def _offs(
     return (off(f, in_fused), off(e, in_eager), bool(wrong.any())), None
 
 
-def _equal(one: Any, other: Any) -> Any:
-    return (one == other) | ((one != one) & (other != other))
+def _equal(a: Any, other: Any) -> Any:
+    return (a == other) | ((a != a) & (other != other))
 
 
 def _share(where: Any) -> float:

@@ -52,16 +52,16 @@ def _name(func: Any) -> str:
 
 
 def _draws(func: Any, name: str) -> bool:
-    return name in RANDOM or any("nondeterministic_seeded" in str(one) for one in getattr(func, "tags", ()))
+    return name in RANDOM or any("nondeterministic_seeded" in str(tag) for tag in getattr(func, "tags", ()))
 
 
 def _shape(torch: Any, arguments: Sequence[Any]) -> tuple[int, ...]:
     """The shape of the first tensor, or the requested size."""
-    for one in arguments:
-        if isinstance(one, torch.Tensor):
-            return tuple(one.shape)
-        if isinstance(one, (list, tuple)) and all(isinstance(size, int) for size in one):
-            return tuple(one)
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor):
+            return tuple(argument.shape)
+        if isinstance(argument, (list, tuple)) and all(isinstance(size, int) for size in argument):
+            return tuple(argument)
     return ()
 
 

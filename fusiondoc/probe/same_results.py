@@ -93,7 +93,7 @@ def compare_rows(
     """
     left = {what: tensor for _, what, tensor in theirs}
     largest = {
-        phase: largest_of(torch, [one for p, _, one in theirs if p == phase])
+        phase: largest_of(torch, [tensor for p, _, tensor in theirs if p == phase])
         for phase in ("forward", "backward")
     }
     rows = []
@@ -104,7 +104,7 @@ def compare_rows(
         if second is not None and not row["same"] and tensor is not None and other is not None:
             row = second(what, tensor, other, row, largest[phase])
         rows.append(_named_row(phase, what, row))
-    rows += [_named_row(p, what, compare_kind(None, one)) for p, what, one in theirs if what in left]
+    rows += [_named_row(p, what, compare_kind(None, tensor)) for p, what, tensor in theirs if what in left]
     return rows
 
 
@@ -309,13 +309,13 @@ def differentiate(torch: Any, outputs: list[Any], starts: Sequence[Any] | None =
     Args:
         starts: of a run in another type, the numbers that the eager one started from.
     """
-    roots = [(i, one) for i, one in enumerate(outputs) if one.requires_grad]
+    roots = [(i, output) for i, output in enumerate(outputs) if output.requires_grad]
     if not roots:
         return
     if starts is None:
         starts = cotangents(torch, outputs)
-    given = [starts[i].to(device=one.device, dtype=one.dtype) for i, one in roots]
-    torch.autograd.backward([one for _, one in roots], given)
+    given = [starts[i].to(device=root.device, dtype=root.dtype) for i, root in roots]
+    torch.autograd.backward([root for _, root in roots], given)
 
 
 def random_state(torch: Any) -> list[Any]:
@@ -331,5 +331,5 @@ def set_random_state(torch: Any, state: list[Any]) -> None:
         torch.cuda.set_rng_state_all(state[1:])
 
 
-def same_state(torch: Any, one: list[Any], other: list[Any]) -> bool:
-    return len(one) == len(other) and all(torch.equal(a, b) for a, b in zip(one, other))
+def same_state(torch: Any, state: list[Any], other: list[Any]) -> bool:
+    return len(state) == len(other) and all(torch.equal(a, b) for a, b in zip(state, other))

@@ -121,8 +121,8 @@ class _Watched:
     def _began(self) -> None:
         if self._records.process != os.getpid():
             self._records.process = os.getpid()
-            for one in self._watching:
-                one.forget()
+            for watch in self._watching:
+                watch.forget()
             home = sys.modules.get("torch.fx.graph_module")
             if home is not None:
                 with contextlib.suppress(Exception):
@@ -134,14 +134,14 @@ class _Watched:
 
     def _finish(self) -> None:
         watching, self._watching = self._watching, ()
-        for one in watching:
+        for watch in watching:
             with contextlib.suppress(Exception):
-                one.finish()
+                watch.finish()
 
     def main_is_there(self) -> None:
-        for one in self._watching:
-            if isinstance(one, ScriptSteps):
-                one.look_in(sys.modules["__main__"])
+        for watch in self._watching:
+            if isinstance(watch, ScriptSteps):
+                watch.look_in(sys.modules["__main__"])
 
 
 _of_this_process: list[_Watched] = []
@@ -161,8 +161,8 @@ def arrived(*fields: Any) -> None:
 
 def main_is_there() -> None:
     """In a new process, which has imported the program's main module."""
-    for one in _of_this_process:
-        one.main_is_there()
+    for watched in _of_this_process:
+        watched.main_is_there()
 
 
 def _begin(torch: Any, settings: ProcessSettings, late: bool) -> None:
@@ -184,8 +184,8 @@ def _begin(torch: Any, settings: ProcessSettings, late: bool) -> None:
         watching.append(steps)
         if settings.watched:
             watching.append(ProgramWatch(torch, records))
-        for one in watching:
-            one.start()
+        for watch in watching:
+            watch.start()
     if settings.aot and settings.watched:
         watch = (LateWatch if late else Watch)(torch, records)
         modules = FusedModules(torch, records, watch)

@@ -111,7 +111,7 @@ class StepProfile:
             if not self._backward:
                 return
             stage = "backward"
-            roots = [one for one in tensors_in(torch, output) if one.requires_grad]
+            roots = [tensor for tensor in tensors_in(torch, output) if tensor.requires_grad]
             torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
         except Exception as error:
             raise UserError(stage) from error

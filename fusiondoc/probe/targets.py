@@ -256,8 +256,8 @@ def _called(found: Any, expression: str, where: str) -> Any:
         raise Refused("target", "%s has '%s', which cannot be called" % (where, expression.partition("(")[0]))
     call = ast.parse(expression, mode="eval").body
     assert isinstance(call, ast.Call)
-    positional = [ast.literal_eval(one) for one in call.args]
-    named = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+    positional = [ast.literal_eval(arg) for arg in call.args]
+    named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     try:
         made = found(*positional, **named)
     except (Exception, SystemExit) as error:
@@ -290,9 +290,10 @@ def _call(found: type) -> str:
     except (TypeError, ValueError):
         parameters = []
     needed = [
-        one.name
-        for one in parameters
-        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     return "%s(%s)" % (found.__name__, ", ".join(needed))
 

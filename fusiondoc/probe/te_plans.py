@@ -39,7 +39,7 @@ def first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> i
     if args and args[0].requires_grad:
         return 0
     for index, op in enumerate(ops):
-        if any(one.requires_grad for one in op.parameters()):
+        if any(parameter.requires_grad for parameter in op.parameters()):
             return index
     return len(ops)
 
@@ -247,7 +247,7 @@ class Watch:
 
         self._replaced.put(self._te.Sequential, "__init__", sequence)
         self._replaced.put(self._te.Sequential, "forward", through)
-        self._listed = {name: [one["name"] for one in found] for name, found in self._fusions().items()}
+        self._listed = {name: [fusion["name"] for fusion in found] for name, found in self._fusions().items()}
         self._records.write("te_package", version=_version(), fusions=self._fusions())
 
     def stop(self) -> None:
@@ -268,10 +268,10 @@ class Watch:
             if listed is not None:
                 found[name] = [
                     {
-                        "name": str(getattr(one, "__qualname__", repr(one))),
-                        "module": str(getattr(one, "__module__", "")),
+                        "name": str(getattr(function, "__qualname__", repr(function))),
+                        "module": str(getattr(function, "__module__", "")),
                     }
-                    for one in listed
+                    for function in listed
                 ]
         return found
 
@@ -283,7 +283,7 @@ class Watch:
         except Exception as error:  # a layout that this does not know
             if self.recording:
                 text = "the plan of Transformer Engine %s cannot be read: %s: %s"
-                self._records.write("note", text=text % (_version(), type(error).__name__, error))
+                self._records.note(text % (_version(), type(error).__name__, error))
                 self.recording = False
 
     def _snapshot(self, fuser: Any, args: tuple[Any, ...]) -> None:
@@ -322,7 +322,7 @@ class Watch:
         kept = vars(fuser).setdefault(_MADE, {})
         if id(planned) not in kept:
             listed = self._fusions()
-            now = {kind: [one["name"] for one in found] for kind, found in listed.items()}
+            now = {kind: [fusion["name"] for fusion in found] for kind, found in listed.items()}
             if len(kept) >= _MOST_PLANS:
                 del kept[next(iter(kept))]
             kept[id(planned)] = (
@@ -330,7 +330,9 @@ class Watch:
                 {  # the list too, so that no id is used again
                     "operators": facts,
                     "world_size": processes,
-                    "own_asked": [one["name"] for found in listed.values() for one in found if _is_own(one)],
+                    "own_asked": [
+                        fusion["name"] for found in listed.values() for fusion in found if _is_own(fusion)
+                    ],
                     "taken_out": [
                         name
                         for kind, names in self._listed.items()
@@ -340,7 +342,7 @@ class Watch:
                 },
             )
         known = kept[id(planned)][1]
-        types, then = [[one["dtype"] for one in found] for found in (facts, known["operators"])]
+        types, then = [[operator["dtype"] for operator in found] for found in (facts, known["operators"])]
         rules_ran = not hasattr(fuser, "fuse_ops") or _RULES_RAN in vars(fuser)
         return {**known, "asked": rules_ran, "now": types if types != then else None}
 
@@ -358,7 +360,9 @@ class Watch:
                         "kind": type(op).__name__,
                         "path": self._paths.get(id(op)),
                         "source": self._made_at.get(id(op)),
-                        "bases": [one.__name__ for one in type(op).__mro__ if "ops.basic" in one.__module__],
+                        "bases": [
+                            base.__name__ for base in type(op).__mro__ if "ops.basic" in base.__module__
+                        ],
                         "own": not type(op).__module__.startswith("transformer_engine."),
                     }
                     for op in fuser._basic_ops

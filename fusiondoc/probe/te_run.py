@@ -11,13 +11,15 @@ import importlib
 import json
 import os
 import tempfile
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 from . import CANNOT_RUN, Refused, UserError
-from .log_and_records import Records
+from .frontends import note_ignored_options
+from .log_and_records import Clock, Records
 from .pass_inputs import Shape, call, tensors_in
 from .passes import Passes
 from .step_profile import profiling
+from .targets import Ready
 from .te_plans import OPS, Watch
 
 RECIPES = {
@@ -33,6 +35,7 @@ it is."""
 _WARM_UP = 3
 _PROFILED = 5
 _MARK = "fusiondoc te "
+_PASS = _MARK + "pass"
 
 
 def recipe_named(name: str) -> Any:
@@ -45,7 +48,7 @@ def recipe_named(name: str) -> Any:
         raise Refused(
             "recipe",
             "this Transformer Engine has no %s (--recipe %s)" % (RECIPES[name], name),
-            "It has: %s." % ", ".join(["none", *(one for one in RECIPES if hasattr(kinds, RECIPES[one]))]),
+            "It has: %s." % ", ".join(["none", *(name for name in RECIPES if hasattr(kinds, RECIPES[name]))]),
             CANNOT_RUN,
         )
     return kind()
@@ -66,6 +69,24 @@ def under(recipe: Any) -> Any:
             continue
         return enter(enabled=True, **{argument: recipe})
     raise Refused("recipe", "this Transformer Engine has no autocast for recipes", None, CANNOT_RUN)
+
+
+def run_te_model(
+    torch: Any, loaded: Ready, spec: dict[str, Any], watch: Watch, records: Records, clock: Clock
+) -> None:
+    """Run a model that holds operators of ``te.ops``.
+
+    Raises:
+        UserError: the model raised.
+        Refused: a recipe is not there.
+    """
+    records.write("target", how="model", label=loaded.label, signature=None)
+    why = "asked for" if spec.get("frontend") == "te" else "the model holds te.ops operators"
+    records.write("frontend", requested=spec.get("frontend"), effective="te", why=why)
+    ignored = ("trace", "verify", "no_freeze", "freeze")
+    note_ignored_options(records, spec, ignored, "operators of Transformer Engine")
+    with clock.users_work():
+        TeRun(torch, loaded.model, loaded.shapes, spec, watch, records).run()
 
 
 class TeRun:
@@ -165,7 +186,7 @@ class TeRun:
                             type(error).__name__,
                             str(error).split("\n")[0],
                         )
-                        self._records.write("note", text=text)
+                        self._records.note(text)
         if self._backward:
             self._mode(True)
 
@@ -183,9 +204,9 @@ class TeRun:
                 self._mark(undo, number, plan, fuser, marked)
             arguments = [make() for _ in range(_PROFILED)]
             with profiling(torch, cuda=True) as profile:
-                for one in arguments:
-                    with torch.profiler.record_function(_MARK + "pass"):
-                        self._step(one, training)
+                for given in arguments:
+                    with torch.profiler.record_function(_PASS):
+                        self._step(given, training)
                 torch.cuda.synchronize()
             marks, whole = _kernels(profile)
         rows = []
@@ -209,7 +230,7 @@ class TeRun:
         with torch.enable_grad() if training else torch.no_grad():
             outputs = tensors_in(torch, call(self, arguments))
         if training:
-            roots = [one for one in outputs if one.requires_grad]
+            roots = [output for output in outputs if output.requires_grad]
             torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
             for tensor in list(self.parameters()) + tensors_in(torch, arguments):
                 tensor.grad = None
@@ -228,7 +249,7 @@ class TeRun:
             ("forward", fuser._forward_ops, "fuser_forward"),
             ("backward", fuser._backward_ops, "fuser_backward"),
         ):
-            for index, (op, _) in enumerate(sorted(planned, key=lambda one: min(one[1]))):
+            for index, (op, _) in enumerate(sorted(planned, key=lambda planned_op: min(planned_op[1]))):
                 key = "%s%d %s %d" % (_MARK, number, phase, index)
                 marked[key] = (number, plan, phase, index)
                 inner = getattr(op, method)
@@ -286,10 +307,80 @@ class TeRun:
             sequence._module_groups = None
 
 
+class _Mark(NamedTuple):
+    """A block on the host that this file has named."""
+
+    thread: Any
+    start: float
+    end: float
+    """Both in microseconds."""
+    name: str
+
+
 def _kernels(profile: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """What each mark launched, and all of the passes: the median over its calls of the microseconds on the
-    GPU, and the kernels, copies and fills of one call. From the trace: a launch belongs to the innermost mark
+    """A row for each mark, and one for all passes: the median over its calls of the microseconds on the GPU,
+    and the kernels, copies and fills of one call. From the trace: a launch belongs to the innermost mark
     around it on its thread, and its kernel has the same correlation number."""
+    trace = _Trace(_complete_events(profile))
+    calls: list[list[Any]] = [[] for _ in trace.marks]
+    for thread, at, correlation in trace.launches:
+        number = trace.innermost_mark(thread, at)
+        if number is not None:
+            calls[number].extend(trace.work.get(correlation, ()))
+    calls_by_name: dict[str, list[list[Any]]] = {}
+    for mark, launched in zip(trace.marks, calls):
+        calls_by_name.setdefault(mark.name, []).append(launched)
+    every = [event for group in trace.work.values() for event in group]
+    passes = max(1, trace.passes)
+    whole = {
+        "kernels": sum(event[0] == "kernel" for event in every) / passes,
+        "us": round(sum(event[2] for event in every) / passes, 3),
+    }
+    return {name: _row(each) for name, each in calls_by_name.items()}, whole
+
+
+class _Trace:
+    """The events of a profile's trace that count.
+
+    Attributes:
+        marks: blocks of operators.
+        passes: number of blocks of whole passes.
+        launches: thread, microseconds and correlation number.
+        work: correlation number -> kernels, copies and fills on the GPU: kind, name, microseconds, details.
+    """
+
+    def __init__(self, events: list[dict[str, Any]]) -> None:
+        self.marks: list[_Mark] = []
+        self.passes = 0
+        self.launches: list[tuple[Any, float, Any]] = []
+        self.work: dict[Any, list[tuple[str, str, float, dict[str, Any]]]] = {}
+        for event in events:
+            self._add(event)
+
+    def _add(self, event: dict[str, Any]) -> None:
+        kind, name, details = event.get("cat"), str(event.get("name")), event.get("args", {})
+        correlation = details.get("correlation")
+        if kind == "user_annotation" and name == _PASS:
+            self.passes += 1
+        elif kind == "user_annotation" and name.startswith(_MARK):
+            self.marks.append(_Mark(event["tid"], event["ts"], event["ts"] + event["dur"], name))
+        elif kind in ("cuda_runtime", "cuda_driver") and correlation is not None:
+            self.launches.append((event["tid"], event["ts"], correlation))
+        elif kind in ("kernel", "gpu_memcpy", "gpu_memset"):
+            self.work.setdefault(correlation, []).append((kind, name, float(event["dur"]), details))
+
+    def innermost_mark(self, thread: Any, at: float) -> int | None:
+        """Number of the mark around a moment of a thread that began last; None without one."""
+        found: int | None = None
+        for number, mark in enumerate(self.marks):
+            around = mark.thread == thread and mark.start <= at <= mark.end
+            if around and (found is None or mark.start > self.marks[found].start):
+                found = number
+        return found
+
+
+def _complete_events(profile: Any) -> list[dict[str, Any]]:
+    """The events of a profile's trace that have a duration."""
     handle, path = tempfile.mkstemp(suffix=".json")
     os.close(handle)
     try:
@@ -298,45 +389,12 @@ def _kernels(profile: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
             events = json.loads(file.read().decode("utf-8", "replace")).get("traceEvents", [])
     finally:
         os.unlink(path)
-    marks: list[tuple[Any, float, float, str]] = []
-    launches: list[tuple[Any, float, Any]] = []
-    work: dict[Any, list[tuple[str, str, float, dict[str, Any]]]] = {}
-    for event in events:
-        if event.get("ph") != "X":
-            continue
-        kind, name = event.get("cat"), str(event.get("name"))
-        correlation = event.get("args", {}).get("correlation")
-        if kind == "user_annotation" and name.startswith(_MARK):
-            marks.append((event["tid"], event["ts"], event["ts"] + event["dur"], name))
-        elif kind in ("cuda_runtime", "cuda_driver") and correlation is not None:
-            launches.append((event["tid"], event["ts"], correlation))
-        elif kind in ("kernel", "gpu_memcpy", "gpu_memset"):
-            work.setdefault(correlation, []).append((kind, name, float(event["dur"]), event.get("args", {})))
-    calls: dict[int, list[Any]] = {}
-    for tid, ts, correlation in launches:
-        around = [
-            i
-            for i, (thread, start, end, name) in enumerate(marks)
-            if thread == tid and start <= ts <= end and name != _MARK + "pass"
-        ]
-        if around and correlation in work:
-            calls.setdefault(max(around, key=lambda i: marks[i][1]), []).extend(work[correlation])
-    found: dict[str, list[list[Any]]] = {}
-    for i, (_, _, _, name) in enumerate(marks):
-        found.setdefault(name, []).append(calls.get(i, []))
-    rows = {name: _row(each) for name, each in found.items() if name != _MARK + "pass"}
-    every = [one for group in work.values() for one in group]
-    passes = max(1, sum(name == _MARK + "pass" for _, _, _, name in marks))
-    whole = {
-        "kernels": sum(one[0] == "kernel" for one in every) / passes,
-        "us": round(sum(one[2] for one in every) / passes, 3),
-    }
-    return rows, whole
+    return [event for event in events if event.get("ph") == "X"]
 
 
 def _row(calls: list[list[Any]]) -> dict[str, Any]:
-    times = sorted(sum(one[2] for one in call) for call in calls)
-    middle = sorted(calls, key=lambda call: sum(one[2] for one in call))[len(calls) // 2]
+    times = sorted(sum(event[2] for event in call) for call in calls)
+    middle = sorted(calls, key=lambda call: sum(event[2] for event in call))[len(calls) // 2]
     return {
         "calls": len(calls),
         "us": [round(times[0], 3), round(times[len(times) // 2], 3), round(times[-1], 3)],
