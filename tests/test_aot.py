@@ -18,6 +18,7 @@ from fusiondoc.captures.process_records import (
     ScriptRecords,
     read_aot_of_processes,
 )
+from fusiondoc.captures.raw_records import RawRecords
 from fusiondoc.diagnosis.aot_functions import script_run
 
 PROGRAMS = (
@@ -319,21 +320,20 @@ def test_processes_of_a_program_tell_one_place_once(tmp_path: Path) -> None:
 def test_a_name_of_two_codes_tells_nothing() -> None:
     """Where two processes gave one name to different graphs, no group is tied to either."""
 
-    def of(process: int, line: int) -> dict[str, list[dict[str, object]]]:
-        place = {"site": 0, "process": process}
-        return {
-            "aot_site": [{**place, "name": f"f{line}", "how": "aot_function", "at": f"m.py:{line}"}],
-            "aot_scripted": [
-                {**place, "number": 1, "phase": "forward", "file": "<eval_with_key>.1", "lines": {"a": 5}},
-                {**place, "number": 1, "phase": "backward", "file": f"<eval_with_key>.2{line}", "lines": {}},
-            ],
-        }
+    def of(process: int, line: int) -> list[dict[str, object]]:
+        site = {"record": "aot_site", "site": 0, "process": process}
+        code = {**site, "record": "aot_scripted", "number": 1}
+        return [
+            {**site, "name": f"f{line}", "how": "aot_function", "at": f"m.py:{line}"},
+            {**code, "phase": "forward", "file": "<eval_with_key>.1", "lines": {"a": 5}},
+            {**code, "phase": "backward", "file": f"<eval_with_key>.2{line}", "lines": {}},
+        ]
 
     first, second = of(1, 3), of(2, 7)
-    told = read_aot_of_processes(lambda kind: [*first.get(kind, []), *second.get(kind, [])])
+    told = read_aot_of_processes(RawRecords([*first, *second]))
     assert [(one.site, one.file) for one in told.scripted] == [
         (0, "<eval_with_key>.23"),
         (1, "<eval_with_key>.27"),
     ]
-    again = read_aot_of_processes(lambda kind: [*first.get(kind, []), *of(2, 3).get(kind, [])])
+    again = read_aot_of_processes(RawRecords([*first, *of(2, 3)]))
     assert len(again.sites) == 1 and len(again.scripted) == 2

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from running import log_of, run_target, write
 
-from fusiondoc.captures.probe_records import raw_records, read_records
+from fusiondoc.captures.probe_records import read_records
+from fusiondoc.captures.raw_records import lines_of
 from fusiondoc.runner.child import Child
 from fusiondoc.workflows.load import report_of
 
@@ -43,7 +44,7 @@ def test_records_go_on_after_every_descriptor_was_closed(tmp_path: Path) -> None
         "records.write('first')\nos.closerange(3, 65536)\nmine = open('mine', 'w')\n"
         "os.chdir('/')\nrecords.write('second')\nmine.write('mine')",
     )
-    kinds = [one["record"] for one in raw_records((tmp_path / "records.jsonl").read_bytes())]
+    kinds = [one["record"] for one in lines_of((tmp_path / "records.jsonl").read_bytes())]
     assert kinds == ["first", "second"]
     assert (tmp_path / "mine").read_text() == "mine"
 
@@ -133,7 +134,7 @@ def test_descriptors_that_were_put_back_are_told(tmp_path: Path, how: str, told:
         "assert os.dup2 is usual\n",
     )
     raw = (tmp_path / "records.jsonl").read_bytes() if told else b""
-    kinds = [one["record"] for one in raw_records(raw)]
+    kinds = [one["record"] for one in lines_of(raw)]
     assert kinds == ["redirected"] * len(told)
     redirected = read_records(raw).redirected
     assert {name: getattr(redirected, name) for name in told} == told

@@ -23,6 +23,7 @@ import pytest
 from command_line import ROOT
 
 from fusiondoc.captures.frontend_records import TeRecords, read_te
+from fusiondoc.captures.raw_records import RawRecords
 from fusiondoc.diagnosis.of_fusers.te_findings import disagreements
 from fusiondoc.diagnosis.of_fusers.te_report import te_report
 from fusiondoc.diagnosis.of_fusers.te_rules import Planner, version_of
@@ -72,7 +73,7 @@ def programs_of(text: str) -> dict[str, TeRecords]:
     for name, lines in rows.items():
         if name and name not in left_out:
             every = [*package, *lines]
-            found[name] = read_te(lambda kind, every=every: [one for one in every if one["record"] == kind])
+            found[name] = read_te(RawRecords(every))
     return found
 
 

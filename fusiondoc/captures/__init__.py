@@ -1,4 +1,4 @@
-"""Captures and their records: what a run left in its folder; read anywhere, without torch.
+"""Captures and their records: the folder of a run, read anywhere, without torch.
 
 Here: where captures are kept, and how many, as options say, else a variable, else the configuration file.
 """
@@ -26,7 +26,7 @@ _configured: dict[str, str] = {}
 
 
 def set_by_option(key: str, value: str) -> None:
-    """What an option of this call says."""
+    """Set the value of an option of this call."""
     _given[key] = _checked(key, value, f"--{key}")
 
 
@@ -36,7 +36,7 @@ def configure(key: str, value: str, origin: str) -> None:
 
 
 def forget() -> None:
-    """The call is over: the next one in this process says what it wants itself."""
+    """The call is over: drop the values of its options."""
     _given.clear()
     _configured.clear()
 

@@ -1,6 +1,6 @@
-"""A capture: a folder with the log of a run, the probe's records, what was asked for, how it ended, and
-what further runs added: bandwidth, the rerun without fallback, whose error it is, the timed and profiled
-runs, the tries."""
+"""A capture: a folder with the log of a run, the probe's records, the request, the result, and the results of
+further runs: bandwidth, the rerun without fallback, whose error it is, the timed and profiled runs, the
+tries."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from typing import Any
 
 from fusiondoc.captures.ending import Ended, Result, failure_of, where_it_was
 from fusiondoc.captures.fuser_fault import Blame, FuserFault
-from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, read_records, together
+from fusiondoc.captures.probe_records import LeftRunning, Records, read_records, together
 from fusiondoc.captures.process_records import RANKS
+from fusiondoc.captures.raw_records import lines_of
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
@@ -40,10 +41,10 @@ class FoundError:
 
 @dataclass(frozen=True)
 class Rerun:
-    """What the rerun without fallback showed (``rerun.json``)."""
+    """The result of the rerun without fallback (``rerun.json``)."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What switched the fallback off."""
+    """The setting that switched the fallback off."""
     capture: str | None = None
     """Its folder, inside the capture of the first run."""
     ended: Ended | None = None
@@ -64,7 +65,7 @@ class TimedRun:
     dropped: tuple[str, ...] = ()
     """Variables of the user that it was without."""
     speeds: tuple[Speed, ...] = ()
-    """Of a script: what its own steps take, each way."""
+    """Of a script: the times of its own steps, each way."""
     note: str | None = None
     """How those were measured."""
 
@@ -112,12 +113,12 @@ FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _FAULT, _TIMING, _PROFILE, _TR
 
 
 _MOST_BYTES = 256 << 20
-"""Of a file that is read whole; the log is not."""
+"""Bytes of a file that is read whole; the log may be larger."""
 
 
 class Capture:
     """A capture folder. Every file but ``request.json`` may be missing or cut off: the run may have been
-    killed at any moment. Each file is read once, when something of it is asked for first.
+    killed at any moment. Each file is read once, at the first use.
 
     Args:
         shown: how reports name the folder, where that is not ``path``; of an archive, the archive.
@@ -191,7 +192,9 @@ class Capture:
     def ranks(self) -> tuple[Capture, ...]:
         """The captures of the processes that the launcher started here, in their order; () for a run of one
         process."""
-        found = [(whole_number(one.name), one) for one in self.path.glob(f"{RANKS}/*") if one.is_dir()]
+        found = [
+            (whole_number(folder.name), folder) for folder in self.path.glob(f"{RANKS}/*") if folder.is_dir()
+        ]
         made = []
         for _, path in sorted((rank, path) for rank, path in found if rank is not None):
             with contextlib.suppress(UsageError):  # damaged; it is missing then
@@ -213,7 +216,7 @@ class Capture:
 
     @cached_property
     def rerun(self) -> Rerun | None:
-        """What the rerun without fallback showed; None if there was none."""
+        """The result of the rerun without fallback; None if there was none."""
         kept = object_of(self._bytes(_RERUN))
         return read_object(Rerun, kept) if kept else None
 
@@ -260,13 +263,13 @@ class Capture:
 
     @property
     def left_later(self) -> LeftRunning | None:
-        """What further runs (without fallback, timed, tries) left running; None for nothing."""
+        """The processes that further runs (without fallback, timed, tries) left running; None without any."""
         found = []
         for inner in INNER:
             for path in sorted(self.path.glob(inner)):
                 with contextlib.suppress(UsageError):  # damaged, or no capture
                     found.append(self.further(path).records.left)
-        return together(one for one in found if one is not None)
+        return together(value for value in found if value is not None)
 
     def failure(self) -> FusiondocError | None:
         """The error of the user's program that the run ended with, or None; None also for an interruption,
@@ -299,15 +302,15 @@ class Capture:
 
     @property
     def rank(self) -> int:
-        """Of a process that the launcher started, whose folder has it as its name; else 0."""
+        """The rank of a process that the launcher started, which is the name of its folder; else 0."""
         return whole_number(self.name) or 0
 
     def _first_to_fail(self) -> Capture | None:
         """The rank that failed before the launcher ended the others; None where the launcher itself did."""
-        failed = [one for one in self.ranks if one.ended_badly]
-        own = [one for one in failed if one.records.rank is not None and one.records.rank.asked is None]
-        at = [(one.records.rank.ended_at or 0.0, one.rank, one) for one in own if one.records.rank]
-        return min(at, key=lambda one: one[:2])[2] if at else None
+        failed = [rank for rank in self.ranks if rank.ended_badly]
+        own = [rank for rank in failed if rank.records.rank is not None and rank.records.rank.asked is None]
+        at = [(rank.records.rank.ended_at or 0.0, rank.rank, rank) for rank in own if rank.records.rank]
+        return min(at, key=lambda end: end[:2])[2] if at else None
 
     @property
     def ended_badly(self) -> bool:
@@ -315,7 +318,7 @@ class Capture:
         return self.result.ended in (Ended.SIGNAL, Ended.FAILED)
 
     def _where_ranks_were(self) -> str | None:
-        locations = [(one.rank, where_it_was(one.log_path)) for one in self.ranks]
+        locations = [(rank.rank, where_it_was(rank.log_path)) for rank in self.ranks]
         texts = [f"rank {number} was at {where}" for number, where in locations if where is not None]
         if not texts:
             return None
@@ -332,7 +335,7 @@ class Capture:
         self.peak = peak
 
     def keep_rerun(self, rerun: Rerun) -> None:
-        """Write what the rerun without fallback showed."""
+        """Write the result of the rerun without fallback."""
         self._write(_RERUN, rerun)
         self.rerun = rerun
 
@@ -342,12 +345,12 @@ class Capture:
         self.fault = fault
 
     def keep_timing(self, timing: TimedRun) -> None:
-        """Write what came of the run of ``--time``."""
+        """Write the result of the run of ``--time``."""
         self._write(_TIMING, timing)
         self.timing = timing
 
     def keep_profile(self, profile: ProfiledRun) -> None:
-        """Write what came of the run under torch's profiler."""
+        """Write the result of the run under torch's profiler."""
         self._write(_PROFILE, profile)
         self.profile = profile
 
@@ -372,7 +375,7 @@ class Capture:
         """Everything that it holds but the log, secrets masked, for ``captures show --format json``."""
         content: dict[str, object] = {"name": self.name, "path": str(self.path), **self._raw_request}
         content["result"] = as_json(self.result)
-        content["records"] = raw_records(self._records)
+        content["records"] = lines_of(self._records)
         return masked_in(content)
 
     def _bytes(self, name: str) -> bytes:

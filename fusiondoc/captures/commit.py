@@ -9,7 +9,7 @@ from pathlib import Path
 from fusiondoc.whole_files import read_within
 
 _MOST_BYTES = 4 << 20
-"""Of ``packed-refs``; larger ones are those of very large repositories, and not read."""
+"""Bytes of ``packed-refs``; larger ones, of very large repositories, are not read."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _BRANCH = re.compile(r"ref: (refs/[\w./+@-]{1,200})\Z")
 SHOWN = 12

@@ -1,5 +1,5 @@
-"""How a run ended (``result.json``), and what that means for the user: nothing, or an error with its exit
-status; and where the program was then. The one place that works it out."""
+"""How a run ended (``result.json``), and the consequence for the user: nothing, or an error with its exit
+status; and where the program was then. All other modules use the answer of this one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ended(Enum):
 
 @dataclass(frozen=True)
 class Seconds:
-    """Where the time of a run went; ``runner.launch.run`` says what each is."""
+    """Where the time of a run went; ``runner.launch.run`` defines each."""
 
     child: float | None = None
     probe: float | None = None
@@ -44,7 +44,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Result:
-    """What the parent saw of the child's end."""
+    """The child's end, as the parent saw it."""
 
     exit_status: int | None = None
     signal: str | None = None
@@ -77,7 +77,7 @@ class Result:
 
     @property
     def cut_short(self) -> bool:
-        """The run did not come to its end: what is missing from the log says nothing."""
+        """The run did not come to its end: nothing follows from messages that its log lacks."""
         return self.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.SIGNAL)
 
 
@@ -102,31 +102,42 @@ def failure_of(
     if result.ended is Ended.INTERRUPTED:
         return None
     if result.ended is Ended.TIMED_OUT:
-        within = f"in {timeout:g} s" if timeout is not None else "in time"
-        if records.error is not None:
-            hint = f"After that its process did not end {within}: {_GOES_ON}; {_where(log)}."
-            return ModelFailed(_text(records.error, label), hint)
-        if records.done is not None:
-            return ModelFailed(
-                f"{label} did all that was asked for, but its process did not end {within} and was stopped",
-                f"{_GOES_ON}; {_where(log)}. What was captured is whole: fusiondoc parse reports it.",
-            )
-        if result.stopped is not None:
-            return ModelFailed(
-                f"{label} was stopped by {result.stopped} and did not go on {within}, so it was ended",
-                f"It stops itself, or something else does; {_where(log)}.",
-            )
-        return ModelFailed(
-            f"{label} did not end {within} and was stopped",
-            f"{_where(log)}. --timeout gives it more time.",
-        )
-    if result.ended is Ended.SIGNAL and records.done is not None and records.error is None:
+        return _timed_out(result, records, label, timeout, log)
+    if result.ended is Ended.SIGNAL:
+        if records.done is None or records.error is not None:
+            return ModelFailed(f"{label} died of {result.signal}", _after_signal(result.signal, log))
         return ModelFailed(
             f"{label} did all that was asked for, and its process died of {result.signal} as it ended",
             "What was captured is whole: fusiondoc parse reports it.",
         )
-    if result.ended is Ended.SIGNAL:
-        return ModelFailed(f"{label} died of {result.signal}", _after_signal(result.signal, log))
+    return _failed_with_status(result, records, label, log)
+
+
+def _timed_out(
+    result: Result, records: Records, label: str, timeout: float | None, log: Path
+) -> FusiondocError:
+    within = f"in {timeout:g} s" if timeout is not None else "in time"
+    if records.error is not None:
+        hint = f"After that its process did not end {within}: {_GOES_ON}; {_where(log)}."
+        return ModelFailed(_text(records.error, label), hint)
+    if records.done is not None:
+        return ModelFailed(
+            f"{label} did all that was asked for, but its process did not end {within} and was stopped",
+            f"{_GOES_ON}; {_where(log)}. What was captured is whole: fusiondoc parse reports it.",
+        )
+    if result.stopped is not None:
+        return ModelFailed(
+            f"{label} was stopped by {result.stopped} and did not go on {within}, so it was ended",
+            f"It stops itself, or something else does; {_where(log)}.",
+        )
+    return ModelFailed(
+        f"{label} did not end {within} and was stopped",
+        f"{_where(log)}. --timeout gives it more time.",
+    )
+
+
+def _failed_with_status(result: Result, records: Records, label: str, log: Path) -> FusiondocError | None:
+    """The error of a run that ended by itself; None if it did all that it should."""
     status, failure = result.exit_status, records.error
     hint = f"The whole output is in {log}."
     if failure is not None:
@@ -229,10 +240,10 @@ def where_it_was(log: Path) -> str | None:
     """``file:line`` of the program in which a process was when a signal ended it, by the stack that Python's
     faulthandler printed at the end of its log; None without one."""
     text = _tail(log, _STACK_BYTES)
-    starts = [one.end() for one in _CURRENT.finditer(text)]
+    starts = [header.end() for header in _CURRENT.finditer(text)]
     if not starts:
         return None
-    frames = [(one["file"], one["line"]) for one in _STACK.finditer(text, starts[-1])]
-    own = [one for one in frames if not any(part in one[0] for part in _LIBRARIES)]
+    frames = [(frame["file"], frame["line"]) for frame in _STACK.finditer(text, starts[-1])]
+    own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARIES)]
     file_, line = (own or frames or [("", "")])[0]
     return f"{file_}:{line}" if file_ else None

@@ -3,19 +3,17 @@ frozen dataclass a kind of record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Rows  # one that is planned has that name here
-from typing import Any, TypeVar
+from collections.abc import Mapping
 
+from fusiondoc.captures.raw_records import RawRecords
 from fusiondoc.fusers import TE_MODULE
 from fusiondoc.fusers.te.records import BasicOperator, Plan
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.typed_fields import read_object
 
 
 @dataclass(frozen=True)
 class TracedNode:
-    """A node of an FX graph; ``inputs`` are names, "" for what is no node."""
+    """A node of an FX graph; ``inputs`` are names, "" for a value that is no node."""
 
     name: str
     kind: str
@@ -119,7 +117,7 @@ class SiteFailed:
 
 @dataclass(frozen=True)
 class GraphBreaks:
-    """Of torch.compile: graphs, and why functions were cut into several."""
+    """Graphs of torch.compile, and why functions were cut into several."""
 
     graphs: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -154,30 +152,29 @@ class AotRecords:
     @property
     def phases(self) -> dict[str, str]:
         """Which phase the code of a file of TorchScript's is."""
-        plain = {one.file: "forward" for one in self.plain}
-        return {**plain, **{one.file: one.phase for one in self.scripted}}
+        phases = {graph.file: "forward" for graph in self.plain}
+        phases.update((graph.file, graph.phase) for graph in self.scripted)
+        return phases
 
     @property
     def source_map(self) -> dict[str, str]:
         """``|file:line`` of scripted graphs to the user's lines, as ``user_source`` looks them up."""
-        graphs = {(one.site, one.number, one.phase): one for one in self.graphs}
-        found = {f"|{one.file}:{line}": at for one in self.plain for line, at in one.at.items()}
-        for one in self.scripted:
-            graph = graphs.get((one.site, one.number, one.phase)) or graphs.get((one.site, 1, one.phase))
+        sources: dict[str, str] = {}
+        for plain in self.plain:
+            sources.update((f"|{plain.file}:{line}", at) for line, at in plain.at.items())
+        graphs = {(graph.site, graph.number, graph.phase): graph for graph in self.graphs}
+        for code in self.scripted:
+            graph = graphs.get((code.site, code.number, code.phase)) or graphs.get((code.site, 1, code.phase))
             for node in graph.nodes if graph is not None else ():
-                line = one.lines.get(node.name)
+                line = code.lines.get(node.name)
                 if line is not None and node.at is not None:
-                    found[f"|{one.file}:{line}"] = node.at
-        return found
+                    sources[f"|{code.file}:{line}"] = node.at
+        return sources
 
 
-def read_aot(all_of: Callable[[str], Rows[Mapping[str, Any]]]) -> AotRecords:
-    """The records of AOTAutograd among all, which ``all_of`` has by kind."""
-
-    def read(kind: str, of: type[Any]) -> tuple[Any, ...]:
-        made = (read_object(of, one) for one in all_of(kind))
-        return tuple(one for one in made if one is not None)
-
+def read_aot(records: RawRecords) -> AotRecords:
+    """The records of AOTAutograd of one process."""
+    read = records.read_all
     breaks = read("aot_breaks", GraphBreaks)
     return AotRecords(
         sites=read("aot_site", SiteFound),
@@ -269,7 +266,7 @@ class ProfiledOperator:
     @property
     def kernels_of_a_call(self) -> int:
         """Without copies and fills."""
-        return sum(one.kind == "kernel" for one in self.kernels)
+        return sum(kernel.kind == "kernel" for kernel in self.kernels)
 
 
 @dataclass(frozen=True)
@@ -298,27 +295,19 @@ class TeRecords:
     calls: Mapping[str, int] = field(default_factory=dict)
 
 
-T = TypeVar("T")
-
-
-def read_te(all_of: Callable[[str], list[dict[str, Any]]]) -> TeRecords:
-    """The records of a run; ``all_of`` gives the lines of a kind."""
-
-    def every(kind: type[T], name: str) -> tuple[T, ...]:
-        read = (read_object(kind, one) for one in all_of(name))
-        return tuple(one for one in read if one is not None)
-
-    packages = every(Package, "te_package")
+def read_te(records: RawRecords) -> TeRecords:
+    """The records of Transformer Engine."""
+    packages = records.read_all("te_package", Package)
     calls: dict[str, int] = {}
-    for record in all_of("te_calls"):
+    for record in records.all_of("te_calls"):
         by_plan = record.get("calls")
         if isinstance(by_plan, dict):
             calls.update({str(plan): count for plan, count in by_plan.items() if type(count) is int})
     return TeRecords(
         packages[-1] if packages else Package(),
-        every(Pipeline, "te_fuser"),
-        every(Plan, "te_plan"),
-        every(Sequence, "te_sequence"),
-        every(Profile, "te_profile"),
+        records.read_all("te_fuser", Pipeline),
+        records.read_all("te_plan", Plan),
+        records.read_all("te_sequence", Sequence),
+        records.read_all("te_profile", Profile),
         calls,
     )

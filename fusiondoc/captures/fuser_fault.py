@@ -1,5 +1,4 @@
-"""Whose error it is that a run under a fuser ended with (``fault.json``): what the runs that followed it
-showed.
+"""Whose error ended a run under a fuser (``fault.json``), by the runs that followed it.
 
 The probe of ``--verify`` tells the same of a failed pass, in the same process (``eager_pass`` in the
 records).
@@ -35,7 +34,7 @@ class FailingGroup:
     outcome: str
     """In a line: ``output 1 (%14): sizes [2, 64, 64, 4], unfused [2, 4, 64, 64]``."""
     operators: tuple[str, ...] = ()
-    """Of the smallest part that still fails so; () where none was looked for."""
+    """Operators of the smallest part that still fails so; () if none was looked for."""
     of: int = 0
     """How many operators the whole group has."""
     finished: bool = True
@@ -44,7 +43,7 @@ class FailingGroup:
 
 @dataclass(frozen=True)
 class FuserFault:
-    """What the runs after a failed run under a fuser showed.
+    """The results of the runs after a failed run under a fuser.
 
     ``unfused`` and ``again`` are folders of captures inside that of the run: without the fuser, and once more
     with it; None where there was no such run.
@@ -54,7 +53,7 @@ class FuserFault:
     """None where the runs did not show it, such as without a result of the run without the fuser."""
     unfused: str | None = None
     unfused_error: str | None = None
-    """What the run without the fuser ended with."""
+    """The error of the run without the fuser."""
     again: str | None = None
     alone: tuple[FailingGroup, ...] = ()
     around: tuple[Try, ...] = ()
@@ -63,16 +62,16 @@ class FuserFault:
     @property
     def culprit(self) -> FailingGroup | None:
         """The first group that fails alone."""
-        return next((one for one in self.alone if one.fails), None)
+        return next((way for way in self.alone if way.fails), None)
 
     @property
     def ways(self) -> tuple[Try, ...]:
         """The changes that were run and seen to work, those that leave most operators fused first."""
-        worked = [one for one in self.around[1:] if one.problem is None and not one.wrong]
-        return tuple(sorted(worked, key=lambda one: (-one.ops_fused, one.fallbacks)))
+        worked = [way for way in self.around[1:] if way.problem is None and not way.wrong]
+        return tuple(sorted(worked, key=lambda way: (-way.ops_fused, way.fallbacks)))
 
     @property
     def held_against_eager(self) -> bool:
         """Whether the results of these were compared with eager; those of a program that runs as it is are
         not."""
-        return all(one.wrong is not None for one in self.ways)
+        return all(way.wrong is not None for way in self.ways)

@@ -26,7 +26,7 @@ from fusiondoc.whole_files import read_within
 MOST_NAME = 200
 """Characters of a label."""
 USUAL_ENTRY = "model"
-"""What of a file is run where nothing else is named."""
+"""Names in a file that are run if the target names none."""
 
 _HERE = ("", ".")
 
@@ -63,7 +63,7 @@ def model_of(target: TargetSpec | KeptTarget, cwd: Path) -> str | None:
 
 
 def of_file(file: Path, entry: str, text: str, cwd: Path) -> str:
-    """Of something in a file.
+    """The name of a target in a file.
 
     Args:
         entry: what follows the name of the file, such as ``:Net``.
@@ -77,7 +77,7 @@ def of_file(file: Path, entry: str, text: str, cwd: Path) -> str:
 
 
 def of_name(name: str, cwd: Path) -> str:
-    """Of something that is known by a name in the folder in which it runs."""
+    """The name of a target that is a module, in the folder in which it runs."""
     folder = Path(os.path.realpath(cwd))
     root = _project(folder)
     if root is None:
@@ -127,11 +127,11 @@ def _project(folder: Path) -> Path | None:
     """The top folder of the repository that a folder is in, else of its project; None of neither. A user's
     home folder is no project."""
     home = Path(os.path.realpath(Path.home()))
-    for one in (folder, *folder.parents):
-        if one in (home, *home.parents):
+    for parent in (folder, *folder.parents):
+        if parent in (home, *home.parents):
             break
-        if (one / ".git").exists():
-            return one
+        if (parent / ".git").exists():
+            return parent
     root = project_root(folder)
     marked = any((root / name).exists() for name in ("pyproject.toml", "setup.cfg", "setup.py", ".hg"))
     return root if marked else None
@@ -150,7 +150,7 @@ def _of_remote(root: Path) -> str | None:
         parser.read_string(_read(_git_folder(root) / "config"))
     except (OSError, configparser.Error):
         return None
-    remotes = [one for one in parser.sections() if _REMOTE.match(one)]
+    remotes = [section for section in parser.sections() if _REMOTE.match(section)]
     chosen = 'remote "origin"' if 'remote "origin"' in remotes else remotes[0] if len(remotes) == 1 else None
     url = parser.get(chosen, "url", fallback=None) if chosen is not None else None
     return name_of_remote(url) if url else None

@@ -1,12 +1,11 @@
 """The records that the probe wrote of a run, line by line in ``records.jsonl``: one frozen dataclass a kind
 of record.
 
-Every record may be missing, cut off or of another version: fields that are not told are None, or empty.
+Every record may be missing, cut off or of another version: fields that are not recorded are None, or empty.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,11 +20,12 @@ from fusiondoc.captures.process_records import (
     read_rank,
     read_script,
 )
+from fusiondoc.captures.raw_records import RawRecords, lines_of, objects
 from fusiondoc.captures.switch_records import Switches, read_switches
 from fusiondoc.fusers import may_write_to_stdout
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import Speed, Spread, Verification
-from fusiondoc.model.typed_fields import read_object, sound
+from fusiondoc.model.typed_fields import read_object
 from fusiondoc.whole_files import open_regular
 
 
@@ -52,8 +52,8 @@ class FuserSwitch:
 
 @dataclass(frozen=True)
 class ByItself:
-    """What a process has without fusiondoc's switches: the fuser of each device, and the switches by the
-    functions of ``torch._C`` that set them."""
+    """The fuser of each device without fusiondoc's switches, and these switches by the functions of
+    ``torch._C`` that set them."""
 
     fusers: Mapping[str, str] = field(default_factory=dict)
     switches: Mapping[str, bool] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Frontend:
-    """What made the graphs: "torchscript" or "aot"."""
+    """The frontend that made the graphs: "torchscript" or "aot"."""
 
     requested: str | None = None
     effective: str | None = None
@@ -125,7 +125,7 @@ class TimedPasses:
     warmup_ms: tuple[float, ...]
     memory_bytes: int | None = None
     eager: str | None = None
-    """What the eager pass was, in words."""
+    """How the eager pass ran, in words."""
     rounds: tuple[float, ...] = ()
     """Milliseconds of a step in each; the n-th of both ways ran one after the other."""
 
@@ -160,7 +160,7 @@ class Profiled:
     device: str | None = None
     """"cuda" or "cpu": where the tensors are."""
     gb_per_s: float | None = None
-    """What a large copy within the device's memory reaches, read plus written."""
+    """Bytes that a large copy within the device's memory reads and writes, in 10^9 a second."""
     matmul_precision: str | None = None
     """``torch.get_float32_matmul_precision()``."""
     allow_tf32: bool | None = None
@@ -190,8 +190,7 @@ class LeftRunning:
     """Processes that the program had started and that the supervisor ended after its end."""
 
     names: Mapping[str, int] = field(default_factory=dict)
-    """What they were, without their arguments, and how many of each; empty where only the process group is
-    known."""
+    """Their names, without arguments, and how many of each; empty if only the process group is known."""
     still_running: int = 0
     """How many could not be ended (those of another user)."""
     fusiondoc_gone: bool = False
@@ -213,12 +212,12 @@ class LeftRunning:
 
 
 def together(several: Iterable[LeftRunning]) -> LeftRunning | None:
-    """What several runs left running, as one; None for none."""
+    """The processes that several runs left running, in one record; None for no run."""
     every = tuple(several)
     names: Counter[str] = Counter()
-    for one in every:
-        names.update(one.names)
-    return LeftRunning(names, sum(one.still_running for one in every)) if every else None
+    for left in every:
+        names.update(left.names)
+    return LeftRunning(names, sum(left.still_running for left in every)) if every else None
 
 
 @dataclass(frozen=True)
@@ -299,8 +298,10 @@ class Records:
         if eager is None or not eager.passed or error is None:
             return False
         return any(
-            one.index < eager.iteration and one.inputs == eager.inputs and one.phase == error.stage
-            for one in self.passes
+            earlier.index < eager.iteration
+            and earlier.inputs == eager.inputs
+            and earlier.phase == error.stage
+            for earlier in self.passes
         )
 
 
@@ -325,7 +326,7 @@ class GrowingRecords(Generic[T]):
         self._read = 0
 
     def new(self) -> list[T]:
-        """Those whose lines have become complete since the last call."""
+        """The records whose lines have become complete since the last call."""
         try:
             with open_regular(self._path) as file:
                 file.seek(self._read)
@@ -334,68 +335,44 @@ class GrowingRecords(Generic[T]):
             return []
         complete = data[: data.rfind(b"\n") + 1]
         self._read += len(complete)
-        known = ((self._kinds.get(one["record"]), one) for one in raw_records(complete))
-        records = (read_object(kind, one) for kind, one in known if kind is not None)
-        return [one for one in records if one is not None]
-
-
-def raw_records(data: bytes) -> list[dict[str, Any]]:
-    """The lines that are records; others (a cut last one) are left out."""
-    return [record for record in map(_line, data.split(b"\n")) if record is not None]
-
-
-def _line(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = sound(json.loads(line))
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and isinstance(record.get("record"), str) else None
+        found: list[T] = []
+        for record in lines_of(complete):
+            kind = self._kinds.get(record["record"])
+            if kind is not None:
+                found.extend(objects(kind, [record]))
+        return found
 
 
 def read_records(data: bytes) -> Records:
     """The records in ``records.jsonl``."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for record in raw_records(data):
-        rows.setdefault(record["record"], []).append(record)
-
-    def all_of(kind: str) -> list[dict[str, Any]]:
-        return rows.get(kind, [])
-
+    raw = RawRecords(lines_of(data))
     return Records(
-        environment=_environment(_merged(all_of("environment"))),
-        fuser=read_object(FuserSwitch, _merged(all_of("fuser"))) or FuserSwitch(),
-        target=read_object(Loaded, _merged(all_of("target"))) or Loaded(),
-        knobs=_kept(read_object(KnobSetting, one) for one in all_of("knob")),
-        passes=_kept(read_object(PassDone, one) for one in all_of("iteration")),
-        notes=_kept(read_object(Note, one) for one in all_of("note")),
-        speeds=_kept(read_object(TimedPasses, one) for one in all_of("speed")),
-        profiled=read_object(Profiled, _merged(all_of("profiled"))) if all_of("profiled") else None,
-        verification=_kept(_compared(one) for one in all_of("verify")),
-        rounding=_kept(_compared(one) for one in all_of("rounding")),
-        same_results=_kept(_compared(one) for one in all_of("same_results")),
-        source_map=_source_map(all_of("source_map")),
-        layers=layers_of_models(all_of("source_map")),
-        error=read_object(Failure, _merged(all_of("error"))) if all_of("error") else None,
-        eager_pass=read_object(EagerPass, _merged(all_of("eager_pass"))) if all_of("eager_pass") else None,
-        done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
-        left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
-        switches=read_switches(all_of),
-        by_itself=read_object(ByItself, _merged(all_of("by_itself"))) or ByItself(),
-        redirected=read_object(Redirected, _merged(all_of("redirected"))) or Redirected(),
-        frontend=read_object(Frontend, _merged(all_of("frontend"))) or Frontend(),
-        aot=read_aot_of_processes(all_of),
-        te=read_te(all_of),
-        script=read_script(all_of),
-        rank=read_rank(all_of),
+        environment=_environment(raw.merged("environment")),
+        fuser=raw.read_merged("fuser", FuserSwitch) or FuserSwitch(),
+        target=raw.read_merged("target", Loaded) or Loaded(),
+        knobs=raw.read_all("knob", KnobSetting),
+        passes=raw.read_all("iteration", PassDone),
+        notes=raw.read_all("note", Note),
+        speeds=raw.read_all("speed", TimedPasses),
+        profiled=raw.read_merged("profiled", Profiled),
+        verification=_compared(raw.all_of("verify")),
+        rounding=_compared(raw.all_of("rounding")),
+        same_results=_compared(raw.all_of("same_results")),
+        source_map=_source_map(raw.all_of("source_map")),
+        layers=layers_of_models(raw.all_of("source_map")),
+        error=raw.read_merged("error", Failure),
+        eager_pass=raw.read_merged("eager_pass", EagerPass),
+        done=raw.read_merged("done", Done),
+        left=raw.read_merged("left", LeftRunning),
+        switches=read_switches(raw),
+        by_itself=raw.read_merged("by_itself", ByItself) or ByItself(),
+        redirected=raw.read_merged("redirected", Redirected) or Redirected(),
+        frontend=raw.read_merged("frontend", Frontend) or Frontend(),
+        aot=read_aot_of_processes(raw),
+        te=read_te(raw),
+        script=read_script(raw),
+        rank=read_rank(raw),
     )
-
-
-def _merged(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Records of a kind as one, later values over earlier ones that are not None."""
-    merged: dict[str, Any] = {}
-    for record in records:
-        merged.update({k: v for k, v in record.items() if v is not None or k not in merged})
-    return merged
 
 
 def _environment(record: dict[str, Any]) -> Environment:
@@ -408,23 +385,17 @@ def _shown(value: Any) -> bool:
     return value is not None and value != "" and not isinstance(value, dict)
 
 
-def _compared(record: Mapping[str, Any]) -> tuple[Verification, ...] | None:
-    """One row for each compared tensor of a pass."""
-    results = record.get("results")
-    if not isinstance(results, list):
-        return None
-    whole = {name: record.get(name, ()) for name in ("iteration", "inputs", "random")}
-    rows = (read_object(Verification, {**one, **whole}) for one in results if isinstance(one, dict))
-    return tuple(row for row in rows if row is not None)
-
-
-def _kept(found: Iterable[Any]) -> tuple[Any, ...]:
-    """Those that could be read; tuples among them are put one behind the other."""
-    kept: list[Any] = []
-    for one in found:
-        if one is not None:
-            kept.extend(one if isinstance(one, tuple) else (one,))
-    return tuple(kept)
+def _compared(records: Iterable[Mapping[str, Any]]) -> tuple[Verification, ...]:
+    """A row for each compared tensor of each pass."""
+    rows: list[Verification] = []
+    for record in records:
+        results = record.get("results")
+        if not isinstance(results, list):
+            continue
+        of_pass = {name: record.get(name, ()) for name in ("iteration", "inputs", "random")}
+        of_tensors = ({**result, **of_pass} for result in results if isinstance(result, dict))
+        rows.extend(objects(Verification, of_tensors))
+    return tuple(rows)
 
 
 def _source_map(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:

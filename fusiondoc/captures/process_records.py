@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from fusiondoc.captures.frontend_records import (
     AotRecords,
     FusedModuleUsed,
+    GraphBreaks,
     GraphLines,
     PartitionDone,
     Scripted,
@@ -23,9 +24,9 @@ from fusiondoc.captures.frontend_records import (
     TracedGraph,
     read_aot,
 )
+from fusiondoc.captures.raw_records import RawRecords
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
-from fusiondoc.model.typed_fields import read_object
 
 _T = TypeVar("_T", TracedGraph, PartitionDone, Scripted, SiteFailed)
 
@@ -36,7 +37,7 @@ _FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*:)?[^\W\d]\w*(\.[^\W\d]\w*)*\
 
 @dataclass(frozen=True)
 class ScriptedModel:
-    """A model that the program scripted, traced or loaded; equal ones are one."""
+    """A model that the program scripted, traced or loaded; equal ones are counted as one."""
 
     name: str
     how: str = "scripted"
@@ -47,7 +48,7 @@ class ScriptedModel:
 
 @dataclass(frozen=True)
 class RanInstead:
-    """What torch.compile did by the end of the run, by its own counters."""
+    """Torch.compile's own counters at the end of the run."""
 
     frames: int = 0
     graphs: int = 0
@@ -80,43 +81,46 @@ class ScriptRecords:
     steps: StepsTaken | None = None
 
 
-def read_script(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> ScriptRecords:
-    """The records of a program among all, which ``all_of`` has by kind."""
-
-    def read(kind: str, of: type[Any]) -> tuple[Any, ...]:
-        made = (read_object(of, one) for one in all_of(kind))
-        return tuple(one for one in made if one is not None)
-
-    instead, steps = read("ran_instead", RanInstead), read("script_steps", StepsTaken)
+def read_script(records: RawRecords) -> ScriptRecords:
+    """The records of a program that ran as it is."""
+    instead = records.read_all("ran_instead", RanInstead)
+    steps = records.read_all("script_steps", StepsTaken)
     models: dict[tuple[str, str, str | None], ScriptedModel] = {}
-    for one in read("scripted_model", ScriptedModel):  # each process of a program writes its own
-        known = models.setdefault((one.name, one.how, one.at), one)
-        if one.planned and not known.planned:
-            models[(one.name, one.how, one.at)] = one
+    for model in records.read_all(
+        "scripted_model", ScriptedModel
+    ):  # each process of a program writes its own
+        key = (model.name, model.how, model.at)
+        known = models.setdefault(key, model)
+        if model.planned and not known.planned:
+            models[key] = model
     return ScriptRecords(
         models=tuple(models.values()),
         instead=_most(instead) if instead else None,
         # Ranks take equal steps. The run's own process writes last, and states why there are none at all.
-        steps=max(reversed(steps), key=lambda one: one.count) if steps else None,
+        steps=max(reversed(steps), key=lambda taken: taken.count) if steps else None,
     )
 
 
-def _most(records_of_one: Sequence[RanInstead]) -> RanInstead:
-    """What the processes of a program compiled; ranks compile the same."""
+def _most(processes: Sequence[RanInstead]) -> RanInstead:
+    """The counts of torch.compile in all processes of a program; ranks compile the same."""
     return RanInstead(
-        frames=max(one.frames for one in records_of_one),
-        graphs=max(one.graphs for one in records_of_one),
-        kernels=max(one.kernels for one in records_of_one),
-        inductor=any(one.inductor for one in records_of_one),
+        frames=max(process.frames for process in processes),
+        graphs=max(process.graphs for process in processes),
+        kernels=max(process.kernels for process in processes),
+        inductor=any(process.inductor for process in processes),
     )
 
 
-def read_aot_of_processes(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> AotRecords:
-    """The records of AOTAutograd among all, which ``all_of`` has by kind. Each process of a program numbers
-    its call sites from 0; equal ones are joined here."""
-    numbers = dict.fromkeys(one.get("process") for kind in _KINDS for one in all_of(kind))
-    processes = sorted(numbers, key=lambda number: number is not None)  # the run's own first
-    return _together([_of_process(all_of, number) for number in processes])
+def read_aot_of_processes(records: RawRecords) -> AotRecords:
+    """The records of AOTAutograd. Each process of a program numbers its call sites from 0; equal ones are
+    joined here."""
+    processes = [read_aot(records.of_process(number)) for number in records.processes(_KINDS)]
+    if len(processes) == 1:
+        return processes[0]
+    joined = _JoinedProcesses()
+    for process in processes:
+        joined.add(process)
+    return joined.records()
 
 
 _KINDS = (
@@ -125,55 +129,93 @@ _KINDS = (
 )
 
 
-def _of_process(all_of: Callable[[str], Sequence[Mapping[str, Any]]], process: object) -> AotRecords:
-    return read_aot(lambda kind: [one for one in all_of(kind) if one.get("process") == process])
+class _JoinedProcesses:
+    """The records of several processes, with one number for equal call sites: of a call site the graphs of
+    the first process that compiled it."""
 
+    def __init__(self) -> None:
+        self._sites: dict[tuple[object, ...], SiteFound] = {}
+        self._graphs: list[TracedGraph] = []
+        self._partitions: list[PartitionDone] = []
+        self._scripted: list[Scripted] = []
+        self._used: dict[int, SiteUsed] = {}
+        self._failed: list[SiteFailed] = []
+        self._plain: list[GraphLines] = []
+        self._breaks: list[GraphBreaks] = []
+        self._modules: dict[str, FusedModuleUsed] = {}
 
-def _together(processes: Sequence[AotRecords]) -> AotRecords:
-    """The records of all processes: of a call site the graphs of the first process that compiled it."""
-    if len(processes) < 2:
-        return processes[0] if processes else AotRecords()
-    sites: dict[tuple[object, ...], SiteFound] = {}
-    graphs: list[TracedGraph] = []
-    partitions: list[PartitionDone] = []
-    scripted: list[Scripted] = []
-    used: dict[int, SiteUsed] = {}
-    failed: list[SiteFailed] = []
-    plain: list[GraphLines] = []
-    for process in processes:
-        number: dict[int, int] = {}
+    def add(self, process: AotRecords) -> None:
+        numbers = self._numbers(process)
+        for used in process.used:
+            if used.site in numbers:
+                renumbered = replace(used, site=numbers[used.site])
+                known = self._used.get(renumbered.site)
+                self._used[renumbered.site] = _more_of(known, renumbered)
+        compiled = {graph.site for graph in self._graphs}
+        self._graphs += _renumbered(process.graphs, numbers, compiled)
+        self._partitions += _renumbered(process.partitions, numbers, compiled)
+        self._failed += _renumbered(process.failed, numbers)
+        for code in _renumbered(process.scripted, numbers):
+            if code not in self._scripted:
+                self._scripted.append(code)
+        for lines in process.plain:
+            if lines not in self._plain:
+                self._plain.append(lines)
+        self._breaks.append(process.breaks)
+        for module in process.modules:
+            self._add_module(module)
+
+    def _numbers(self, process: AotRecords) -> dict[int, int]:
+        """Number of a call site in the process -> in all processes."""
+        numbers = {}
         for site in process.sites:
-            key = (site.name, site.how, site.at) if site.at else (len(sites), id(process))
-            known = sites.setdefault(key, replace(site, site=len(sites)))
-            number[site.site] = known.site
-        have = {one.site for one in graphs}
-        for one in process.used:
-            if one.site in number:
-                records_of_one = replace(one, site=number[one.site])
-                used[records_of_one.site] = _more_of(used.get(records_of_one.site), records_of_one)
+            unknown = (len(self._sites), id(process))
+            key = (site.name, site.how, site.at) if site.at else unknown
+            known = self._sites.setdefault(key, replace(site, site=len(self._sites)))
+            numbers[site.site] = known.site
+        return numbers
 
-        def moved(records: Iterable[_T], without: AbstractSet[int] = frozenset()) -> list[_T]:
-            kept = (one for one in records if number.get(one.site, -1) not in {*without, -1})  # noqa: B023
-            return [replace(one, site=number[one.site]) for one in kept]  # noqa: B023
+    def _add_module(self, module: FusedModuleUsed) -> None:
+        known = self._modules.get(module.kind, FusedModuleUsed(module.kind))
+        self._modules[module.kind] = FusedModuleUsed(
+            module.kind,
+            known.calls + module.calls,
+            known.fused + module.fused,
+            known.wraps + module.wraps,
+            tuple(dict.fromkeys(known.layers + module.layers)),
+            tuple(dict.fromkeys(known.eager + module.eager)),
+        )
 
-        graphs += moved(process.graphs, have)
-        partitions += moved(process.partitions, have)
-        failed += moved(process.failed)
-        scripted += [one for one in moved(process.scripted) if one not in scripted]
-        plain += [one for one in process.plain if one not in plain]
-    files = Counter(file for file in [*(one.file for one in scripted), *(one.file for one in plain)])
-    return AotRecords(
-        sites=tuple(sites.values()),
-        graphs=tuple(graphs),
-        partitions=tuple(partitions),
-        # A name that is of two codes in two processes has no meaning: they write one log.
-        scripted=tuple(one for one in scripted if files[one.file] == 1),
-        used=tuple(used.values()),
-        failed=tuple(failed),
-        breaks=max((one.breaks for one in processes), key=lambda one: (one.graphs, len(one.reasons))),
-        plain=tuple(one for one in plain if files[one.file] == 1),
-        modules=_modules_of(processes),
-    )
+    def records(self) -> AotRecords:
+        files = Counter(code.file for code in self._scripted)
+        files.update(lines.file for lines in self._plain)
+        most_breaks = GraphBreaks()
+        if self._breaks:
+            most_breaks = max(self._breaks, key=lambda breaks: (breaks.graphs, len(breaks.reasons)))
+        return AotRecords(
+            sites=tuple(self._sites.values()),
+            graphs=tuple(self._graphs),
+            partitions=tuple(self._partitions),
+            # A name that is of two codes in two processes has no meaning: they write one log.
+            scripted=tuple(code for code in self._scripted if files[code.file] == 1),
+            used=tuple(self._used.values()),
+            failed=tuple(self._failed),
+            breaks=most_breaks,
+            plain=tuple(lines for lines in self._plain if files[lines.file] == 1),
+            modules=tuple(self._modules.values()),
+        )
+
+
+def _renumbered(
+    records: Iterable[_T], numbers: Mapping[int, int], without: AbstractSet[int] = frozenset()
+) -> list[_T]:
+    """The records with new numbers of their call sites; those of unknown sites and of ``without`` go."""
+    moved = []
+    for record in records:
+        number = numbers.get(record.site)
+        if number is not None and number not in without:
+            moved.append(replace(record, site=number))
+    return moved
 
 
 def _more_of(known: SiteUsed | None, other: SiteUsed) -> SiteUsed:
@@ -182,24 +224,8 @@ def _more_of(known: SiteUsed | None, other: SiteUsed) -> SiteUsed:
         return other
     if not other.is_used:
         return known
-    most = max((known, other), key=lambda one: (one.compiles, one.calls or 0))
+    most = max((known, other), key=lambda used: (used.compiles, used.calls or 0))
     return replace(most, processes=known.processes + 1)
-
-
-def _modules_of(processes: Sequence[AotRecords]) -> tuple[FusedModuleUsed, ...]:
-    """Calls of all processes together."""
-    found: dict[str, FusedModuleUsed] = {}
-    for one in (module for process in processes for module in process.modules):
-        known = found.get(one.kind, FusedModuleUsed(one.kind))
-        found[one.kind] = FusedModuleUsed(
-            one.kind,
-            known.calls + one.calls,
-            known.fused + one.fused,
-            known.wraps + one.wraps,
-            tuple(dict.fromkeys(known.layers + one.layers)),
-            tuple(dict.fromkeys(known.eager + one.eager)),
-        )
-    return tuple(found.values())
 
 
 def layers_of_models(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, tuple[str, ...]], ...]:
@@ -208,10 +234,10 @@ def layers_of_models(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str,
     several = len({record.get("model") for record in records}) > 1
     found = []
     for record in records:
-        records_of_one, name = record.get("layers"), record.get("model")
+        paths_of_nodes, name = record.get("layers"), record.get("model")
         above = str(name).replace(".", "_") if several and name is not None else ""
         layers: dict[str, tuple[str, ...]] = {}
-        for key, paths in records_of_one.items() if isinstance(records_of_one, dict) else ():
+        for key, paths in paths_of_nodes.items() if isinstance(paths_of_nodes, dict) else ():
             if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
                 layers[key] = tuple(".".join(filter(None, (above, path))) for path in paths)
         if layers:
@@ -220,7 +246,7 @@ def layers_of_models(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str,
 
 
 def check_step_function(name: str | None) -> None:
-    """Refuse what can be no function's name (UsageError)."""
+    """Raise UsageError for a text that cannot be the name of a function."""
     if name is not None and not _FUNCTION.match(name):
         raise UsageError(
             f"--step-function {name}: not the name of a function",
@@ -243,14 +269,11 @@ class RankProcess:
     restarts: int = 0
     """How often the launcher had started it again."""
     asked: str | None = None
-    """The signal by which the launcher (or fusiondoc) asked it to end, such as SIGTERM."""
+    """The signal by which the launcher (or fusiondoc) wanted it to end, such as SIGTERM."""
     ended_at: float | None = None
     """Seconds since 1970."""
 
 
-def read_rank(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> RankProcess | None:
-    """The record of a rank among all, which ``all_of`` has by kind."""
-    found: dict[str, Any] = {}
-    for one in all_of("rank"):
-        found.update({name: value for name, value in one.items() if value is not None})
-    return read_object(RankProcess, found) if found else None
+def read_rank(records: RawRecords) -> RankProcess | None:
+    """The record of a rank."""
+    return records.read_merged("rank", RankProcess)

@@ -122,8 +122,8 @@ def _must_be_literals(text: str, expression: str) -> None:
         call = ast.parse(expression, mode="eval").body
         if not isinstance(call, ast.Call) or isinstance(call.func, ast.Call):
             raise ValueError(expression)
-        for one in [*call.args, *(given.value for given in call.keywords)]:
-            ast.literal_eval(one)
+        for argument in [*call.args, *(given.value for given in call.keywords)]:
+            ast.literal_eval(argument)
         if any(given.arg is None for given in call.keywords):
             raise ValueError(expression)
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
@@ -142,13 +142,13 @@ def _must_be_file(path: Path, text: str) -> None:
         raise UsageError(f"there is no folder '{Path(text).parent}'", _FORMS)
     endings = (".py", *ARCHIVE_ENDINGS)
     folder = Path(text).parent
-    known = sorted(one.name for one in path.parent.iterdir() if one.suffix in endings)
+    known = sorted(file.name for file in path.parent.iterdir() if file.suffix in endings)
     where = "here" if path.parent == Path.cwd() else f"in '{folder}'"
     from difflib import get_close_matches  # 0.8 % of a short parse, for a typing error
 
     near = get_close_matches(path.name, known, n=3, cutoff=0.6)
     if near:
-        hint = "Did you mean " + " or ".join(f"'{folder / one}'" for one in near) + "?"
+        hint = "Did you mean " + " or ".join(f"'{folder / name}'" for name in near) + "?"
     elif known:
         hint = f"There are {where}: {', '.join(known[:10])}{', ...' if len(known) > 10 else '.'}"
     else:
@@ -206,7 +206,8 @@ class RunRequest:
     python: Path
     fuser: str = DEFAULTS["fuser"]
     frontend: str = DEFAULTS["frontend"]
-    """What builds the fusion groups: "torchscript", "aot" or "te"; "auto" is what the target uses."""
+    """The frontend that builds the fusion groups: "torchscript", "aot" or "te"; "auto" is the one that the
+    target uses."""
     recipes: tuple[str, ...] = ()
     """Recipes of Transformer Engine to run under, one after the other; without any the model's own."""
     runs: int = DEFAULTS["runs"]
@@ -249,7 +250,7 @@ class RunRequest:
     """Which model it is (``captures/model_identity.py``), where that is known before the run."""
 
     def check(self) -> None:
-        """Refuse what can be seen to be wrong before a process starts (UsageError)."""
+        """Raise UsageError for a request that can be seen to be wrong before a process starts."""
         check_inputs(self.inputs)
         if self.script and self.target.kind == "archive":
             raise UsageError("--script takes a Python file", f"'{self.target.text}' is none.")
@@ -325,7 +326,7 @@ class KeptRequest:
     environment_set: Mapping[str, str] = field(default_factory=dict)
     """Variables that fusiondoc set."""
     environment_user: Mapping[str, str] = field(default_factory=dict)
-    """What the user had set that bears on a run."""
+    """Variables of the user's that have an effect on a run."""
     merged: tuple[str, ...] = ()
     """Variables that hold the user's values and fusiondoc's."""
     dropped: tuple[str, ...] = ()
@@ -335,10 +336,10 @@ class KeptRequest:
     python_version: str | None = None
     torch: str | None = None
     commit: str | None = None
-    """Of the program, where it is in a git repository."""
+    """Commit of the program, where it is in a git repository."""
     masked: tuple[str, ...] = ()
-    """Fields whose secrets were masked before they were written, such as "script_args": what they say cannot
-    run again."""
+    """Fields whose secrets were masked before they were written, such as "script_args": a run needs them
+    again."""
     bundled: bool = False
     """It came in a bundle for a bug report: names in it are replaced, and it is never run again."""
 
@@ -408,7 +409,7 @@ class KeptRequest:
 
 
 STANDALONE = "--standalone"
-"""What torch's launcher gets where all processes are on this machine."""
+"""The arguments of torch's launcher if all processes are on this machine."""
 
 
 def _launcher_word(word: str) -> str:

@@ -52,7 +52,7 @@ class Within:
         self._path = capture / name
 
     def new(self, slug: str) -> Path:
-        """The folder of the given name; what an earlier run left there is removed."""
+        """The folder of the given name, emptied of the files of an earlier run."""
         try:
             if self._path.exists():
                 shutil.rmtree(self._path)
@@ -104,7 +104,7 @@ class CaptureStore:
         )
 
     def _begun(self) -> Sequence[Path]:
-        """Those with a request: no folders of runs that never began."""
+        """The folders with a request: a folder without one is of a run that never began."""
         return [path for path in self.paths() if (path / "request.json").is_file()]
 
     def list(self) -> list[Capture]:
@@ -175,12 +175,14 @@ class CaptureStore:
         return path
 
     def done(self, path: Path) -> None:
-        """The run of a capture is over: remove the oldest ones beyond those that are kept. Runs that failed
-        are counted apart, so that none of them takes the place of one that went well."""
+        """Remove the oldest captures beyond the number that is kept, as a run is over. Runs that failed are
+        counted apart, so that they push out no run that went well."""
         kept = number_kept()
-        others = [one for one in self.paths() if not is_kept(one) and (one == path or not being_written(one))]
-        well = [one for one in others if _went_well(one)]
-        failed = [one for one in others if one not in well]
+        others = [
+            kept for kept in self.paths() if not is_kept(kept) and (kept == path or not being_written(kept))
+        ]
+        well = [other for other in others if _went_well(other)]
+        failed = [other for other in others if other not in well]
         removed = []
         for old in (*well[kept:], *failed[kept:]):
             had_report = _had_report(old)
@@ -382,7 +384,7 @@ def _age(path: Path) -> tuple[str, int]:
 
 
 def cannot_write(error: OSError, folder_for_it: Path) -> UsageError:
-    """What to say when a capture cannot be written."""
+    """The error for a capture that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return UsageError(
             f"no space left to write the capture in {folder_for_it}: {error.strerror}",

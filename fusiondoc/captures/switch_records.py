@@ -1,13 +1,10 @@
-"""What the program switched off itself that fusion needs (probe/switch_watch.py): one row a switch, with the
-call and its line where they are known."""
+"""Switches that fusion needs and that the program set off itself (probe/switch_watch.py): one row each, with
+the call and its line where they are known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-
+from fusiondoc.captures.raw_records import RawRecords
 from fusiondoc.model import dataclass
-from fusiondoc.model.typed_fields import read_object
 from fusiondoc.probe import BEFORE, CALLER, FUSER, LOADING, RUNNING, TRACED
 
 __all__ = [
@@ -17,7 +14,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SwitchedOff:
-    """Something that fusion needs and that the program has switched off itself."""
+    """A switch that fusion needs and that the program has set off itself."""
 
     what: str
     """The fuser of the run (``FUSER``), or a knob of the executor."""
@@ -36,7 +33,7 @@ class SwitchedOff:
 
 @dataclass(frozen=True)
 class Switches:
-    """What the program has switched off itself, each once."""
+    """The switches that the program has set off itself, each once."""
 
     rows: tuple[SwitchedOff, ...] = ()
 
@@ -61,11 +58,10 @@ class Switches:
         return self.executor_off or self.fuser_off_in_run
 
 
-def read_switches(all_of: Callable[[str], Iterable[Mapping[str, Any]]]) -> Switches:
-    """What any process of the program switched off; older captures have no call (``switches``)."""
-    found = [read_object(SwitchedOff, one) for one in all_of("switched_off")]
-    rows = [one for one in found if one is not None]
-    for old in all_of("switches"):
+def read_switches(records: RawRecords) -> Switches:
+    """The switches that any process of the program set off; older captures have no call (``switches``)."""
+    rows = list(records.read_all("switched_off", SwitchedOff))
+    for old in records.all_of("switches"):
         if old.get("fuser_off") is True:
             rows.append(SwitchedOff(FUSER, LOADING))
         if old.get("fuser_off_later") is True:

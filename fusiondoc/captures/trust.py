@@ -84,8 +84,8 @@ _CODE_LENGTH = 12
 
 
 def _code_to_run(capture: Path) -> str | None:
-    """What the user gives to run a capture of somebody else: of this very request, with the key of this user.
-    None where no key can be kept."""
+    """The user's consent to run a capture of somebody else: a code of this very request, made with the key of
+    this user. None if no key can be kept."""
     try:
         content = read_within(capture / REQUEST)
         return hmac.new(_key(make=True), b"run again\0" + content, hashlib.sha256).hexdigest()[:_CODE_LENGTH]
@@ -179,7 +179,7 @@ def request_again(
 
 
 _MOST_SHOWN = 2000
-"""Characters of what would run: nobody reads more."""
+"""Characters shown of the code that would run: nobody reads more."""
 
 
 def _must_be_allowed(capture: Capture, code: str | None) -> None:
@@ -199,7 +199,7 @@ def _must_be_allowed(capture: Capture, code: str | None) -> None:
 
 
 def _what_would_run(request: KeptRequest) -> str:
-    """The command of a request, as a shell would take it; by what is run, not by what it is called there."""
+    """The command of a request, as a shell would take it, with the programs that really run."""
     target = request.target
     name = f":{target.name}" if target.name else ""
     words = [request.python or "python", f"{target.path or target.module}{name}{target.call or ''}"]
@@ -235,13 +235,13 @@ SOURCES = "sources"
 INDEX = "index.json"
 
 MOST_BYTES = 1 << 20
-"""Of one file: a larger one is left out."""
+"""Bytes of a file that is kept; a larger one is left out."""
 
 MOST_BYTES_IN_ALL = 5 << 20
 
 
 _PROJECT = ("pyproject.toml", "setup.cfg", "setup.py", ".git", ".hg")
-"""What the top folder of a project has in it."""
+"""Files and folders of which the top folder of a project has at least one."""
 
 
 def project_root(folder: Path) -> Path:
@@ -249,11 +249,11 @@ def project_root(folder: Path) -> Path:
     home and what is above it are none; without any it is the folder itself."""
     folder = Path(os.path.realpath(folder))
     home = Path(os.path.realpath(Path.home()))
-    for one in (folder, *folder.parents):
-        if one in (home, *home.parents):
+    for parent in (folder, *folder.parents):
+        if parent in (home, *home.parents):
             break
-        if any((one / mark).exists() for mark in _PROJECT):
-            return one
+        if any((parent / mark).exists() for mark in _PROJECT):
+            return parent
     return folder
 
 

@@ -1,0 +1,71 @@
+"""The lines of ``records.jsonl`` by kind, and read as the dataclasses of these kinds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fusiondoc.model.typed_fields import read_object, sound
+
+T = TypeVar("T")
+
+
+class RawRecords:
+    """The records of a run by kind. Those that cannot be read as their dataclass are left out."""
+
+    def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
+        self._rows: dict[str, list[Mapping[str, Any]]] = {}
+        for record in records:
+            self._rows.setdefault(record["record"], []).append(record)
+
+    def all_of(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        """The records of a kind, in the order in which they were written."""
+        return self._rows.get(kind, ())
+
+    def read_all(self, kind: str, dataclass: type[T]) -> tuple[T, ...]:
+        """The records of a kind, one object each."""
+        return tuple(objects(dataclass, self.all_of(kind)))
+
+    def merged(self, kind: str) -> dict[str, Any]:
+        """The records of a kind in one, later values over earlier ones that are not None."""
+        merged: dict[str, Any] = {}
+        for record in self.all_of(kind):
+            merged.update({k: v for k, v in record.items() if v is not None or k not in merged})
+        return merged
+
+    def read_merged(self, kind: str, dataclass: type[T]) -> T | None:
+        """The records of a kind in one object; None without any."""
+        return read_object(dataclass, self.merged(kind)) if self.all_of(kind) else None
+
+    def processes(self, kinds: Iterable[str]) -> list[object]:
+        """Numbers of the processes that wrote records of these kinds; None for the run's own process, which
+        comes first."""
+        numbers = dict.fromkeys(record.get("process") for kind in kinds for record in self.all_of(kind))
+        return sorted(numbers, key=lambda number: number is not None)
+
+    def of_process(self, process: object) -> RawRecords:
+        """The records that a process wrote."""
+        every = (record for rows in self._rows.values() for record in rows)
+        return RawRecords(record for record in every if record.get("process") == process)
+
+
+def objects(dataclass: type[T], records: Iterable[Mapping[str, Any]]) -> Iterator[T]:
+    """Each record that can be read, as an object."""
+    for record in records:
+        made = read_object(dataclass, record)
+        if made is not None:
+            yield made
+
+
+def lines_of(data: bytes) -> list[dict[str, Any]]:
+    """The lines that are records; others (a cut last one) are left out."""
+    return [record for record in map(_line, data.split(b"\n")) if record is not None]
+
+
+def _line(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = sound(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("record"), str) else None
