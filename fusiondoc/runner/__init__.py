@@ -34,8 +34,7 @@ def stamp(path: Path) -> list[int] | None:
 
 
 class Cache:
-    """One kind of remembered values. A cache that cannot be read or written remembers nothing and says
-    nothing."""
+    """One kind of remembered values. A cache that cannot be read or written is as good as empty."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -73,13 +72,13 @@ _BANDWIDTH = "bandwidth"
 
 
 def remember_bandwidth(gpu: str, value: Mapping[str, Any]) -> None:
-    """Remember what was measured on a GPU of this name: ``gb_per_s`` (10^9 bytes a second) and how."""
+    """Remember the measured bandwidth of a GPU by its name: ``gb_per_s`` (10^9 bytes a second) and how."""
     Cache(_BANDWIDTH).put([gpu], _nothing_to_check(value), value)
 
 
 def remembered_bandwidth(gpu: str) -> float | None:
-    """What was measured on a GPU of this name, or None. The name is all that counts: two interpreters on a
-    machine measure the same memory."""
+    """The measured bandwidth of a GPU by its name, or None. Two interpreters on a machine measure the same
+    memory."""
     value = Cache(_BANDWIDTH).get([gpu], _nothing_to_check)
     rate = value.get("gb_per_s") if value is not None else None
     return float(rate) if isinstance(rate, (int, float)) and rate > 0 else None
@@ -123,5 +122,5 @@ def keep_peak(capture: Capture, given: float | None) -> None:
 
 
 def _remembered(gpu: str | None) -> float | None:
-    """What ``env --measure`` found for a GPU of this name."""
+    """The bandwidth that ``env --measure`` found for a GPU, by its name."""
     return remembered_bandwidth(gpu) if gpu else None

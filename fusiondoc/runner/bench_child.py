@@ -58,7 +58,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class InputsOfShape:
-    """What the steps of a shape get; with ``sizes`` above 1 the first of so many in turns."""
+    """The inputs of the steps of a shape; with ``sizes`` above 1 the first of so many in turns."""
 
     shape: int
     inputs: tuple[str, ...] = ()
@@ -126,12 +126,12 @@ class Profiled:
     """Steps in the trace that lies in the child's folder; None without one."""
     allow_tf32: bool | None = None
     capability: str | None = None
-    """Of the GPU: "9.0"."""
+    """Compute capability of the GPU: "9.0"."""
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """What steady steps of a shape need: memory of the GPU, and plans for other inputs that are left."""
+    """Peak memory of steady steps on the GPU, and failed guards."""
 
     shape: int
     guard_failures: int | None = None
@@ -140,7 +140,7 @@ class Inspected:
 
 @dataclass(frozen=True)
 class Benched:
-    """What is known at the end."""
+    """The facts at the end: recompilations and groups."""
 
     recompiles: int | None = None
     groups_forward: int | None = None
@@ -265,7 +265,8 @@ class BenchChild:
             self._failed = error
 
     def warm_up(self) -> None:
-        """Have it warm up with every shape (``ready`` has what that took); ``Died`` if it did not."""
+        """Have it warm up with every shape, and wait (``ready`` has the times). Raises ``Died`` if it does
+        not."""
         self._wait(LoadedModel)
         self._send({"do": "warm"})
         self._wait(Warmed)

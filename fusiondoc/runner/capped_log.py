@@ -43,6 +43,16 @@ _TRACEBACK = 300
 """Lines of a traceback that are kept."""
 
 
+def _is_of_kernel(line: bytes) -> bool:
+    """Whether the line is of a kernel: its bandwidth, its launch, or its time in a library."""
+    first = line[:1]
+    if first in (b"k", b"n") and (BANDWIDTH.match(line) or PERF.match(line)):
+        return True
+    if first in (b"L", b"W") and LAUNCH.search(line):
+        return True
+    return first in _LIBRARY_FIRST and line.startswith(_OF_LIBRARY)
+
+
 class FusionLines:
     """Decides about every line of a stream, in order.
 
@@ -84,15 +94,10 @@ class FusionLines:
             if glued is not None:
                 self._frame = FRAME_LIMIT if FRAME_START.match(line[glued.start() :]) else 0
                 return True
-        first = line[:1]
-        if first in (b"k", b"n") and (BANDWIDTH.match(line) or PERF.match(line)):
-            return True
-        if first in (b"L", b"W") and LAUNCH.search(line):
-            return True
-        if first == b"=" and FRAME_START.match(line):
+        if line[:1] == b"=" and FRAME_START.match(line):
             self._frame = FRAME_LIMIT
             return True
-        if first in _LIBRARY_FIRST and line.startswith(_OF_LIBRARY):
+        if _is_of_kernel(line):
             return True
         if head_of(line) is not None:
             self._bare = 0
@@ -142,8 +147,8 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Sizes:
-    """In bytes: what is kept as it comes, the lines about fusion after it, and each of the two files with the
-    newest lines."""
+    """Bytes of the head, of the lines about fusion after it, and of each of the two files with the newest
+    lines."""
 
     head: int
     between: int
@@ -184,7 +189,7 @@ class CappedLog:
         self._lines = self._bytes = self._lost = 0
 
     def write(self, data: bytes) -> None:
-        """Add what the child wrote."""
+        """Add output of the child."""
         before, self.written = self.written, self.written + len(data)
         if self._newest is None:
             if self.written <= self._sizes.head:

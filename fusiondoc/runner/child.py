@@ -36,7 +36,7 @@ _PIPE_BYTES = 1 << 20
 
 
 class NotStarted(OSError):
-    """The command could not be started; ``filename`` is what could not be used: it, or the folder."""
+    """The command could not be started; ``filename`` is the command or the folder, whichever is at fault."""
 
 
 class Supervised:
@@ -206,8 +206,8 @@ _INTERRUPT_GRACE = 3.0
 _TIMEOUT_GRACE = 2.0
 """Seconds between SIGTERM (the probe prints its stack then) and SIGKILL when the time is over."""
 _REST_GRACE = 1.0
-"""Seconds in which what is in the pipe is still read when nothing is left of the child that could be ended;
-another user's process may hold it open for ever."""
+"""Seconds for which the pipe is still read when no process of the child is left that could be ended; another
+user's process may hold it open for ever."""
 _TICK = 0.1
 
 
@@ -299,11 +299,7 @@ class Child:
         interruptions: Interruptions,
         tick: Callable[[], None] | None,
     ) -> None:
-        ending = stream.ending
-        deadline = child.began + self._timeout
-        asked_to_end_at: float | None = None
-        """When it is to be killed, once it was signalled to end."""
-        seen = 0
+        stop = _Stop(child, stream.ending, interruptions, child.began + self._timeout, self._limit)
         finished: float | None = None
         for quiet in stream.copy():
             if tick is not None:
@@ -315,27 +311,66 @@ class Child:
                 if quiet or now >= finished + _REST_GRACE:
                     return
                 continue
-            if interruptions.count > seen:
-                ending.interrupted = True
-                first, seen = not seen, interruptions.count
-                if first and child.ended is None and asked_to_end_at is None:
-                    child.send(b"i")
-                    asked_to_end_at = now + _INTERRUPT_GRACE
-                else:
-                    asked_to_end_at = now
-            elif ending.log_error is not None or self._is_too_much(ending):
-                asked_to_end_at = now if asked_to_end_at is None else asked_to_end_at
-            elif asked_to_end_at is None and child.ended is None and now >= deadline:
-                ending.timed_out = True
-                ending.stopped = signal_name(child.stopped) if child.stopped is not None else None
-                child.send(b"t")
-                asked_to_end_at = now + _TIMEOUT_GRACE
-            if asked_to_end_at is not None and now >= asked_to_end_at:
-                child.end(now)
+            stop.look(now)
 
-    def _is_too_much(self, ending: Ending) -> bool:
-        ending.too_much = self._limit is not None and ending.log_bytes > self._limit
-        return ending.too_much
+
+class _Stop:
+    """Signals a child to end when fusiondoc is interrupted, when its time is over, or when it prints too
+    much; and kills it if it is still there some seconds later.
+
+    Args:
+        deadline: when the child's time is over, by ``time.perf_counter``.
+        limit: how many bytes of output stop it; None for any number.
+    """
+
+    def __init__(
+        self,
+        child: Supervised,
+        ending: Ending,
+        interruptions: Interruptions,
+        deadline: float,
+        limit: int | None,
+    ) -> None:
+        self._child = child
+        self._ending = ending
+        self._interruptions = interruptions
+        self._interruptions_seen = 0
+        self._deadline = deadline
+        self._limit = limit
+        self._kill_at: float | None = None
+        """Set once the child is to end."""
+
+    def look(self, now: float) -> None:
+        """To be called about ten times a second while the child runs."""
+        if self._interruptions.count > self._interruptions_seen:
+            self._interrupted(now)
+        elif self._ending.log_error is not None or self._is_too_much():
+            self._kill_at = now if self._kill_at is None else self._kill_at
+        elif self._kill_at is None and self._child.ended is None and now >= self._deadline:
+            self._timed_out(now)
+        if self._kill_at is not None and now >= self._kill_at:
+            self._child.end(now)
+
+    def _interrupted(self, now: float) -> None:
+        self._ending.interrupted = True
+        first = not self._interruptions_seen
+        self._interruptions_seen = self._interruptions.count
+        if first and self._child.ended is None and self._kill_at is None:
+            self._child.send(b"i")
+            self._kill_at = now + _INTERRUPT_GRACE
+        else:
+            self._kill_at = now
+
+    def _timed_out(self, now: float) -> None:
+        stopped = self._child.stopped
+        self._ending.timed_out = True
+        self._ending.stopped = signal_name(stopped) if stopped is not None else None
+        self._child.send(b"t")
+        self._kill_at = now + _TIMEOUT_GRACE
+
+    def _is_too_much(self) -> bool:
+        self._ending.too_much = self._limit is not None and self._ending.log_bytes > self._limit
+        return self._ending.too_much
 
 
 class _Stream:

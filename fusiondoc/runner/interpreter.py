@@ -205,7 +205,7 @@ class TorchFound:
 
 @dataclass(frozen=True)
 class Tried:
-    """What was found by importing torch and trying its fusers and knobs."""
+    """The results of importing torch and trying its fusers and knobs."""
 
     environment: TorchFound
     fusers: tuple[TriedFuser, ...]
@@ -288,9 +288,9 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
     if tried is None:
         records = call_probe(interpreter.path, {"action": "knobs"}, timeout=300)
         tried = {
-            "environment": next((one for one in records if one["record"] == "environment"), None),
+            "environment": next((record for record in records if record["record"] == "environment"), None),
             "fusers": _fusers(records),
-            "knobs": [one for one in records if one["record"] == "knob"],
+            "knobs": [record for record in records if record["record"] == "knob"],
             "version_file": str(interpreter.version_file),
         }
         cache.put(key, _stamps(tried), tried)
@@ -304,21 +304,21 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
     knobs = (read_object(TriedKnob, row) for row in tried["knobs"])
     return Tried(
         environment,
-        tuple(one for one in fusers if one is not None),
-        tuple(one for one in knobs if one is not None),
+        tuple(fuser for fuser in fusers if fuser is not None),
+        tuple(knob for knob in knobs if knob is not None),
     )
 
 
 def _fusers(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of the fusers; one under which the probe itself died says so."""
     names = ("fuser", "available", "why", "device")
-    rows = [{name: one[name] for name in names} for one in records if one["record"] == "available"]
+    rows = [{name: record[name] for name in names} for record in records if record["record"] == "available"]
     known = {row["fuser"] for row in rows}
-    died = next((one["signal"] for one in records if one["record"] == "died"), None)
-    for one in records:
-        if one["record"] == "trying" and one["fuser"] not in known:
+    died = next((record["signal"] for record in records if record["record"] == "died"), None)
+    for record in records:
+        if record["record"] == "trying" and record["fuser"] not in known:
             why = f"a small function under it ended the process ({died or 'no answer'})"
-            rows.append({"fuser": one["fuser"], "available": False, "why": why, "device": None})
+            rows.append({"fuser": record["fuser"], "available": False, "why": why, "device": None})
     return rows
 
 
@@ -327,7 +327,7 @@ def _key(path: Path) -> list[Any]:
 
 
 def _stamps(facts: Mapping[str, Any]) -> list[Any]:
-    """What must be as it was for ``facts`` to hold: torch's version file, and the probe itself."""
+    """The files whose change makes ``facts`` invalid: torch's version file, and the probe itself."""
     return [stamp(Path(facts["version_file"])), max(path.stat().st_mtime_ns for path in PROBE.glob("*.py"))]
 
 
@@ -349,9 +349,9 @@ def measure_bandwidth(python: str | Path) -> Measured:
     interpreter = inspect(python)
     interpreter.require_torch()
     records = call_probe(interpreter.path, {"action": "bandwidth"}, timeout=300)
-    record = next((one for one in records if one["record"] == "bandwidth"), None)
+    record = next((record for record in records if record["record"] == "bandwidth"), None)
     if record is None:
-        died = next((one["signal"] for one in records if one["record"] == "died"), "no answer")
+        died = next((record["signal"] for record in records if record["record"] == "died"), "no answer")
         raise CannotRun(
             f"the copy that measures the bandwidth did not end ({died})",
             "See whether another program fills the GPU; or give the figure: --peak GB_PER_S.",

@@ -86,10 +86,9 @@ _SLOWS = (
 
 
 def quiet_environment(user: Mapping[str, str]) -> RunEnvironment:
-    """For a run that is timed: fusiondoc sets nothing, and what the user has set that prints or waits is
-    dropped."""
-    if user.get("PYTORCH_JIT") == "0":
-        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
+    """For a run that is timed: fusiondoc sets nothing, and variables of the user's that make torch print or
+    wait are dropped."""
+    _check_torchscript_is_on(user)
     of_interest = {name: value for name, value in sorted(user.items()) if catalogue.is_kept(name)}
     dropped = tuple(name for name in _SLOWS if user.get(name))
     return RunEnvironment({}, of_interest, (), (), dropped)
@@ -102,9 +101,8 @@ def run_environment(
 
     Args:
         torch: version of the torch that will run; ``cuda`` its CUDA version or None.
-        fuser: as requested; "auto" means one of two, which only the run itself can tell, so it gets the
-        variables
-            of both where this torch has both.
+        fuser: as requested; "auto" means one of two, which only the run itself shows, so it gets the
+            variables of both where this torch has both.
         dumps: names of dumps to add, as ``fusiondoc knobs`` lists them.
         user: the user's environment.
 
@@ -113,18 +111,9 @@ def run_environment(
             would take the fallback path everywhere, silently.
     """
     with_options = has_gpu_fuser(torch, cuda) and fuser in ("auto", WITH_OPTIONS.name)
-    if user.get("PYTORCH_JIT") == "0":
-        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
+    _check_torchscript_is_on(user)
     checks.check_dumps(dumps, fuser, torch, gpu_fuser_in_release(torch))
-    wanted = {JIT_LOG: _log_level(fuser, with_options)}
-    options = checks.options_of_dumps(dumps)
-    if with_options or options:
-        known = catalogue.dump_options(torch)
-        usual = checks.without_hidden([name for name in KERNEL_DUMPS if name in known], options)
-        wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
-    # Without it a log of partitions shows neither their fate nor how long they take.
-    usual_of_fuser = checks.USUAL[fuser] if facts_of(fuser).partitions else ()
-    _add_needs(wanted, (*dumps, *usual_of_fuser), user)
+    wanted = _wanted_variables(torch, fuser, with_options, dumps, user)
     merged: list[str] = []
     notes: list[str] = []
     if user.get(JIT_LOG):
@@ -135,10 +124,10 @@ def run_environment(
     if with_options:
         for variable in (DUMP, ENABLE, DISABLE):
             checks.check_option_list(variable, user.get(variable, ""), torch)
-        if user.get(DUMP):
-            wanted[DUMP], added = checks.merge_option_lists(user[DUMP], wanted[DUMP])
-            merged.append(DUMP)
-            notes.extend(f"{DUMP}: added '{name}'." for name in added)
+    if with_options and user.get(DUMP):
+        wanted[DUMP], added = checks.merge_option_lists(user[DUMP], wanted[DUMP])
+        merged.append(DUMP)
+        notes.extend(f"{DUMP}: added '{name}'." for name in added)
     if user.get(_VERBOSITY, "3") in ("0", "1", "2"):
         # Below 3 strides, devices or all types are missing from the printed graphs.
         wanted[_VERBOSITY] = "3"
@@ -147,9 +136,30 @@ def run_environment(
     return RunEnvironment(wanted, of_interest, tuple(merged), tuple(notes))
 
 
+def _check_torchscript_is_on(user: Mapping[str, str]) -> None:
+    if user.get("PYTORCH_JIT") == "0":
+        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
+
+
+def _wanted_variables(
+    torch: str, fuser: str, with_options: bool, dumps: Sequence[str], user: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables that make the fuser print, before those of the user are merged with them."""
+    wanted = {JIT_LOG: _log_level(fuser, with_options)}
+    options = checks.options_of_dumps(dumps)
+    if with_options or options:
+        known = catalogue.dump_options(torch)
+        usual = checks.without_hidden([name for name in KERNEL_DUMPS if name in known], options)
+        wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
+    # Without it a log of partitions shows neither their fate nor how long they take.
+    usual_of_fuser = checks.USUAL[fuser] if facts_of(fuser).partitions else ()
+    _add_needs(wanted, (*dumps, *usual_of_fuser), user)
+    return wanted
+
+
 def _add_needs(wanted: dict[str, str], dumps: Sequence[str], user: Mapping[str, str]) -> None:
-    """What dumps that are no options of a variable need; a level that the user has set already is left
-    alone."""
+    """Add the variables that dumps need which are no options of a variable; a level that the user has set
+    stays."""
     for name in dumps:
         dump = catalogue.fuser_dump(name)
         for variable, value in dump.needs if dump is not None else ():
@@ -229,15 +239,15 @@ def run(request: RunRequest, store: CaptureLocation, progress: Progress | None =
     """Run ``request`` and return its capture, however the child ended: ``Capture.failure`` says what that
     means.
 
-    An interruption (Ctrl-C, SIGTERM, SIGHUP) stops the child, keeps what it has said, and is told by
-    ``interrupted`` in the result instead of being raised.
+    An interruption (Ctrl-C, SIGTERM, SIGHUP) stops the child; its log is kept, and ``interrupted`` of the
+    result is True.
 
     ``seconds`` in the result: ``child``, wall time of the child from start to end; ``probe``, the part of
-    it that the probe needed for itself, which is all but importing torch and the program, scripting and the
-    passes, and which a run by hand would not need; ``startup``, the age of this process when the run began
-    (0 unless the request comes from a command line); ``first_look``, finding out about the interpreter, which
-    is remembered; ``overhead``, ``startup`` and ``probe`` and all that this function did while the child did
-    not run, but for ``first_look``. Reading the log and printing the report come on top.
+    it that a run by hand would not need, which is all but importing torch and the program, scripting and the
+    passes; ``startup``, the age of this process when the run began (0 unless the request comes from a command
+    line); ``first_look``, examining the interpreter, whose result is remembered; ``overhead``, the sum of
+    ``startup``, ``probe`` and the time of this function while the child did not run, without ``first_look``.
+    Reading the log and printing the report are not counted.
 
     Raises:
         UsageError, CannotRun: the run cannot start, or its log cannot be written.
@@ -252,16 +262,7 @@ def run(request: RunRequest, store: CaptureLocation, progress: Progress | None =
     request.check()
     interpreter = inspect(request.python)
     looked = time.perf_counter()
-    torch = interpreter.require_torch()
-    for name, value in request.knobs.items():
-        check_knob(name, value, torch)
-    if request.timing or request.profile:
-        environment = quiet_environment(os.environ)
-    else:
-        environment = run_environment(
-            torch, interpreter.torch_cuda, request.fuser, request.dumps, dict(os.environ)
-        )
-    environment = replace(environment, set={**environment.set, **request.variables})
+    environment = _environment_of(request, interpreter)
     folder = store.new(request.target.slug)
     try:
         with while_writing(folder):
@@ -270,20 +271,8 @@ def run(request: RunRequest, store: CaptureLocation, progress: Progress | None =
             sign(folder, REQUEST)
             with _spec_file(folder / "spec.json", request, "script_args" in kept.masked):
                 ending = _run_child(request, environment, interpreter.path, folder, progress)
-            if ending.log_error is not None:
-                raise ending.log_error
-            if not (folder / REQUEST).exists():
-                raise ModelFailed(
-                    f"{request.target.label} removed the capture of its own run, {folder}",
-                    "Run it from another folder, with the full path of the target.",
-                )
-            capture = Capture(folder)
-            for one in capture.ranks:
-                if read_within(one.path / REQUEST) == read_within(folder / REQUEST):
-                    sign(one.path, REQUEST)
+            capture = _finished(request, folder, ending)
             done = capture.records.done
-            if done is None and ending.away and not capture.records.redirected.in_words:
-                capture.add_record("redirected", **ending.away)
             own = done.own_seconds if done is not None else None
             around = time.perf_counter() - looked - ending.seconds
             seconds = Seconds(
@@ -303,6 +292,47 @@ def run(request: RunRequest, store: CaptureLocation, progress: Progress | None =
         raise cannot_write(error, folder) from None
     store.done(folder)
     collect(capture)
+    return capture
+
+
+def _environment_of(request: RunRequest, interpreter: Interpreter) -> RunEnvironment:
+    """The variables of the request's run.
+
+    Raises:
+        UsageError, CannotRun: the interpreter has no torch, or a knob or variable is not of that torch.
+    """
+    torch = interpreter.require_torch()
+    for name, value in request.knobs.items():
+        check_knob(name, value, torch)
+    if request.timing or request.profile:
+        environment = quiet_environment(os.environ)
+    else:
+        environment = run_environment(
+            torch, interpreter.torch_cuda, request.fuser, request.dumps, dict(os.environ)
+        )
+    return replace(environment, set={**environment.set, **request.variables})
+
+
+def _finished(request: RunRequest, folder: Path, ending: Ending) -> Capture:
+    """The capture of a run that has ended, its ranks signed.
+
+    Raises:
+        OSError: the log could not be written.
+        ModelFailed: the run has removed its own capture.
+    """
+    if ending.log_error is not None:
+        raise ending.log_error
+    if not (folder / REQUEST).exists():
+        raise ModelFailed(
+            f"{request.target.label} removed the capture of its own run, {folder}",
+            "Run it from another folder, with the full path of the target.",
+        )
+    capture = Capture(folder)
+    for rank in capture.ranks:
+        if read_within(rank.path / REQUEST) == read_within(folder / REQUEST):
+            sign(rank.path, REQUEST)
+    if capture.records.done is None and ending.away and not capture.records.redirected.in_words:
+        capture.add_record("redirected", **ending.away)
     return capture
 
 
@@ -400,6 +430,6 @@ class _RecordTail:
         self._handle = handle
 
     def read(self) -> None:
-        """Hand on what has come since the last call."""
+        """Hand on the records that have come since the last call."""
         for record in self._records.new():
             self._handle(record)

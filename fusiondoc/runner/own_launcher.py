@@ -1,4 +1,4 @@
-"""What a run by hand needs: shell variables, and lines of Python that switch a fuser on.
+"""The lines of a run by hand: shell variables, and Python that switches a fuser on.
 
 The lines are the calls that the probe makes, written down while it makes them on something that stands for
 torch: they stand in one place.
@@ -106,12 +106,12 @@ def knob_lines(knobs: Mapping[str, str]) -> list[str]:
 
 
 class _Calls:
-    """Stands for ``torch._C`` and writes down what is called."""
+    """Stands for ``torch._C`` and writes down the calls."""
 
     def __init__(self, llvm: bool) -> None:
         self.lines: list[str] = []
         self.made: list[tuple[str, tuple[Any, ...]]] = []
-        """Of each line the function and its arguments."""
+        """The function and arguments of each line."""
         self._llvm = llvm
 
     def _llvm_enabled(self) -> bool:

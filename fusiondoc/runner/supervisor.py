@@ -40,7 +40,8 @@ _INTERPRETERS = ("python", "pypy", "sh", "bash", "dash", "zsh", "perl", "ruby", 
 
 
 class Order:
-    """What to run, for which process, and where to record what was left running (``""``: nowhere)."""
+    """The command, the process that it is run for, and the file to record leftover processes in (``""``:
+    none)."""
 
     def __init__(self, data: bytes) -> None:
         fusiondoc, records, cwd, count, *texts = data.split(b"\0")
@@ -53,7 +54,7 @@ class Order:
 
 
 class Supervisor:
-    """One program, from its start until nothing of it is left."""
+    """One program, from its start until none of its processes is left."""
 
     def __init__(self, order: Order, control: int, reports: int) -> None:
         self._order = order
