@@ -48,15 +48,16 @@ def _with_moved(a: Sequence[Marks], b: Sequence[Marks], pairs: Pairs) -> Pairs:
     side is not paired with a line that is merely alike."""
     equal = [(i, j) for i, j in pairs if a[i] == b[j]]
     used_a, used_b = {i for i, _ in equal}, {j for _, j in equal}
-    left_a = [i for i in range(len(a)) if i not in used_a]
-    left_b = [j for j in range(len(b)) if j not in used_b]
     waiting: dict[Marks, list[int]] = defaultdict(list)
-    for j in reversed(left_b):
-        waiting[b[j]].append(j)
-    for i in left_a:
-        if a[i] and waiting[a[i]]:
-            equal.append((i, waiting[a[i]].pop()))
-    used_a, used_b = {i for i, _ in equal}, {j for _, j in equal}
+    for j in reversed(range(len(b))):
+        if j not in used_b:
+            waiting[b[j]].append(j)
+    for i in range(len(a)):
+        if i not in used_a and a[i] and waiting[a[i]]:
+            j = waiting[a[i]].pop()
+            equal.append((i, j))
+            used_a.add(i)
+            used_b.add(j)
     alike = [(i, j) for i, j in pairs if i not in used_a and j not in used_b]
     return sorted(equal + alike)
 

@@ -51,7 +51,7 @@ def command_of(name: str) -> click.Command:
 
 
 _MOST_WIDTH = 100
-"""Of help, in columns."""
+"""Width of help, in columns."""
 
 
 class LazyGroup(click.Group):
@@ -121,7 +121,7 @@ def cli() -> None:
 
 
 class _Signalled(BaseException):
-    """A signal that ends this process, once what is half written has been removed."""
+    """A signal that ends this process, once half-written files have been removed."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -267,7 +267,7 @@ def _print_error(text: str) -> None:
 
 
 def _own_fault(error: Exception) -> None:
-    """Print what a bug report needs, and keep the traceback in a file."""
+    """Print the facts that a bug report needs, and keep the traceback in a file."""
     import tempfile
     import traceback
 

@@ -17,6 +17,7 @@ import click
 from fusiondoc.cli.options import chosen_knobs, run_option
 from fusiondoc.cli.output import (
     complete_files,
+    format_of,
     format_option,
     in_colour,
     notify,
@@ -178,7 +179,7 @@ def command(
     else:
         bench = run_bench(request, _progress)
     for output in outputs or (None,):
-        write(_text(bench, format_ or _format_of(output), output, full=small is False), output)
+        write(_text(bench, format_of(format_, output, ENDINGS), output, full=small is False), output)
     if bench.interrupted:
         return INTERRUPTED
     return _status(bench, fail_on)
@@ -194,11 +195,6 @@ def _status(bench: Any, fail_on: Collection[str]) -> int:
 def _in_order(variants: Collection[str]) -> tuple[str, ...]:
     """As the table has them, and eager in any case."""
     return tuple(name for name in (*VARIANTS, EACH_CALL) if name in variants or name == EAGER)
-
-
-def _format_of(output: Path | None) -> str:
-    """By the ending of the file."""
-    return "text" if output is None else ENDINGS.get(output.suffix.lower(), "text")
 
 
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:

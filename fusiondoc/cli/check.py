@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fusiondoc.errors import FusiondocError
     from fusiondoc.expectations import Expectations, Section
     from fusiondoc.model.report import Report
+    from fusiondoc.workflows.run import Finished
 
 
 @click.command(name="check")
@@ -85,56 +86,64 @@ def command(
     from fusiondoc.cli.config import without_suppressed
     from fusiondoc.workflows import is_target
 
-    failed: FusiondocError | None = None
     of_capture: FusiondocError | None = None
     if targets and is_target(targets[0], notify):
-        # Here: what runs a target takes longer to import than what reads a log.
-        from fusiondoc.runner.launch import terminal_progress
-        from fusiondoc.workflows.run import FollowUps, diagnose_target
-
-        done = diagnose_target(
-            make_request(targets[0], targets[1:], options),
-            store_for(options),
-            follow_ups=FollowUps(
-                rerun=not no_rerun, profile=expectations is not None and expectations.need_profile
-            ),
-            peak=peak,
-            notify=notify,
-            progress=terminal_progress,
-        )
+        need_profile = expectations is not None and expectations.need_profile
+        done = _run(targets, options, rerun=not no_rerun, profile=need_profile, peak=peak)
         if done.interrupted:
             notify("interrupted; nothing was checked")
             return INTERRUPTED
-        report, failed = done.report, done.failed
+        report = without_suppressed(done.report)
+        if done.failed is not None:
+            if format_ is not None or output is not None:
+                emit(report, format_, output)
+            raise done.failed
     else:
         report, of_capture = _report_of_logs(targets, _given(options), peak)
         if update and of_capture is not None:
             raise of_capture
-    report = without_suppressed(report)
-    if failed is not None:
-        if format_ is not None or output is not None:
-            emit(report, format_, output)
-        raise failed
+        report = without_suppressed(report)
     if update:
         _refuse_failed_run(expect, report)
         update_file(expect, report, only, diff_to_stdout=(format_ or "text") == "text" and output is None)
         expectations = _expectations(expect, False)
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
-    if not update or format_ is not None or output is not None:
-        from fusiondoc.reports.text.expectations import expectation_text
-
-        emit(report, format_, output, expectation_text)
-    if (update or output is not None) and not in_github():
-        from fusiondoc.reports.text.expectations import broken_expectations
-
-        for line in broken_expectations(report):  # else the log of a CI job says nothing of why it failed
-            notify(line)
+    _show(report, update, format_, output)
     if of_capture is not None:
         raise of_capture  # what it had until then may hold, and says nothing of what it did not come to
     if any(not expectation.holds for expectation in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)
+
+
+def _run(
+    targets: Sequence[str], options: dict[str, Any], rerun: bool, profile: bool, peak: float | None
+) -> Finished:
+    """The run of a target, with the arguments of its script, and its report."""
+    # Imported here: they take longer than the modules that read a log.
+    from fusiondoc.runner.launch import terminal_progress
+    from fusiondoc.workflows.run import FollowUps, diagnose_target
+
+    return diagnose_target(
+        make_request(targets[0], targets[1:], options),
+        store_for(options),
+        follow_ups=FollowUps(rerun=rerun, profile=profile),
+        peak=peak,
+        notify=notify,
+        progress=terminal_progress,
+    )
+
+
+def _show(report: Report, update: bool, format_: str | None, output: Path | None) -> None:
+    """The checked report; after --update only where a format or file is requested."""
+    from fusiondoc.reports.text.expectations import broken_expectations, expectation_text
+
+    if not update or format_ is not None or output is not None:
+        emit(report, format_, output, expectation_text)
+    if (update or output is not None) and not in_github():
+        for line in broken_expectations(report):  # so that the log of a CI job shows why it failed
+            notify(line)
 
 
 def _report_of_logs(
@@ -186,10 +195,10 @@ def _expectations(file: Path, update: bool) -> Expectations | None:
 
 
 def _refuse_failed_run(file: Path, report: Report) -> None:
-    """What fused until a fused run failed is not what is to be expected of the next one."""
+    """Refuse --update after a failed fused run: its groups are not to be expected of the next run."""
     from fusiondoc.expectations.gate import FUSER_FAILED
 
-    if any(one.code == FUSER_FAILED for one in report.findings):
+    if any(finding.code == FUSER_FAILED for finding in report.findings):
         raise UsageError(
             f"--update: only the fused run fails ({FUSER_FAILED}), so {file} stays as it is",
             f"fusiondoc parse {report.target.capture or ''} shows the group and the settings that avoid it.",
@@ -205,7 +214,7 @@ def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
 
 
 def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) -> Report:
-    """The report with what came of each expectation of the sections that hold for it."""
+    """The report with the outcome of each expectation of the sections that hold for it."""
     from fusiondoc.expectations.gate import gate
 
     sections = _sections(report, expectations, only)

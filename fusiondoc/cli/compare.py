@@ -20,6 +20,7 @@ from fusiondoc.cli.output import (
     complete_severities_and_codes,
     detail,
     detail_options,
+    format_of,
     format_option,
     in_colour,
     notify,
@@ -153,8 +154,7 @@ def _compare_benches(
     from fusiondoc.rendering.drawing import can_show_blocks
     from fusiondoc.reports import bench_documents as documents
 
-    if format_ is None:
-        format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    format_ = format_of(format_, output, ENDINGS)
     if format_ not in documents.FORMATS_OF_TWO:
         raise UsageError(
             f"two benches cannot be compared as {format_}", f"Formats: {', '.join(documents.FORMATS_OF_TWO)}."
@@ -208,8 +208,7 @@ def _share(text: str) -> float:
 
 def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     """Write the comparison in the requested format to the requested file or stdout."""
-    if format_ is None:
-        format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    format_ = format_of(format_, output, ENDINGS)
     from fusiondoc.rendering.drawing import can_show_blocks
     from fusiondoc.rendering.printable import in_github_log
     from fusiondoc.reports import render_comparison

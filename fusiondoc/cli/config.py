@@ -156,7 +156,7 @@ def _captures(key: str, value: Value, settings: Settings) -> None:
 
 
 def without_suppressed(report: Report) -> Report:
-    """The report without what the configuration or a comment suppresses; notes go to stderr."""
+    """The report without the findings that the configuration or a comment suppresses; notes go to stderr."""
     from fusiondoc.diagnosis.diagnose import suppress
 
     ctx = click.get_current_context(silent=True)

@@ -18,7 +18,7 @@ class Value:
 
     value: Any
     position: str
-    """Of its key: ``pyproject.toml:14:1``."""
+    """Position of its key: ``pyproject.toml:14:1``."""
 
 
 @dataclass

@@ -28,7 +28,7 @@ _INSTALL = {
     "an NVIDIA GPU; then --python PATH",
     "onednn": "torch 1.12 or newer for x86-64",
 }
-"""What makes a fuser work that does not."""
+"""Advice that makes a fuser work."""
 
 
 @click.command("env")

@@ -196,7 +196,7 @@ def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folde
 
 
 def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
-    """What the user may miss in the result, with the next step."""
+    """Dumps that the user may miss in the result, with the next step."""
     from fusiondoc.fuser_knobs.checks import USUAL
     from fusiondoc.reports.kernel_choice import present
 

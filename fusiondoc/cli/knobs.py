@@ -73,7 +73,7 @@ def _knobs(shown: Overview, everything: bool, width: int) -> Iterator[str]:
 
 
 def value(knob: KnobHere, torch: str | None) -> str:
-    """What the knob reads here, in a few words."""
+    """The value that the knob reads here, in a few words."""
     if torch is None:
         return "unknown"
     if knob.effective is not None:

@@ -100,7 +100,7 @@ def run_option(name: str, help: str | None = None, **settings: Any) -> Callable[
 
 
 def _click_type(option: RunOption) -> dict[str, Any]:
-    """What click has to know to take the values of its kind."""
+    """The settings with which click takes the values of its kind."""
     if option.opposite is not None:
         return {"default": None}  # neither of the two
     choice = click.Choice(option.choices)
@@ -238,7 +238,7 @@ underscores, as 1.12 has them)."""
 
 
 def launcher_options(command: F) -> F:
-    """Those of torch's launcher, as the argument ``launcher``."""
+    """The options of torch's launcher, as the argument ``launcher``."""
 
     def passed(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
         if value is not None and not ctx.resilient_parsing:

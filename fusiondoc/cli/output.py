@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -99,7 +99,7 @@ def _keep_detail(ctx: click.Context, param: click.Parameter, value: bool) -> Non
 
 
 def detail() -> Any:
-    """How much was asked for: --quiet counts before --summary, and that before --verbose."""
+    """The requested length: --quiet counts before --summary, and that before --verbose."""
     from fusiondoc.rendering.drawing import Detail
 
     ctx = click.get_current_context(silent=True)
@@ -174,15 +174,22 @@ def check_fail_on(values: tuple[str, ...]) -> None:
             )
 
 
+def format_of(format_: str | None, output: Path | None, endings: Mapping[str, str] = ENDINGS) -> str:
+    """The requested format, else that of the file's ending, else text."""
+    if format_ is not None:
+        return format_
+    return endings.get(output.suffix.lower(), "text") if output is not None else "text"
+
+
 def emit(
     report: Report, format_: str | None, output: Path | None, text_of: Callable[..., str] | None = None
 ) -> None:
-    """Write the report where and how it was asked for; ``text_of`` makes another text than the usual.
+    """Write the report in the requested format to the requested file; ``text_of`` makes another text than the
+    usual one.
 
     In GitHub Actions the findings are annotations too, on stderr, so that stdout holds one format.
     """
-    if format_ is None:
-        format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    format_ = format_of(format_, output)
     if format_ == "json":
         from fusiondoc.reports.json_format import render_in_parts
 
@@ -327,7 +334,7 @@ def complete_codes(_ctx: click.Context, _param: click.Parameter, typed: str) -> 
 def complete_severities_and_codes(
     ctx: click.Context, param: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """What --fail-on takes."""
+    """The words that --fail-on takes."""
     from fusiondoc.model.report import SEVERITIES
 
     return [*_that_fit(SEVERITIES, typed), *complete_codes(ctx, param, typed)]

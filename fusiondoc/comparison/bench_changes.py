@@ -70,7 +70,7 @@ class BenchComparison:
 
     def having(self, change: str) -> list[BenchChange]:
         """The rows with that change, without eager ones: those measure the machine."""
-        return [one for one in self.changes if one.change == change and one.variant != VARIANTS[0]]
+        return [row for row in self.changes if row.change == change and row.variant != VARIANTS[0]]
 
 
 def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0.0) -> BenchComparison:
@@ -102,7 +102,7 @@ def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0
     first_index: dict[tuple[str, ...], int] = {}
     for number, change in enumerate(changes):
         first_index.setdefault(_section_of(change), number)
-    changes.sort(key=lambda one: first_index[_section_of(one)])
+    changes.sort(key=lambda row: first_index[_section_of(row)])
     return BenchComparison(
         *names,
         tuple(_environment(a, b)),
@@ -126,11 +126,11 @@ def compare_suites(a: Suite, b: Suite, names: tuple[str, str], least: float = 0.
         if name not in old:
             continue
         found = compare_benches(old[name], bench, names, least)
-        changes += [replace(one, case=name) for one in found.changes]
-        only_a += [f"{name}: {one}" for one in found.only_a]
-        only_b += [f"{name}: {one}" for one in found.only_b]
-        for one in found.environment:
-            environment.setdefault(one.name, one)
+        changes += [replace(row, case=name) for row in found.changes]
+        only_a += [f"{name}: {missing}" for missing in found.only_a]
+        only_b += [f"{name}: {missing}" for missing in found.only_b]
+        for difference in found.environment:
+            environment.setdefault(difference.name, difference)
     about = {"suite": (a.suite, b.suite), "sizes": (_sizes(a), _sizes(b))}
     differing = [BenchDifference(name, *values) for name, values in about.items() if len(set(values)) > 1]
     return BenchComparison(
@@ -191,7 +191,7 @@ def _interpreters(bench: Bench, first: Bench) -> dict[str, str]:
 
 
 def _labels(bench: Bench) -> list[str]:
-    return list(dict.fromkeys(one.interpreter for one in bench.variants))
+    return list(dict.fromkeys(variant.interpreter for variant in bench.variants))
 
 
 def _name(key: _Key) -> str:

@@ -33,7 +33,7 @@ def differences(a: Report, b: Report) -> tuple[Difference, ...]:
 
 def _options(report: Report) -> dict[str, object]:
     """By name; a knob is compared as a knob."""
-    names = [one.name for one in fields(Options) if one.name != "knobs"]
+    names = [field.name for field in fields(Options) if field.name != "knobs"]
     return {name: getattr(report.target.options, name) for name in names}
 
 

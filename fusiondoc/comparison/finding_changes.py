@@ -58,12 +58,14 @@ def finding_changes(a: Report, b: Report, positions: Positions) -> tuple[Finding
 
 
 def _found(report: Report, side: int, positions: Positions) -> list[_Found]:
-    return [_Found(one, positions.of(side, one.source), _words(one)) for one in report.findings]
+    return [
+        _Found(finding, positions.of(side, finding.source), _words(finding)) for finding in report.findings
+    ]
 
 
 def _without_line(found: Sequence[_Found]) -> set[tuple[str, str]]:
     """Code and words of those of no line of their own: one finding stands for many rows of an operator."""
-    return {(one.finding.code, one.words) for one in found if not one.fixed}
+    return {(known.finding.code, known.words) for known in found if not known.fixed}
 
 
 def _new(left: Sequence[_Found], of_others: AbstractSet[tuple[str, str]], is_blind: bool) -> list[Finding]:
@@ -74,10 +76,10 @@ def _new(left: Sequence[_Found], of_others: AbstractSet[tuple[str, str]], is_bli
         is_blind: it lacks plans, so that operators outside them are not known.
     """
     new = []
-    for one in left:
-        known = not one.fixed and (one.finding.code, one.words) in of_others
-        if not known and not (is_blind and _of_an_operator(one.finding)):
-            new.append(one.finding)
+    for left_finding in left:
+        known = not left_finding.fixed and (left_finding.finding.code, left_finding.words) in of_others
+        if not known and not (is_blind and _of_an_operator(left_finding.finding)):
+            new.append(left_finding.finding)
     return sorted(new, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
@@ -112,9 +114,9 @@ def fallback_changes(a: Report, b: Report, same_groups: Mapping[str, str]) -> tu
     pairs = pair_equal(left_a, left_b, lambda row: (row.stage, group(row), row.error))
     pairs += pair_equal(left_a, left_b, lambda row: (row.stage, group(row)))
     changes = [
-        _fallback("count", one, other)
-        for one, other in pairs
-        if one.count_exact and other.count_exact and one.count != other.count
+        _fallback("count", before, other)
+        for before, other in pairs
+        if before.count_exact and other.count_exact and before.count != other.count
     ]
     changes += [_fallback("came", None, row) for row in left_b]
     changes += [_fallback("gone", row, None) for row in left_a]

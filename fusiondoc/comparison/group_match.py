@@ -81,7 +81,7 @@ def items_of(groups: Iterable[Group], position_of: Callable[[str | None], Positi
     items: list[Item] = []
     for group in groups:
         first = _item(len(items), group, position_of)
-        layers = [one.layer for one in group.instances]
+        layers = [instance.layer for instance in group.instances]
         layers += [None] * (group.count - len(layers))
         items += [replace(first, index=first.index + nth, layer=layer) for nth, layer in enumerate(layers)]
     return items
@@ -206,10 +206,10 @@ def match(a: list[Item], b: list[Item], content: Callable[[Item], Any]) -> list[
     for key in _KEYS:
         pairs += pair_equal(left_a, left_b, key, content)
     pairs += _alike(left_a, left_b)
-    clusters = [Cluster([one], [other]) for one, other in pairs]
+    clusters = [Cluster([item], [other]) for item, other in pairs]
     _join_parts(clusters, left_a, left_b)
-    clusters += [Cluster(a=[one]) for one in left_a]
-    clusters += [Cluster(b=[one]) for one in left_b]
+    clusters += [Cluster(a=[item]) for item in left_a]
+    clusters += [Cluster(b=[item]) for item in left_b]
     return clusters
 
 
@@ -229,9 +229,9 @@ _KEYS: tuple[Callable[[Item], Hashable], ...] = (
 what is left over is the one whose module lost it."""
 
 
-def compatible(one: Item, other: Item) -> bool:
+def compatible(item: Item, other: Item) -> bool:
     """The phase is None in a log that does not distinguish forward from backward."""
-    return one.group.phase == other.group.phase or None in (one.group.phase, other.group.phase)
+    return item.group.phase == other.group.phase or None in (item.group.phase, other.group.phase)
 
 
 def _strong_keys(item: Item) -> list[Hashable]:
@@ -278,30 +278,30 @@ def _best(left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]])
     """The pairs of highest likeness among those wanted; they are taken out of both lists."""
     scored = []
     for i, j in dict.fromkeys(wanted):
-        one, other = left_a[i], left_b[j]
-        if not compatible(one, other):
+        first, other = left_a[i], left_b[j]
+        if not compatible(first, other):
             continue
-        overlap = Overlap(one.nodes, other.nodes)
+        overlap = Overlap(first.nodes, other.nodes)
         if overlap.strong or overlap.formulas > 1:
             if overlap.share < LEAST_SHARE:
                 continue
         elif overlap.likeness < LEAST_LIKENESS:
             continue
-        scored.append((overlap.likeness + _bonus(one, other), i, j))
+        scored.append((overlap.likeness + _bonus(first, other), i, j))
     pairs = [(left_a[i], left_b[j]) for i, j in greedy(scored)]
     for members, side in ((left_a, 0), (left_b, 1)):
         gone = {id(pair[side]) for pair in pairs}
-        members[:] = [one for one in members if id(one) not in gone]
+        members[:] = [member for member in members if id(member) not in gone]
     return pairs
 
 
-def _bonus(one: Item, other: Item) -> float:
+def _bonus(item: Item, other: Item) -> float:
     """Decides between pairs whose operators are equally alike."""
     return (
-        0.02 * (one.inputs == other.inputs)
-        + 0.01 * (one.outputs == other.outputs)
-        + 0.01 * (one.group.phase == other.group.phase)
-        + 0.005 * (one.group.rank == other.group.rank)
+        0.02 * (item.inputs == other.inputs)
+        + 0.01 * (item.outputs == other.outputs)
+        + 0.01 * (item.group.phase == other.group.phase)
+        + 0.005 * (item.group.rank == other.group.rank)
     )
 
 

@@ -42,8 +42,8 @@ def kernel_changes(
     pairs, gone, added = match_kernels(a, b, (clusters.of_a, clusters.of_b))
     order = {id(kernel): index for index, kernel in enumerate(b)}
     found: list[tuple[int, KernelChange]] = []
-    for one, other in pairs:
-        change = _change(one, other, threshold, count_launches, clusters.same_work(one))
+    for before, other in pairs:
+        change = _change(before, other, threshold, count_launches, clusters.same_work(before))
         if change is not None:
             found.append((order[id(other)], change))
     same = len(pairs) - len(found)
@@ -84,44 +84,44 @@ class Clusters(NamedTuple):
 
 
 def _change(
-    one: Kernel, other: Kernel, threshold: float, count_launches: bool, same_work: bool
+    before: Kernel, other: Kernel, threshold: float, count_launches: bool, same_work: bool
 ) -> KernelChange | None:
-    lines = _changed_lines(one, other)
+    lines = _changed_lines(before, other)
     kinds = ["code"] if lines != (0, 0) else []
-    kinds += _other_figures(one, other, count_launches)
-    speed = speed_change(measured(one), measured(other), threshold)
+    kinds += _other_figures(before, other, count_launches)
+    speed = speed_change(measured(before), measured(other), threshold)
     if speed is not None and not same_work:
         speed = replace(speed, change=None)
     if speed is not None and speed.change is not None:
         kinds.append(speed.change)
-    counted = counted_bytes(one), counted_bytes(other)
+    counted = counted_bytes(before), counted_bytes(other)
     bandwidth = None
     if counted[0] is not None and counted[1] is not None:
         if same_work and not isclose(counted[0], counted[1], rel_tol=SAME_BYTES):
             kinds.append("bytes")
     elif speed is None and same_work:
-        bandwidth = rate_change(rate(one), rate(other), threshold)
+        bandwidth = rate_change(rate(before), rate(other), threshold)
     if bandwidth is not None:
         kinds.append("bandwidth")
     if not kinds:
         return None
-    return KernelChange(tuple(kinds), kernel_ref(one), kernel_ref(other), *lines, speed, bandwidth)
+    return KernelChange(tuple(kinds), kernel_ref(before), kernel_ref(other), *lines, speed, bandwidth)
 
 
-def _changed_lines(one: Kernel, other: Kernel) -> tuple[int, int]:
+def _changed_lines(before: Kernel, other: Kernel) -> tuple[int, int]:
     """How many lines only one code has, and only the other; none where a code is not known."""
-    if one.code is None or other.code is None:
+    if before.code is None or other.code is None:
         return 0, 0
-    return changed_lines(one.code, other.code)
+    return changed_lines(before.code, other.code)
 
 
-def _other_figures(one: Kernel, other: Kernel, count_launches: bool) -> Iterator[str]:
+def _other_figures(before: Kernel, other: Kernel, count_launches: bool) -> Iterator[str]:
     """The kinds of figures that both sides have, and not the same: one that a side lacks is no change."""
     for kind, names in _FIGURES:
         if kind == "launches" and not count_launches:
             continue
         for name in names:
-            values = getattr(one, name), getattr(other, name)
+            values = getattr(before, name), getattr(other, name)
             if None not in values and values[0] != values[1]:
                 yield kind
                 break

@@ -120,15 +120,15 @@ def _rough_keys(kernel: Kernel) -> list[Hashable]:
     ]
 
 
-def _score(one: Kernel, other: Kernel) -> float:
+def _score(first: Kernel, other: Kernel) -> float:
     """From 0 to about 1.4: equal lines, and a little for equal parameters and launches."""
-    bonus = 0.05 * (one.block == other.block) + 0.05 * (one.grid == other.grid)
-    bonus += 0.02 * (one.launches == other.launches)
-    if one.code is None or other.code is None:
-        known = one.block is not None and one.block == other.block and one.grid == other.grid
-        return bonus + (LEAST_LIKENESS if known and one.launches == other.launches else 0.0)
-    same_parameters = signature(one.code) is not None and signature(one.code) == signature(other.code)
-    return likeness(one.code, other.code) + bonus + _SAME_PARAMETERS * same_parameters
+    bonus = 0.05 * (first.block == other.block) + 0.05 * (first.grid == other.grid)
+    bonus += 0.02 * (first.launches == other.launches)
+    if first.code is None or other.code is None:
+        known = first.block is not None and first.block == other.block and first.grid == other.grid
+        return bonus + (LEAST_LIKENESS if known and first.launches == other.launches else 0.0)
+    same_parameters = signature(first.code) is not None and signature(first.code) == signature(other.code)
+    return likeness(first.code, other.code) + bonus + _SAME_PARAMETERS * same_parameters
 
 
 def _remove(

@@ -170,8 +170,8 @@ def _common_end(x: str, y: str) -> int:
     if WEAK_FILE in (x, y):
         return 0
     common = 0
-    for one, other in zip(reversed(x.split("/")), reversed(y.split("/"))):
-        if one != other:
+    for part, other in zip(reversed(x.split("/")), reversed(y.split("/"))):
+        if part != other:
             break
         common += 1
     return common

@@ -69,10 +69,10 @@ def unfused_changes(a: Report, b: Report, positions: Positions) -> tuple[Unfused
     _settle(rows_a, rows_b, _moved)
     changes: list[tuple[int, UnfusedChange]] = []
     for key in _OTHER_REASON:
-        for one, other, count in _settle(rows_a, rows_b, key):
+        for row, other, count in _settle(rows_a, rows_b, key):
             # One that runs now, or no longer, is not fused all the same.
-            if False not in (one.row.ran, other.row.ran):
-                changes.append((other.index, _change("reason", one.row, other.row, count)))
+            if False not in (row.row.ran, other.row.ran):
+                changes.append((other.index, _change("reason", row.row, other.row, count)))
     for row in _left_over(rows_b, _fused(a, 0, positions) if lacks_plans(a, b) else None):
         changes.append((row.index, _change("came", None, row.row, row.left)))
     for row in _left_over(rows_a, _fused(b, 1, positions) if lacks_plans(b, a) else None):
@@ -80,10 +80,10 @@ def unfused_changes(a: Report, b: Report, positions: Positions) -> tuple[Unfused
     return tuple(change for _, change in sorted(changes, key=lambda numbered: numbered[0]))
 
 
-def lacks_plans(one: Report, other: Report) -> bool:
+def lacks_plans(report: Report, other: Report) -> bool:
     """Whether a log lacks plans that the other one may have: what it does not show outside its groups may
     have been there all the same."""
-    return other.coverage.is_known and not one.coverage.is_known
+    return other.coverage.is_known and not report.coverage.is_known
 
 
 def _rows(report: Report, side: int, positions: Positions) -> list[_Row]:
@@ -137,14 +137,14 @@ def _settle(a: Sequence[_Row], b: Sequence[_Row], key: _Key) -> list[tuple[_Row,
             waiting[key(other)].append(other)
     waiting.pop(None, None)
     found = []
-    for one in a:
-        queue = waiting.get(key(one)) if one.left else None
-        while queue and one.left:
+    for row in a:
+        queue = waiting.get(key(row)) if row.left else None
+        while queue and row.left:
             other = queue[0]
-            count = min(one.left, other.left)
-            one.left -= count
+            count = min(row.left, other.left)
+            row.left -= count
             other.left -= count
-            found.append((one, other, count))
+            found.append((row, other, count))
             if not other.left:
                 queue.popleft()
     return found

@@ -191,9 +191,9 @@ def instances_in(group: Group, patterns: Sequence[str]) -> tuple[Instance, ...]:
     if not patterns:
         return group.instances
     return tuple(
-        one
-        for one in group.instances
-        if one.layer is not None and any(is_in_layer(one.layer, pattern) for pattern in patterns)
+        instance
+        for instance in group.instances
+        if instance.layer is not None and any(is_in_layer(instance.layer, pattern) for pattern in patterns)
     )
 
 
@@ -205,7 +205,7 @@ def is_in_layer(layer: str, pattern: str) -> bool:
     found = _compiled(pattern).match(layer)
     return found is not None and all(
         _among(whole_number(number), ranges)
-        for number, ranges in zip(found.groups(), (one.group(1) for one in _NUMBERS.finditer(pattern)))
+        for number, ranges in zip(found.groups(), (match.group(1) for match in _NUMBERS.finditer(pattern)))
     )
 
 
@@ -217,8 +217,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _among(number: int | None, ranges: str) -> bool:
-    for one in ranges.split(","):
-        first, _, last = one.partition("-")
+    for range_text in ranges.split(","):
+        first, _, last = range_text.partition("-")
         low, high = whole_number(first), whole_number(last or first)
         if number is not None and low is not None and high is not None and low <= number <= high:
             return True

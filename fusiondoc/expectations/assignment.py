@@ -69,12 +69,14 @@ def assign(wanted: Sequence[GroupExpectation], report: Report) -> Assignment:
     known = {group.id: group for group in report.groups}
     kernels = {kernel.id: kernel for kernel in report.kernels}
     matched = []
-    for one in wanted:
-        fulfil = [_first(group, known) for group in report.groups if not mismatches(group, one, kernels)]
+    for expectation in wanted:
+        fulfil = [
+            _first(group, known) for group in report.groups if not mismatches(group, expectation, kernels)
+        ]
         heads = tuple({head.id: head for head in fulfil}.values())
-        number = sum(len(instances_in(head, one.layer)) for head in heads)
-        number += 0 if one.layer else sum(head.instances_left_out for head in heads)
-        matched.append(Matched(one, heads, number))
+        number = sum(len(instances_in(head, expectation.layer)) for head in heads)
+        number += 0 if expectation.layer else sum(head.instances_left_out for head in heads)
+        matched.append(Matched(expectation, heads, number))
     free = {
         group.id: set(range(len(group.instances))) for group in report.groups if _first(group, known) is group
     }
@@ -103,44 +105,46 @@ def _first(group: Group, known: dict[str, Group]) -> Group:
 def _claim(found: Assignment) -> None:
     """Take what fulfils expectations out of what is free: all groups of the operators that one names in full,
     then of the others as many as these need, those first that no expectation lacks."""
-    claiming = [one for one in found.matched if one.wanted.count.at_most != 0]
+    claiming = [matched for matched in found.matched if matched.wanted.count.at_most != 0]
     needed: dict[str, set[int]] = {name: set() for name in found.free}
-    for one in claiming:
-        if one.is_whole:
-            _claim_all(one, found.free, needed)
-    hungry = [one.wanted for one in found.matched if one.lacking]
-    for one in claiming:
-        if not one.is_whole:
-            _claim_needed(one, found.free, needed, hungry)
-    for one in claiming:
-        for group in one.groups if one.is_whole else ():
-            found.surplus[group.id] = _instances(group, one.wanted) - needed[group.id] - found.free[group.id]
+    for matched in claiming:
+        if matched.is_whole:
+            _claim_all(matched, found.free, needed)
+    hungry = [matched.wanted for matched in found.matched if matched.lacking]
+    for matched in claiming:
+        if not matched.is_whole:
+            _claim_needed(matched, found.free, needed, hungry)
+    for matched in claiming:
+        for group in matched.groups if matched.is_whole else ():
+            found.surplus[group.id] = (
+                _instances(group, matched.wanted) - needed[group.id] - found.free[group.id]
+            )
 
 
-def _claim_all(one: Matched, free: Mapping[str, set[int]], needed: Mapping[str, set[int]]) -> None:
+def _claim_all(matched: Matched, free: Mapping[str, set[int]], needed: Mapping[str, set[int]]) -> None:
     """All instances that fulfil an expectation; of those only as many as it needs count as needed."""
-    more = one.more if one.wanted.count.at_most is None else 0
-    need = one.number - more
-    for group in one.groups:
-        inside = sorted(_instances(group, one.wanted))
+    more = matched.more if matched.wanted.count.at_most is None else 0
+    need = matched.number - more
+    for group in matched.groups:
+        inside = sorted(_instances(group, matched.wanted))
         free[group.id].difference_update(inside)
         needed[group.id].update(inside[: max(0, need)])
         need -= len(inside)
 
 
 def _claim_needed(
-    one: Matched,
+    matched: Matched,
     free: Mapping[str, set[int]],
     needed: Mapping[str, set[int]],
     hungry: Sequence[GroupExpectation],
 ) -> None:
     """As many instances as an expectation needs beside those that others claimed; first of the groups that
     are least like those that hungry expectations lack."""
-    need = one.wanted.count.at_least or 0
+    need = matched.wanted.count.at_least or 0
     left: list[tuple[float, Group, int]] = []
-    for group in one.groups:
+    for group in matched.groups:
         likeness = max((_likeness(group, other) for other in hungry), default=0.0)
-        for index in sorted(_instances(group, one.wanted)):
+        for index in sorted(_instances(group, matched.wanted)):
             if index in free[group.id]:
                 left.append((likeness, group, index))
             else:
@@ -154,7 +158,7 @@ def _claim_needed(
 def _instances(group: Group, wanted: GroupExpectation) -> set[int]:
     """Indices of the instances of a group that count for an expectation."""
     inside = set(map(id, instances_in(group, wanted.layer)))
-    return {index for index, one in enumerate(group.instances) if id(one) in inside}
+    return {index for index, instance in enumerate(group.instances) if id(instance) in inside}
 
 
 def _likeness(group: Group, wanted: GroupExpectation) -> float:
@@ -173,11 +177,11 @@ def _give_nearest(found: Assignment, report: Report) -> None:
     kernels = {kernel.id: kernel for kernel in report.kernels}
     known = {group.id: group for group in report.groups}
     proposals: dict[int, Iterator[Near]] = {}
-    for index, one in enumerate(found.matched):
-        if one.lacking:
-            one.nearest = _only_too_slow(one.wanted, report, kernels)
-            if one.nearest is None:
-                proposals[index] = _in_question(one, found, report, kernels)
+    for index, matched in enumerate(found.matched):
+        if matched.lacking:
+            matched.nearest = _only_too_slow(matched.wanted, report, kernels)
+            if matched.nearest is None:
+                proposals[index] = _in_question(matched, found, report, kernels)
     kept: dict[str, list[tuple[float, int, int]]] = {}
     waiting = deque(proposals)
     while waiting:
@@ -196,12 +200,12 @@ def _give_nearest(found: Assignment, report: Report) -> None:
 
 
 def _in_question(
-    one: Matched, found: Assignment, report: Report, kernels: Mapping[str, Kernel]
+    matched: Matched, found: Assignment, report: Report, kernels: Mapping[str, Kernel]
 ) -> Iterator[Near]:
     """The groups that may have been what is expected, nearest first: free ones, then what fulfils other
     expectations and is more than these need."""
     known = {group.id: group for group in report.groups}
-    own = {group.id for group in one.groups}
+    own = {group.id for group in matched.groups}
     free, taken, more = [], [], []
     for group in report.groups:
         head = _first(group, known).id
@@ -212,8 +216,8 @@ def _in_question(
         if found.surplus.get(group.id) and group.id not in own:
             more.append(with_instances(group, sorted(found.surplus[group.id])))
     return chain(
-        _likely(by_nearness(free, one.wanted, kernels), one.wanted, taken),
-        _likely(by_nearness(more, one.wanted, kernels), one.wanted, taken),
+        _likely(by_nearness(free, matched.wanted, kernels), matched.wanted, taken),
+        _likely(by_nearness(more, matched.wanted, kernels), matched.wanted, taken),
     )
 
 

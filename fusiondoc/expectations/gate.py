@@ -84,20 +84,20 @@ def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
 def _of_group(outcome: Outcome, _: Section, report: Report) -> str | None:
     """Of an operator that is not in the group as expected, else of the group that is not as expected."""
     near = outcome.near
-    for one in near.missing if near is not None else ():
-        if one.row is not None:
-            return _line(one.row)
-        if one.between:
-            return _line(one.between[0])
-        if one.node is not None:
-            return one.node.user_source or one.node.source
+    for missing in near.missing if near is not None else ():
+        if missing.row is not None:
+            return _line(missing.row)
+        if missing.between:
+            return _line(missing.between[0])
+        if missing.node is not None:
+            return missing.node.user_source or missing.node.source
     if near is not None and near.group is not None:
         return _first_line([near.group])
     return _first_line([group for group in report.groups if group.id in outcome.groups])
 
 
 def _of_module(outcome: Outcome, section: Section, report: Report) -> str | None:
-    pattern = next((one.layer for one in section.modules if one.path == outcome.path), "")
+    pattern = next((module.layer for module in section.modules if module.path == outcome.path), "")
     rows = [row for row in outside(report) if any(is_in_layer(layer, pattern) for layer in row.layers)]
     return _worst(rows)
 

@@ -194,10 +194,15 @@ def _object(known: Mapping[str, Field]) -> dict[str, Any]:
 
 
 def _field(field: Field) -> dict[str, Any]:
-    one = _one(field)
-    several = {"type": "array", "items": one, "minItems": 1}
-    any_number = {"type": "array", "items": one}
-    shapes = {"no": one, "list": several, "any": any_number, "either": {"anyOf": [one, several]}}
+    value_schema = _one(field)
+    several = {"type": "array", "items": value_schema, "minItems": 1}
+    any_number = {"type": "array", "items": value_schema}
+    shapes = {
+        "no": value_schema,
+        "list": several,
+        "any": any_number,
+        "either": {"anyOf": [value_schema, several]},
+    }
     shape = shapes[field.many]
     return {"description": field.doc, **({"allOf": [shape]} if "$ref" in shape else shape)}
 

@@ -47,9 +47,9 @@ def _target(section: Section) -> Iterable[Outcome]:
 
 def lacks_backward(section: Section, report: Report) -> bool:
     """Whether the section expects groups of backward passes, and the run is known to have had none."""
-    if all(one.phase != "backward" or one.count.at_least is None for one in section.groups):
+    if all(group.phase != "backward" or group.count.at_least is None for group in section.groups):
         return False
-    phases = {one.phase for one in report.groups} | {one.phase for one in report.unfused}
+    phases = {group.phase for group in report.groups} | {row.phase for row in report.unfused}
     options = report.target.options
     requested = options.backward if options is not None else None
     return "backward" not in phases and ("forward" in phases or requested is False)
@@ -58,15 +58,19 @@ def lacks_backward(section: Section, report: Report) -> bool:
 def _without_backward(section: Section, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Groups of backward passes, the number that they are counted in, and what is fused of the whole share
     one cause: a forward pass that records nothing for a backward pass has other plans."""
-    paths = {one.path for one in section.groups if one.phase == "backward"}
+    paths = {group.path for group in section.groups if group.phase == "backward"}
     number = (*section.path, "number_of_groups")
     whole = ((*section.path, "not_fused"), (*section.path, "min_coverage"))
     return [
-        replace(one, why=NO_BACKWARD, near=None)
-        if not one.holds
-        and (one.path in paths or one.path in whole or (one.path == number and one.too_few(section)))
-        else one
-        for one in outcomes
+        replace(outcome, why=NO_BACKWARD, near=None)
+        if not outcome.holds
+        and (
+            outcome.path in paths
+            or outcome.path in whole
+            or (outcome.path == number and outcome.too_few(section))
+        )
+        else outcome
+        for outcome in outcomes
     ]
 
 
@@ -133,7 +137,7 @@ def _why(near: NearMiss, some_fulfil: bool) -> str | None:
         return near.why or None
     if near.group is not None:
         return f"the next nearest is {near.found}: {near.why}"
-    return "; ".join(sentences([one for one in near.missing if one.row is not None])) or None
+    return "; ".join(sentences([missing for missing in near.missing if missing.row is not None])) or None
 
 
 def _other_names(

@@ -70,7 +70,7 @@ def where_is(
     used: set[int] = set()
     if group is None:
         # What has few of its operators is another group, and those are other operators of that name.
-        unlike = (one.id for one in report.groups if 2 * common(one.ops, wanted.ops) < len(wanted.ops))
+        unlike = (group.id for group in report.groups if 2 * common(group.ops, wanted.ops) < len(wanted.ops))
         claimed = {*claimed, *unlike}
     here = _Here.of(group, wanted, neighbours)
     found: list[Missing] = []
@@ -135,7 +135,7 @@ class _Here:
         if group is None:
             return cls(None, wanted.phase, ())
         instances = instances_in(group, wanted.layer) or group.instances
-        layers = tuple(dict.fromkeys(one.layer for one in instances if one.layer is not None))
+        layers = tuple(dict.fromkeys(instance.layer for instance in instances if instance.layer is not None))
         next_to = neighbours.before(group.id), neighbours.after(group.id)
         return cls(group, wanted.phase or group.phase, layers, next_to)
 
@@ -167,15 +167,15 @@ class _Here:
             return True
         return self.adjoins(row) or _distance(line, self.anchor) <= _BESIDE
 
-    def adjoins(self, one: Unfused | Group) -> bool:
+    def adjoins(self, here: Unfused | Group) -> bool:
         """Whether only operators outside groups stand between, or it is one of these."""
         if self.side is None:
             return False
         near = self.next_to[self.side]
         return (
-            one.id in near
-            if isinstance(one, Group)
-            else any(one is row for rows in near.values() for row in rows)
+            here.id in near
+            if isinstance(here, Group)
+            else any(here is row for rows in near.values() for row in rows)
         )
 
 
@@ -186,8 +186,8 @@ def _apart(layers: Sequence[str], here: Sequence[str]) -> bool:
         bool(layers)
         and bool(known)
         and not any(
-            one in known or any(one.startswith(f"{h}.") or h.startswith(f"{one}.") for h in known)
-            for one in layers
+            layer in known or any(layer.startswith(f"{h}.") or h.startswith(f"{layer}.") for h in known)
+            for layer in layers
         )
     )
 
@@ -233,9 +233,9 @@ def _identity(found: _Found) -> int:
     return id(found) if isinstance(found, Unfused) else id(found[1])
 
 
-def same_phase(one: str | None, other: str | None) -> bool:
+def same_phase(phase: str | None, other: str | None) -> bool:
     """Whether both may be of one phase: None is an unknown phase."""
-    return one is None or other is None or one == other
+    return phase is None or other is None or phase == other
 
 
 def _distance(line: Source | None, anchor: Source | None) -> int:

@@ -22,20 +22,21 @@ def reason_of(row: Unfused) -> str:
     return f"{row.reason.text} ({row.reason.code})" + (f", {position}" if position else "")
 
 
-def sentences(missing: Sequence[Missing]) -> list[str]:
+def sentences(operators: Sequence[Missing]) -> list[str]:
     """The sentences on missing operators: ``mul is not fused: no rule for it (FD201), model.py:31``.
     Those at one source position share a sentence, and a reason is given once."""
     together: dict[object, list[Missing]] = {}
-    for one in missing:
-        if one.row is not None:
-            here = _not_fused(one.row, one.layer)
+    for missing in operators:
+        if missing.row is not None:
+            here = _not_fused(missing.row, missing.layer)
         else:
-            here = one.group.id if one.group is not None else _absent(one)
-        together.setdefault((here, one.layer, one.stands_as, tuple(map(id, one.between))), []).append(one)
-    explained = [one.row for one in missing if one.row is not None]
+            here = missing.group.id if missing.group is not None else _absent(missing)
+        key = (here, missing.layer, missing.stands_as, tuple(map(id, missing.between)))
+        together.setdefault(key, []).append(missing)
+    explained = [missing.row for missing in operators if missing.row is not None]
     sentences = []
     for these in together.values():
-        names = list(dict.fromkeys(without_namespace(one.op) for one in these))
+        names = list(dict.fromkeys(without_namespace(missing.op) for missing in these))
         first = these[0]
         if first.row is not None:
             where = _not_fused(first.row, first.layer)
@@ -51,9 +52,9 @@ def sentences(missing: Sequence[Missing]) -> list[str]:
     return sentences
 
 
-def _absent(one: Missing) -> str:
-    graphs = f"{one.phase} graphs" if one.phase == "backward" else "graphs"
-    return f"nowhere{' else' if one.of_others else ''} in the {graphs} of the log"
+def _absent(missing: Missing) -> str:
+    graphs = f"{missing.phase} graphs" if missing.phase == "backward" else "graphs"
+    return f"nowhere{' else' if missing.of_others else ''} in the {graphs} of the log"
 
 
 def _not_fused(row: Unfused, layer: str) -> str:
@@ -62,15 +63,15 @@ def _not_fused(row: Unfused, layer: str) -> str:
 
 def _in_group(these: Sequence[Missing], explained: Sequence[Unfused]) -> str:
     """``in G2 (model.py:9), split off by cumsum, which is not fused: ...``."""
-    one = these[0]
-    assert one.group is not None
+    missing = these[0]
+    assert missing.group is not None
     positions = list(dict.fromkeys(shown(m.node) for m in these if m.node is not None and shown(m.node)))
-    text = f"in {one.group.id}" + (f" in {one.layer}" if one.layer else "")
+    text = f"in {missing.group.id}" + (f" in {missing.layer}" if missing.layer else "")
     if positions:
         text += f" ({', '.join(positions[:_MOST_NAMED])}{', ...' if len(positions) > _MOST_NAMED else ''})"
-    if one.between:
-        first = one.between[0]
-        names = list(dict.fromkeys(without_namespace(row.op) for row in one.between))
+    if missing.between:
+        first = missing.between[0]
+        names = list(dict.fromkeys(without_namespace(row.op) for row in missing.between))
         text += f", split off by {' and '.join(names[:_MOST_NAMED])}"
         if not any(first is row for row in explained):
             which = "which" if len(names) == 1 else f"of which {without_namespace(first.op)}"

@@ -41,7 +41,7 @@ class Moved:
 def moved_groups(section: Section, found: Assignment, report: Report) -> dict[int, Moved]:
     """Index of an expectation -> what it has become; empty where a group is lost or new."""
     lacking = _lacking(section, found, report)
-    wanted = [as_group(one.wanted, one.lacking, str(index)) for index, one in lacking.items()]
+    wanted = [as_group(matched.wanted, matched.lacking, str(index)) for index, matched in lacking.items()]
     free = {group.id: group for group in report.groups if found.free.get(group.id)}
     left = []
     for name, group in free.items():
@@ -60,18 +60,18 @@ def moved_groups(section: Section, found: Assignment, report: Report) -> dict[in
 def _lacking(section: Section, found: Assignment, report: Report) -> dict[int, Matched]:
     """Index of an expectation -> what it has, where that is too little; none where the section does not
     account for all groups, or they are too many."""
-    lacking = {index: one for index, one in enumerate(found.matched) if one.lacking}
-    more = sum(one.more for one in found.matched if one.is_whole)
-    are_named = all(one.is_whole and one.lacking <= _MOST_INSTANCES for one in lacking.values())
+    lacking = {index: matched for index, matched in enumerate(found.matched) if matched.lacking}
+    more = sum(matched.more for matched in found.matched if matched.is_whole)
+    are_named = all(matched.is_whole and matched.lacking <= _MOST_INSTANCES for matched in lacking.values())
     return lacking if are_named and has_its_number(section, report, more) else {}
 
 
 def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
     """The group without what it has more often than one that is wanted: many equal layers in one group make
     it another one for the matcher."""
-    for one in wanted:
-        if one_more(one.ops, group.ops) is not None:
-            return replace(group, nodes=one.nodes)
+    for expected in wanted:
+        if one_more(expected.ops, group.ops) is not None:
+            return replace(group, nodes=expected.nodes)
     return group
 
 
@@ -104,9 +104,9 @@ def clusters(wanted: Sequence[Group], there: Sequence[Group]) -> list[Cluster]:
 def alike(section: Section, report: Report) -> float:
     """Share of equal groups among those that a section names in full and those of a run, from 0 to 1."""
     wanted = [
-        as_group(one, min(one.count.at_least or 0, _MOST_INSTANCES), str(index))
-        for index, one in enumerate(section.groups)
-        if one.ops and one.order != "contains"
+        as_group(group, min(group.count.at_least or 0, _MOST_INSTANCES), str(index))
+        for index, group in enumerate(section.groups)
+        if group.ops and group.order != "contains"
     ]
     there = [group for group in report.groups if group.respecialises is None]
     equal = total = 0

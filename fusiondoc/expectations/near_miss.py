@@ -45,9 +45,9 @@ class NearMiss:
             if not self.wanted.ops:
                 return "no such group"
             kind = f"{self.wanted.phase} group" if self.wanted.phase else "group"
-            if any(one.group is not None for one in self.missing):
+            if any(missing.group is not None for missing in self.missing):
                 return f"no {kind} of its own"
-            if any(one.of_others for one in self.missing):
+            if any(missing.of_others for missing in self.missing):
                 return f"no other {kind} with most of them"
             return f"no {kind} with any of them"
         return (
@@ -136,7 +136,7 @@ def _in_order(wanted: GroupExpectation, group: Group) -> _Compared:
 def instances(group: Group, these: Sequence[Instance] = ()) -> str:
     """``G1``, ``G1 ×3 in layer.[0-2]``: a group with how many of its instances, and where they are."""
     chosen = these or group.instances
-    layers = folded(one.layer for one in chosen)
+    layers = folded(instance.layer for instance in chosen)
     return group.id + (f" ×{len(chosen)}" if len(chosen) > 1 else "") + (f" in {layers}" if layers else "")
 
 
@@ -196,7 +196,7 @@ def by_nearness(
     for index, group in enumerate(groups):
         if same_phase(group.phase, wanted.phase):
             bodies.setdefault(group.ops, []).append((index, group))
-    bounds = sorted(((common(ops, wanted.ops), ops) for ops in bodies), key=lambda one: -one[0])
+    bounds = sorted(((common(ops, wanted.ops), ops) for ops in bodies), key=lambda bound: -bound[0])
     waiting: list[tuple[_Rank, Near]] = []
     for bound, ops in bounds[:_MOST_COMPARED]:
         while waiting and -waiting[0][0][0] > bound:

@@ -107,12 +107,14 @@ def module_items(report: Report) -> list[tuple[str, list[str]]]:
     modules = module_tree(report) if report.coverage.is_known else ()
     while len(modules) == 1 and modules[0].inside and not is_numbered(modules[0].path):
         modules = modules[0].inside
-    written = [one for one in modules if one.fused and fits("layer", one.path) and "*" not in one.path]
-    largest = sorted(written, key=lambda one: one.fused + one.unfused)[-20:]
+    written = [
+        module for module in modules if module.fused and fits("layer", module.path) and "*" not in module.path
+    ]
+    largest = sorted(written, key=lambda module: module.fused + module.unfused)[-20:]
     shares: dict[str, list[float]] = {}
-    for one in written:
-        if one in largest:
-            shares.setdefault(_pattern(one.path), []).append(lowest_share(one))
+    for module in written:
+        if module in largest:
+            shares.setdefault(_pattern(module.path), []).append(lowest_share(module))
     known = operators_by_layer(report)
     for pattern, row in shares.items():
         row.append(sum(in_pattern(known, pattern).values(), InLayer()).share or 0.0)
@@ -139,11 +141,11 @@ def lowest_share(module: Module) -> float:
     row = [module.share or 0.0]
     waiting = list(module.inside) if not is_numbered(module.path) else []
     while waiting:
-        one = waiting.pop()
-        if not is_numbered(one.path):
-            waiting += one.inside
-        elif one.fused:
-            row.append(one.share or 0.0)
+        module = waiting.pop()
+        if not is_numbered(module.path):
+            waiting += module.inside
+        elif module.fused:
+            row.append(module.share or 0.0)
     return min(row)
 
 

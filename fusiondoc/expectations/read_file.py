@@ -153,10 +153,10 @@ class _Reader:
 
     def _field(self, node: yaml.Node, field: Field, name: str) -> Any:
         if field.many == "no" or (field.many == "either" and not isinstance(node, yaml.SequenceNode)):
-            one = self._one(node, field, name)
-            return one if field.many == "no" or one is None else [one]
+            value = self._one(node, field, name)
+            return value if field.many == "no" or value is None else [value]
         nodes = self._list(node, name, may_be_empty=field.many == "any")
-        return [one for one in (self._one(n, field, name) for n in nodes) if one is not None]
+        return [value for value in (self._one(n, field, name) for n in nodes) if value is not None]
 
     def _one(self, node: yaml.Node, field: Field, name: str) -> Any:
         if field.kind == "group":
@@ -275,8 +275,10 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
             build_group(group, (*path, "groups", i)) for i, group in enumerate(values.get("groups", ()))
         ),
         modules=tuple(
-            ModuleShare(one["layer"], one["coverage"], yaml_text.position(one[""]), (*path, "modules", i))
-            for i, one in enumerate(values.get("modules", ()))
+            ModuleShare(
+                share["layer"], share["coverage"], yaml_text.position(share[""]), (*path, "modules", i)
+            )
+            for i, share in enumerate(values.get("modules", ()))
         ),
         number_of_groups=_count(values.get("number_of_groups")),
         max_fallbacks=values.get("max_fallbacks"),
@@ -344,5 +346,5 @@ def _source(text: str) -> SourceRange:
     first, _, last = lines.partition("-")
     if not first:
         return SourceRange(file)
-    one, other = whole_number(first) or 0, whole_number(last or first) or 0
-    return SourceRange(file, min(one, other), max(one, other))
+    numbers = whole_number(first) or 0, whole_number(last or first) or 0
+    return SourceRange(file, min(numbers), max(numbers))

@@ -46,7 +46,7 @@ def _ways(section: Section, known: Mapping[str, InLayer]) -> dict[tuple[str, str
     Args:
         known: the modules of the run.
     """
-    patterns = list(dict.fromkeys([one.layer for one in section.modules] + _layers(section)))
+    patterns = list(dict.fromkeys([module.layer for module in section.modules] + _layers(section)))
     there = {pattern: frozenset(in_pattern(known, pattern)) for pattern in patterns}
     taken = frozenset(layer for layers in there.values() for layer in layers)
     ways: dict[tuple[str, str], dict[str, str]] = {}
@@ -66,10 +66,12 @@ def with_modules(section: Section, renamed: Mapping[str, str]) -> Section:
     return replace(
         section,
         groups=tuple(
-            replace(one, layer=tuple(renamed.get(pattern, pattern) for pattern in one.layer))
-            for one in section.groups
+            replace(group, layer=tuple(renamed.get(pattern, pattern) for pattern in group.layer))
+            for group in section.groups
         ),
-        modules=tuple(replace(one, layer=renamed.get(one.layer, one.layer)) for one in section.modules),
+        modules=tuple(
+            replace(module, layer=renamed.get(module.layer, module.layer)) for module in section.modules
+        ),
     )
 
 
@@ -118,13 +120,13 @@ def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
 
 def _holds(section: Section, known: Mapping[str, InLayer], renamed: Mapping[str, str]) -> float | None:
     """The share of the modules whose share in groups is just what is expected; None where one is lower."""
-    wanted = [one for one in section.modules if one.layer in renamed]
+    wanted = [module for module in section.modules if module.layer in renamed]
     equal = 0
-    for one in wanted:
-        share = sum(in_pattern(known, renamed[one.layer]).values(), InLayer()).share
-        if share is None or share < one.coverage - 1e-9:
+    for module in wanted:
+        share = sum(in_pattern(known, renamed[module.layer]).values(), InLayer()).share
+        if share is None or share < module.coverage - 1e-9:
             return None
-        equal += share - one.coverage < _ROUNDED
+        equal += share - module.coverage < _ROUNDED
     return equal / len(wanted) if wanted else 0.0
 
 

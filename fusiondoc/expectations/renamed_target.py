@@ -59,8 +59,8 @@ def _under(section: Section, renamed: Renamed) -> Section:
         replace(
             group,
             source=tuple(
-                replace(one, file=new) if old and path_ends_with(old, one.file) else one
-                for one in group.source
+                replace(source, file=new) if old and path_ends_with(old, source.file) else source
+                for source in group.source
             ),
         )
         for group in section.groups

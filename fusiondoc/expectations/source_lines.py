@@ -90,4 +90,4 @@ def _definitions(file: str, _changed: int, _size: int) -> tuple[tuple[int, int, 
                     (node.lineno, node.end_lineno or node.lineno, inner, isinstance(node, ast.ClassDef))
                 )
             waiting.append((node, inner))
-    return tuple(sorted(found, key=lambda one: (one[0], -one[1])))
+    return tuple(sorted(found, key=lambda span: (span[0], -span[1])))

@@ -56,7 +56,7 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
         for section in sections:
             text = _under_its_name(text, section)
         for section in sections:
-            now = next(one for one in loads(text, name).sections if one.path == section.path)
+            now = next(known for known in loads(text, name).sections if known.path == section.path)
             text = _section(text, name, now, report)
         return _proved(text, name, report, only)
     except CannotEdit as reason:
@@ -122,7 +122,7 @@ def _under_its_name(text: str, section: Section) -> str:
     if section.name == section_name(renamed.old, section.when.fuser[:1]):
         name = section_name(renamed.new, section.when.fuser[:1])
         text = yaml_text.set_value(text, (*section.path, "name"), quoted(name))
-    before = next(one for one in loads(text, "").sections if one.path == section.path)
+    before = next(known for known in loads(text, "").sections if known.path == section.path)
     for group, old in zip(section.groups, before.groups):
         if group.source != old.source:
             text = _set_names(text, group.path, {"source": tuple(map(str, group.source))})
@@ -145,7 +145,7 @@ def _set_names(text: str, path: Path, names: Mapping[str, Sequence[str]]) -> str
             continue
         at = (*path, key)
         several = yaml_text.value(text, at) is not None or len(values) > 1
-        new = [quoted(one) for one in values]
+        new = [quoted(value) for value in values]
         text = yaml_text.set_value(text, at, new if several else new[0])
     return text
 
@@ -179,7 +179,7 @@ def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
 
 def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Report) -> str:
     path = (*section.path, "groups")
-    of_groups = [one for one in outcomes if one.path[: len(path)] == path]
+    of_groups = [outcome for outcome in outcomes if outcome.path[: len(path)] == path]
     if not of_groups:
         return text
     claimed = {name for outcome in of_groups for name in outcome.groups}
@@ -225,12 +225,16 @@ def _renamed_modules(text: str, section: Section, outcomes: Sequence[Outcome], r
     """Where a module of the section is not in the run any more, those that no item names are added: it may
     have another name now, and what is taken out is not watched any more."""
     path = (*section.path, "modules")
-    absent = {one.path for one in outcomes if one.path[:-1] == path and not one.holds and one.value is None}
+    absent = {
+        outcome.path
+        for outcome in outcomes
+        if outcome.path[:-1] == path and not outcome.holds and outcome.value is None
+    }
     if not absent:
         return text
-    patterns = [one.layer for one in section.modules if one.path not in absent]
+    patterns = [module.layer for module in section.modules if module.path not in absent]
     for layer, lines in module_items(report):
-        if not any(is_in_layer(layer, one) or one.startswith(f"{layer}.") for one in patterns):
+        if not any(is_in_layer(layer, pattern) or pattern.startswith(f"{layer}.") for pattern in patterns):
             text = yaml_text.append(text, path, lines)
     return text
 
@@ -284,7 +288,9 @@ def _whole(text: str, section: Section, outcomes: Sequence[Outcome]) -> str:
             gone.append(outcome)
         else:
             text = changed
-    for outcome in sorted(gone, key=lambda one: [str(part).zfill(6) for part in one.path], reverse=True):
+    for outcome in sorted(
+        gone, key=lambda outcome: [str(part).zfill(6) for part in outcome.path], reverse=True
+    ):
         text = yaml_text.remove(text, outcome.path)
     return text
 

@@ -36,8 +36,8 @@ def check_whole(section: Section, written: Section, report: Report, groups: Assi
             value=value,
         )
 
-    for one, as_written in zip(section.modules, written.modules):
-        yield _module(one, as_written, report, section.name, section.not_fused)
+    for module, as_written in zip(section.modules, written.modules):
+        yield _module(module, as_written, report, section.name, section.not_fused)
     if section.number_of_groups is not None:
         yield _number_of_groups(section.number_of_groups, report, groups, outcome)
     if section.max_fallbacks is not None:
@@ -89,10 +89,10 @@ def _more_of_the_same(wanted: Count, number: int, found: Assignment) -> str | No
     if not wanted.plain or wanted.at_most is None or number <= wanted.at_most:
         return None
     more = number - wanted.at_most
-    equal = [one for one in found.matched if one.is_whole and one.more]
-    if sum(one.more for one in equal) < more:
+    equal = [matched for matched in found.matched if matched.is_whole and matched.more]
+    if sum(matched.more for matched in equal) < more:
         return None
-    names = "; ".join(short(one.wanted.ops) for one in equal)
+    names = "; ".join(short(matched.wanted.ops) for matched in equal)
     return f"{more} more of what the file expects ({names}); exactly: {wanted} forbids that"
 
 
@@ -129,7 +129,7 @@ _MOST_NAMED = 4
 
 
 def _modules_of(report: Report) -> str:
-    names = [one.path for one in module_tree(report)]
+    names = [module.path for module in module_tree(report)]
     if not names:
         return "the log does not tell modules: that of a trace does, and a run by check itself"
     return "the outermost modules are " + _some(names)
@@ -250,7 +250,7 @@ def _is_within(value: float, limit: float, is_lowest: bool) -> bool:
 
 
 def _largest_parts(steps: Steps) -> str:
-    parts = [f"{one.what} {percent(one.share)}" for one in steps.parts[:_MOST_NAMED]]
+    parts = [f"{part.what} {percent(part.share)}" for part in steps.parts[:_MOST_NAMED]]
     return f"a step is {', '.join(parts)}"
 
 
@@ -262,20 +262,20 @@ def is_named(finding: Finding, name: str) -> bool:
 
 
 def _findings(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
-    def one(key: str, index: int, holds: bool, expected: str, hits: Sequence[Finding]) -> Outcome:
+    def of_finding(key: str, index: int, holds: bool, expected: str, hits: Sequence[Finding]) -> Outcome:
         made = outcome("findings", holds, expected, _codes(hits), _say(hits) if not holds else None, hits)
         return replace(made, path=(*made.path, key, index))
 
     wanted = section.findings
     for i, name in enumerate(wanted.expect):
         hits = [f for f in report.findings if is_named(f, name)]
-        yield one("expect", i, bool(hits), f"finding {name}", hits)
+        yield of_finding("expect", i, bool(hits), f"finding {name}", hits)
     for i, name in enumerate(wanted.forbid):
         hits = [f for f in report.findings if is_named(f, name)]
-        yield one("forbid", i, not hits, f"no finding {name}", hits)
+        yield of_finding("forbid", i, not hits, f"no finding {name}", hits)
     if wanted.allow is not None:
         hits = [f for f in report.findings if not any(is_named(f, name) for name in wanted.allow)]
-        yield one("allow", 0, not hits, f"no findings but {', '.join(wanted.allow)}", hits)
+        yield of_finding("allow", 0, not hits, f"no findings but {', '.join(wanted.allow)}", hits)
 
 
 def _codes(findings: Sequence[Finding]) -> str:

@@ -104,7 +104,7 @@ def _expanded(root: yaml.Node) -> int:
             return known
         sizes[id(node)] = _MOST_NODES + 1  # of itself, while it is counted
         parts = node.value if isinstance(node, (yaml.SequenceNode, yaml.MappingNode)) else ()
-        inner = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
+        inner = [word for part in parts for word in (part if isinstance(part, tuple) else (part,))]
         total = min(1 + sum(map(size, inner)), _MOST_NODES + 1)
         sizes[id(node)] = total
         return total
@@ -168,7 +168,7 @@ def value(text: str, path: Path) -> list[str] | None:
     """The scalars of a list; None where there is none."""
     root = compose(text, "the text")
     node = at(root, path) if root is not None else None
-    return [str(one.value) for one in node.value] if isinstance(node, yaml.SequenceNode) else None
+    return [str(item.value) for item in node.value] if isinstance(node, yaml.SequenceNode) else None
 
 
 def scalar(text: str, path: Path) -> str | None:
@@ -186,7 +186,7 @@ def set_value(text: str, path: Path, new: str | Sequence[str]) -> str:
         return text[:start] + new + text[end:]
     if isinstance(node, yaml.SequenceNode) and not _flow(node):
         indent = _newline(text) + " " * node.start_mark.column
-        return text[:start] + indent.join(f"- {one}" for one in new) + text[end:]
+        return text[:start] + indent.join(f"- {line}" for line in new) + text[end:]
     return text[:start] + "[" + ", ".join(new) + "]" + text[end:]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from fusiondoc.masking import private_keys, vendor_tokens
@@ -19,7 +19,7 @@ KINDS = (
     "JSON Web Tokens and keys",
     f"tokens of {len(vendor_tokens.services())} services by their form",
 )
-"""What is looked for, as a user reads it."""
+"""The kinds of secrets, as a user reads them."""
 
 _SHORT_TEXT = 200
 """Length in characters below which the masked form of a text is cached: a report repeats most short texts."""
@@ -72,19 +72,22 @@ _LONG_WORD = re.compile(r"(?<![\w.$~+/=%-])(?=[\w.$~+/=%-]*(?:[0-9]|[a-z][A-Z]))
 
 
 def _rules_for(text: str) -> list[Rule]:
-    """Those that may find something: nearly always none."""
-    split = text.split() if len(text) < _LONG_TEXT else set(text.split())
-    words = text.lower() if len(text) < _LONG_TEXT else "\n".join(split).lower()
-    long_words = "\n".join([word for word in split if len(word) >= _LEAST_TOKEN])
+    """The rules that may find something: nearly always none."""
+    if len(text) < _LONG_TEXT:
+        words: Collection[str] = text.split()
+        lower = text.lower()
+    else:
+        words = set(text.split())
+        lower = "\n".join(words).lower()
+    hints = [hint for hint in _WORD_HINTS if hint in lower]
+    long_words = "\n".join([word for word in words if len(word) >= _LEAST_TOKEN])
     if long_words:
-        long_words = "\n".join(_LONG_WORD.findall(long_words)).lower()
-    there = {hint for hint in _WORD_HINTS if hint in words}
-    if long_words:
-        there |= {hint for hint in _FORM_HINTS if hint in long_words}
-    if not there:
-        return []
-    numbers = sorted({number for hint in there for number in _OF_HINT[hint]})
-    return [RULES[number] for number in numbers if RULES[number].may_be_in(words)]
+        may_be_tokens = "\n".join(_LONG_WORD.findall(long_words)).lower()
+        hints += [hint for hint in _FORM_HINTS if hint in may_be_tokens]
+    numbers: set[int] = set()
+    for hint in hints:
+        numbers.update(_OF_HINT[hint])
+    return [RULES[number] for number in sorted(numbers) if RULES[number].may_be_in(lower)]
 
 
 _OF_HINT = {

@@ -52,29 +52,15 @@ def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, 
     Args:
         entry: the same for a key of a mapping and what is under it.
     """
-    made: Any = value
     kind: Any = type(value)
     if kind in _NO_TEXT or not _may_hold_text(kind):
         return value
+    made: Any = value
     names = _names(kind)
     if isinstance(value, str):
         made = change(value)
     elif names is not None:
-        changed = {}
-        for name in names:
-            before = getattr(value, name)
-            of: Any = type(before)
-            if of is str:
-                after = change(before)
-            elif of in _NO_TEXT or not _may_hold_text(of) or not before:
-                continue
-            elif name in _ARGUMENTS and isinstance(before, tuple):
-                after = entry(name, before)[1]
-            else:
-                after = texts_changed(before, change, entry)
-            if after is not before:
-                changed[name] = after
-        made = replace(made, **changed) if changed else value
+        made = _fields_changed(value, names, change, entry)
     elif isinstance(value, (tuple, list)):
         items = [texts_changed(element, change, entry) for element in value]
         if any(map(is_not, items, value)):
@@ -84,6 +70,30 @@ def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, 
         entries = dict(entry(key, item) for key, item in value.items())
         made = value if entries == value else entries
     return made  # type: ignore[no-any-return]
+
+
+def _fields_changed(
+    value: Any,
+    names: Sequence[str],
+    change: Callable[[str], str],
+    entry: Callable[[Any, Any], tuple[Any, Any]],
+) -> Any:
+    """The same for a dataclass with these fields."""
+    changed = {}
+    for name in names:
+        before = getattr(value, name)
+        kind: Any = type(before)
+        if kind is str:
+            after = change(before)
+        elif kind in _NO_TEXT or not _may_hold_text(kind) or not before:
+            continue
+        elif name in _ARGUMENTS and isinstance(before, tuple):
+            after = entry(name, before)[1]
+        else:
+            after = texts_changed(before, change, entry)
+        if after is not before:
+            changed[name] = after
+    return replace(value, **changed) if changed else value
 
 
 _NO_TEXT = frozenset((int, float, bool, type(None)))

@@ -12,7 +12,7 @@ KEYS = (
     "api|secret|access|private|account|auth|encryption|signing|ssh|license|licence|master|storage|shared"
     "|subscription|consumer|client|hmac|aes|crypto|cipher|wallet|gpg|pgp|jwt|sas"
 )
-"""What stands before ``key`` in names of secrets."""
+"""Words before ``key`` in names of secrets."""
 
 PASS_OWNERS = (
     "db|database|user|usr|admin|root|smtp|mail|imap|pop3?|ftp|sftp|ssh|proxy|redis|mysql|maria|mariadb|pg|postgres"
@@ -20,7 +20,7 @@ PASS_OWNERS = (
     "|https|jenkins|api|service|svc|app|account|sql|mssql|oracle|rds|broker|kafka|es|elastic|influx|grafana"
     "|nexus|artifactory|git|svn|key|keystore|truststore|store|cert|pfx|p12|pem|vpn|rdp|vnc|mqtt|zk|ray|dask|spark|hive"
 )
-"""What stands before ``pass`` in names of secrets; a ``forward_pass`` is none."""
+"""Words before ``pass`` in names of secrets; a ``forward_pass`` is none."""
 
 WORDS = (
     r"password|passwd|passphrase|passcode|pwd|secrets?|credentials?|token"
@@ -59,26 +59,28 @@ _NOTHING = frozenset(
 def is_secret(name: str, value: str) -> bool:
     """Whether the value of an option or variable of that name is a secret."""
     bare = value.strip("\"'")
-    if (
-        not bare
-        or bare.lower() in _NOTHING
-        or bare.startswith(MASK)
-        or (len(bare) > 2 and set(bare) <= set("*.xX-_<>"))
-    ):
+    if _holds_nothing(bare):
         return False
     name = name[-200:]
     snake = _snake(name)
+    is_short_number = bare.isdigit() and len(bare) < 6
     if _SECRET_NAME.search(snake):
         return not _is_path(bare) or "pass" in snake
     if re.search(r"token(?:_?[0-9]{1,2}|_value)?$", snake):
         if _OF_A_MODEL & set(snake.split("_")[:-1]):
             return looks_random(bare)
-        return not (bare.isdigit() and len(bare) < 6) and not _is_path(bare)
+        return not is_short_number and not _is_path(bare)
     if name.isupper() and re.search(r"(?:^|_)pass$", snake):
-        return not (_PASSES & set(snake.split("_"))) and not (bare.isdigit() and len(bare) < 6)
-    return re.search(r"(?:key|(?:^|_)(?:sig|signature|credential|dsn))$", snake) is not None and looks_random(
-        bare
-    )
+        return not (_PASSES & set(snake.split("_"))) and not is_short_number
+    may_be_key = re.search(r"(?:key|(?:^|_)(?:sig|signature|credential|dsn))$", snake) is not None
+    return may_be_key and looks_random(bare)
+
+
+def _holds_nothing(value: str) -> bool:
+    """Whether a value is empty, a word such as ``none``, or masked already."""
+    if not value or value.lower() in _NOTHING or value.startswith(MASK):
+        return True
+    return len(value) > 2 and set(value) <= set("*.xX-_<>")
 
 
 def name_means_secret(name: str) -> bool:

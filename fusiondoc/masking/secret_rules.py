@@ -40,7 +40,7 @@ class Rule:
     form: bool = False
     """It finds long words by their own form."""
     finds: tuple[str, ...] = ()
-    """By what its lines are found, where that is rarer than its hints."""
+    """Texts that are in its lines, if they are rarer than its hints."""
     only_with: str = ""
     """A pattern of which each text in lower case has a word, where hints alone are common."""
 
@@ -49,7 +49,7 @@ class Rule:
         return not self.only_with or _compiled(self.only_with).search(words) is not None
 
     def applied(self, text: str) -> tuple[str, int]:
-        """The text with what it finds masked, and how many."""
+        """The text with its secrets masked, and their number."""
         number = 0
 
         def put(found: re.Match[str]) -> str:
@@ -128,7 +128,7 @@ def _basic(found: re.Match[str]) -> str | None:
 
 
 def _token(found: re.Match[str]) -> str | None:
-    """The form of a service, unless what follows the prefix is made of words."""
+    """Mask the form of a service, unless words follow the prefix."""
     prefix = re.match(r"[A-Za-z0-9]{1,12}[_.$/~-]+|[A-Za-z]{4}", found.group())
     rest = found.group()[prefix.end() if prefix else 0 :]
     return None if looks_like_words(rest) else MASK
@@ -150,7 +150,7 @@ _BEFORE = re.compile(
     r"(?:\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[a-z]))?"
     rf"(?P<words>\b(?i:{KEYS})[ ])?(?P<part>[%$\w.-]*)\Z"
 )
-"""The name's other part; what is written out of a line feed or quote before it is none."""
+"""The other part of the name; the letter of an escaped line feed or quote before it is not part of it."""
 _CODE = re.compile(
     r"(?:[%$<{(\[]|[A-Za-z_][\w.]*[(\[]|(?:os|self|args|config|cfg|env|settings|opts?|options)\.)"
 )
@@ -168,20 +168,7 @@ def _assigned(found: re.Match[str]) -> str | None:
     quoted = bool(found.group("open"))
     if whole.startswith("%") or _is_code(name, value, quoted):
         return None
-    upper = whole.upper() == whole
-    named = whole.startswith("--") or upper or _OF_A_SERVICE.search(whole) is not None
-    if name.lower() == "token" and not named and not _may_be_token(value):
-        return None
-    is_plain_key = (
-        name.lower().startswith("key") and not name_means_secret(whole) and not (upper and "_" in whole)
-    )
-    if is_plain_key and not _is_mixed(value):
-        return None
-    if (
-        name.lower() == "pass"
-        and not name_means_secret(whole)
-        and not (upper and "=" in found.group("between"))
-    ):
+    if not _name_may_mean_secret(name.lower(), whole, value, found.group("between")):
         return None
     if " " in whole and not (quoted or re.search("[0-9]", value)):
         return None  # the words of a sentence
@@ -189,6 +176,25 @@ def _assigned(found: re.Match[str]) -> str | None:
         return None
     start, end = found.span("value")
     return text[found.start() : start] + MASK + text[end : found.end()]
+
+
+def _name_may_mean_secret(word: str, whole: str, value: str, between: str) -> bool:
+    """Whether a name that ends in ``token``, ``key`` or ``pass``, which mean many things, may mean a secret.
+
+    Args:
+        word: the end of the name, in small letters; ``whole``: the name.
+        between: the text between name and value.
+    """
+    upper = whole.upper() == whole
+    if word == "token":
+        named = whole.startswith("--") or upper or _OF_A_SERVICE.search(whole) is not None
+        return named or _may_be_token(value)
+    if word.startswith("key"):
+        named = name_means_secret(whole) or (upper and "_" in whole)
+        return named or _is_mixed(value)
+    if word == "pass":
+        return name_means_secret(whole) or (upper and "=" in between)
+    return True
 
 
 def _is_code(name: str, value: str, quoted: bool) -> bool:
@@ -201,7 +207,8 @@ def _is_code(name: str, value: str, quoted: bool) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Random of digits, capital and small letters: what a ``key`` of a cache or a table is not."""
+    """Whether digits, capital and small letters are mixed at random, which the ``key`` of a cache or a table
+    is not."""
     return looks_random(value) and not looks_like_words(re.sub("[0-9]", "", value))
 
 

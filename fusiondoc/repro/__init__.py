@@ -88,7 +88,7 @@ class Recipe:
 
     def types(self) -> dict[str, str]:
         """The printed type of each value."""
-        types = {one.name: one.type for one in self.inputs}
+        types = {input_.name: input_.type for input_ in self.inputs}
         for step in self.steps:
             types.update(step.outputs)
         return types
@@ -113,18 +113,21 @@ class Recipe:
             if any(name in needed for name, _ in step.outputs):
                 needed.update(step.inputs)
                 steps.append(step)
-        inputs = tuple(one for one in self.inputs if one.name in needed)
+        inputs = tuple(input_ for input_ in self.inputs if input_.name in needed)
         return replace(self, steps=tuple(reversed(steps)), inputs=inputs)
 
     def with_inputs(self, specs: Mapping[str, TensorSpec | ScalarSpec]) -> Recipe:
         """With other values for some inputs."""
-        changed = (replace(one, spec=specs[one.name]) if one.name in specs else one for one in self.inputs)
+        changed = (
+            replace(input_, spec=specs[input_.name]) if input_.name in specs else input_
+            for input_ in self.inputs
+        )
         return replace(self, inputs=tuple(changed))
 
 
 def uses(steps: Iterable[Step], name: str) -> list[tuple[Step, int]]:
     """The steps that take a value, each with the position of the argument."""
-    return [(step, i) for step in steps for i, one in enumerate(step.inputs) if one == name]
+    return [(step, i) for step in steps for i, input_ in enumerate(step.inputs) if input_ == name]
 
 
 DTYPES = {
@@ -264,7 +267,7 @@ def _size_and_stride(
     if tensor.sizes is None or None in tensor.sizes:
         sizes = tensor.sizes if tensor.sizes is not None else hint or (None, None)
         return _with_hint(sizes, hint), None, ["sizes"]
-    size = tuple(one for one in tensor.sizes if one is not None)
+    size = tuple(size for size in tensor.sizes if size is not None)
     if tensor.strides is None and size:
         return size, None, ["strides; contiguous"]
     known = tensor.strides is not None and len(tensor.strides) == len(size)
@@ -340,7 +343,7 @@ def tensor_constant(name: str, type_: str, text: str) -> Input | None:
         # Only a vector is printed in the order of its elements: a wide matrix is printed in parts.
         if len(size) == 1:
             numbers = re.findall(r"-?(?:[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|inf|nan)", text[: shown.start()])
-            data = tuple(float(one) for one in numbers) if len(numbers) == size[0] else None
+            data = tuple(float(value) for value in numbers) if len(numbers) == size[0] else None
         spec = TensorSpec(dtype, size, None, False, "cpu", "normal", data, constant=True)
     else:
         made = tensor_input(name, type_, (), None)

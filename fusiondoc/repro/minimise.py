@@ -51,7 +51,9 @@ class Search:
         if recipe is None or self.over or recipe == self.best:
             return False
         recipe = replace(recipe, problems=())
-        key = replace(recipe, inputs=tuple(replace(one, spec=_hashable(one.spec)) for one in recipe.inputs))
+        key = replace(
+            recipe, inputs=tuple(replace(input_, spec=_hashable(input_.spec)) for input_ in recipe.inputs)
+        )
         known = self._known.get(key)
         if known is None:
             self.tries += 1
@@ -125,8 +127,8 @@ class Search:
                     break
 
     def _strides(self) -> None:
-        for one in self.best.inputs:
-            self.accepts(plain_strides(self.best, one.name))
+        for input_ in self.best.inputs:
+            self.accepts(plain_strides(self.best, input_.name))
 
 
 def _hashable(spec: TensorSpec | ScalarSpec) -> TensorSpec | ScalarSpec:

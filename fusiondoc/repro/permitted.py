@@ -67,10 +67,10 @@ _ELEMENTS = {
     "number": _FLOAT,
 }
 _LISTS = {
-    f"{name}[]": rf"\[(?:(?:{one})(?:, (?:{one}))*)?\]|annotate\(List\[{name}\], \[\]\)"
-    for name, one in _ELEMENTS.items()
+    f"{name}[]": rf"\[(?:(?:{element})(?:, (?:{element}))*)?\]|annotate\(List\[{name}\], \[\]\)"
+    for name, element in _ELEMENTS.items()
 }
-_LITERALS = {name: re.compile(one) for name, one in (*_ELEMENTS.items(), *_LISTS.items())}
+_LITERALS = {name: re.compile(pattern) for name, pattern in (*_ELEMENTS.items(), *_LISTS.items())}
 """How torch prints a constant of each type (torch/csrc/jit/ir/ir.cpp, printAttribute)."""
 
 _TYPE = re.compile(
@@ -111,7 +111,9 @@ def is_literal(type_: str, text: str) -> bool:
     pattern = _LITERALS.get(type_)
     if pattern is None or pattern.fullmatch(text) is None:
         return False
-    return "int" not in type_ or all(whole_number(one) is not None for one in re.findall(r"[0-9]+", text))
+    return "int" not in type_ or all(
+        whole_number(number) is not None for number in re.findall(r"[0-9]+", text)
+    )
 
 
 def check(recipe: Recipe) -> None:
@@ -119,9 +121,9 @@ def check(recipe: Recipe) -> None:
     types and names."""
     if recipe.fuser not in at_work():
         raise _refused(f"'{_short(recipe.fuser)}' is no fuser")
-    for one in recipe.inputs:
-        _check_value(one.name, one.type)
-        _check_input(one)
+    for input_ in recipe.inputs:
+        _check_value(input_.name, input_.type)
+        _check_input(input_)
     for step in recipe.steps:
         _check_step(step)
     for name in recipe.outputs:
@@ -143,7 +145,7 @@ def _check_step(step: Step) -> None:
             return
     elif all(
         name in _ATTRIBUTES.get(step.kind, ()) and is_literal("int", text)
-        for name, _, text in (one.partition("=") for one in step.attributes.split(", "))
+        for name, _, text in (attribute.partition("=") for attribute in step.attributes.split(", "))
     ):
         return
     raise _refused(f"'{_short(step.attributes)}' of {step.kind} is no literal of a known type")
@@ -160,28 +162,30 @@ def _check_name(name: str) -> None:
         raise _refused(f"'{_short(name)}' is not the name of a value")
 
 
-def _check_input(one: Input) -> None:
-    spec = one.spec
+def _check_input(input_: Input) -> None:
+    spec = input_.spec
     sound = _sound_tensor(spec) if isinstance(spec, TensorSpec) else _sound_value(spec.value)
     if not sound:
-        raise _refused(f"%{one.name} : {_short(one.type)} is not a tensor, number or word that can be made")
+        raise _refused(
+            f"%{input_.name} : {_short(input_.type)} is not a tensor, number or word that can be made"
+        )
 
 
 def _sound_tensor(spec: TensorSpec) -> bool:
     numbers = (*spec.size, *(spec.stride or ()))
     return (
         spec.dtype in DTYPES.values()
-        and all(type(one) is int and 0 <= one <= _LARGEST for one in numbers)
+        and all(type(number) is int and 0 <= number <= _LARGEST for number in numbers)
         and type(spec.requires_grad) is bool
         and _DEVICE.fullmatch(spec.device) is not None
         and spec.fill in _FILLS
-        and all(type(one) is float for one in spec.data or ())
+        and all(type(number) is float for number in spec.data or ())
     )
 
 
 def _sound_value(value: object) -> bool:
     if isinstance(value, list):
-        return all(not isinstance(one, list) and _sound_value(one) for one in value)
+        return all(not isinstance(inner, list) and _sound_value(inner) for inner in value)
     if isinstance(value, str):
         return _PLAIN_WORD.fullmatch(value) is not None
     if type(value) is int:

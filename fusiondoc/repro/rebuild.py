@@ -67,7 +67,7 @@ def _graph_prints(log: LogInput) -> Iterator[_GraphPrint]:
         if ended is not None:
             yield ended
     still_open = [own.current for own in prints.values() if own.current is not None]
-    yield from sorted(still_open, key=lambda one: one.first)
+    yield from sorted(still_open, key=lambda line: line.first)
 
 
 class _PrintsOfPrefix:
@@ -145,7 +145,7 @@ class Found:
             names = [value.name for value in section.parent.params]
             if name not in names:
                 for node in section.parent.walk():
-                    if node.kind == "prim::Constant" and [one.name for one in node.outputs] == [name]:
+                    if node.kind == "prim::Constant" and [output.name for output in node.outputs] == [name]:
                         return _python_value(node)
                 break
             number = names.index(name)
@@ -167,7 +167,7 @@ def _python_value(node: Node) -> object:
     if kind == "bool":
         return bool(value)
     if kind == "bool[]":
-        return [bool(one) for one in value] if isinstance(value, list) else value
+        return [bool(item) for item in value] if isinstance(value, list) else value
     return value
 
 
@@ -191,12 +191,13 @@ def find_group(group: Group, logs: Sequence[LogInput]) -> Found | None:
 def _in_print(group: Group, shown: _GraphPrint, line: int, file: str) -> Found | None:
     dump = parse_dump(shown.lines)
     plan = summarise(dump)
-    inner = [one for diff in plan.diff_graphs for one in diff.groups]
+    inner = [group for diff in plan.diff_graphs for group in diff.groups]
     body = tuple((node.op, node.source) for node in group.nodes)
-    same = [one for one in (*plan.groups, *inner) if one.body == body and one.inputs == group.inputs]
+    every = (*plan.groups, *inner)
+    same = [printed for printed in every if printed.body == body and printed.inputs == group.inputs]
     if not same:
         return None
-    nearest = min(same, key=lambda one: abs(shown.first + one.line - line))
+    nearest = min(same, key=lambda printed: abs(shown.first + printed.line - line))
     section = next((s for s in dump.sections if s.graph.line == nearest.line), None)
     if section is None:
         return None
@@ -316,7 +317,7 @@ class _Rebuild:
         if masks and len(masks[0]) == len(outputs):
             # output_mask of native_layer_norm_backward and its like: no such gradient is computed.
             requested = zip(outputs, masks[0])
-            self.undefined.update(name for (name, _), one in requested if one in ("False", "0"))
+            self.undefined.update(name for (name, _), value in requested if value in ("False", "0"))
 
     def output(self, name: str) -> str:
         """What the file gives back for an output of the group."""
@@ -386,7 +387,7 @@ class _Rebuild:
             # parse_ir makes a list of numbers of one of bools, which no operator takes, and torch 1.12 reads
             # neither True nor inf in it. The executor folds this back into a constant.
             self.masks[value.name] = _items(text)
-            self.step(node, "prim::ListConstruct", "", [self.item(element, one) for one in _items(text)])
+            self.step(node, "prim::ListConstruct", "", [self.item(element, item) for item in _items(text)])
         else:
             self.step(node, node.kind, f"value={text}", ())
 
@@ -459,23 +460,23 @@ def _inputs(found: Found, work: _Rebuild, hints: Sequence[str]) -> list[Input]:
     made = []
     params = found.graph.params
     for number, value in enumerate((*params, *dict.fromkeys(work.lost))):
-        one: Input | None
+        input_: Input | None
         if holds_tensor(value.type) and is_tensor(value.type):
             hint = _hint(hints, number) if number < len(params) else None
-            one = tensor_input(value.name, value.type, work.steps, hint or largest)
+            input_ = tensor_input(value.name, value.type, work.steps, hint or largest)
         else:
             try:
                 if number >= len(params):
                     raise LookupError
-                one = Input(value.name, value.type, ScalarSpec(found.constant(number)))
+                input_ = Input(value.name, value.type, ScalarSpec(found.constant(number)))
             except LookupError:
-                one = scalar_input(value.name, value.type, work.steps, types)
-        if one is None:
+                input_ = scalar_input(value.name, value.type, work.steps, types)
+        if input_ is None:
             work.problems.append(
                 f"no value of type {value.type} can be made for %{value.name}: the file takes None for it"
             )
-            one = Input(value.name, value.type, ScalarSpec(None), "no such value can be made")
-        made.append(one)
+            input_ = Input(value.name, value.type, ScalarSpec(None), "no such value can be made")
+        made.append(input_)
     return made
 
 

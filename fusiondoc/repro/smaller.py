@@ -44,7 +44,7 @@ def described_values(recipe: Recipe, rows: Sequence[Mapping[str, Any]]) -> dict[
 
 
 def _device(recipe: Recipe) -> str:
-    specs = [one.spec for one in recipe.inputs]
+    specs = [input_.spec for input_ in recipe.inputs]
     devices = [s.device for s in specs if isinstance(s, TensorSpec) and s.device != _DEVICE]
     return devices[0] if devices else _DEVICE
 
@@ -127,20 +127,20 @@ def without_output(recipe: Recipe, number: int) -> Recipe:
 
 def sizes(recipe: Recipe) -> list[int]:
     """The sizes above 1 that the inputs have, the largest first."""
-    specs = [one.spec for one in recipe.inputs]
+    specs = [input_.spec for input_ in recipe.inputs]
     return sorted({n for s in specs if isinstance(s, TensorSpec) for n in s.size if n > 1}, reverse=True)
 
 
 def resized(recipe: Recipe, before: int, after: int) -> Recipe:
     """With another size instead of a size, wherever it stands: in inputs and in lists of sizes."""
     specs: dict[str, TensorSpec | ScalarSpec] = {}
-    for one in recipe.inputs:
-        spec = one.spec
+    for input_ in recipe.inputs:
+        spec = input_.spec
         if isinstance(spec, TensorSpec) and before in spec.size and spec.data is None:
             size = tuple(after if n == before else n for n in spec.size)
-            specs[one.name] = replace(spec, size=size, stride=_strides(spec, size))
+            specs[input_.name] = replace(spec, size=size, stride=_strides(spec, size))
         elif isinstance(spec, ScalarSpec) and isinstance(spec.value, list) and before in spec.value:
-            specs[one.name] = ScalarSpec([after if n == before else n for n in spec.value])
+            specs[input_.name] = ScalarSpec([after if n == before else n for n in spec.value])
     steps = tuple(
         replace(step, attributes=re.sub(rf"\b{before}\b", str(after), step.attributes))
         if step.kind == "prim::Constant" and step.outputs[0][1] == "int[]"
@@ -164,9 +164,9 @@ def _strides(spec: TensorSpec, size: tuple[int, ...]) -> tuple[int, ...] | None:
 
 def plain_strides(recipe: Recipe, name: str) -> Recipe | None:
     """With one input contiguous; None if it is so already."""
-    for one in recipe.inputs:
-        spec = one.spec
-        if one.name == name and isinstance(spec, TensorSpec) and spec.stride is not None:
+    for input_ in recipe.inputs:
+        spec = input_.spec
+        if input_.name == name and isinstance(spec, TensorSpec) and spec.stride is not None:
             plain = _strides(replace(spec, stride=tuple(range(len(spec.size), 0, -1))), spec.size)
             if plain != spec.stride:
                 return recipe.with_inputs({name: replace(spec, stride=plain)})

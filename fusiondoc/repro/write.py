@@ -82,7 +82,7 @@ def script(recipe: Recipe, title: str, name: str, remarks: Iterable[str] = (), p
         fuser=recipe.fuser,
         dynamic=recipe.dynamic,
         ir=_block(ir_text(recipe)),
-        inputs="\n".join(_input(one) for one in recipe.inputs),
+        inputs="\n".join(_input(input_) for input_ in recipe.inputs),
         outputs=list(recipe.outputs),
         random=list(recipe.random_outputs()),
     )
@@ -101,9 +101,9 @@ def _block(text: str) -> str:
     return f'"""\\\n{escaped}"""'
 
 
-def _input(one: Input) -> str:
-    spec = one.spec
-    comment = f"%{one.name} : {one.type}" + (f"  ({one.note})" if one.note else "")
+def _input(input_: Input) -> str:
+    spec = input_.spec
+    comment = f"%{input_.name} : {input_.type}" + (f"  ({input_.note})" if input_.note else "")
     lines = [f"    # {one_line(comment)}"]
     if isinstance(spec, TensorSpec):
         fields: dict[str, object] = {
@@ -138,7 +138,7 @@ def _python(value: object) -> str:
 def ir_text(recipe: Recipe) -> str:
     """The graph. It returns one value: several are packed into a tuple, because only the last value that a
     function leaves reaches Python (torch/csrc/jit/python/pybind_utils.h, runAndInsertCall)."""
-    params = [f"%{one.name} : {ir_type(one.type)}" for one in recipe.inputs]
+    params = [f"%{input_.name} : {ir_type(input_.type)}" for input_ in recipe.inputs]
     lines = ["graph(" + ",\n      ".join(params) + "):"]
     types = {name: ir_type(text) for name, text in recipe.types().items()}
     for step in recipe.steps:
@@ -239,9 +239,9 @@ def _position(group: Group, known: Groups) -> str:
 
 def pick(known: Groups, name: str) -> Found:
     """The printed graph of the group ``name``."""
-    group = next((one for one in known.groups if one.id.lower() == name.lower()), None)
+    group = next((group for group in known.groups if group.id.lower() == name.lower()), None)
     if group is None:
-        ids = [one.id for one in known.groups]
+        ids = [group.id for group in known.groups]
         there = ", ".join(ids[:_SHOWN_IDS]) + (", ..." if len(ids) > _SHOWN_IDS else "")
         raise UsageError(
             f"There is no group '{name}'. There are: {there}",
@@ -297,7 +297,9 @@ def _title(found: Found, known: Groups) -> str:
 def notes(written: Written) -> list[str]:
     """What a user should know about a file: what is not rebuilt, and which values were chosen."""
     notes = list(written.recipe.problems)
-    notes += [f"%{one.name} : {one.type}: {one.note}" for one in written.recipe.inputs if one.note]
+    notes += [
+        f"%{input_.name} : {input_.type}: {input_.note}" for input_ in written.recipe.inputs if input_.note
+    ]
     return [one_line(text) for text in notes]
 
 

@@ -68,14 +68,14 @@ class SuitePlan:
             return cases
         found: list[Case] = []
         for pattern in patterns:
-            matching = [one for one in cases if _matches(one.name, pattern)]
+            matching = [case for case in cases if _matches(case.name, pattern)]
             if not matching:
-                names = [one.name for one in cases]
+                names = [case.name for case in cases]
                 raise UsageError(
                     f"no case of the suite {self.name} is named '{pattern}'", did_you_mean(pattern, names)
                 )
             found += matching
-        return tuple(one for one in cases if one in found)
+        return tuple(case for case in cases if case in found)
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -217,7 +217,7 @@ XFORMERS = SuitePlan(
     ),
 )
 
-SUITES = {one.name: one for one in (TUTORIAL, XFORMERS)}
+SUITES = {suite.name: suite for suite in (TUTORIAL, XFORMERS)}
 
 
 def suite_named(name: str) -> SuitePlan:

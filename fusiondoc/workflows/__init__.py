@@ -36,7 +36,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*(\(.*\
 _ENDINGS = "|".join(map(re.escape, ARCHIVE_ENDINGS))
 _FILE = re.compile(rf"(\.py|{_ENDINGS})(:[^/\\]*|:[^/\\(]*\(.*\))?\Z", re.IGNORECASE | re.DOTALL)
 MOST_REPORT_BYTES = 128 << 20
-"""Of a saved report, unpacked: reading one takes about ten times as much memory."""
+"""Bytes of a saved report, unpacked: reading one takes about ten times as much memory."""
 
 _JSON = re.compile(r"\.json(\.(gz|xz|bz2|zst))?\Z", re.IGNORECASE)
 
@@ -59,7 +59,7 @@ class Source:
     text: str
     path: Path | None = None
     unpacked: Unpacked | None = None
-    """Of a bundle: where it is unpacked."""
+    """Folder in which a bundle is unpacked."""
 
     def capture(self) -> Capture:
         """The capture that this is; UsageError if it cannot be read."""
@@ -91,8 +91,8 @@ def is_target(argument: str, notify: Callable[[str], None] | None = None) -> boo
 
 
 def source_of(argument: str) -> Source:
-    """What an argument that is no target names. A path comes before the name of a capture (or a part of it
-    that only one has); a file is a saved report by its ending ``.json`` or by how it begins.
+    """The source that an argument names, which is no target. A path comes before the name of a capture (or a
+    part of it that only one has); a file is a saved report by its ending ``.json`` or by how it begins.
 
     Raises:
         UsageError: there is no such thing.
@@ -116,7 +116,8 @@ def source_of(argument: str) -> Source:
 
 
 def sources_of(arguments: Sequence[str]) -> list[Source]:
-    """What the arguments of a command name that takes parts of one run: the newest capture without any.
+    """The sources that the arguments of a command name that takes parts of one run: the newest capture
+    without any.
 
     Raises:
         UsageError: there is no such thing; a saved report, which is a whole run, is one of several.
@@ -125,10 +126,10 @@ def sources_of(arguments: Sequence[str]) -> list[Source]:
         newest = CaptureStore().newest()
         return [Source(Kind.CAPTURE, newest.name, newest.path)]
     sources = [source_of(argument) for argument in arguments]
-    for one in sources:
-        if one.kind is Kind.REPORT and len(sources) > 1:
+    for source in sources:
+        if source.kind is Kind.REPORT and len(sources) > 1:
             raise UsageError(
-                f"{one.text} is a saved report, which is not a part of a run",
+                f"{source.text} is a saved report, which is not a part of a run",
                 "Name it alone, or compare two of them: fusiondoc compare A B",
             )
     return sources
@@ -136,11 +137,13 @@ def sources_of(arguments: Sequence[str]) -> list[Source]:
 
 def logs_of(sources: Sequence[Source]) -> list[LogInput]:
     """The logs of some sources; for a capture those of its folder. Each has the rank that its name holds."""
-    return with_ranks(find_logs([one.text if one.path is None else str(one.path) for one in sources]))
+    return with_ranks(
+        find_logs([source.text if source.path is None else str(source.path) for source in sources])
+    )
 
 
 def logs_in(folder: str) -> list[LogInput]:
-    """Those of a folder, as if it was named; UsageError without any."""
+    """The logs of a folder, as if it was named; UsageError without any."""
     return with_ranks(find_logs([folder]))
 
 
@@ -160,7 +163,7 @@ def _holds_report(argument: str, path: Path) -> bool:
 
 def _no_folder_of_reports(argument: str, path: Path) -> None:
     saved = sorted(path.glob("*.json"))
-    if saved and not any(one.suffix != ".json" for one in path.iterdir() if one.is_file()):
+    if saved and not any(file.suffix != ".json" for file in path.iterdir() if file.is_file()):
         raise UsageError(f"{argument} holds JSON files and no log", f"Name one of them: {saved[0]}")
 
 
@@ -271,7 +274,7 @@ def with_ranks(logs: Sequence[LogInput]) -> list[LogInput]:
     """
     by_launcher = [_ATTEMPT.match(_absolute(log)) for log in logs]
     if logs and all(by_launcher):
-        return _of_launcher(logs, [one for one in by_launcher if one is not None])
+        return _of_launcher(logs, [number for number in by_launcher if number is not None])
     numbers = [_number(log) for log in logs]
     known = {number for number in numbers if number is not None}
     if len(known) < 2:
@@ -307,18 +310,18 @@ def _numbered(name: re.Match[str], part: str) -> int:
 def _of_launcher(logs: Sequence[LogInput], names: Sequence[re.Match[str]]) -> list[LogInput]:
     last: dict[str, int] = defaultdict(int)
     most: dict[str, int] = defaultdict(int)
-    for one in names:
-        above = one["above"] or ""
-        last[above] = max(last[above], _numbered(one, "attempt"))
-        most[above] = max(most[above], _numbered(one, "rank"))
+    for prefix in names:
+        above = prefix["above"] or ""
+        last[above] = max(last[above], _numbered(prefix, "attempt"))
+        most[above] = max(most[above], _numbered(prefix, "rank"))
     before: dict[str, int] = {}
     number = 0
     for above in sorted(most):
         before[above] = number
         number += most[above] + 1
     kept = [
-        replace(log, rank=before[one["above"] or ""] + _numbered(one, "rank"))
-        for log, one in zip(logs, names)
-        if _numbered(one, "attempt") == last[one["above"] or ""]
+        replace(log, rank=before[prefix["above"] or ""] + _numbered(prefix, "rank"))
+        for log, prefix in zip(logs, names)
+        if _numbered(prefix, "attempt") == last[prefix["above"] or ""]
     ]
     return kept if len({log.rank for log in kept}) > 1 else [replace(log, rank=None) for log in kept]

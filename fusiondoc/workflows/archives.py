@@ -31,7 +31,7 @@ ENDINGS = (".tar.xz", ".zip")
 
 MOST_MEMBERS = 2000
 LEAST_LIMIT = 2 << 30
-"""What an archive may unpack to, in bytes: this, or LIMIT_RATIO times its own size if that is more."""
+"""Bytes that an archive may unpack to: this, or LIMIT_RATIO times its own size if that is more."""
 MOST_SMALL = 64 << 20
 """Bytes of a file that is no log."""
 _MOST_DIRECTORY = 1 << 20
@@ -179,7 +179,7 @@ def _member_path(path: Path, name: str, size: int) -> str | None:
     inner = _INNER.match(name, top.end()) if top is not None else None
     if top is None or inner is None or not _FILE.match(name, inner.end()):
         return None
-    if size > MOST_SMALL and not name.endswith(tuple(f"/{one}" for one in LOGS)):
+    if size > MOST_SMALL and not name.endswith(tuple(f"/{name}" for name in LOGS)):
         raise UsageError(f"{path}: {name} is larger than any such file", _HINT)
     return name[top.end() :]
 

@@ -78,8 +78,8 @@ def run_bench(request: BenchRequest, progress: Callable[[], AbstractContextManag
     """
     request.check()
     interpreters = [inspect(find_python(path)) for path in request.pythons]
-    for one in interpreters:
-        one.require_torch()
+    for chosen in interpreters:
+        chosen.require_torch()
     done, interrupted = _measured(request, interpreters, progress)
     if interrupted and not any(run.measured_shapes() for runs in done.values() for run in runs):
         raise KeyboardInterrupt
@@ -121,7 +121,7 @@ def _environment(children: Sequence[BenchChild]) -> dict[str, str]:
 
 
 def _shapes(children: Sequence[BenchChild]) -> tuple[BenchShape, ...]:
-    """What the children that got furthest were given."""
+    """The input shapes of the variants that completed most phases."""
     most = max((child.inputs for child in children), key=len, default={})
     return tuple(BenchShape(most[number].inputs, most[number].sizes) for number in sorted(most))
 
@@ -131,16 +131,16 @@ def _phase(
 ) -> tuple[list[VariantRun], bool]:
     """All variants of one phase, and whether the user interrupted."""
 
-    def starting(name: str, one: Interpreter) -> Start:
-        return lambda inside: start_variant(request, name, one, phase, inside)
+    def starting(name: str, chosen: Interpreter) -> Start:
+        return lambda inside: start_variant(request, name, chosen, phase, inside)
 
-    starts = [starting(name, one) for one in interpreters for name in request.variants]
+    starts = [starting(name, interpreter) for interpreter in interpreters for name in request.variants]
     return run_in_turns(starts, request, folder, bar, phase)
 
 
 def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[VariantRun]]) -> None:
     """Where no variant has a round for the same reason, that is the error of the command."""
-    runs = [run for one in done.values() for run in one]
+    runs = [run for of_start in done.values() for run in of_start]
     if any(run.measured_shapes() for run in runs):
         return
     for run in sorted(runs, key=lambda run: run.name != EAGER):
@@ -150,7 +150,7 @@ def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[Va
         if problem.type != "Refused":
             where = f"{request.target.label} failed in every variant; {run.name}: "
             raise ModelFailed(where + run.child.why(), problem.hint or "Run it by hand to see more.")
-        if run.name == EAGER or len({one.why for one in runs}) == 1:
+        if run.name == EAGER or len({run.why for run in runs}) == 1:
             raise CannotRun(run.child.why(), problem.hint)
     reasons = "; ".join(f"{run.name}: {run.why}" for run in runs if run.why)
     raise CannotRun(f"no variant could run: {reasons}" if reasons else "no round was run", None)
@@ -176,10 +176,10 @@ def expanded(texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """
     if not texts:
         return ()
-    sets = list(dict.fromkeys(_key(text, one) for text in texts for one in _SET.findall(text)))
+    sets = list(dict.fromkeys(_key(text, item) for text in texts for item in _SET.findall(text)))
     number = 1
-    for one in sets:
-        number *= len(one)
+    for set_ in sets:
+        number *= len(set_)
     if number > MOST_SHAPES:
         raise UsageError(
             f"--shapes: these are {number} shapes, and at most {MOST_SHAPES} are timed", "Take fewer sizes."

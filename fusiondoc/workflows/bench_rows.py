@@ -1,4 +1,4 @@
-"""The rows of a bench: what the runs of a variant measured and reported, phase by phase."""
+"""The rows of a bench: the measured times and reported facts of each variant, phase by phase."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fusiondoc.model.bench import EAGER, BenchPhase, BenchVariant, Groups, Ratio, measured_in, of_processes
-from fusiondoc.runner.bench_child import Benched, Chosen, Ready
+from fusiondoc.runner.bench_child import Benched, Chosen, Inspected, Ready
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.workflows.bench_turns import VariantRun
 
@@ -33,15 +33,18 @@ def variant_row(
         done: all runs, by phase.
     """
     phases: list[BenchPhase] = []
+    ready: list[Ready] = []
+    inspected: list[Inspected] = []
+    benched: list[Benched] = []
     for phase, run in present.items():
         eager = _eager_of(done[phase], run.interpreter)
         phases += [_measured_phase(phase, shape, run, eager) for shape in run.measured_shapes()]
-    runs = list(present.values())
-    ready = [of_shape for run in runs for of_shape in run.child.ready.values()]
-    inspected = [of_shape for run in runs for of_shape in run.inspected.values()]
-    benched = [run.benched for run in runs if run.benched is not None]
-    recompiles = [of_shape.recompiles for of_shape in ready]
-    recompiles += [at_the_end.recompiles for at_the_end in benched]
+        ready += run.child.ready.values()
+        inspected += run.inspected.values()
+        if run.benched is not None:
+            benched.append(run.benched)
+    recompiles = [record.recompiles for record in ready]
+    recompiles += [record.recompiles for record in benched]
     return BenchVariant(
         name=name,
         interpreter=label,
@@ -53,9 +56,9 @@ def variant_row(
         recompiles=_whole_sum(recompiles),
         peak_bytes=_max(of_shape.peak_bytes for of_shape in inspected),
         groups=_groups(benched),
-        fallbacks=_whole_sum(run.fallbacks for run in runs),
+        fallbacks=_whole_sum(run.fallbacks for run in present.values()),
         max_difference=_max(of_shape.max_difference for of_shape in ready),
-        note=_note(_chosen(runs), ready),
+        note=_note(_chosen(list(present.values())), ready),
     )
 
 
@@ -79,7 +82,7 @@ def _reason(present: Mapping[str, VariantRun], measured: bool) -> str | None:
 
 
 def _reasons_of(phase: str, run: VariantRun) -> dict[str, str]:
-    """Of one phase: what it is about, and why."""
+    """The reasons of one phase: the shape or phase, and why."""
     reasons: dict[str, str] = {}
     if run.why is not None:
         reasons[phase] = run.why
@@ -93,7 +96,7 @@ def _reasons_of(phase: str, run: VariantRun) -> dict[str, str]:
 
 
 def _chosen(runs: Sequence[VariantRun]) -> Chosen | None:
-    """What the probe chose for the variant, which is the same in each phase."""
+    """The choice that the probe made for the variant, which is the same in each phase."""
     for run in runs:
         if run.child.chosen is not None:
             return run.child.chosen
@@ -128,7 +131,7 @@ def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun |
         ratio=against,
         device_ms=device_ms,
         busy=min(1.0, device_ms / ms.median) if device_ms is not None and ms.median > 0 else None,
-        rounds=sum(len(one) for one in times),
+        rounds=sum(len(durations) for durations in times),
         steps=ready.steps,
         shape=shape,
         first_ms=ready.first_ms,
@@ -137,7 +140,7 @@ def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun |
         peak_bytes=inspected.peak_bytes if inspected is not None else None,
         parts=known.parts if known is not None else None,
         hint=known.hint if known is not None else None,
-        processes=sum(bool(one) for one in times),
+        processes=sum(bool(durations) for durations in times),
     )
 
 
@@ -148,19 +151,19 @@ def _sum(values: Iterable[float]) -> float | None:
 
 
 def _whole_sum(values: Iterable[int | None]) -> int | None:
-    """Of those that are known; None if none is."""
+    """Of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def _max(values: Iterable[Any]) -> Any:
-    """Of those that are known; None if none is."""
+    """Of the known values; None if none is known."""
     return max((value for value in values if value is not None), default=None)
 
 
 def _groups(benched: Sequence[Benched]) -> Groups | None:
     """The forward groups of the last phase: with gradients the forward plan is another one."""
-    for one in reversed(benched):
-        if one.groups_forward is not None or one.groups_backward is not None:
-            return Groups(one.groups_forward, one.groups_backward)
+    for run in reversed(benched):
+        if run.groups_forward is not None or run.groups_backward is not None:
+            return Groups(run.groups_forward, run.groups_backward)
     return None

@@ -23,7 +23,7 @@ ROUND_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class SuiteRequest:
-    """What to run.
+    """The cases to run and how.
 
     Attributes:
         patterns: which cases, all if empty (``SuitePlan.chosen``).
@@ -74,7 +74,7 @@ def run_suite(request: SuiteRequest, progress: Callable[[], AbstractContextManag
             interrupted = bench.interrupted
             if interrupted:
                 break
-    if failures and all(one.bench is None for one in done):
+    if failures and all(name.bench is None for name in done):
         raise failures[0]
     return Suite(
         request.plan.name,
@@ -107,7 +107,7 @@ def _bench_of(case: Case, request: BenchRequest) -> BenchRequest:
 
 
 class _CaseProgress:
-    """What a bench says of itself, as a part of the suite."""
+    """Shows the progress of a bench as a part of the suite's."""
 
     def __init__(self, bar: BenchProgress, name: str, before: int, cases: int) -> None:
         self._bar = bar

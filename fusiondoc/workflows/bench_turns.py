@@ -25,11 +25,11 @@ from fusiondoc.runner.launch import quiet_environment
 
 ROUND_SECONDS = 0.2
 PROCESSES = 2
-"""Of each variant in each phase, by default."""
+"""Rounds of each variant in each phase, by default."""
 LEAST_ROUNDS_OF_PROCESS = 3
 """Fewer give no median of a process."""
 TRACE = "trace-%d.json.gz"
-"""What probe/benchmark.py calls the trace of a shape."""
+"""The name that probe/benchmark.py gives the trace of a shape."""
 
 
 _WARM_UP_SHARE = 0.25
@@ -47,12 +47,12 @@ AS_OF_A_RUN = (
     *("inputs", "backward", "trace", "eval", "freeze", "in_place_off", "device", "knobs", "timeout"),
     *("cwd", "overlay"),
 )
-"""Fields of ``BenchRequest`` that mean what they mean in ``RunRequest``."""
+"""Fields of ``BenchRequest`` with the same meaning as in ``RunRequest``."""
 
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What to compare.
+    """The variants and inputs to compare.
 
     Attributes:
         pythons: interpreters, each with all variants.
@@ -100,7 +100,7 @@ class BenchRequest:
         return self.rounds // processes + (number < self.rounds % processes)
 
     def check(self) -> None:
-        """Refuse what can be seen to be wrong (UsageError)."""
+        """Raise UsageError for a request that can be seen to be wrong."""
         for name in self.variants:
             if name not in (*VARIANTS, EACH_CALL):
                 raise UsageError(f"unknown variant '{name}'", did_you_mean(name, (*VARIANTS, EACH_CALL)))
@@ -130,7 +130,7 @@ class VariantRun:
         self.interpreter = interpreter
         self.child = child
         self.ms: dict[int, list[float]] = {}
-        """Of a step of each shape, in each round."""
+        """Milliseconds of a step of each shape, in each round."""
         self.further: list[dict[int, list[float]]] = []
         """The same of each further process; nothing of one that was not started or died before a round."""
         self.why_not_again: str | None = None
@@ -146,10 +146,10 @@ class VariantRun:
 
     def processes(self, shape: int) -> list[list[float]]:
         """The rounds of each process; none where it has none of this shape."""
-        return [one.get(shape, []) for one in (self.ms, *self.further)]
+        return [medians.get(shape, []) for medians in (self.ms, *self.further)]
 
     def measured_shapes(self) -> list[int]:
-        """Those of which the first process has rounds."""
+        """The shapes of which the first process has rounds."""
         return [shape for shape, times in self.ms.items() if times]
 
 
@@ -171,7 +171,7 @@ def take_turns(runs: Sequence[VariantRun], number: int, shape: int) -> None:
 
 
 def look_at(run: VariantRun, shape: int) -> None:
-    """What is known of a shape beside its times; after all rounds, because it disturbs."""
+    """The facts of a shape beside its times; found after all rounds, because that disturbs."""
     inspected = run.child.inspect(shape)
     if inspected is not None:
         run.inspected[shape] = inspected
@@ -357,7 +357,7 @@ class _Turns:
 
 
 def _fallbacks(log: Path) -> int | None:
-    """What torch warned of on stderr, read as any log is."""
+    """Torch's warnings on stderr, read as any log is."""
     with contextlib.suppress(FusiondocError, OSError):
         report, _ = read_logs([LogInput("log", log)])
         return sum(row.count for row in report.fallbacks)

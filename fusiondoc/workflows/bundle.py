@@ -43,7 +43,8 @@ _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 
 @dataclass(frozen=True)
 class Packed:
-    """A file of a bundle: its name below the capture, its size in bytes, and what was replaced how often."""
+    """A file of a bundle: its name below the capture, its size in bytes, and the number of replacements of
+    each kind."""
 
     name: str
     size: int
@@ -52,7 +53,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a bundle holds, and which files of the capture it leaves out."""
+    """The files of a bundle, and those of the capture that it leaves out."""
 
     name: str
     files: tuple[Packed, ...]
@@ -99,7 +100,7 @@ def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundl
 
 
 def looked_for() -> tuple[str, ...]:
-    """Kinds of secrets, with what the rules of detect-secrets add where it is installed."""
+    """Kinds of secrets, with those of detect-secrets where it is installed."""
     more = more_secrets.kinds()
     return (
         (*KINDS, f"what detect-secrets {more_secrets.version()} knows: {', '.join(more)}") if more else KINDS
@@ -111,7 +112,7 @@ def _opener(path: Path) -> Callable[[], IO[bytes]]:
 
 
 def _contents(done: Bundle) -> str:
-    files = [{"name": one.name, "bytes": one.size, "replaced": dict(one.replaced)} for one in done.files]
+    files = [{"name": file.name, "bytes": file.size, "replaced": dict(file.replaced)} for file in done.files]
     content = {
         "schema": SCHEMA,
         "fusiondoc": __version__,

@@ -51,7 +51,7 @@ _SHOW_SECONDS = 0.5
 _REST_SECONDS = 2.0
 """So long the end of a run waits for the view; the report does not need it."""
 _SHARE = 10
-"""Working out what to show takes at most one part in so many of the time."""
+"""Working out the next lines takes at most one part in so many of the time."""
 
 
 class View(Protocol):
@@ -114,7 +114,7 @@ class Follower:
         self._reading.close()
 
     def _goes_on(self, path: Path) -> bool:
-        """Read what the path holds now; whether there is more behind it."""
+        """Read all that the path holds now; returns whether there is more behind it."""
         if is_pipe(path):
             self._take(GrowingPipe(self._pause, path))
             return False
@@ -135,11 +135,11 @@ class Follower:
         return part.failure is None and part.parted is not None
 
     def _ends(self, why: str) -> None:
-        """What was read is kept: hours of a run, which nobody can read again."""
+        """Keep the text that was read: hours of a run, which nobody can read again."""
         self._view.interrupted(f"{why}. Following ends here; the report is of what was read before.")
 
     def report(self, source_roots: Sequence[Path] = ()) -> Report:
-        """The full report of what was read."""
+        """The full report of all that was read."""
         logs = self._logs()
         report, observed = self._reading.report([log.name for log in logs], work_out=Reasons())
         return report_of_logs(report, observed, logs, self._given, source_roots)
@@ -175,7 +175,7 @@ class Follower:
         return go
 
     def show(self) -> None:
-        """Tell the view what there is now."""
+        """Show the view the state of the log."""
         began = time.monotonic()
         self._seen = self._reading.lines
         report, _ = self._reading.report([log.name for log in self._logs()])
@@ -245,7 +245,7 @@ class _FollowedRun:
         self._thread: threading.Thread | None = None
 
     def record(self, record: LiveRecord) -> None:
-        """The log says what the records say: iterations are marked in it."""
+        """The records mark iterations in the log, so nothing is done with them here."""
 
     def logs_to(self, log: Path) -> None:
         """Start to follow it."""
@@ -266,7 +266,7 @@ class _FollowedRun:
             self._view.interrupted(f"the live view ended early: {type(error).__name__}: {error}")
 
     def end(self) -> None:
-        """The run is over: what is left of its log is shown, if that is not too much."""
+        """The run is over: show the rest of its log, if that is not too much."""
         self._ended = time.monotonic()
         if self._thread is not None:
             self._thread.join()
@@ -282,7 +282,7 @@ Notify = Callable[[str, str, str], None]
 
 
 class LiveView:
-    """Shows what is new since the last look.
+    """Shows the news since the last look.
 
     Args:
         name: of the log or the run.
@@ -292,7 +292,7 @@ class LiveView:
     def __init__(self, name: str, notify: Notify) -> None:
         self.name = name
         self.report: Report | None = None
-        """Of the last look."""
+        """The counts of the last look."""
         self._notify = notify
         self._began = time.monotonic()
         self._groups: Counter[_Key] = Counter()
@@ -324,7 +324,7 @@ class LiveView:
         now: Counter[_Key] = Counter()
         rows: dict[_Key, Group] = {}
         for group in report.groups:
-            nodes = tuple((one.op, one.source) for one in group.nodes)
+            nodes = tuple((node.op, node.source) for node in group.nodes)
             key = _Key(group.kind, group.phase, group.rank, nodes)
             now[key] += group.count
             rows.setdefault(key, group)
@@ -343,9 +343,9 @@ class LiveView:
 
     def _new_fallbacks(self, report: Report) -> Iterator[tuple[str, str]]:
         now: Counter[str] = Counter()
-        for one in report.fallbacks:
-            error = masked(one.error) if one.error else "the log does not say why"
-            now[f"when a group was to {one.stage}: {error}"] += one.count
+        for fallback in report.fallbacks:
+            error = masked(fallback.error) if fallback.error else "the log does not say why"
+            now[f"when a group was to {fallback.stage}: {error}"] += fallback.count
         for text, times in now.items():
             before = self._fallbacks[text]
             if times > before and (not before or times >= 2 * before):  # a pass each: not a line each
@@ -356,7 +356,7 @@ class LiveView:
         self._notify(time.strftime("%H:%M:%S"), kind, one_line(text))
 
     def status(self) -> list[tuple[str, str]]:
-        """Names and texts of what is known now."""
+        """Names and texts of the current state."""
         from fusiondoc.views.report_heading import kernels_in_words
 
         report = self.report
@@ -368,18 +368,18 @@ class LiveView:
             print_line.append(("pass", f"{last.index}, {last.phase}"))
         name = fuser_title(report.fuser.effective) if report.fuser.effective else "no fuser"
         each = each_rank(report)
-        whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
-        fused, groups = count(one.fused_operators, "operator"), count(one.fusion_groups, "group")
+        whose, each_log = (f"{each.whose}: ", each.report) if each is not None else ("", report)
+        fused, groups = count(each_log.fused_operators, "operator"), count(each_log.fusion_groups, "group")
         groups = f"{whose}{fused} in {groups} ({name})"
         print_line.append(("fused", groups))
-        print_line.append(("fell back", count(sum(one.count for one in report.fallbacks), "time")))
+        print_line.append(("fell back", count(sum(fallback.count for fallback in report.fallbacks), "time")))
         if report.kernels:
             print_line.append(("kernels", kernels_in_words(report)))
         return print_line
 
 
 class _Key(NamedTuple):
-    """What stays the same of a group while its log grows."""
+    """The part of a group that stays the same while its log grows."""
 
     kind: str
     phase: str | None

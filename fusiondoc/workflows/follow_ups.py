@@ -1,4 +1,4 @@
-"""What is run again after a run, in processes of its own: ``--time`` and ``--try``.
+"""The further runs after a run, in processes of their own: ``--time`` and ``--try``.
 
 ``--time`` runs it without logs, eager against fused; a program that runs as it is takes its own steps,
 with TorchScript's fuser and without. ``--try`` runs it with each change that the findings suggest, one
@@ -76,7 +76,7 @@ def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[R
 
 
 def _start(request: RunRequest, fuser: str | None) -> Start | None:
-    """What starts a process of it; None where it cannot be timed."""
+    """A function that starts a process of it; None if it cannot be timed."""
     if fuser not in choices() or request.script or request.frontend not in ("auto", "torchscript"):
         return None
     wanted = BenchRequest(
@@ -101,7 +101,7 @@ def _times(run: VariantRun | None) -> list[list[float]]:
 
 
 def _against(first_times: Sequence[Sequence[float]], times: Sequence[Sequence[float]]) -> Ratio | None:
-    both = [pair for one, other in zip(first_times, times) for pair in zip(one, other)]
+    both = [pair for first, other in zip(first_times, times) for pair in zip(first, other)]
     return of_processes(first_times, times) if len(both) >= LEAST_ROUNDS else None
 
 
@@ -191,7 +191,7 @@ def _timeable(row: Try, report: Report) -> str | None:
 def try_change(
     request: RunRequest, capture: Capture, change: Change, folder_name: str, progress: ShowProgress
 ) -> tuple[Try, str | None, bool]:
-    """What a run with a change came to, the fuser to time it under, and whether the user interrupted.
+    """The result of a run with a change, the fuser to time it under, and whether the user interrupted.
 
     Args:
         place: how the folder of its capture inside ``capture`` begins, such as "tries/1".
@@ -215,12 +215,16 @@ def _froze(capture: Capture) -> bool:
 
 def _like(row: Try, before: list[Try]) -> int:
     """The first run with which it is fair to compare: a frozen module with a frozen one, if there is one."""
-    alike = (index for index, one in enumerate(before) if one.frozen == row.frozen and one.problem is None)
+    alike = (
+        index
+        for index, earlier in enumerate(before)
+        if earlier.frozen == row.frozen and earlier.problem is None
+    )
     return next(alike, 0)
 
 
 def _named(name: str, capture: Capture) -> str:
-    """With what else is different about the run: a frozen module is compared with one that is not."""
+    """The row with other differences of the run: a frozen module is compared with one that is not."""
     return name + (" (frozen)" if capture.records.target.frozen_here else "")
 
 
@@ -243,7 +247,7 @@ def measured(
         groups=report.fusion_groups,
         ops_fused=report.fused_operators,
         unfused=sum(row.count for row in report.unfused if row.ran is not False),
-        fallbacks=sum(one.count for one in report.fallbacks),
+        fallbacks=sum(fallback.count for fallback in report.fallbacks),
         gb_per_s=float(median(rates)) if rates else None,
         steady_seconds=None if interpreted(report) else steady_seconds(report),
         exit=status,
@@ -255,8 +259,10 @@ def measured(
 def steady_seconds(report: Report) -> float | None:
     """Median time of a steady pass, forward and backward together; None with fewer than two."""
     passes: dict[int, list[float | None]] = {}
-    for one in report.iterations:
-        passes.setdefault(one.index, []).append(one.seconds if one.stage == "steady" else None)
+    for iteration in report.iterations:
+        passes.setdefault(iteration.index, []).append(
+            iteration.seconds if iteration.stage == "steady" else None
+        )
     times = [
         sum(part for part in parts if part is not None) for parts in passes.values() if None not in parts
     ]
@@ -274,7 +280,7 @@ def _slug(name: str) -> str:
 _WARM_UP = 6
 """Steps that do not count: torch profiles, then a fuser compiles forward, then backward."""
 _ROUNDS = 15
-"""Of a model, in both processes together; of a script the steps of a process are put together to so many."""
+"""Rounds of a model, in both processes together; the steps of a script are combined into so many."""
 _SECOND_WITHIN = 120.0
 """Seconds: programs that take longer than this run once each way, others twice."""
 _OFF = {"PYTORCH_JIT": "0"}
@@ -285,7 +291,7 @@ _OFF = {"PYTORCH_JIT": "0"}
 class _Way:
     name: str
     eager: str
-    """What eager is, in words."""
+    """The eager side, in words."""
     request: RunRequest
 
 
@@ -296,7 +302,7 @@ def _time_script(
     notify: Callable[[str], None],
     progress: ShowProgress,
 ) -> TimedRun | None:
-    """What was measured, or why nothing was; None if the user interrupted."""
+    """The measured rows, or why there are none; None if the user interrupted."""
     quiet = replace(request, timing=True, dumps=(), command=())
     fused = _Way("fused" if report.groups else "scripted", "", quiet)
     ways = [fused, _Way(EAGER, "the script with PYTORCH_JIT=0", _without(quiet, _OFF))]
@@ -366,18 +372,20 @@ def _why_not(steps: StepsTaken, function: str | None) -> str | None:
 
 
 def _speeds_of_script(other: str, taken: dict[str, list[StepsTaken]]) -> tuple[Speed, ...]:
-    rounds = {name: [_rounds(one.ms[_WARM_UP:]) for one in steps] for name, steps in taken.items()}
+    rounds = {name: [_rounds(step.ms[_WARM_UP:]) for step in steps] for name, steps in taken.items()}
     rows = []
     for name in (EAGER, other):
         every = sorted(chain.from_iterable(rounds[name]))
-        memory = [one.memory_bytes for one in taken[name] if one.memory_bytes is not None]
+        memory = [
+            taken_steps.memory_bytes for taken_steps in taken[name] if taken_steps.memory_bytes is not None
+        ]
         rows.append(
             Speed(
                 way=name,
                 phase=STEP,
                 inputs=0,
                 ms=Spread(every[0], every[len(every) // 2], every[-1]),
-                passes=sum(len(one.ms) - _WARM_UP for one in taken[name]),
+                passes=sum(len(taken_steps.ms) - _WARM_UP for taken_steps in taken[name]),
                 first_ms=taken[name][0].ms[0],
                 memory_bytes=max(memory, default=None),
                 warmup_ms=taken[name][0].ms[:_WARM_UP],
@@ -391,7 +399,7 @@ def _rounds(ms: Sequence[float]) -> list[float]:
     """Means of stretches of equally many steps: every step counts, those that wait for data too."""
     size = max(1, len(ms) // _ROUNDS)
     whole = [ms[start : start + size] for start in range(0, len(ms) - size + 1, size)]
-    return [sum(one) / len(one) for one in whole]
+    return [sum(interval) / len(interval) for interval in whole]
 
 
 def _note(eager: _Way, taken: dict[str, list[StepsTaken]]) -> str:
@@ -415,7 +423,7 @@ def run_timing(
     notify: Callable[[str], None],
     progress: ShowProgress,
 ) -> bool:
-    """Run the timed child and keep what it measured in ``capture``; False if the user interrupted."""
+    """Run the timed child and keep its measurements in ``capture``; False if the user interrupted."""
     why_not = why_not_timed(report, capture)
     if why_not is not None:
         notify(f"note: --time: {why_not}")

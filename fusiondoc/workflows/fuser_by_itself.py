@@ -39,11 +39,12 @@ def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:
 
 
 def _device(report: Report) -> str | None:
-    """Where the groups and other operators of the plans compute, by their types; a torch that was built
-    without CUDA and HIP has the CPU alone. None where that tells nothing, or there is no operator."""
+    """The devices on which the groups and other operators of the plans compute, by their types; a torch that
+    was built without CUDA and HIP has the CPU alone. None if the types do not show it, or there is no
+    operator."""
     if not report.groups and not report.unfused:
         return None
-    found = {one for text in _types(report) for one in re.findall(r"device=(cpu|cuda)", text)}
+    found = {device for text in _types(report) for device in re.findall(r"device=(cpu|cuda)", text)}
     if not found and not {"cuda", "hip"} & set(report.environment):
         return "cpu"
     return "cuda" if "cuda" in found else "cpu" if found else None

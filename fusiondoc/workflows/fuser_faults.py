@@ -151,7 +151,7 @@ class _Runs:
                 return error
 
     def around(self, report: Report, changes: list[Change], notify: Notify) -> tuple[Try, ...] | None:
-        """What came of each change of the settings, behind the run as it was; None if the user
+        """The result of each change of the settings, behind the run as it was; None if the user
         interrupted."""
         rows = [measured(ASKED, (), report, self.capture, self.capture.error())]
         script = self.capture.records.target.how == SCRIPT
@@ -262,7 +262,7 @@ def _left_out(request: RunRequest, report: Report, fault: FuserFault) -> Iterato
     if facts_of(report.fuser.effective).knob_to_leave_out is None:
         return
     culprit = fault.culprit
-    groups = [one for one in report.groups if culprit is None or one.id == culprit.group]
+    groups = [group for group in report.groups if culprit is None or group.id == culprit.group]
     smallest = culprit.operators if culprit is not None else ()
     every = [op for group in groups for op in group.ops]
     copies = [op for op in every if re.search(r"_copy\Z", op)]

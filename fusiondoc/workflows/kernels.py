@@ -1,6 +1,5 @@
-"""What ``fusiondoc kernels`` looks at (a target that it runs, a log, a capture, or a capture run again), and
-what it writes: what was dumped of kernels, as one file a kernel and dump, with an index.
-"""
+"""The work of ``fusiondoc kernels``: the report of a target that it runs, of a log, a capture, or a capture
+run again; and the dumps of its kernels as one file a kernel and dump, with an index."""
 
 from __future__ import annotations
 
@@ -143,9 +142,9 @@ def _earlier(capture: Capture) -> Capture | None:
 
 
 def _lacking(report: Report, dumps: Sequence[str], name: str, notify: Notify) -> tuple[str, ...]:
-    """A log cannot be run again: say what to set. Where it holds some of the dumps, that is a note."""
+    """Raise or note how a log is made that has the dumps that this one lacks: a log cannot be run again."""
     have = present(report.kernels)
-    lacking = tuple(one for one in dumps if one not in have)
+    lacking = tuple(wanted for wanted in dumps if wanted not in have)
     if not lacking:
         return ()
     hint = f"Run it with {how_to_set(lacking)}"
@@ -173,7 +172,7 @@ class SavedDump:
     file: str
     kernel: str
     name: str
-    """Of the kernel, as the fuser calls it."""
+    """Name of the kernel, as the fuser calls it."""
     dump: str
     groups: tuple[str, ...]
     sources: tuple[str, ...]
@@ -205,7 +204,7 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
 def _contents(
     report: Report, kernels: Sequence[Kernel], options: Sequence[str]
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The files by name, and what the index holds."""
+    """The files by name, and the content of the index."""
     files: dict[str, bytes] = {}
     rows: list[SavedDump] = []
     groups = {group.id: group for group in report.groups}
@@ -228,7 +227,7 @@ def _contents(
 
 
 def _write_into(folder: Path, files: Mapping[str, bytes], index: bytes) -> None:
-    """The index is written last: it names what an earlier ``save`` may be written over."""
+    """Write the files, the index last: it names the files that a later ``save`` may overwrite."""
     folder.mkdir(parents=True, exist_ok=True)
     old = _own_files(folder)
     for name in (*files, INDEX):
@@ -250,9 +249,9 @@ _TEXTS = ("code", "dumps")
 
 
 def _row(name: str, kernel: Kernel, dump: Dump, groups: dict[str, Group]) -> SavedDump:
-    nodes = [node for one in kernel.groups if one in groups for node in groups[one].nodes]
+    nodes = [node for group in kernel.groups if group in groups for node in groups[group].nodes]
     sources = {node.user_source or node.source or "" for node in nodes} - {""}
-    evidence = tuple(Evidence(one.file, one.line) for one in dump.evidence)
+    evidence = tuple(Evidence(evidence.file, evidence.line) for evidence in dump.evidence)
     return SavedDump(
         name, kernel.id, kernel.name, dump.option, tuple(kernel.groups), tuple(sorted(sources)), evidence
     )

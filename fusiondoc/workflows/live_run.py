@@ -1,4 +1,4 @@
-"""A capture of this process: what its fusers say inside a ``with`` block, and the report of it."""
+"""A capture of this process: its fusers' messages inside a ``with`` block, and the report of it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ class LiveRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on settings that this torch does not take at run time, and what to set before it starts."""
+        """Notes on settings that this torch does not take at run time, and on how to set them before it
+        starts."""
         return (*self._notes, *(self._after() if self.ended else ()))
 
     def __repr__(self) -> str:
@@ -242,7 +243,7 @@ class LiveRun:
                 do()
 
     def _wanted(self, torch: Any, switches: live_capture.Switches) -> tuple[str, dict[str, str], list[str]]:
-        """The log level, the variables that are to be set in the block, and what to say about them."""
+        """The log level, the variables that are to be set in the block, and notes about them."""
         version, cuda = str(torch.__version__), torch.version.cuda
         fuser = self._fuser
         if fuser == "auto" and self._switched_on in ("onednn", "legacy"):
@@ -282,7 +283,7 @@ class LiveRun:
     # -- leaving --------------------------------------------------------------------------------------------
 
     def _finish(self, kind: type[BaseException] | None) -> None:
-        """Write down what was found around the run and how it ended."""
+        """Write the facts around the run and how it ended."""
         torch = self._torch
         records = self._records
         self._aot.finish()
@@ -314,7 +315,7 @@ class LiveRun:
         self._store.done(self.path)
 
     def _after(self) -> list[str]:
-        """What the report shows to be missing."""
+        """Notes on the parts that the report shows to be missing."""
         report = self.report
         if any(group.kind == "CudaFusionGroup" for group in report.groups) and not report.kernels:
             wanted = run_environment(

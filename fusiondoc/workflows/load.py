@@ -54,7 +54,7 @@ from fusiondoc.workflows.refused_logs import refuse_what_is_no_log
 
 
 def log_from(arguments: Sequence[str], peak: float | None = None) -> Report:
-    """The same as ``report_from`` for what is held against expectations.
+    """The same as ``report_from``, for a report that is compared with expectations.
 
     Raises:
         UsageError: the arguments name logs, and no line of them is of torch.
@@ -79,28 +79,29 @@ def report_from(
 
 
 def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
-    """What the run ended with whose capture the arguments name; None if it went well, or they name logs.
+    """The error of the run whose capture the arguments name; None if it went well, or they name logs.
 
     Raises:
         UsageError: they name captures of several runs: logs are parts of one run, so that what one run lost
             would be found in another.
     """
     sources = sources_of(arguments)
-    captures = [one.capture() for one in sources if one.kind is Kind.CAPTURE]
-    for one in sources:
-        if one.kind is Kind.LOG and one.path is not None and one.path.is_dir():
-            captures += [Capture(path) for path in sorted(one.path.iterdir()) if is_capture(path)]
-    if len(captures) > 1 and not all(one.ranks for one in captures):
-        first, second = (one.name for one in captures[:2])
+    captures = [source.capture() for source in sources if source.kind is Kind.CAPTURE]
+    for source in sources:
+        if source.kind is Kind.LOG and source.path is not None and source.path.is_dir():
+            captures += [Capture(path) for path in sorted(source.path.iterdir()) if is_capture(path)]
+    if len(captures) > 1 and not all(capture.ranks for capture in captures):
+        first, second = (capture.name for capture in captures[:2])
         raise UsageError(
             f"{first}, {second}{' and others' * (len(captures) > 2)} are captures of runs of their own",
             "Check each by itself: what one run lost would be found in the other.",
         )
-    return next(filter(None, (one.failure() for one in captures)), None)
+    return next(filter(None, (capture.failure() for capture in captures)), None)
 
 
 def side(argument: str) -> Report:
-    """The report that an argument of a comparison names; its name is the argument, with what it was made of.
+    """The report that an argument of a comparison names; its name is the argument, with the logs or capture
+    that it was made of.
 
     Raises:
         UsageError: there is no such thing, or it cannot be read.
@@ -124,9 +125,9 @@ def with_peak(report: Report, peak: float) -> Report:
 
 def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequence[Path]) -> Report:
     first = sources[0]
-    if len(sources) > 1 and all(one.kind is Kind.CAPTURE for one in sources):
-        captures = [one.capture() for one in sources]
-        if all(one.ranks for one in captures):  # of several machines
+    if len(sources) > 1 and all(source.kind is Kind.CAPTURE for source in sources):
+        captures = [source.capture() for source in sources]
+        if all(capture.ranks for capture in captures):  # of several machines
             return report_of(captures[0], peak, source_roots=source_roots, others=captures[1:])
     if len(sources) == 1 and first.path is not None:
         if first.kind is Kind.CAPTURE:
@@ -149,8 +150,8 @@ def report_of_logs(
     source_roots: Sequence[Path],
     folder: str | None = None,
 ) -> Report:
-    """What was read of logs that belong to no capture, with findings, plan and coverage. ``folder``: the one
-    whose logs these are, if one was named."""
+    """The report of parsed logs that belong to no capture, with findings, plan and coverage. ``folder``: the
+    one whose logs these are, if one was named."""
     report = replace(
         report,
         ranks=ranks_of(report, ranks_stated_by_log(observed)),
@@ -178,7 +179,7 @@ def _folder_of(logs: Sequence[LogInput]) -> str | None:
 
 
 def _without_secrets(report: Report) -> Report:
-    """The report with secrets masked in all text that comes from the program or the user; what only a
+    """The report with secrets masked in all text that comes from the program or the user; text that only a
     compiler prints (groups, programs, kernels) is left as it is."""
     kept = ("groups", "programs", "kernels")
     named = [field.name for field in fields(report) if field.metadata.get("json", True)]
@@ -190,7 +191,7 @@ def logs_behind(report: Report) -> tuple[LogInput, ...]:
     here."""
     if isinstance(report.texts, LogTexts):
         return report.texts.logs
-    named = dict.fromkeys(one.file for group in report.groups for one in group.evidence)
+    named = dict.fromkeys(evidence.file for group in report.groups for evidence in group.evidence)
     return tuple(LogInput(name, Path(name)) for name in named if _is_log(Path(name)))
 
 
@@ -205,7 +206,7 @@ def _is_log(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class ParsedLog:
-    """What the log of a capture says, without what the capture's other files add."""
+    """The parsed log of a capture, without the facts of the capture's other files."""
 
     report: Report
     observed: Observed
@@ -218,7 +219,7 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
     logs = [LogInput(str(shown / name), capture.path / name) for name in capture.log_names]
     if capture.ranks:
         captures = (capture, *others)
-        logs = rank_logs(captures, [str(_shown(one)) for one in captures])
+        logs = rank_logs(captures, [str(_shown(capture)) for capture in captures])
     run_records = capture.records
     report, observed = read_logs(
         logs,
@@ -242,7 +243,7 @@ def _made_by(capture: Capture) -> dict[str, str]:
 
 
 def _fuser_off(capture: Capture) -> str | None:
-    """What switched the fuser of a run off, as the reason of its operators."""
+    """The switch that set the fuser of a run off, as the reason of its operators."""
     if capture.records.switches.fuser_off_before:
         return "this process had the fuser off before the block began"
     variable = capture.request.off_by_variable(capture.records.fuser.effective)
@@ -387,7 +388,7 @@ def _shown(capture: Capture) -> Path:
 
 
 def _fuser(seen: FuserState, capture: Capture) -> FuserState:
-    """The probe says what was set; groups in the log prove what worked."""
+    """The probe records which switches were set; groups in the log prove which worked."""
     switch = capture.records.fuser
     requested = switch.requested or capture.request.options.fuser
     return FuserState(requested, seen.effective or switch.effective, switch.live, switch.why)
@@ -402,5 +403,8 @@ def _knob(setting: KnobSetting) -> KnobState:
 
 def _timed(iterations: tuple[Iteration, ...], passes: Sequence[PassDone]) -> tuple[Iteration, ...]:
     """The iterations that the log marks, with the seconds that the probe took."""
-    seconds = {(one.index, one.phase): one.seconds for one in passes}
-    return tuple(replace(one, seconds=seconds.get((one.index, one.phase))) for one in iterations)
+    seconds = {(done.index, done.phase): done.seconds for done in passes}
+    return tuple(
+        replace(iteration, seconds=seconds.get((iteration.index, iteration.phase)))
+        for iteration in iterations
+    )

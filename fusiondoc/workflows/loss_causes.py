@@ -1,5 +1,5 @@
-"""What a loss came with: the explanation (share_explanations.py) that says best which runs of a model lack
-a group.
+"""The cause of a loss: the explanation (share_explanations.py) that says best which runs of a model lack a
+group.
 
 It is a loss if what lacks the group came later than what has it. That a group is in the runs of one GPU
 alone, whenever they ran, explains runs too, and is none.
@@ -35,17 +35,17 @@ NEARLY = 2.0
 SAME_RUNS = 0.9
 """Share of the runs after a loss that two explanations must have in common to be of the same loss."""
 PURE = 0.03
-"""Share below which what a cause does not explain is noise."""
+"""Share of runs that disagree with a cause below which that is noise."""
 STILL = 0.1
 """Share of the runs without a group that must be after the last one with it, for this to be the end of those:
 else both go on side by side."""
 MOST_LOSSES = 4
-"""Of one group."""
+"""Losses that are found of a group."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """That a group was lost, and with what."""
+    """The loss of a group, and its cause."""
 
     scope: Scope
     by: str
@@ -56,13 +56,13 @@ class Loss:
     """Runs of the scope that should have the group, and mostly have."""
     after: tuple[int, ...]
     evidence: float
-    """Of the loss against none."""
+    """Evidence of the loss against none."""
     slope: Slope | None = None
-    """Of a loss that came gradually, with nothing that explains it."""
+    """Slope of a loss that came gradually, without another cause."""
 
 
 def losses_of(history: History, has: Sequence[int | None], tested: int) -> list[Loss]:
-    """What was lost of a group, one after another.
+    """The losses of a group, one after another.
 
     Args:
         has: for each run whether it has the group; None if that is not known.
@@ -146,13 +146,13 @@ def _has_group(left: Holders, runs: frozenset[int]) -> list[int]:
     return [int(left.has[run] or 0) for run in runs]
 
 
-def _alike(one: frozenset[int], other: frozenset[int]) -> float:
-    return len(one & other) / max(1, len(one | other))
+def _alike(runs: frozenset[int], other: frozenset[int]) -> float:
+    return len(runs & other) / max(1, len(runs | other))
 
 
 def _null(left: Holders, tried: Sequence[Explanation]) -> float:
-    """The evidence that nothing was lost: one share, one that depends on what was there all the time, or one
-    that rose."""
+    """The evidence that nothing was lost: all runs have one share, or it depends on facts that were there all
+    the time, or it rose."""
     same = evidence(left.having, len(left.runs))
     others = [other.evidence for other in tried if not other.scope.values and not _fell(left, other)]
     return max([same, *others])
@@ -175,27 +175,28 @@ def _is_loss(left: Holders, explanation: Explanation) -> bool:
 def _best(left: Holders, tried: Sequence[Explanation], tested: int) -> Explanation | None:
     """The loss that explains most, if it does so beyond chance. Of a factor and a day that explain alike it
     is the factor: days change always."""
-    losses = [one for one in tried if _is_loss(left, one)]
+    losses = [explanation for explanation in tried if _is_loss(left, explanation)]
     if not losses:
         return None
-    best = max(losses, key=lambda one: one.evidence)
-    same = [one.evidence for one in losses if _alike(one.after, best.after) >= SAME_RUNS]
+    best = max(losses, key=lambda loss: loss.evidence)
+    same = [loss.evidence for loss in losses if _alike(loss.after, best.after) >= SAME_RUNS]
     if _sum_of(same) - _null(left, tried) < math.log(ODDS * max(1, tested)):
         return None
     if best.by == DATE:
         factors = [
-            one
-            for one in losses
-            if one.by != DATE and one.evidence >= best.evidence - NEARLY and one.scope == best.scope
+            loss
+            for loss in losses
+            if loss.by != DATE and loss.evidence >= best.evidence - NEARLY and loss.scope == best.scope
         ]
-        best = max(factors, key=lambda one: one.evidence, default=best)
+        best = max(factors, key=lambda loss: loss.evidence, default=best)
     return best
 
 
 def _sum_of(evidences: Sequence[float]) -> float:
-    """Of explanations by which the same runs lack a group: whichever it is, it was lost."""
+    """The evidence of several explanations by which the same runs lack a group: whichever it is, it was
+    lost."""
     most = max(evidences)
-    return most + math.log(sum(math.exp(one - most) for one in evidences))
+    return most + math.log(sum(math.exp(value - most) for value in evidences))
 
 
 def _back_since(left: Holders, loss: Loss) -> int | None:

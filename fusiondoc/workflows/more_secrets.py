@@ -51,7 +51,7 @@ def is_installed() -> bool:
 
 
 def version() -> str:
-    """Of detect-secrets."""
+    """Detectors of detect-secrets."""
     return str(getattr(importlib.import_module(PACKAGE + ".__version__"), "VERSION", ""))
 
 
@@ -68,14 +68,14 @@ def _detectors() -> tuple[Any, ...]:
 
 def kinds() -> tuple[str, ...]:
     """What its rules look for; none where it is not installed."""
-    return tuple(str(one.secret_type) for one in _detectors()) if is_installed() else ()
+    return tuple(str(detector.secret_type) for detector in _detectors()) if is_installed() else ()
 
 
 def finder() -> MoreSecrets | None:
     """What masks the secrets that its rules find; None where it is not installed."""
     if not is_installed():
         return None
-    patterns = [pattern for one in _detectors() for pattern in one.denylist]
+    patterns = [pattern for detector in _detectors() for pattern in detector.denylist]
     return lambda text: _masked(text, patterns)
 
 
@@ -83,7 +83,7 @@ def _masked(text: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, int]:
     """Each line is looked at once: a log repeats most of its own."""
     lines = [line for line in set(text.split("\n")) if _MAY_BE_ONE.search(line)]
     number = 0
-    for secret in sorted(_found("\n".join(lines), patterns), key=lambda one: (-len(one), one)):
+    for secret in sorted(_found("\n".join(lines), patterns), key=lambda secret: (-len(secret), secret)):
         count = text.count(secret)
         text = text.replace(secret, MASK)
         number += count
@@ -99,7 +99,7 @@ def _found(text: str, patterns: Sequence[re.Pattern[str]]) -> set[str]:
     secrets = set()
     for pattern in patterns:
         for found in pattern.finditer(text):
-            groups = [one for one in found.groups() if one]
+            groups = [group for group in found.groups() if group]
             secret = (groups[-1] if groups else found.group()).strip(" \t\"'=:")
             if len(secret) >= _SHORTEST and MASK not in secret and re.search("[0-9]", secret):
                 secrets.add(secret)

@@ -134,7 +134,7 @@ class Names:
         if isinstance(value, str):
             return self.text(value, counts)
         if isinstance(value, list):
-            return [self.json(one, counts) for one in value]
+            return [self.json(item, counts) for item in value]
         if not isinstance(value, dict):
             return value
         made = {}
@@ -143,7 +143,7 @@ class Names:
                 counts[SECRET] += 1
                 item = MASK
             elif key in ("command", "script_args") and isinstance(item, list):
-                words = [str(one) for one in item]
+                words = [str(text) for text in item]
                 item = list(masked_arguments(words))
                 counts[SECRET] += sum(a != b for a, b in zip(words, item))
             made[self.text(key, counts)] = self.json(item, counts)
@@ -205,14 +205,14 @@ def names_in(paths: Iterable[str], folders: Sequence[str], more_secrets: MoreSec
     hosts = {platform.node(), os.environ.get("HOSTNAME") or "", *_words_of_host()}
     rules = [Replacement("address", ("@",), _EMAIL, ADDRESS)]
     for kind, folders_of, other in (("project", projects, PROJECT), ("home", homes, HOME)):
-        for folder in sorted(folders_of, key=lambda one: (-len(one), one)):
+        for folder in sorted(folders_of, key=lambda text: (-len(text), text)):
             pattern = _path(folder)
             if pattern is not None:
                 last = re.split(r"[\\/]+", folder.rstrip("\\/"))[-1]
                 rules.append(Replacement(kind, (last.lower(),), pattern, other))
     rules.append(Replacement("folder", _FOLDER_HINTS, _FOLDERS, _Numbered()))
     for kind, names, other in (("user", users, USER), ("host", hosts, HOST)):
-        for name in sorted(names, key=lambda one: (-len(one), one)):
+        for name in sorted(names, key=lambda text: (-len(text), text)):
             if name and name != other:
                 common = _is_common(name)
                 pattern = _word(name, in_paths=common, is_host=kind == "host")

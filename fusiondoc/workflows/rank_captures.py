@@ -21,28 +21,30 @@ def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInpu
         shown: how a report names each capture.
     """
     return [
-        LogInput(f"{name}/{RANKS}/{one.name}/{file}", one.path / file, one.rank)
+        LogInput(f"{name}/{RANKS}/{rank.name}/{file}", rank.path / file, rank.rank)
         for capture, name in zip(captures, shown)
-        for one in capture.ranks
-        for file in one.log_names
+        for rank in capture.ranks
+        for file in rank.log_names
     ]
 
 
 def ranks_of_captures(captures: Sequence[Capture]) -> RankTold | None:
     """The facts of each rank; None for a run of one process."""
-    processes = [(one, capture) for capture in captures for one in capture.ranks]
+    processes = [(rank, capture) for capture in captures for rank in capture.ranks]
     launched = [capture for capture in captures if capture.request.options.launcher]
     if not processes and not launched:
         return None
-    worlds = [one.records.rank.world_size or 0 for one, _ in processes if one.records.rank is not None]
+    worlds = [
+        process.records.rank.world_size or 0 for process, _ in processes if process.records.rank is not None
+    ]
     expected = max(worlds, default=0) or None
-    return RankTold("launcher", expected, tuple(_facts(one, run) for one, run in processes))
+    return RankTold("launcher", expected, tuple(_facts(process, run) for process, run in processes))
 
 
 def compared(captures: Sequence[Capture]) -> tuple[Verification, ...]:
     """Results of several ranks against eager: of each the one that is furthest off, and on which ranks."""
     rows: dict[tuple[int, int, str, str], dict[int, Verification]] = {}
-    for process in (one for capture in captures for one in capture.ranks):
+    for process in (rank for capture in captures for rank in capture.ranks):
         for row in process.records.verification:
             key = row.iteration, row.inputs, row.phase, row.what
             rows.setdefault(key, {})[process.rank] = row
@@ -104,9 +106,9 @@ def _facts(process: Capture, run: Capture) -> RankFacts:
 def _passes(process: Capture) -> tuple[float, ...]:
     """Milliseconds of each pass: forward and backward together."""
     sums: dict[int, float] = {}
-    for one in process.records.passes:
-        if one.index is not None and one.seconds is not None:
-            sums[one.index] = sums.get(one.index, 0.0) + one.seconds * 1000
+    for done in process.records.passes:
+        if done.index is not None and done.seconds is not None:
+            sums[done.index] = sums.get(done.index, 0.0) + done.seconds * 1000
     return tuple(sums[index] for index in sorted(sums))
 
 

@@ -20,15 +20,15 @@ def refuse_what_is_no_log(sources: Sequence[Source], report: Report, empty: bool
     Raises:
         UsageError: they have none.
     """
-    if any(one.kind in (Kind.CAPTURE, Kind.REPORT) for one in sources) or not is_no_log(report):
+    if any(source.kind in (Kind.CAPTURE, Kind.REPORT) for source in sources) or not is_no_log(report):
         return
-    names = ", ".join("stdin" if one.kind is Kind.STDIN else one.text for one in sources[:3])
+    names = ", ".join("stdin" if source.kind is Kind.STDIN else source.text for source in sources[:3])
     lines = report.parse.lines
     if not lines:
         if empty:
             raise UsageError(f"{names} is an empty log: there is nothing to compare with", _RECORD)
         return
-    program = next((one.text for one in sources if one.text.endswith(".py")), None)
+    program = next((source.text for source in sources if source.text.endswith(".py")), None)
     if program is not None:
         raise UsageError(
             f"{program} is a Python program, not a log",

@@ -97,8 +97,8 @@ def fallback_off(torch: str, user: Mapping[str, str]) -> dict[str, str]:
     For a torch without nvFuser both are given: a log with fallbacks then comes from another torch, which the
     program starts itself.
     """
-    option = next(one for one in catalogue.options(DISABLE) if one.name == "fallback")
-    number = next(one for one in catalogue.variables() if one.name == NUMBER)
+    option = next(known for known in catalogue.options(DISABLE) if known.name == "fallback")
+    number = next(known for known in catalogue.variables() if known.name == NUMBER)
     version = catalogue.as_version(torch)
     by_option, by_number = exists_in(option.live, version), exists_in(number.live, version)
     if not (by_option or by_number):
@@ -270,16 +270,14 @@ def report_run(
     with while_writing(capture.path):
         keep_peak(capture, peak)
         parsed = parse_capture(capture)
-        roots = [*source_roots, *([request.target.path.parent] if request.target.path else [])]
-        packages = PackageFiles(_package_files(parsed.report), _packages_of(request.python))
-        files = _user_files(parsed.report) | _te_files(capture)
-        keep_sources(capture.path, files, request.cwd, roots, packages)
-        if follow_ups.rerun and wants_rerun(parsed.report, capture):
-            rerun_without_fallback(request, capture, notify, progress)
+        _keep_sources(request, capture, parsed.report, source_roots)
         finished = not ran.interrupted
-        if follow_ups.rerun and finished and wants_to_know(parsed.report, capture):
-            finished = find_fault(request, capture, parsed, notify, progress)
-        ran = replace(ran, failed=capture.failure())
+        if follow_ups.rerun:
+            if wants_rerun(parsed.report, capture):
+                rerun_without_fallback(request, capture, notify, progress)
+            if finished and wants_to_know(parsed.report, capture):
+                finished = find_fault(request, capture, parsed, notify, progress)
+        failed = capture.failure()
         report = report_of(capture, parsed=parsed, source_roots=source_roots)
         if _te_alone(report, capture) and follow_ups != FollowUps(follow_ups.rerun):
             notify("note: --time and --try are for TorchScript; on a GPU the report has times all the same")
@@ -293,7 +291,19 @@ def report_run(
         if (follow_ups.tries or follow_ups.eval_mode) and finished:
             finished = run_tries(request, capture, report, follow_ups.eval_mode, notify, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
-        return Finished(report, capture, ran.failed, not finished)
+        return Finished(report, capture, failed, not finished)
+
+
+def _keep_sources(
+    request: RunRequest, capture: Capture, report: Report, source_roots: Sequence[Path]
+) -> None:
+    """Keep the program's files that the report names in the capture."""
+    roots = list(source_roots)
+    if request.target.path is not None:
+        roots.append(request.target.path.parent)
+    packages = PackageFiles(_package_files(report), _packages_of(request.python))
+    files = _user_files(report) | _te_files(capture)
+    keep_sources(capture.path, files, request.cwd, roots, packages)
 
 
 def _te_alone(report: Report, capture: Capture) -> bool:
@@ -303,8 +313,8 @@ def _te_alone(report: Report, capture: Capture) -> bool:
 
 def _te_files(capture: Capture) -> set[str]:
     """The files whose lines make operators of te.ops."""
-    operators = [one for pipeline in capture.records.te.pipelines for one in pipeline.operators]
-    positions = (Source.parse(one.source) for one in operators)
+    operators = [operator for pipeline in capture.records.te.pipelines for operator in pipeline.operators]
+    positions = (Source.parse(operator.source) for operator in operators)
     return {position.file for position in positions if position is not None}
 
 

@@ -108,7 +108,7 @@ def write_target(
     _check(fn, inputs, label)
     pickled = by_name and _pickled(torch, fn, folder / "model.pickle")
     scripted = None if pickled else _archived(torch, fn, tuple(inputs), folder, label, trace)
-    shapes = [tuple(one) for one in (inputs, *further)]
+    shapes = [tuple(inputs_) for inputs_ in (inputs, *further)]
     try:
         torch.save(shapes if further else shapes[0], str(folder / "inputs.pt"))
     except Exception as error:  # pickle raises nearly anything
@@ -172,7 +172,7 @@ def _pickled(torch: Any, fn: Any, file: Path) -> bool:
         return False
     if not (isinstance(fn, torch.nn.Module) or _has_source(torch, fn)):
         return False
-    owners = {type(one) for one in fn.modules()} if isinstance(fn, torch.nn.Module) else {fn}
+    owners = {type(inner) for inner in fn.modules()} if isinstance(fn, torch.nn.Module) else {fn}
     if not all(_importable(str(owner.__module__)) for owner in owners):
         return False
     try:
@@ -379,7 +379,7 @@ def shapes_of(inputs: Any) -> list[tuple[Any, ...]]:
     if isinstance(inputs, tuple):
         return [inputs]
     if isinstance(inputs, list):
-        if inputs and all(isinstance(one, tuple) for one in inputs):
+        if inputs and all(isinstance(shape, tuple) for shape in inputs):
             return inputs
         raise UsageError(
             "a list of inputs is a list of tuples, one for each shape", "For one shape pass a tuple: (x, y)."

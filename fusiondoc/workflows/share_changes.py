@@ -58,8 +58,8 @@ class Split(NamedTuple):
 def sums_of(has: Sequence[int]) -> list[int]:
     """``sums[n]``: how many of the first n runs have it."""
     sums = [0]
-    for one in has:
-        sums.append(sums[-1] + one)
+    for value in has:
+        sums.append(sums[-1] + value)
     return sums
 
 
@@ -127,8 +127,8 @@ def best_slope(has: Sequence[int], days: Sequence[int]) -> Slope | None:
     numbers = sorted(set(days))
     index = {day: nth for nth, day in enumerate(numbers)}
     having, runs = [0] * len(numbers), [0] * len(numbers)
-    for one, day in zip(has, days):
-        having[index[day]] += one
+    for value, day in zip(has, days):
+        having[index[day]] += value
         runs[index[day]] += 1
     step = max(1, len(numbers) // MOST_PLACES)
     indices = range(step, len(numbers), step)
@@ -137,7 +137,7 @@ def best_slope(has: Sequence[int], days: Sequence[int]) -> Slope | None:
     stretches = _Stretches(numbers, having, runs)
     found = [(stretches.slope(begin, end), begin, end) for begin in indices for end in indices if begin < end]
     score, begin, end = max(found)
-    earliest, latest = _likeliest([one[:2] for one in found])
+    earliest, latest = _likeliest([span[:2] for span in found])
     # Two levels, and two days among those that were tried.
     cost = math.log(len(has)) + math.log(len(found))
     return Slope(score - cost, numbers[begin], numbers[end], numbers[earliest], numbers[latest])

@@ -233,11 +233,11 @@ def _ways(
     if factor.ordered:
         cost = math.log(len(newer))
         if len(codes) > MOST_SEVERAL:
-            yield from ((cost, one) for one in newer)
+            yield from ((cost, lost) for lost in newer)
             return
         # Newer ones, or one of them alone: the two kinds are as likely.
         cost += math.log(2) if len(codes) > 2 else 0.0
-        yield from ((cost, one) for one in newer)
+        yield from ((cost, lost) for lost in newer)
         if len(codes) > 2:
             cost = math.log(2 * len(codes))
             yield from ((cost, frozenset({code})) for code in codes)
@@ -271,5 +271,7 @@ def _at_most(few: int, runs: int, share: float) -> float:
     if not 0 < share < 1:
         return float(share == 0)
     ways = [math.lgamma(runs + 1) - math.lgamma(n + 1) - math.lgamma(runs - n + 1) for n in range(few + 1)]
-    logs = (one + n * math.log(share) + (runs - n) * math.log(1 - share) for n, one in enumerate(ways))
+    logs = (
+        log_ways + n * math.log(share) + (runs - n) * math.log(1 - share) for n, log_ways in enumerate(ways)
+    )
     return sum(map(math.exp, logs))

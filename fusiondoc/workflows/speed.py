@@ -67,17 +67,20 @@ def speed_of(capture: Capture, report: Report) -> tuple[tuple[Speed, ...], str |
         return kept.speeds, kept.note
     names = [name for name in (kept.capture, kept.again) if name is not None]
     processes = [_timed_passes(capture, name) for name in names]
-    first = processes[0] if processes else ()
-    rows = [_row(processes, passes, report) for passes in first]
-    speeds = tuple(row for row in rows if row is not None)
+    speeds: list[Speed] = []
+    eager: str | None = None
+    for passes in processes[0] if processes else ():
+        row = _row(processes, passes, report)
+        if row is not None:
+            speeds.append(row)
+            eager = passes.eager
     if kept.problem is not None or not speeds:
-        return speeds, kept.problem
-    eager = next(passes.eager for passes, row in zip(reversed(first), reversed(rows)) if row is not None)
-    times = "two processes" if len([timed for timed in processes if timed]) > 1 else "a process"
+        return tuple(speeds), kept.problem
+    times = "two processes" if sum(map(bool, processes)) > 1 else "a process"
     note = f"timed in {times} without logs; eager is {eager}"
     if kept.dropped:
         note += f"; your {', '.join(kept.dropped)} was left out there"
-    return speeds, note
+    return tuple(speeds), note
 
 
 def _why_no_speed(capture: Capture, report: Report) -> str | None:
@@ -105,33 +108,33 @@ def _same_in(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, wa
     """That way with the same inputs in the same phase, in each process that has it."""
     wanted = (way, passes.phase, passes.inputs)
     found = (
-        next((one for one in timed if (one.way, one.phase, one.inputs) == wanted), None)
+        next((known for known in timed if (known.way, known.phase, known.inputs) == wanted), None)
         for timed in processes
     )
-    return [one for one in found if one is not None]
+    return [speed for speed in found if speed is not None]
 
 
 def _together(same: Sequence[TimedPasses]) -> Speed | None:
     """A row over the rounds of all processes; the other figures are those of the first process."""
     speed = same[0].as_speed() if same else None
-    rounds = sorted(value for one in same for value in one.rounds)
+    rounds = sorted(value for speed in same for value in speed.rounds)
     if speed is None or len(same) == 1 or not rounds:
         return speed
-    memory = [one.memory_bytes for one in same if one.memory_bytes is not None]
+    memory = [speed.memory_bytes for speed in same if speed.memory_bytes is not None]
     return replace(
         speed,
         ms=Spread(rounds[0], rounds[len(rounds) // 2], rounds[-1]),
-        passes=sum(one.passes for one in same),
+        passes=sum(speed.passes for speed in same),
         memory_bytes=max(memory, default=None),
     )
 
 
 def _against_eager(same: Sequence[TimedPasses], eager: Sequence[TimedPasses]) -> Ratio | None:
     """None for eager, and with too few rounds for an interval."""
-    pairs = sum(min(len(one.rounds), len(other.rounds)) for one, other in zip(eager, same))
-    if pairs < LEAST_ROUNDS or not all(value > 0 for one in (*eager, *same) for value in one.rounds):
+    pairs = sum(min(len(first.rounds), len(other.rounds)) for first, other in zip(eager, same))
+    if pairs < LEAST_ROUNDS or not all(value > 0 for speed in (*eager, *same) for value in speed.rounds):
         return None
-    return of_processes([one.rounds for one in eager], [one.rounds for one in same])
+    return of_processes([speed.rounds for speed in eager], [speed.rounds for speed in same])
 
 
 def _timed_passes(capture: Capture, name: str | None) -> tuple[TimedPasses, ...]:
@@ -158,7 +161,7 @@ def named_trace(
     made = list(events)
     for unit in units:
         for group in groups.get(unit.event, ())[:1]:
-            for index in (unit.event, *(one.event for one in unit.launched)):
+            for index in (unit.event, *(launched.event for launched in unit.launched)):
                 made[index] = _named(made[index], group)
     text = json.dumps({"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": sound(made)})
     return gzip.compress(text.encode("utf-8"), mtime=0) if packed else text.encode("utf-8")
@@ -214,7 +217,9 @@ def with_profile(report: Report, capture: Capture) -> Report:
 
 def _timed_ms(report: Report) -> float | None:
     """Of a step of a script, whose profiled run times none without the profiler."""
-    return next((one.ms.median for one in report.speed if one.phase == STEP and one.way != "eager"), None)
+    return next(
+        (speed.ms.median for speed in report.speed if speed.phase == STEP and speed.way != "eager"), None
+    )
 
 
 def named_trace_of(capture: Capture, report: Report, packed: bool) -> bytes:

@@ -39,16 +39,16 @@ def survey(
         address: of that cluster.
         workers: processes of the local engine; by default one for each core.
         model_from: a regular expression whose groups name the model in the path of a run (``runs/([^/]+)/``),
-            before what the run itself tells.
-        tell: is called with notes.
+            before the name in the run's own records.
+        notify: called with notes.
 
     Raises:
-        UsageError: there is no such place, or nothing to read in it.
+        UsageError: there is no such path or address, or nothing to read in it.
         CannotRun: a package is missing, or there is no such cluster.
     """
     began = time.perf_counter()
     several = [places] if isinstance(places, (str, os.PathLike)) else list(places)
-    names = [os.fspath(one) for one in several]
+    names = [os.fspath(path) for path in several]
     listing = listed(names, model_from)
     if not listing.items:
         raise UsageError(
@@ -95,7 +95,7 @@ def chunks_of(items: Sequence[Item], most: int = _MOST_FILES) -> list[Chunk]:
             size = 0
         made[-1].append(item)
         size += max(0, item.size)
-    return [tuple(one) for one in made]
+    return [tuple(chunk) for chunk in made]
 
 
 def _all(

@@ -43,7 +43,7 @@ def once(items: Sequence[Item], digests: Mapping[str, str]) -> tuple[list[Item],
     """Each content once; files whose names say that they are of different models are different runs."""
     first: dict[tuple[str, str | None], str] = {}
     unique, duplicates = [], []
-    for item in sorted(items, key=lambda one: preference(one.name)):
+    for item in sorted(items, key=lambda item: preference(item.name)):
         found = digests.get(item.name)
         content = None if found is None else (found, item.model_by_name)
         if content is not None and content in first:
@@ -52,7 +52,7 @@ def once(items: Sequence[Item], digests: Mapping[str, str]) -> tuple[list[Item],
         if content is not None:
             first[content] = item.name
         unique.append(item)
-    return sorted(unique, key=lambda one: one.name), duplicates
+    return sorted(unique, key=lambda item: item.name), duplicates
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Contents:
     def __init__(self, part: Part, duplicates: Iterable[Duplicate]) -> None:
         self._part = part
         self._kept = {(row.digest, row.model): row.run for row in part.rows.values()}
-        self._same = {one.run: one.same_as for one in duplicates}
+        self._same = {duplicate.run: duplicate.same_as for duplicate in duplicates}
         """Each copy to a file that was kept when it was found."""
 
     def take(self, more: Apart) -> None:
@@ -106,7 +106,7 @@ class Contents:
     @property
     def duplicates(self) -> list[Duplicate]:
         """The copies, each with the file that is kept of them all."""
-        return [Duplicate(one, self._end_of(one)) for one in self._same]
+        return [Duplicate(copy, self._end_of(copy)) for copy in self._same]
 
     def _end_of(self, name: str) -> str:
         while name in self._same:

@@ -294,7 +294,7 @@ class Dask:
         self._presence = _Presence("Dask")
         # A worker that cannot load a task ends without a word, and the survey would wait for ever.
         found = self._client.run(eval, _HAS_FUSIONDOC, on_error="return")
-        lacking = sorted(one for one, has in found.items() if has is False)
+        lacking = sorted(worker for worker, has in found.items() if has is False)
         if lacking:
             self.close()
             raise _not_there(f"{count(len(lacking), 'worker')} of that cluster, first {lacking[0]},")

@@ -163,9 +163,10 @@ def _facts(
     report: Report | SavedReport, item: Item, kind: str, content_digest: str, created: str | None = None
 ) -> RunFacts:
     """``created``: when its capture was made."""
-    target, environment, name = report.target, report.environment, item.name
+    target, name = report.target, item.name
+    environment = {key: value or None for key, value in report.environment.items()}
     model = _model(target, item, kind)
-    gpu = environment.get("gpu") or None
+    gpu = environment.get("gpu")
     groups = _Groups(model)
     for group in report.groups:
         groups.add(group)
@@ -178,10 +179,10 @@ def _facts(
         digest=content_digest,
         model=model,
         date=_date(target.capture or "", name, created),
-        torch=environment.get("torch") or None,
-        cuda=environment.get("cuda") or None,
+        torch=environment.get("torch"),
+        cuda=environment.get("cuda"),
         gpu=gpu,
-        driver=environment.get("driver") or None,
+        driver=environment.get("driver"),
         fuser=report.fuser.effective or None,
         groups=groups.instances,
         operators=groups.operators,

@@ -141,7 +141,7 @@ def _folders(names: Sequence[str], addresses: Sequence[str]) -> Iterator[tuple[s
 
 def without_days(folders: Sequence[str]) -> str | None:
     """Folders as a path, but for those that only name a day; None if there are none."""
-    return "/".join(one for one in folders if one and DATE.fullmatch(one) is None) or None
+    return "/".join(folder for folder in folders if folder and DATE.fullmatch(folder) is None) or None
 
 
 def _is_wanted(name: str) -> bool:

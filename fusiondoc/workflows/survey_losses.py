@@ -53,18 +53,13 @@ def losses(rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]) -> Lo
         by_model[row.model].append(row)
     models = [
         _Model(by_model[name], plans, times)
-        for name in sorted(by_model, key=lambda one: (one is None, one or ""))
+        for name in sorted(by_model, key=lambda model_name: (model_name is None, model_name or ""))
     ]
-    tested = sum(len(one.sequences) for one in models)
-    import os
-    import sys
-
-    if os.environ.get("DBG"):
-        print("tested", tested, file=sys.stderr)
-    gone = [row for one in models for row in one.gone(tested)]
-    gone.sort(key=lambda one: (one.model or "", one.group))
-    gone.sort(key=lambda one: one.date or "", reverse=True)
-    return Losses(tuple(gone), sum(one.moved for one in models))
+    tested = sum(len(model.sequences) for model in models)
+    gone = [row for model in models for row in model.gone(tested)]
+    gone.sort(key=lambda row: (row.model or "", row.group))
+    gone.sort(key=lambda row: row.date or "", reverse=True)
+    return Losses(tuple(gone), sum(model.moved for model in models))
 
 
 class _Candidate(NamedTuple):
@@ -206,9 +201,9 @@ class _Model:
         members = self._without_successors(members)
         if not members:
             return
-        first = max(members, key=lambda one: (one.loss.evidence, len(one.candidate.track.nodes)))
+        first = max(members, key=lambda lost: (lost.loss.evidence, len(lost.candidate.track.nodes)))
         loss, has = first.loss, first.has
-        keys = list(dict.fromkeys(self._form(one) for one in self._largest(members)))
+        keys = list(dict.fromkeys(self._form(lost) for lost in self._largest(members)))
         begin, earliest, latest, until = (
             onset(history, has, loss) if self._dated else (None, None, None, None)
         )
@@ -228,7 +223,7 @@ class _Model:
             groups=tuple(map(id_of, keys)),
             texts=tuple(map(text_of, keys)),
             share_since=round(sum(after) / len(after), 6),
-            instances=max(one.candidate.least for one in members),
+            instances=max(lost.candidate.least for lost in members),
             date=begin,
             date_from=earliest,
             date_to=latest,
@@ -239,28 +234,28 @@ class _Model:
 
     def _largest(self, members: Sequence[_Lost]) -> list[_Lost]:
         """Without groups that are parts of others that were lost with them."""
-        by_size = sorted(members, key=lambda one: (-len(one.candidate.track.nodes), one.candidate.least))
+        by_size = sorted(members, key=lambda lost: (-len(lost.candidate.track.nodes), lost.candidate.least))
         kept: list[_Lost] = []
-        for one in by_size:
-            nodes = Counter(one.candidate.track.nodes)
-            phase = one.candidate.track.phase
+        for lost in by_size:
+            nodes = Counter(lost.candidate.track.nodes)
+            phase = lost.candidate.track.phase
             parts = (
                 Counter(other.candidate.track.nodes) for other in kept if other.candidate.track.phase == phase
             )
             if all(nodes - other for other in parts):
-                kept.append(one)
+                kept.append(lost)
         return sorted(
-            kept, key=lambda one: (one.candidate.track.phase == "backward", text_of(self._form(one)))
+            kept, key=lambda lost: (lost.candidate.track.phase == "backward", text_of(self._form(lost)))
         )
 
-    def _form(self, one: _Lost) -> GroupKey:
+    def _form(self, lost: _Lost) -> GroupKey:
         """The last form that a group had before it was lost."""
-        for run in reversed(one.loss.before):
+        for run in reversed(lost.loss.before):
             plan = self._plans[run]
-            index = self._holdings.tracks[plan.digest].get(one.candidate.track)
+            index = self._holdings.tracks[plan.digest].get(lost.candidate.track)
             if index is not None:
                 return plan.groups[index].key
-        return next(iter(self._forms[one.candidate.track]))
+        return next(iter(self._forms[lost.candidate.track]))
 
     def _without_successors(self, members: Sequence[_Lost]) -> list[_Lost]:
         """Those that the runs after the loss do not have in another form: the usual plans are held against
@@ -269,13 +264,13 @@ class _Model:
         before = self._usual(run for run in loss.before if has[run])
         after = self._usual(run for run in loss.after if has[run] == 0)
         found = successors(self._programs, before, after)
-        return [one for one in members if one.candidate.least > 1 or one.candidate.track not in found]
+        return [lost for lost in members if lost.candidate.least > 1 or lost.candidate.track not in found]
 
     def _usual(self, runs: Iterable[int]) -> Plan:
         """The plan that most of some runs have."""
         often = Counter(self._plans[run].digest for run in runs)
         most = max(often.values())
-        digest = min(one for one, number in often.items() if number == most)
+        digest = min(plan_digest for plan_digest, number in often.items() if number == most)
         return next(plan for plan in self._plans if plan.digest == digest)
 
     def _values(self, history: History, loss: Loss, has: Sequence[int | None]) -> tuple[str, str]:
@@ -284,11 +279,11 @@ class _Model:
             had = [run for run in loss.before if has[run]]
             lacking = [run for run in loss.after if has[run] == 0]
             return history.moments[max(had)][:10], history.moments[min(lacking)][:10]
-        factor = next(one for one in history.factors if one.name == loss.by)
+        factor = next(known for known in history.factors if known.name == loss.by)
         before, after = (sorted({factor.codes[run] for run in runs}) for runs in (loss.before, loss.after))
         if factor.ordered and max(before) < min(after):
             return self._named(factor, before[-1]), self._named(factor, after[0])
-        return tuple(", ".join(self._named(factor, code) for code in one) for one in (before, after))  # type: ignore[return-value]
+        return tuple(", ".join(self._named(factor, code) for code in codes) for codes in (before, after))  # type: ignore[return-value]
 
     def _named(self, factor: Factor, code: int) -> str:
         """A value as people know it: a program has no name but the day on which it came."""
@@ -303,7 +298,7 @@ class _Model:
 
     def _why(self, members: Sequence[_Lost], loss: Loss) -> tuple[str, ...]:
         """Reasons that operators of the groups have in more of the runs after than before."""
-        nodes = {node for one in members for node in one.candidate.track.nodes}
+        nodes = {node for lost in members for node in lost.candidate.track.nodes}
         sums = []
         for runs in (loss.before, loss.after):
             codes: Counter[str] = Counter()
@@ -316,7 +311,7 @@ class _Model:
             for code, runs in after.items()
             if runs / len(loss.after) > before[code] / len(loss.before) + MORE
         }
-        ranked = sorted(found.items(), key=lambda one: (-one[1], one[0]))[:3]
+        ranked = sorted(found.items(), key=lambda found_code: (-found_code[1], found_code[0]))[:3]
         return tuple(f"{code} in {count(runs, 'run')}" for code, runs in ranked)
 
     def _codes(self, plan: Plan, nodes: set[tuple[str, int]]) -> set[str]:
@@ -347,30 +342,30 @@ def _same_losses(found: Sequence[_Lost]) -> list[list[_Lost]]:
     that were lost together only the group is reported."""
     clusters: list[list[_Lost]] = []
     ranked = sorted(
-        found, key=lambda one: (-one.loss.evidence, one.candidate.least, one.candidate.track.nodes)
+        found, key=lambda lost: (-lost.loss.evidence, lost.candidate.least, lost.candidate.track.nodes)
     )
-    for one in ranked:
+    for lost in ranked:
         for members in clusters:
-            if _is_same(members[0].loss, one.loss):
-                members.append(one)
+            if _is_same(members[0].loss, lost.loss):
+                members.append(lost)
                 break
         else:
-            clusters.append([one])
+            clusters.append([lost])
     made = []
     for members in clusters:
         least: dict[Track, _Lost] = {}
-        for one in members:
-            known = least.get(one.candidate.track)
-            if known is None or one.candidate.least < known.candidate.least:
-                least[one.candidate.track] = one
+        for lost in members:
+            known = least.get(lost.candidate.track)
+            if known is None or lost.candidate.least < known.candidate.least:
+                least[lost.candidate.track] = lost
         made.append(list(least.values()))
     return made
 
 
-def _is_same(one: Loss, other: Loss) -> bool:
-    if one.scope != other.scope:
+def _is_same(loss: Loss, other: Loss) -> bool:
+    if loss.scope != other.scope:
         return False
-    a, b = frozenset(one.after), frozenset(other.after)
+    a, b = frozenset(loss.after), frozenset(other.after)
     return len(a & b) >= SAME_RUNS * len(a | b)
 
 

@@ -81,13 +81,13 @@ def plan_of(
         },
         key=repr,
     )
-    phases = {one.key.phase for one in planned} | {one.phase for one in outside}
+    phases = {group.key.phase for group in planned} | {row.phase for row in outside}
     backward: bool | None = None
     if "backward" in phases or _option(report, "backward") is True:
         backward = True
     elif _option(report, "backward") is False and not _option(report, "script"):
         backward = False
-    ended_early = any(one.code in ENDED_EARLY for one in report.findings)
+    ended_early = any(finding.code in ENDED_EARLY for finding in report.findings)
     content = repr((planned, outside, backward, ended_early)).encode("utf-8", "backslashreplace")
     return Plan(
         hashlib.blake2b(content, digest_size=16).hexdigest(),
@@ -197,8 +197,8 @@ class Plans:
         same = self._same
         self.by_digest[plan.digest] = Plan(
             plan.digest,
-            tuple(same.setdefault(one, one) for one in plan.groups),
-            tuple(same.setdefault(one, one) for one in plan.outside),
+            tuple(same.setdefault(group, group) for group in plan.groups),
+            tuple(same.setdefault(row, row) for row in plan.outside),
             plan.backward,
             plan.ended_early,
         )

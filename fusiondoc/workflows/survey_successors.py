@@ -61,7 +61,7 @@ def _names_outside(plan: Plan) -> Counter[str]:
 
 def _track(programs: Programs, plan: Plan, item: Item) -> Track:
     group = plan.groups[int(item.group.id)]
-    nodes = sorted((one.op, programs.line(plan, one)) for one in group.operators)
+    nodes = sorted((operator.op, programs.line(plan, operator)) for operator in group.operators)
     return Track(group.key.phase, tuple(nodes))
 
 
@@ -74,7 +74,9 @@ def _as_report(programs: Programs, plan: Plan) -> _AsReport:
             phase=group.key.phase,
             specialisation=1,
             respecialises=None,
-            nodes=tuple(OpNode(one.op, _source(programs, plan, one), None) for one in group.operators),
+            nodes=tuple(
+                OpNode(operator.op, _source(programs, plan, operator), None) for operator in group.operators
+            ),
             inputs=(),
             outputs=(),
             runs=None,
@@ -92,12 +94,12 @@ def _as_report(programs: Programs, plan: Plan) -> _AsReport:
     )
 
 
-def _source(programs: Programs, plan: Plan, one: Operator) -> str | None:
+def _source(programs: Programs, plan: Plan, operator: Operator) -> str | None:
     """With the number that its line has in all programs of the model: what is known to be the same line
     is the same one here too."""
-    line = programs.line(plan, one)
+    line = programs.line(plan, operator)
     if line == NOWHERE:
         return None
     if line == FORMULA:
-        return f"{one.file}:{one.line}:{max(0, one.column)}"
-    return f"program:{line + 1}:{max(0, one.column)}"
+        return f"{operator.file}:{operator.line}:{max(0, operator.column)}"
+    return f"program:{line + 1}:{max(0, operator.column)}"

@@ -84,12 +84,12 @@ class Part:
             tally.update(["runs", ("kind", group.kind)])
             tally["nodes"] += group.nodes
             tally["fell back"] += group.fell_back
-        for reason, one in run.reasons.items():
+        for reason, fact in run.reasons.items():
             sums = self.reasons[reason]
             sums["runs"] += 1
             for name in ("nodes", "bytes", "ns", "keeps_out"):
-                sums[name] += getattr(one, name)
-            self.texts[reason] = min(self.texts.get(reason, one.text), one.text)
+                sums[name] += getattr(fact, name)
+            self.texts[reason] = min(self.texts.get(reason, fact.text), fact.text)
         for kernel, ns in run.kernels.items():
             self.kernels[kernel].append(_Kernel(1, ((row.digest, ns),), ((ns, row.digest),)))
             if len(self.kernels[kernel]) >= 64:
@@ -100,12 +100,12 @@ class Part:
         self.rows.update(other.rows)
         self.times.update(other.times)
         self.plans.merge(other.plans)
-        for key, tally in other.groups.items():
-            self.groups[key].update(tally)
-        for one, sums in other.reasons.items():
-            self.reasons[one].update(sums)
-        for reason, text in other.texts.items():
-            self.texts[reason] = min(self.texts.get(reason, text), text)
+        for group, tally in other.groups.items():
+            self.groups[group].update(tally)
+        for reason, sums in other.reasons.items():
+            self.reasons[reason].update(sums)
+        for key, text in other.texts.items():
+            self.texts[key] = min(self.texts.get(key, text), text)
         for kernel, found in other.kernels.items():
             self.kernels[kernel] = [_joined([*self.kernels[kernel], *found])]
         self.unreadable += other.unreadable
@@ -126,14 +126,14 @@ class Part:
 def _joined(found: Sequence[_Kernel]) -> _Kernel:
     if len(found) == 1:
         return found[0]
-    runs = sum(one.runs for one in found)
+    runs = sum(kernel.runs for kernel in found)
     highest = None
     if runs > MOST_SAMPLES:
-        highest = tuple(nlargest(MOST_SAMPLES, (ns for one in found for ns in one.times)))
+        highest = tuple(nlargest(MOST_SAMPLES, (ns for kernel in found for ns in kernel.times)))
     return _Kernel(
         runs,
-        tuple(nsmallest(MOST_SAMPLES, (pair for one in found for pair in one.sample))),
-        tuple(nlargest(MOST_SLOWEST, (pair for one in found for pair in one.slowest))),
+        tuple(nsmallest(MOST_SAMPLES, (pair for kernel in found for pair in kernel.sample))),
+        tuple(nlargest(MOST_SLOWEST, (pair for kernel in found for pair in kernel.slowest))),
         highest,
     )
 
@@ -163,12 +163,12 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
     outliers, left_out = _outliers(part.kernels, {(row.digest, row.model): row.run for row in rows})
     return Survey(
         runs=rows,
-        groups=tuple(sorted(groups, key=lambda one: (-one.runs, one.model or "", one.id))),
+        groups=tuple(sorted(groups, key=lambda share: (-share.runs, share.model or "", share.id))),
         gone=lost.gone,
         reasons=_reasons(part),
         outliers=outliers,
-        unreadable=tuple(sorted(part.unreadable, key=lambda one: one.run)),
-        duplicates=tuple(sorted(duplicates, key=lambda one: one.run)),
+        unreadable=tuple(sorted(part.unreadable, key=lambda run: run.run)),
+        duplicates=tuple(sorted(duplicates, key=lambda copy: copy.run)),
         outliers_left_out=left_out,
         ignored=ignored,
         work=work,
@@ -183,7 +183,7 @@ def _share(key: GroupKey, tally: Counter[Any], runs: int) -> GroupShare:
         phase=key.phase,
         ops=key.ops,
         places=key.source_lines,
-        kinds=tuple(sorted(one[1] for one in tally if isinstance(one, tuple) and one[0] == "kind")),
+        kinds=tuple(sorted(kind[1] for kind in tally if isinstance(kind, tuple) and kind[0] == "kind")),
         runs=tally["runs"],
         runs_of_model=runs,
         share=round(tally["runs"] / runs, 6),
@@ -206,7 +206,9 @@ def _reasons(part: Part) -> tuple[ReasonShare, ...]:
         )
         for (code, op), sums in part.reasons.items()
     ]
-    return tuple(sorted(found, key=lambda one: (-one.ms, -one.bytes, -one.nodes, one.code, one.op)))
+    return tuple(
+        sorted(found, key=lambda reason: (-reason.ms, -reason.bytes, -reason.nodes, reason.code, reason.op))
+    )
 
 
 def _outliers(
@@ -216,22 +218,22 @@ def _outliers(
     found: list[Outlier] = []
     left_out = 0
     for (model, gpu, name), parts in kernels.items():
-        one = _joined(parts)
-        if one.runs < LEAST_RUNS:
+        kernel = _joined(parts)
+        if kernel.runs < LEAST_RUNS:
             continue
-        times = [ns for _, ns in one.sample]
+        times = [ns for _, ns in kernel.sample]
         usual = median(times)
         if not usual:
             continue
         limit = max(SLOWER * usual, usual + DEVIATIONS * 1.4826 * median(abs(ns - usual) for ns in times))
-        slow = [(ns, digest) for ns, digest in one.slowest if ns > limit]
-        more = sum(ns > limit for ns in one.times) - len(slow)
+        slow = [(ns, digest) for ns, digest in kernel.slowest if ns > limit]
+        more = sum(ns > limit for ns in kernel.times) - len(slow)
         left_out += more
         for ns, digest in slow:
             ms, ratio = ns / NS, round(ns / usual, 4)
             found.append(
                 Outlier(
-                    names[digest, model], name, model, gpu, ms, usual / NS, ratio, one.runs, left_out=more
+                    names[digest, model], name, model, gpu, ms, usual / NS, ratio, kernel.runs, left_out=more
                 )
             )
-    return tuple(sorted(found, key=lambda one: (-one.ratio, one.run, one.kernel))), left_out
+    return tuple(sorted(found, key=lambda outlier: (-outlier.ratio, outlier.run, outlier.kernel))), left_out

@@ -49,8 +49,8 @@ class _Program:
         self.marks: dict[Line, set[tuple[str, int]]] = defaultdict(set)
 
     def add(self, operators: Iterable[Operator]) -> None:
-        for one in operators:
-            self.marks[one.file, one.line].add((one.op, one.column))
+        for operator in operators:
+            self.marks[operator.file, operator.line].add((operator.op, operator.column))
 
     def files(self) -> dict[str, list[tuple[int, Marks]]]:
         """File -> its lines in order, with what is on them."""
@@ -60,13 +60,13 @@ class _Program:
         return found
 
 
-def _is_line(one: Operator) -> bool:
-    return bool(one.file) and not one.file.startswith("<")
+def _is_line(operator: Operator) -> bool:
+    return bool(operator.file) and not operator.file.startswith("<")
 
 
 def _operators(plan: Plan) -> list[Operator]:
-    found = [one for group in plan.groups for one in group.operators]
-    return [one for one in (*found, *(row.operator for row in plan.outside)) if _is_line(one)]
+    found = [operator for group in plan.groups for operator in group.operators]
+    return [operator for operator in (*found, *(row.operator for row in plan.outside)) if _is_line(operator)]
 
 
 class Programs:
@@ -100,7 +100,7 @@ class Programs:
 
     def _index_of(self, plan: Plan) -> int | None:
         operators = _operators(plan)
-        lines = {(one.file, one.line) for one in operators}
+        lines = {(operator.file, operator.line) for operator in operators}
         if not lines:
             return None
         for number in range(len(self._programs) - 1, max(-1, len(self._programs) - 1 - MOST_PROGRAMS), -1):
@@ -167,18 +167,18 @@ def _same_files(
     pairs = [(name, name) for name in before if name in after]
     left = [name for name in before if name not in after], [name for name in after if name not in before]
     scored = []
-    for one in left[0]:
+    for name in left[0]:
         for other in left[1]:
-            marks = Counter(marks for _, marks in before[one]), Counter(marks for _, marks in after[other])
-            total = len(before[one]) + len(after[other])
+            marks = Counter(marks for _, marks in before[name]), Counter(marks for _, marks in after[other])
+            total = len(before[name]) + len(after[other])
             like = 2 * sum((marks[0] & marks[1]).values()) / total
             if like > LIKE:
-                scored.append((-like, one, other))
+                scored.append((-like, name, other))
     taken: set[str] = set()
-    for _, one, other in sorted(scored):
-        if one not in taken and other not in taken:
-            taken.update((one, other))
-            pairs.append((one, other))
+    for _, name, other in sorted(scored):
+        if name not in taken and other not in taken:
+            taken.update((name, other))
+            pairs.append((name, other))
     return pairs
 
 
@@ -207,7 +207,7 @@ class Holdings:
         together: dict[str | None, Counter[Node]] = defaultdict(Counter)
         tracks: dict[Track, int] = {}
         for index, group in enumerate(plan.groups):
-            nodes = [(one.op, programs.line(plan, one)) for one in group.operators]
+            nodes = [(operator.op, programs.line(plan, operator)) for operator in group.operators]
             if not nodes:
                 continue
             counts = Counter(nodes)
@@ -224,7 +224,7 @@ class Holdings:
         needed = Counter(track.nodes)
         held = self._held[plan.digest]
         if all(line >= 0 for _, line in needed):
-            phases = [one for one in held.together if _may_be(one, track.phase)]
+            phases = [phase for phase in held.together if _may_be(phase, track.phase)]
             return min(
                 sum(held.together[phase].get(node, 0) for phase in phases) // number
                 for node, number in needed.items()
@@ -236,6 +236,6 @@ class Holdings:
         )
 
 
-def _may_be(one: str | None, other: str | None) -> bool:
+def _may_be(phase: str | None, other: str | None) -> bool:
     """None for a log in which forward and backward cannot be distinguished."""
-    return one == other or None in (one, other)
+    return phase == other or None in (phase, other)
