@@ -71,7 +71,7 @@ OF_NUMBERS = {
     "reports/markdown.py": {"int((LIMIT - _SPARE) * _SHARES[section.key])"},
     "rendering/drawing.py": {"int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)"},
     # Constants of a program are what they are: infinities too.
-    "repro/__init__.py": {"float(one)", "float(value)"},
+    "repro/__init__.py": {"float(value)"},
     "repro/rebuild.py": {"float(text)"},
     # Octal fields of a tar, of twelve bytes.
     "workflows/archives.py": {
