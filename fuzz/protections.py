@@ -555,8 +555,8 @@ TAKEN = (
         "captures that are written",
         "test_whole_files.py::test_one_that_is_being_written_or_kept_by_name_stays",
         "captures/store.py",
-        " and (one == path or not being_written(one))]",
-        "]",
+        " and (other == path or not being_written(other)):",
+        ":",
     ),
     Taken(
         "what a repository configures is not run",

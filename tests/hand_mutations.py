@@ -239,7 +239,7 @@ MUTATIONS: Sequence[Mutation] = (
         "near_miss limits_of_checks check_layers",
         "expectations/missing.py",
         ("_BESIDE = 5", "_BESIDE = 50"),
-        ("if 2 * common(one.ops, wanted.ops) < len(wanted.ops)", "if not common(one.ops, wanted.ops)"),
+        ("if 2 * common(group.ops, wanted.ops) < len(wanted.ops)", "if not common(group.ops, wanted.ops)"),
         (
             "return -(row.keeps_out or 0), not row.reason.stated",
             "return (row.keeps_out or 0), not row.reason.stated",
@@ -265,9 +265,9 @@ MUTATIONS: Sequence[Mutation] = (
             "if 2 * near.shared < len(wanted.ops) and near.shared < most:",
             "if 2 * near.shared < len(wanted.ops):",
         ),
-        ("[one for one in found.matched if one.wanted.count.at_most != 0]", "found.matched"),
+        ("[matched for matched in found.matched if matched.wanted.count.at_most != 0]", "found.matched"),
         ("last = min(row)", "last = max(row)"),
-        ("number += 0 if one.layer else", "number +="),
+        ("number += 0 if expectation.layer else", "number +="),
     ),
     *_of(
         "near_miss limits_of_checks check_layers",
@@ -275,13 +275,13 @@ MUTATIONS: Sequence[Mutation] = (
         ("if not wanted.plain or wanted.at_most is None", "if wanted.at_most is None"),
         ('if kernel.bound != "launch"', 'if kernel.bound == "launch"'),
         ("return value >= limit - 1e-9 if is_lowest else value <= limit + 1e-9", "return value <= limit + 1e-9"),
-        ("if sum(one.more for one in equal) < more:", "if not equal:"),
+        ("if sum(matched.more for matched in equal) < more:", "if not equal:"),
         ("count <= most", "count < most"),
     ),
     *_of(
         "limits_of_checks check_layers check_update",
         "expectations/renamed_modules.py",
-        ("if share is None or share < one.coverage - 1e-9:", "if share is None:"),
+        ("if share is None or share < module.coverage - 1e-9:", "if share is None:"),
         ("if not taken & set(in_pattern(known, renamed)):", "if True:"),
     ),
     *_of(
@@ -326,7 +326,7 @@ MUTATIONS: Sequence[Mutation] = (
         ("LEAST_LIKENESS = 0.6", "LEAST_LIKENESS = 0.3"),
         ("LEAST_SHARE = 0.5", "LEAST_SHARE = 0.2"),
         ("elif not (node.elsewhere and other.elsewhere):", "else:"),
-        ("None in (one.group.phase, other.group.phase)", "True"),
+        ("None in (item.group.phase, other.group.phase)", "True"),
         ("_WEAK = 0.75", "_WEAK = 0.95"),
         (
             "share >= LEAST_SHARE and (best is None or share > best[0])",
@@ -368,8 +368,8 @@ MUTATIONS: Sequence[Mutation] = (
     *_of(
         "limits_of_comparison limits compare_match",
         "comparison/unfused_changes.py",
-        ("return other.coverage.is_known and not one.coverage.is_known", "return not one.coverage.is_known"),
-        ("if False not in (one.row.ran, other.row.ran):", "if True:"),
+        ("return other.coverage.is_known and not report.coverage.is_known", "return not report.coverage.is_known"),
+        ("if False not in (row.row.ran, other.row.ran):", "if True:"),
         ("return self.position.weak or not self.position.aligned", "return True"),
     ),
     *_of(

@@ -178,9 +178,10 @@ class CaptureStore:
         """Remove the oldest captures beyond the number that is kept, as a run is over. Runs that failed are
         counted apart, so that they push out no run that went well."""
         kept = number_kept()
-        others = [
-            kept for kept in self.paths() if not is_kept(kept) and (kept == path or not being_written(kept))
-        ]
+        others = []
+        for other in self.paths():
+            if not is_kept(other) and (other == path or not being_written(other)):
+                others.append(other)
         well = [other for other in others if _went_well(other)]
         failed = [other for other in others if other not in well]
         removed = []
