@@ -13,6 +13,7 @@ import os
 import re
 import traceback
 from types import TracebackType
+from typing import Any
 
 DONE = 0
 WRONG_USAGE = 2
@@ -32,7 +33,18 @@ LOADING, TRACED, RUNNING = "loading", "traced", "running"
 BEFORE, CALLER = "before", "caller"
 """It was off in a process before its block was recorded, or in one that had its model run in a child."""
 
-_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""Of the probe."""
+
+
+def folder_of(module: Any) -> str:
+    """The folder of a package, with a separator at its end."""
+    return os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep
+
+
+def first_line(error: object) -> str:
+    """The first line of an error's text: torch appends C++ frames."""
+    return str(error).split("\n")[0]
 
 
 class Refused(Exception):
@@ -66,7 +78,7 @@ _PLUMBING = tuple(
 def _is_noise(filename: str) -> bool:
     return (
         filename.startswith("<frozen importlib")
-        or os.path.dirname(os.path.abspath(filename)) == _OWN_FOLDER
+        or os.path.abspath(filename).startswith(OWN_FOLDER)
         or any(os.sep + part in filename for part in _PLUMBING)
     )
 

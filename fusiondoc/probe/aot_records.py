@@ -21,6 +21,9 @@ import sysconfig
 import warnings
 from typing import Any, Callable, Iterator, Sequence
 
+from . import OWN_FOLDER, folder_of
+from .pass_inputs import tensor_text
+
 MOST_NODES = 5_000
 """Nodes that are recorded of a graph."""
 
@@ -37,13 +40,12 @@ class Sources:
         """``put`` replaces an attribute of a module or class."""
         self._torch = torch
         self._put = put
-        self._own = os.path.dirname(os.path.abspath(__file__))
         paths = sysconfig.get_paths()
         standard = {os.path.abspath(paths[name]) for name in ("stdlib", "platstdlib")}
         packages = [os.path.join(folder, "site-packages") for folder in standard]
         self._packages = tuple(folder + os.sep for folder in packages)
         self._standard = tuple(folder + os.sep for folder in standard)
-        self._libraries = [os.path.dirname(os.path.abspath(torch.__file__)) + os.sep]
+        self._libraries = [folder_of(torch)]
         self._depth = 0
         self._pending: list[Any] = []
         self._replace_create_node()
@@ -73,7 +75,7 @@ class Sources:
         passed = False
         while frame is not None:
             file = frame.f_code.co_filename
-            if os.path.dirname(file) == self._own:
+            if file.startswith(OWN_FOLDER):
                 if passed:
                     return None
             elif self._is_users(file):
@@ -91,7 +93,7 @@ class Sources:
             file = frame.f_code.co_filename
             if self._is_users(file):
                 return "%s:%d" % (file, frame.f_lineno), name
-            if os.path.dirname(file) != self._own:
+            if not file.startswith(OWN_FOLDER):
                 name = frame.f_code.co_name
             frame = frame.f_back
         return None, name
@@ -122,7 +124,7 @@ class Sources:
         return found
 
     def _is_users(self, file: str) -> bool:
-        own = file.startswith("<") or os.path.dirname(file) == self._own
+        own = file.startswith(("<", OWN_FOLDER))
         if own or file.startswith(tuple(self._libraries)):
             return False
         return file.startswith(self._packages) or not file.startswith(self._standard)
@@ -322,11 +324,7 @@ def _type_of(torch: Any, node: Any) -> tuple[str | None, int | None]:
 def _value_text(torch: Any, value: Any) -> str:
     """An argument of a call: the type of a tensor, the value of a number or string, else the class."""
     if isinstance(value, torch.Tensor):
-        return "%s[%s]%s" % (
-            str(value.dtype).replace("torch.", ""),
-            ",".join(map(str, value.shape)),
-            ":grad" if value.requires_grad else "",
-        )
+        return tensor_text(value)
     return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
 
 

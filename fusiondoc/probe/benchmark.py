@@ -14,10 +14,18 @@ import json
 import os
 from typing import Any, Callable, Sequence
 
-from . import Refused, UserError
+from . import Refused, UserError, first_line
 from .benchmark_steps import TORCHSCRIPT, Built, Given, Steps, build
 from .log_and_records import Records
-from .pass_inputs import Shape, arguments_of, on_gpu, parameters_of, tensors_in
+from .pass_inputs import (
+    Shape,
+    arguments_of,
+    backward_from_ones,
+    on_gpu,
+    parameters_of,
+    tensor_text,
+    tensors_in,
+)
 from .same_results import eager_twin, unfused
 from .step_profile import MOST_STEPS as MOST_TRACED
 from .step_profile import STEP, failed_guards, plans_made, profiling
@@ -163,7 +171,7 @@ class Bench:
             try:
                 found = self._profile(built, steps, few, cuda)
             except Exception as error:  # A profiler that does not work costs its columns alone.
-                found = {"device_ms": None, "why": "the profiler failed: %s" % str(error).split("\n")[0]}
+                found = {"device_ms": None, "why": "the profiler failed: %s" % first_line(error)}
             traced = self._trace(built, steps, few, cuda, os.path.join(self._folder, TRACE % shape))
             device = "cuda" if cuda else "cpu"
             facts = _matrix_facts(self._torch) if cuda else {}
@@ -200,9 +208,8 @@ class Bench:
             gradients = torch.enable_grad() if self._training else torch.no_grad()
             with gradients, around() if around is not None else unfused(torch):
                 outputs = tensors_in(torch, model(*arguments))
-                roots = [output for output in outputs if output.requires_grad]
-                if self._training and roots:
-                    torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+                if self._training and any(output.requires_grad for output in outputs):
+                    backward_from_ones(torch, outputs)
         except Exception as error:
             raise UserError("eager" if around is None else self._variant) from error
         found = [output.detach().clone() for output in outputs]
@@ -284,10 +291,9 @@ def _whole(steps: int, part: int, sizes: int) -> int:
 
 
 def _described(torch: Any, value: Any) -> str:
-    """As ``--input`` takes it: ``float32[8,128]:grad``; the type of anything else."""
+    """An input as ``--input`` takes it; the class of a value that it does not take."""
     if isinstance(value, torch.Tensor):
-        name = str(value.dtype).replace("torch.", "")
-        return "%s[%s]%s" % (name, ",".join(map(str, value.shape)), ":grad" if value.requires_grad else "")
+        return tensor_text(value)
     return repr(value) if isinstance(value, (bool, int, float)) else type(value).__name__
 
 

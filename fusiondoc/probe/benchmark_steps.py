@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any, Callable, ContextManager, Sequence
 
-from . import CANNOT_RUN, Refused, UserError, environment
+from . import CANNOT_RUN, Refused, UserError, environment, first_line
 from .models import frozen, to_torchscript
 from .pass_inputs import Shape, arguments_of, on_gpu, parameters_of, tensors_in
 from .same_results import eager_twin, unfused
@@ -108,7 +108,7 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
         compilers = importlib.import_module("functorch.compile")
     except ImportError as error:
         raise _cannot(
-            "functorch.compile cannot be imported: %s" % str(error).split("\n")[0],
+            "functorch.compile cannot be imported: %s" % first_line(error),
             "It is in torch from 1.13 on, and in the package functorch 0.2 for torch 1.12.",
         ) from None
     fuser = "nvfuser" if environment.why_no_nvfuser(torch) is None else "nnc"
@@ -199,7 +199,7 @@ def _inductor(torch: Any, model: Any) -> Built:
     try:
         made = torch.compile(model)
     except Exception as error:  # an operating system or a Python that it does not support
-        raise _cannot("torch.compile: %s" % str(error).split("\n")[0]) from None
+        raise _cannot("torch.compile: %s" % first_line(error)) from None
     built = Built(made)
     built.compiled = lambda: _dynamo_graphs()
     return built

@@ -17,7 +17,7 @@ import re
 import sys
 from typing import Any
 
-from . import CANNOT_RUN, Refused
+from . import CANNOT_RUN, Refused, first_line
 from .log_and_records import KeptStderr, Records
 
 _CU_MEMORY_CLOCK_RATE = 36
@@ -192,9 +192,7 @@ def measured_bandwidth(torch: Any) -> dict[str, Any]:
             )
         return dict(_copies(torch, size), gpu=torch.cuda.get_device_name(torch.cuda.current_device()))
     except RuntimeError as error:
-        raise Refused(
-            "bandwidth", "the GPU cannot copy: %s" % str(error).split("\n")[0], None, CANNOT_RUN
-        ) from None
+        raise Refused("bandwidth", "the GPU cannot copy: %s" % first_line(error), None, CANNOT_RUN) from None
 
 
 def _copies(torch: Any, size: int) -> dict[str, Any]:
@@ -252,7 +250,7 @@ def why_no_nvfuser(torch: Any) -> str | None:
         works = switch._jit_nvfuser_enabled() is True
         switch._jit_set_nvfuser_enabled(bool(before))
     except (AttributeError, RuntimeError) as error:
-        return "torch %s cannot switch nvFuser on: %s" % (torch.__version__, str(error).split("\n")[0])
+        return "torch %s cannot switch nvFuser on: %s" % (torch.__version__, first_line(error))
     finally:
         switch._jit_set_profiling_executor(bool(executor))
     if not works:
@@ -274,7 +272,7 @@ def why_no_onednn(torch: Any) -> str | None:
         works = torch._C._jit_llga_enabled() is True
         enable(bool(before))
     except RuntimeError as error:
-        return "torch %s cannot switch oneDNN Graph on: %s" % (torch.__version__, str(error).split("\n")[0])
+        return "torch %s cannot switch oneDNN Graph on: %s" % (torch.__version__, first_line(error))
     return None if works else "torch %s does not switch oneDNN Graph on" % torch.__version__
 
 

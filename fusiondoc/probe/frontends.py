@@ -17,7 +17,7 @@ import sys
 import types
 from typing import Any, Iterator, Sequence
 
-from . import CANNOT_RUN, Refused, UserError
+from . import CANNOT_RUN, Refused, UserError, first_line
 from .aot_records import WRAPPED
 from .aot_watch import ENTRIES, Watch
 from .log_and_records import Records
@@ -126,7 +126,7 @@ def _wrapped(model: Any) -> Any:
     except ImportError as error:
         raise Refused(
             "frontend",
-            "--frontend aot: functorch.compile cannot be imported: %s" % str(error).split("\n")[0],
+            "--frontend aot: functorch.compile cannot be imported: %s" % first_line(error),
             "It is in torch from 1.13 on, and in the package functorch 0.2 for torch 1.12.",
             CANNOT_RUN,
         ) from None

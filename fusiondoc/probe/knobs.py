@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, NamedTuple
 
-from . import CANNOT_RUN, Refused
+from . import CANNOT_RUN, Refused, first_line
 from .log_and_records import KeptStderr
 
 _ON = ("on", "true", "1", "yes")
@@ -114,7 +114,7 @@ class Readable:
             self.put(torch, other)
             seen = self.get(torch)
         except RuntimeError as error:
-            return Outcome(old, False, _first_line(error))
+            return Outcome(old, False, _described(error))
         finally:
             if old is not None:
                 self.put(torch, old)
@@ -268,9 +268,9 @@ _TRIALS: dict[str, tuple[Any, ...]] = {
 """Two values a kind, so that one always differs from what is in effect."""
 
 
-def _first_line(error: BaseException) -> str:
-    """The first line of an exception's message: torch appends C++ frames."""
-    return (str(error).split("\n") or [""])[0] or type(error).__name__
+def _described(error: BaseException) -> str:
+    """The first line of an exception's message, else its class."""
+    return first_line(error) or type(error).__name__
 
 
 def _typed(kind: str, value: Any) -> Any:
@@ -340,7 +340,7 @@ def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
         wanted = parse(knob.kind, value)
         outcome, warnings = _hushed(knob, lambda: knob.apply(torch, wanted))
     except (ValueError, TypeError, RuntimeError) as error:
-        return _record(name, value, Outcome(None, False), error=_first_line(error))
+        return _record(name, value, Outcome(None, False), error=_described(error))
     return _record(name, value, _with_warnings(outcome, warnings))
 
 
@@ -375,7 +375,7 @@ def try_all(torch: Any) -> list[dict[str, Any]]:
                 try:
                     outcome = knob.attempt(torch)
                 except (TypeError, RuntimeError) as error:
-                    outcome = Outcome(None, False, _first_line(error))
+                    outcome = Outcome(None, False, _described(error))
             records.append(_record(name, None, _with_warnings(outcome, kept.warnings())))
     return records
 

@@ -10,12 +10,11 @@ only in the graph before calls are inlined, which is walked here. So are the who
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import time
 from typing import Any, Callable, Iterator
 
-from . import Refused, UserError
+from . import Refused, UserError, first_line, folder_of
 from .pass_inputs import by_position, named_of
 
 _MAKES_HINT = "If it makes the model, put model = %s() into a file and name that; or change the line above."
@@ -221,7 +220,7 @@ def device_of(torch: Any, name: str | None) -> Any:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise Refused("device", "no device '%s': %s" % (name, str(error).split("\n")[0])) from None
+        raise Refused("device", "no device '%s': %s" % (name, first_line(error))) from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise Refused(
             "device",
@@ -270,7 +269,7 @@ class _Walk:
         self.whole = True
         """Every node was seen. If not, the order of ``layers`` means nothing."""
         self._unit = torch.jit._state._python_cu
-        self._torch_folder = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+        self._torch_folder = folder_of(torch)
         self._until = time.perf_counter() + _SECONDS
 
     def graph(

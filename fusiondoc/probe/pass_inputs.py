@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Callable, Iterable, Sequence
 
-from . import Refused, UserError
+from . import Refused, UserError, first_line
 
 DTYPES = (
     "bfloat16",
@@ -239,7 +239,7 @@ def _made(torch: Any, text: str, device: Any) -> Any:
     try:
         return _random(torch, parsed, device)
     except RuntimeError as error:
-        problem = str(error).split("\n")[0]
+        problem = first_line(error)
         raise Refused("inputs", "the input '%s' cannot be made: %s" % (text, problem)) from None
 
 
@@ -318,6 +318,19 @@ def _ready(torch: Any, value: Any, device: Any) -> Any:
     if isinstance(value, dict):
         return {key: _ready(torch, inner, device) for key, inner in value.items()}
     return value
+
+
+def tensor_text(tensor: Any) -> str:
+    """A tensor as ``--input`` takes it: ``float32[8,128]:grad``."""
+    dtype = str(tensor.dtype).replace("torch.", "")
+    sizes = ",".join(map(str, tensor.shape))
+    return "%s[%s]%s" % (dtype, sizes, ":grad" if tensor.requires_grad else "")
+
+
+def backward_from_ones(torch: Any, outputs: Sequence[Any]) -> None:
+    """The backward pass from every output that requires grad, each with a gradient of ones."""
+    roots = [output for output in outputs if output.requires_grad]
+    torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
 
 
 def tensors_in(torch: Any, value: Any) -> list[Any]:

@@ -8,15 +8,14 @@ against eager ones by statistics.
 from __future__ import annotations
 
 import copy
-import os
 import re
 import time
 from typing import Any, Callable, Sequence
 
-from . import Refused, UserError, hint_of
+from . import OWN_FOLDER, Refused, UserError, folder_of, hint_of
 from .log_and_records import LOG, Records, mark
 from .models import signature
-from .pass_inputs import Shape, arguments_of, call, named_of, tensors_in
+from .pass_inputs import Shape, arguments_of, backward_from_ones, call, named_of, parameters_of, tensors_in
 from .reference_run import Reference, References, Start, judge
 from .same_draws import RANDOM
 from .same_results import (
@@ -110,7 +109,7 @@ class Passes:
             self._timed(index, number, "backward", lambda: self._differentiate(outputs))
             if verifier is not None:
                 gradients = verifier.gradients(self._model, arguments)
-            for tensor in tensors + self._parameters():
+            for tensor in tensors + parameters_of(self._model):
                 tensor.grad = None
         return outputs, gradients
 
@@ -169,11 +168,10 @@ class Passes:
     def _in_users_code(self, error: BaseException) -> bool:
         """Whether it was raised behind a function of the program's: by a call with arguments of its own."""
         trace = error.__traceback__
-        torchs = os.path.dirname(os.path.abspath(self._torch.__file__)) + os.sep
-        own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+        libraries = (folder_of(self._torch), OWN_FOLDER, "<")
         while trace is not None:
             file = trace.tb_frame.f_code.co_filename
-            if not file.startswith((torchs, own, "<")):
+            if not file.startswith(libraries):
                 return True
             trace = trace.tb_next
         return False
@@ -184,14 +182,9 @@ class Passes:
             if self._verifier is not None:
                 self._verifier.differentiate(outputs)
                 return
-            roots = [output for output in outputs if output.requires_grad]
-            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+            backward_from_ones(torch, outputs)
         except Exception as error:
             raise UserError("backward") from error
-
-    def _parameters(self) -> list[Any]:
-        parameters = getattr(self._model, "parameters", None)
-        return list(parameters()) if callable(parameters) else []
 
 
 def _described(torch: Any, value: Any) -> str:

@@ -16,6 +16,7 @@ import time
 import weakref
 from typing import Any, Callable
 
+from . import OWN_FOLDER, folder_of
 from .log_and_records import Records
 from .models import source_map
 from .replaced import AfterImport, Replaced, takes_frames_up
@@ -45,9 +46,8 @@ class ProgramWatch:
         self._inside = 0
         self._ended = False
         self._walked = 0.0
-        folder = os.path.dirname(os.path.abspath(torch.__file__))
         self._replaced = Replaced()
-        self._own = (folder + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep)
+        self._torchs = folder_of(torch)
 
     def start(self) -> None:
         """Replace the functions that make TorchScript by ones that note each model as well."""
@@ -142,9 +142,9 @@ class ProgramWatch:
     def _caller(self) -> str | None:
         """``file:line`` of the call into torch.jit; None where torch itself made it."""
         frame: Any = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith(self._own[1]):
+        while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
             frame = frame.f_back
-        if frame is None or frame.f_code.co_filename.startswith(self._own[0]):
+        if frame is None or frame.f_code.co_filename.startswith(self._torchs):
             return None
         return "%s:%d" % (frame.f_code.co_filename, frame.f_lineno)
 

@@ -18,7 +18,7 @@ import re
 import time
 from typing import Any, Callable, ContextManager, Iterable, Sequence
 
-from . import UserError
+from . import UserError, first_line
 from .pass_inputs import Arguments, named_of, parameters_of, tensors_in
 from .same_results import (
     eager_twin,
@@ -163,7 +163,7 @@ class References:
                 with watching(torch, seen, wide):
                     results = run(model, arguments)
             except Exception as error:
-                reason = reason or "it does not run in %s: %s" % (name, _first_line(error))
+                reason = reason or "it does not run in %s: %s" % (name, _described(error))
                 continue
             return Reference(computed_in, reason or None, name, results, least_precise(torch, seen))
         return Reference(computed_in, reason)
@@ -190,10 +190,10 @@ class References:
         return model
 
 
-def _first_line(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     if isinstance(error, UserError):
         error = error.__cause__ or error
-    text = str(error).split("\n")[0].strip()
+    text = first_line(error).strip()
     return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
 
 

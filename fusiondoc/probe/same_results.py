@@ -7,7 +7,7 @@ import copy
 import io
 from typing import Any, Callable, Iterator, Sequence, Tuple
 
-from . import CANNOT_RUN, Refused
+from . import CANNOT_RUN, Refused, first_line
 
 RELATIVE = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 1e-2}
 """How far a value may be off, by dtype. Fused kernels add in another order and keep intermediates in float32,
@@ -269,7 +269,7 @@ def eager_twin(torch: Any, model: Any, option: str = "--verify") -> Any:
     except Exception as error:
         raise Refused(
             "verify",
-            "%s: the model cannot be copied for the eager run: %s" % (option, str(error).split("\n")[0]),
+            "%s: the model cannot be copied for the eager run: %s" % (option, first_line(error)),
             "Leave %s out, or keep what cannot be copied out of the model." % option,
             CANNOT_RUN,
         ) from None

@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterator
 
 from . import Refused, UserError
 from .log_and_records import Records
-from .pass_inputs import Shape, arguments_of, call, on_gpu, parameters_of, tensors_in
+from .pass_inputs import Shape, arguments_of, backward_from_ones, call, on_gpu, parameters_of, tensors_in
 
 STEP = "fusiondoc step"
 """How a step is called in the trace."""
@@ -111,8 +111,7 @@ class StepProfile:
             if not self._backward:
                 return
             stage = "backward"
-            roots = [tensor for tensor in tensors_in(torch, output) if tensor.requires_grad]
-            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+            backward_from_ones(torch, tensors_in(torch, output))
         except Exception as error:
             raise UserError(stage) from error
         for tensor in tensors + self._parameters:

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import Any, Callable
 
-from . import FUSER, LOADING, RUNNING, environment
+from . import FUSER, LOADING, OWN_FOLDER, RUNNING, environment, folder_of
 from .log_and_records import Records
 from .own_switches import OwnSwitches
 from .replaced import Replaced
@@ -62,8 +62,7 @@ class SwitchWatch:
         self._requested = requested or {}
         self._own_switches = own
         self._replaced = Replaced()
-        self._own = os.path.dirname(os.path.abspath(__file__)) + os.sep
-        self._torchs = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+        self._torchs = folder_of(torch)
         self._was_off = self._off()
         self._on_gpu = torch.cuda.is_initialized()
         self._by: dict[str, tuple[str, str | None]] = {}
@@ -147,7 +146,7 @@ class SwitchWatch:
     def _noting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def set_it(*args: Any, **kwargs: Any) -> Any:
-            own = sys._getframe(1).f_code.co_filename.startswith(self._own)
+            own = sys._getframe(1).f_code.co_filename.startswith(OWN_FOLDER)
             if own or not (args or kwargs):
                 return original(*args, **kwargs)
             before = self._off()
@@ -175,7 +174,7 @@ class SwitchWatch:
         frame: Any = sys._getframe(3)
         while frame is not None:
             file = frame.f_code.co_filename
-            if not file.startswith((self._own, self._torchs)) and file != contextlib.__file__:
+            if not file.startswith((OWN_FOLDER, self._torchs)) and file != contextlib.__file__:
                 return call, "%s:%d" % (file, frame.f_lineno)
             if frame.f_code.co_name == "optimized_execution":
                 call = "torch.jit.optimized_execution(False)"

@@ -17,7 +17,7 @@ import zipfile
 from types import ModuleType
 from typing import Any, Iterator
 
-from . import Refused, UserError
+from . import Refused, UserError, first_line
 from .log_and_records import Clock
 from .models import device_of, home, move, signature
 from .pass_inputs import from_module, from_texts
@@ -309,7 +309,7 @@ def _archive(torch: Any, path: str, device: Any) -> Any:
                 "Name the Python that makes the model: FILE.py:NAME, with --input. To see what torch.compile "
                 "makes of it: fusiondoc bench FILE.py --variant eager --variant inductor",
             ) from None
-        first = str(error).split("\n")[0].split(". ")[0]  # the rest is torch's guess at what to blame
+        first = first_line(error).split(". ")[0]  # the rest is torch's guess at what to blame
         raise Refused(
             "target",
             "%s is no TorchScript archive: %s" % (os.path.basename(path), first),

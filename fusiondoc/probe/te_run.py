@@ -13,10 +13,10 @@ import os
 import tempfile
 from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
-from . import CANNOT_RUN, Refused, UserError
+from . import CANNOT_RUN, Refused, UserError, first_line
 from .frontends import note_ignored_options
 from .log_and_records import Clock, Records
-from .pass_inputs import Shape, call, tensors_in
+from .pass_inputs import Shape, backward_from_ones, call, tensors_in
 from .passes import Passes
 from .step_profile import profiling
 from .targets import Ready
@@ -184,7 +184,7 @@ class TeRun:
                             name,
                             "" if fused else ", without fusion",
                             type(error).__name__,
-                            str(error).split("\n")[0],
+                            first_line(error),
                         )
                         self._records.note(text)
         if self._backward:
@@ -230,8 +230,7 @@ class TeRun:
         with torch.enable_grad() if training else torch.no_grad():
             outputs = tensors_in(torch, call(self, arguments))
         if training:
-            roots = [output for output in outputs if output.requires_grad]
-            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+            backward_from_ones(torch, outputs)
             for tensor in list(self.parameters()) + tensors_in(torch, arguments):
                 tensor.grad = None
 
