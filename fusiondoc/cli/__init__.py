@@ -176,6 +176,12 @@ def _print_wrong_usage(error: click.ClickException) -> None:
         print("next: Options of a script of yours: diagnose --script FILE.py -- OPTIONS", file=sys.stderr)
 
 
+def _print_with_hint(error: FusiondocError) -> None:
+    _print_error(f"error: {error.message}")
+    if error.hint:
+        _print_error(f"next: {error.hint}")
+
+
 def _print_system_error(error: OSError) -> None:
     _print_error(f"error: {error}")
     if error.errno == errno.ENOSPC:
@@ -201,9 +207,7 @@ def main(argv: list[str] | None = None) -> None:
     except FusiondocError as error:
         if debug:
             raise
-        _print_error(f"error: {error.message}")
-        if error.hint:
-            _print_error(f"next: {error.hint}")
+        _print_with_hint(error)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         _print_wrong_usage(error)
@@ -216,21 +220,23 @@ def main(argv: list[str] | None = None) -> None:
         # The reader (head, less) went away: not an error. Keep the interpreter from flushing into it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except OSError as error:
-        if error.errno == errno.ENOMEM:
-            memory_is_full()
-        if debug:
-            raise
-        _print_system_error(error)
-        sys.exit(2)
     except Exception as error:
-        if isinstance(error, SystemError) and memory_was_full():
+        if _lacks_memory(error):
             memory_is_full()
         if debug:
             raise
+        if isinstance(error, OSError):
+            _print_system_error(error)
+            sys.exit(2)
         _own_fault(error)
         sys.exit(OWN_FAULT)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _lacks_memory(error: Exception) -> bool:
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, SystemError) and memory_was_full()
 
 
 def interrupted() -> NoReturn:

@@ -94,10 +94,7 @@ def command(
             notify("interrupted; nothing was checked")
             return INTERRUPTED
         report = without_suppressed(done.report)
-        if done.failed is not None:
-            if format_ is not None or output is not None:
-                emit(report, format_, output)
-            raise done.failed
+        _raise_failure(done.failed, report, format_, output)
     else:
         report, of_capture = _report_of_logs(targets, _given(options), peak)
         if update and of_capture is not None:
@@ -111,7 +108,7 @@ def command(
     report = _checked(report, expectations, only)
     _show(report, update, format_, output)
     if of_capture is not None:
-        raise of_capture  # what it had until then may hold, and says nothing of what it did not come to
+        raise of_capture  # groups that it had until then say nothing of those that it did not come to
     if any(not expectation.holds for expectation in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)
@@ -133,6 +130,17 @@ def _run(
         notify=notify,
         progress=terminal_progress,
     )
+
+
+def _raise_failure(
+    failed: FusiondocError | None, report: Report, format_: str | None, output: Path | None
+) -> None:
+    """Raise the error of a run, behind its report where a format or file is requested."""
+    if failed is None:
+        return
+    if format_ is not None or output is not None:
+        emit(report, format_, output)
+    raise failed
 
 
 def _show(report: Report, update: bool, format_: str | None, output: Path | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from fusiondoc.model.change_plan import MOST_TRIES
 
 if TYPE_CHECKING:
     from fusiondoc.model.change_plan import Fixes
+    from fusiondoc.workflows.fix import Found
 
 _FORMATS = ("diff", "json", "markdown")
 _ENDINGS = {".diff": "diff", ".patch": "diff", ".json": "json", ".md": "markdown"}
@@ -97,14 +99,12 @@ def command(
     from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.views import fix_words
     from fusiondoc.workflows.fix import apply, fix_target
-    from fusiondoc.workflows.git_files import uncommitted
 
     if force and not apply_:
         raise UsageError("--force has no meaning without --apply", "Add --apply, or leave --force out.")
     request = make_request(target, (), options)
-    if apply_ and not force and request.target.path is not None and uncommitted(request.target.path):
-        name = _short(request.target.path)
-        notify(f"note: {name} has changes that are not committed; --apply writes over none without --force")
+    if apply_ and not force:
+        _note_uncommitted(request.target.path)
     found = fix_target(
         request,
         CaptureStore(),
@@ -118,21 +118,42 @@ def command(
     fixes, here = found.fixes, f"{request.cwd.resolve()}{os.sep}"
     kind = format_ or (_ENDINGS[output.suffix.lower()] if output is not None else "diff")
     write(_document(fixes, kind, here, output), output)
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
-    # A document on stdout has all of it.
-    lines = fix_words.lines(fixes, here)
-    for line in lines if kind == "diff" or output is not None else (fix_words.verdict(fixes),):
-        for part in fix_words.within(line, width):
-            notify(part)
-    if apply_ and fixes.interrupted:
+    if kind == "diff" or output is not None:
+        _notify_lines(fix_words.lines(fixes, here))
+    else:  # the document on stdout has all of it
+        _notify_lines([fix_words.verdict(fixes)])
+    if not apply_:
+        _note_unchanged(found)
+    elif fixes.interrupted:
         notify("nothing was written")
-    elif apply_:
+    else:
         for path, backup in apply(found.files, request.cwd, force):
             notify(f"written: {_short(path)} (before: {_short(backup)})")
-    elif found.files:
-        names = [_short(changed_file.source.path) for changed_file in found.files]
-        notify(f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not changed: --apply writes it")
     return INTERRUPTED if fixes.interrupted else 0
+
+
+def _note_unchanged(found: Found) -> None:
+    names = [_short(changed_file.source.path) for changed_file in found.files]
+    if names:
+        notify(f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not changed: --apply writes it")
+
+
+def _note_uncommitted(path: Path | None) -> None:
+    from fusiondoc.workflows.git_files import uncommitted
+
+    if path is not None and uncommitted(path):
+        name = _short(path)
+        notify(f"note: {name} has changes that are not committed; --apply writes over none without --force")
+
+
+def _notify_lines(lines: Iterable[str]) -> None:
+    """Lines for the user, each within the width of the terminal."""
+    from fusiondoc.views import fix_words
+
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
+    for line in lines:
+        for part in fix_words.within(line, width):
+            notify(part)
 
 
 def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:

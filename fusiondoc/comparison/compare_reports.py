@@ -28,11 +28,11 @@ LEAST_APART_MS = 0.05
 another."""
 
 SLOWER_THAN = 0.1
-"""10 %: what launches of one kernel differ by from run to run."""
+"""10 %: the launches of one kernel differ by so much from run to run."""
 
 
 def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Comparison:
-    """What changed from ``a`` to ``b``.
+    """The changes from ``a`` to ``b``.
 
     Args:
         slower_than: share by which a median time must differ to be called slower or faster.

@@ -1,4 +1,4 @@
-"""What is different of how two reports were made: environment, fuser, knobs, settings, passes."""
+"""The differences in how two reports were made: environment, fuser, knobs, settings, passes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_COMPARED = ("executable",)
 
 
 def differences(a: Report, b: Report) -> tuple[Difference, ...]:
-    """Values of both sides that differ; what only one side states of its machine is no difference."""
+    """Values that differ between the sides; a fact that only one side has of its machine is no difference."""
     found = list(_mapping("environment", a.environment, b.environment, both=True))
     for name in ("requested", "effective", "live"):
         values = (getattr(a.fuser, name), getattr(b.fuser, name))

@@ -44,7 +44,7 @@ _SAME: tuple[Callable[[_Found], Hashable | None], ...] = (
 
 
 def finding_changes(a: Report, b: Report, positions: Positions) -> tuple[FindingChange, ...]:
-    """What came, worst first, then what is gone."""
+    """The findings that came, worst first, then those that are gone."""
     left_a, left_b = _found(a, 0, positions), _found(b, 1, positions)
     of_a, of_b = _without_line(left_a), _without_line(left_b)
     for key in _SAME:

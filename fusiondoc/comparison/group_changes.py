@@ -1,4 +1,4 @@
-"""What changed between groups that belong together, and what came outside groups with it."""
+"""Changes between groups that belong together, and operators that came outside groups with them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GroupChanges:
         self._neighbours = GroupNeighbours(b)
 
     def of_all(self, clusters: Sequence[Cluster]) -> tuple[GroupChange, ...]:
-        """In the order of B; what is gone at the end, in the order of A."""
+        """The changes in the order of B; groups that are gone at the end, in the order of A."""
         found = []
         for cluster in clusters:
             change = self._of(cluster)
@@ -70,8 +70,8 @@ class GroupChanges:
         return speed
 
     def _because(self, cluster: Cluster, lost: Sequence[Node]) -> tuple[UnfusedChange, ...]:
-        """What came outside the groups: the operators that left this one, or others between its parts, by
-        the graph or by their lines."""
+        """The operators that came outside the groups: those that left this group, or others between its
+        parts, by the graph or by their lines."""
         between = self._between(cluster.b)
         left = _Left(cluster, lost)
         found = []
@@ -94,7 +94,7 @@ class GroupChanges:
 
 _MOST_CAUSES = 8
 _MOST_PARTS = 20
-"""Of a group that was split, between which it is looked for what stands there."""
+"""Parts of a split group that are looked at for operators between them."""
 
 
 class _Left:

@@ -108,7 +108,7 @@ def plain_type(text: str) -> str:
 
 
 class Overlap:
-    """How much two sets of nodes have in common, and what is left of both."""
+    """The common nodes of two sets of nodes, and the rest of both."""
 
     def __init__(self, a: Sequence[Node], b: Sequence[Node]) -> None:
         strong_b = Counter(filter(None, (node.strong for node in b)))
@@ -160,7 +160,7 @@ class Overlap:
 
 _FORMULA = 0.9
 _WEAK = 0.75
-"""What operators count that are identified by the line of their formula, and by their name."""
+"""Weight of operators that are identified by the line of their formula, and by their name."""
 
 
 def _partner(node: Node, others: Sequence[Node], same_position: bool) -> int | None:
@@ -188,7 +188,7 @@ seconds. Of more each is held against those at about the same position."""
 
 @dataclass
 class Cluster:
-    """Groups of A and what they became in B: usually one and one."""
+    """Groups of A and the groups that they became in B: usually one and one."""
 
     a: list[Item] = field(default_factory=list)
     b: list[Item] = field(default_factory=list)
@@ -245,7 +245,7 @@ def _weak_keys(item: Item) -> list[Hashable]:
 
 
 def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
-    """The most alike pairs of what no key paired; they are taken out of both lists."""
+    """The most alike pairs of the groups that no key paired; they are taken out of both lists."""
     wanted = candidates(left_a, left_b, _strong_keys, _MOST_CANDIDATES)
     wanted += candidates(left_a, left_b, _weak_keys, _MOST_CANDIDATES)
     pairs = _best(left_a, left_b, wanted)

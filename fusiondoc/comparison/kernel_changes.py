@@ -1,4 +1,4 @@
-"""What changed between the kernels of two reports, and kernels that only one side has."""
+"""Changes between the kernels of two reports, and kernels that only one side has."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Clusters(NamedTuple):
     """Clusters whose sides compute different things, so that times cannot be compared."""
 
     def same_work(self, kernel: Kernel) -> bool:
-        """Of a kernel of A."""
+        """The work of a kernel of A."""
         return not any(self.of_a.get(name) in self.other_work for name in kernel.groups)
 
     def is_of_new_groups(self, kernel: Kernel) -> bool:

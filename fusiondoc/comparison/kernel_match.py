@@ -17,11 +17,11 @@ LEAST_LIKENESS = 0.5
 _MOST_CANDIDATES = 20_000
 
 _SAME_PARAMETERS = 0.3
-"""What equal inputs and outputs count, in lines: another version may generate quite another code for them."""
+"""Score of equal inputs and outputs, in lines: another version may generate quite another code for them."""
 
 
 def content(kernel: Kernel) -> Any:
-    """What a kernel is and did, without its number."""
+    """The code and figures of a kernel, without its number."""
     return (
         normalised(kernel.code) if kernel.code else None,
         kernel.launches,
@@ -36,7 +36,7 @@ def content(kernel: Kernel) -> Any:
 def match_kernels(
     a: Sequence[Kernel], b: Sequence[Kernel], clusters: tuple[Mapping[str, int], Mapping[str, int]]
 ) -> tuple[list[tuple[Kernel, Kernel]], list[Kernel], list[Kernel]]:
-    """Pairs, and what is left of A and of B.
+    """Pairs, and the rest of A and of B.
 
     Args:
         clusters: of each side, id of a group -> number of the cluster that it is in.
@@ -75,8 +75,8 @@ def _code(kernel: Kernel) -> Hashable | None:
 
 
 def _work(kernel: Kernel) -> Hashable | None:
-    """What identifies a kernel without code: how it is launched, and the bytes that the fuser counts (it
-    prints six digits)."""
+    """The key of a kernel without code: its launch, and the bytes that the fuser counts (it prints six
+    digits)."""
     counted = counted_bytes(kernel)
     if kernel.block is None and counted is None:
         return None

@@ -1,4 +1,4 @@
-"""What two reports lack, so that it could not be compared: sentences for the end of a comparison."""
+"""Sentences for the end of a comparison: facts that two reports lack, so that they could not be compared."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Positions:
 
 
 def split_source(source: str) -> tuple[str, int, int]:
-    """``file:line:column`` in its parts; what is not there is 0."""
+    """The parts of ``file:line:column``; a part that is missing is 0."""
     found = Source.parse(source)
     if found is None:
         return source, 0, 0
@@ -102,7 +102,7 @@ def _sources(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _files(report: Report) -> dict[str, _Lines]:
-    """File -> line -> what is on it. A source without a column adds an operator that the line lacks."""
+    """File -> line -> the operators on it. A source without a column adds an operator that the line lacks."""
     marks: dict[str, dict[int, set[tuple[str, int]]]] = defaultdict(lambda: defaultdict(set))
     for op, source in set(_sources(report)):
         file, line, column = split_source(source)

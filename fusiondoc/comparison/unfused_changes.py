@@ -60,8 +60,8 @@ _OTHER_REASON: tuple[_Key, ...] = (
 
 
 def unfused_changes(a: Report, b: Report, positions: Positions) -> tuple[UnfusedChange, ...]:
-    """What changed, in the order of B, then what is gone. What never ran neither comes nor goes. Where a log
-    lacks plans, it is not known whether what only the other one shows was in a group."""
+    """The changes in the order of B, then operators that are gone. An operator that never ran neither comes
+    nor goes. Where a log lacks plans, operators that only the other side shows may have been in groups."""
     rows_a, rows_b = _rows(a, 0, positions), _rows(b, 1, positions)
     for key in _SAME:
         _settle(rows_a, rows_b, key)
@@ -81,8 +81,8 @@ def unfused_changes(a: Report, b: Report, positions: Positions) -> tuple[Unfused
 
 
 def lacks_plans(report: Report, other: Report) -> bool:
-    """Whether a log lacks plans that the other one may have: what it does not show outside its groups may
-    have been there all the same."""
+    """Whether a log lacks plans that the other one may have: operators that it does not show outside its
+    groups may have been there all the same."""
     return other.coverage.is_known and not report.coverage.is_known
 
 

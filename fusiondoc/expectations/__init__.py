@@ -1,4 +1,4 @@
-"""What a file of expectations holds, after reading: every part knows its position in the file.
+"""The content of a file of expectations, after reading: every part knows its position in the file.
 
 Modules are named by patterns: ``encoder.layer.*.output``, ``encoder.layer.[0-11]``.
 """
@@ -63,7 +63,7 @@ class SourceRange:
 
 @dataclass(frozen=True)
 class Speed:
-    """What kernels must reach. Both are lowered by ``tolerance``, a share from 0 to 1."""
+    """The speed that kernels must reach. Both limits are lowered by ``tolerance``, a share from 0 to 1."""
 
     peak: float | None = None
     """Share of the device's memory bandwidth, from 0 to 1."""
@@ -130,7 +130,7 @@ class When:
 
 @dataclass(frozen=True)
 class StepLimits:
-    """What the profiled run must show. Shares are of a step, from 0 to 1."""
+    """Limits of the profiled run. Shares are of a step, from 0 to 1."""
 
     max_ms: float | None = None
     min_groups: float | None = None

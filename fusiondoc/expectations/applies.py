@@ -52,7 +52,7 @@ def _is_target(ends: Sequence[str], target: Target) -> bool:
 
 
 def version_fits(version: str, wanted: str) -> bool:
-    """Whether a version (``2.1.2+cu121``) is in what is wanted (``>=1.12, <2.2``; ``2.1`` is every 2.1.x).
+    """Whether a version (``2.1.2+cu121``) is in the wanted range (``>=1.12, <2.2``; ``2.1`` is every 2.1.x).
 
     Compared as pip does, by the numbers before the first letter or plus sign: ``<=2.1`` leaves out 2.1.2.
     """

@@ -1,5 +1,5 @@
-"""Which groups of a report are those of which expectations, decided once for all expectations of a section:
-what fulfils one is not the near miss of another."""
+"""Which groups of a report are those of which expectations, decided once for all expectations of a section: a
+group that fulfils one is not the near miss of another."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from fusiondoc.model.report import Group, Kernel, Report
 
 @dataclass
 class Matched:
-    """An expectation of a group with what is there for it."""
+    """An expectation of a group with the groups that are there for it."""
 
     wanted: GroupExpectation
     groups: tuple[Group, ...]
-    """Those that fulfil it, each first specialisation once."""
+    """The groups that fulfil it, each first specialisation once."""
     number: int
     """How many that is, over instances."""
     nearest: Group | None = None
-    """Of the groups that fulfil nothing the one that was most likely to be it; where too few fulfil it."""
+    """Where too few groups fulfil it: of those that fulfil nothing, the group that was most likely to be
+    it."""
 
     @property
     def lacking(self) -> int:
@@ -51,8 +52,8 @@ class Assignment:
     free: dict[str, set[int]] = field(default_factory=dict)
     """Group (each first specialisation) -> its instances that fulfil no expectation."""
     surplus: dict[str, set[int]] = field(default_factory=dict)
-    """Group -> its instances that fulfil an expectation which has enough without them: what was left of a
-    group that another expectation lacks can be one more of these."""
+    """Group -> its instances that fulfil an expectation which has enough without them: the rest of a group
+    that another expectation lacks can be one more of these."""
 
     @property
     def claimed(self) -> frozenset[str]:
@@ -168,7 +169,7 @@ def _likeness(group: Group, wanted: GroupExpectation) -> float:
 
 
 def _give_nearest(found: Assignment, report: Report) -> None:
-    """Each expectation that lacks groups gets the nearest of those that are left, no group for more of them
+    """Give each expectation that lacks groups the nearest of those that are left, no group to more of them
     than it has free instances.
 
     Every expectation asks the groups in the order of their nearness; a group keeps those that are most like
@@ -202,8 +203,8 @@ def _give_nearest(found: Assignment, report: Report) -> None:
 def _in_question(
     matched: Matched, found: Assignment, report: Report, kernels: Mapping[str, Kernel]
 ) -> Iterator[Near]:
-    """The groups that may have been what is expected, nearest first: free ones, then what fulfils other
-    expectations and is more than these need."""
+    """The groups that may have been the expected one, nearest first: free groups, then those that fulfil
+    other expectations and are more than these need."""
     known = {group.id: group for group in report.groups}
     own = {group.id for group in matched.groups}
     free, taken, more = [], [], []
@@ -231,8 +232,8 @@ def _only_too_slow(wanted: GroupExpectation, report: Report, kernels: Mapping[st
 
 
 def _likely(nearest: Iterator[Near], wanted: GroupExpectation, taken: Sequence[Group]) -> Iterator[Near]:
-    """Those that may have been the expected group. One with less than half of its operators is none where a
-    group that fulfils another expectation has more of them: they only share a common operator."""
+    """The groups that may have been the expected one. A group with less than half of its operators is left
+    out where a group that fulfils another expectation has more of them: they only share a common operator."""
     most = max((common(ops, wanted.ops) for ops in {group.ops for group in taken}), default=0)
     for near in nearest:
         if 2 * near.shared < len(wanted.ops) and near.shared < most:

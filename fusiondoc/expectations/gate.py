@@ -15,9 +15,10 @@ from fusiondoc.model.report import Finding, Group, Report, Unfused
 from fusiondoc.model.runs import Expectation
 
 FUSER_OFF = "FD104"
-"""Of a whole run: its program, a variable or a knob switches off what it is to be held to."""
+"""A finding on the whole run: its program, a variable or a knob switches off the fuser that the run is to be
+checked under."""
 FUSER_FAILED = "FD309"
-"""Only the fused run fails: what fused until then is of no use to the program."""
+"""Only the fused run fails: groups that were made until then are of no use to the program."""
 
 
 def hold(section: Section, report: Report) -> list[Outcome]:
@@ -40,7 +41,7 @@ def gate(section: Section, report: Report, file: str) -> list[Expectation]:
 
 
 def switched_off(report: Report) -> list[Finding]:
-    """What switches the fuser of the whole run off."""
+    """The findings on switches that set the fuser of the whole run off."""
     return [finding for finding in report.findings if finding.code == FUSER_OFF and not finding.ops]
 
 
@@ -82,7 +83,8 @@ def _cause(outcome: Outcome, section: Section, report: Report) -> str | None:
 
 
 def _of_group(outcome: Outcome, _: Section, report: Report) -> str | None:
-    """Of an operator that is not in the group as expected, else of the group that is not as expected."""
+    """The line of an operator that is not in the group as expected, else of the group that is not as
+    expected."""
     near = outcome.near
     for missing in near.missing if near is not None else ():
         if missing.row is not None:
@@ -135,11 +137,11 @@ _CAUSES: Mapping[str, Callable[[Outcome, Section, Report], str | None]] = {
     "forbid": _of_findings,
     "allow": _of_findings,
 }
-"""The last key of an expectation's path -> what finds the line that breaks it."""
+"""The last key of an expectation's path -> the function that finds the line that breaks it."""
 
 
 def _worst(rows: Sequence[Unfused]) -> str | None:
-    """Of the operator that keeps the most others out of groups, else of the first."""
+    """The line of the operator that keeps the most others out of groups, else of the first."""
     if not rows:
         return None
     return _line(max(rows, key=lambda row: row.keeps_out or 0))
@@ -155,7 +157,7 @@ def _first_line(groups: Sequence[Group]) -> str | None:
 
 
 def _of_no_plan(report: Report) -> str | None:
-    """Of what kept every group from being made, where a finding names it."""
+    """The line that kept every group from being made, where a finding names it."""
     if report.groups:
         return None
     causes = (f for f in report.findings if f.code[:3] in ("FD1", "FD9") and not f.ops)

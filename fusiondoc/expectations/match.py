@@ -18,8 +18,8 @@ from fusiondoc.model.runs import NO_BACKWARD
 
 
 def check(section: Section, report: Report) -> list[Outcome]:
-    """One outcome for each expectation, in the order of the table of keys. What only has another name holds,
-    with a note."""
+    """One outcome for each expectation, in the order of the table of keys. An expectation whose group only
+    has another name holds, with a note."""
     now = with_modules(section, renamed_modules(section, report))
     found = assign(now.groups, report)
     moved = moved_groups(now, found, report)
@@ -31,7 +31,7 @@ def check(section: Section, report: Report) -> list[Outcome]:
 
 
 def _target(section: Section) -> Iterable[Outcome]:
-    """That the model has another name now."""
+    """A note that the model has another name now."""
     if section.renamed is not None:
         yield Outcome(
             section.name,
@@ -82,7 +82,7 @@ def _group(
     report: Report,
     section: Section,
 ) -> Outcome:
-    """What came of one group expectation.
+    """The outcome of one group expectation.
 
     A group may fulfil several of them, with all its instances; specialisations of one group count once, as
     the group that they specialise.
@@ -132,7 +132,7 @@ def _expected(wanted: GroupExpectation, written: GroupExpectation) -> str:
 
 
 def _why(near: NearMiss, some_fulfil: bool) -> str | None:
-    """What is known of the group that lacks."""
+    """The reasons that are known of the operators that the group lacks."""
     if not some_fulfil:
         return near.why or None
     if near.group is not None:

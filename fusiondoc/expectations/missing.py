@@ -111,7 +111,7 @@ def other_form(op: str) -> str:
 
 
 def _weight(row: Unfused) -> tuple[int, bool]:
-    """What keeps most operators out of groups first, then what the log states a reason for."""
+    """Operators that keep most others out of groups first, then those whose reason the log states."""
     return -(row.keeps_out or 0), not row.reason.stated
 
 
@@ -122,13 +122,13 @@ class _Here:
     group: Group | None
     phase: str | None
     layers: tuple[str, ...]
-    """Of its instances that were wanted."""
+    """Its instances that were wanted."""
     next_to: tuple[Mapping[str, tuple[Unfused, ...]], Mapping[str, tuple[Unfused, ...]]] = ({}, {})
-    """The groups before and after it, with what stands between."""
+    """The groups before and after it, with the rows between."""
     anchor: Source | None = None
     """The user's line to measure from."""
     side: int | None = None
-    """0 for what stands before the group, 1 for what stands after it."""
+    """0 for an operator before the group, 1 for one after it."""
 
     @classmethod
     def of(cls, group: Group | None, wanted: GroupExpectation, neighbours: GroupNeighbours) -> _Here:
@@ -155,7 +155,8 @@ class _Here:
         )
 
     def may_have_it(self, group: Group) -> bool:
-        """Whether what it lacks may be in that group: another one of the same phase, or another instance."""
+        """Whether the missing operators may be in that group: another one of the same phase, or another
+        instance."""
         if self.group is not None and group.id == self.group.id and group.count == 1:
             return False
         return same_phase(group.phase, self.phase)

@@ -39,7 +39,7 @@ class Moved:
 
 
 def moved_groups(section: Section, found: Assignment, report: Report) -> dict[int, Moved]:
-    """Index of an expectation -> what it has become; empty where a group is lost or new."""
+    """Index of an expectation -> the groups that it has become; empty where a group is lost or new."""
     lacking = _lacking(section, found, report)
     wanted = [as_group(matched.wanted, matched.lacking, str(index)) for index, matched in lacking.items()]
     free = {group.id: group for group in report.groups if found.free.get(group.id)}
@@ -58,8 +58,8 @@ def moved_groups(section: Section, found: Assignment, report: Report) -> dict[in
 
 
 def _lacking(section: Section, found: Assignment, report: Report) -> dict[int, Matched]:
-    """Index of an expectation -> what it has, where that is too little; none where the section does not
-    account for all groups, or they are too many."""
+    """Index of an expectation -> its groups, where those are too few; none where the section does not account
+    for all groups, or they are too many."""
     lacking = {index: matched for index, matched in enumerate(found.matched) if matched.lacking}
     more = sum(matched.more for matched in found.matched if matched.is_whole)
     are_named = all(matched.is_whole and matched.lacking <= _MOST_INSTANCES for matched in lacking.values())
@@ -67,8 +67,8 @@ def _lacking(section: Section, found: Assignment, report: Report) -> dict[int, M
 
 
 def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
-    """The group without what it has more often than one that is wanted: many equal layers in one group make
-    it another one for the matcher."""
+    """The group without the part that it has more often than a wanted one: many equal layers in one group
+    make it another group for the matcher."""
     for expected in wanted:
         if one_more(expected.ops, group.ops) is not None:
             return replace(group, nodes=expected.nodes)
@@ -118,11 +118,11 @@ def alike(section: Section, report: Report) -> float:
 
 
 _MOST_INSTANCES = 1000
-"""Of one expectation that are matched: a file can ask for any number."""
+"""Instances of one expectation that are matched: a file can want any number."""
 
 
 def _the_same(wanted: GroupExpectation, group: Group, report: Report) -> bool:
-    """Whether a group is what was expected, but for names and what adds to it."""
+    """Whether a group is the expected one, except for names and added operators."""
     kernels = {kernel.id: kernel for kernel in report.kernels}
     names = _names_now(wanted, [group])
     for mismatch in mismatches(group, wanted, kernels):
@@ -176,7 +176,7 @@ def _before(wanted: GroupExpectation, key: str) -> tuple[object, ...]:
 
 
 def _names_now(wanted: GroupExpectation, groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
-    """The conditions on names that do not hold for the groups, each with what would."""
+    """The conditions on names that do not hold for the groups, each with names that would."""
     names: dict[str, tuple[str, ...]] = {}
     lines = [line for group in groups for line in map(line_of, group.nodes) if line is not None]
     sources = [_source_now(source, lines) for source in wanted.source]

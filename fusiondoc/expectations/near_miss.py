@@ -25,7 +25,7 @@ _MOST_COMPARED = 200
 
 @dataclass(frozen=True)
 class NearMiss:
-    """The nearest group to an expected one, and what parts them."""
+    """The nearest group to an expected one, and the differences between them."""
 
     wanted: GroupExpectation
     group: Group | None
@@ -56,7 +56,7 @@ class NearMiss:
 
     @property
     def why(self) -> str:
-        """What parts it from what was expected, in one line."""
+        """The differences from the expectation, in one line."""
         parts = sentences(self.missing)
         if len(parts) > _MOST_REASONS:
             parts[_MOST_REASONS:] = [f"and {len(parts) - _MOST_REASONS} more reasons"]
@@ -226,7 +226,7 @@ class Mismatch(NamedTuple):
     what: str
     """"operators", "phase", "source", "function", "module", "layer", "dtype" or "speed"."""
     text: str
-    """What it is instead: ``it is in the backward phase``."""
+    """A sentence on its state: ``it is in the backward phase``."""
 
 
 def mismatches(group: Group, wanted: GroupExpectation, kernels: Mapping[str, Kernel]) -> list[Mismatch]:
@@ -283,7 +283,7 @@ def too_slow(kernels: list[Kernel], speed: Speed) -> list[str]:
 
 
 def speed_of(kernel: Kernel, key: str) -> float | None:
-    """What ``min_peak`` or ``min_gb_per_s`` is held against: the median."""
+    """The speed of a kernel that ``min_peak`` or ``min_gb_per_s`` limits: the median."""
     if key == "min_peak":
         return kernel.peak_fraction
     return kernel.gb_per_s.median if kernel.gb_per_s is not None else None
@@ -295,7 +295,7 @@ def show_speed(value: float, key: str) -> str:
 
 
 def percent(share: float) -> str:
-    """``38%``, ``90.909%``: so exact that what differs looks different."""
+    """``38%``, ``90.909%``: exact enough that different shares look different."""
     return f"{share * 100:.3f}".rstrip("0").rstrip(".") + "%"
 
 

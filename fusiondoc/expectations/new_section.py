@@ -27,7 +27,7 @@ _HEAD = (
 
 
 def new_file(report: Report) -> str:
-    """A file whose one section is what the report shows."""
+    """A file whose one section states the groups and shares of the report."""
     lines = ["sections:", *(f"  {line}" for line in _as_item(section_lines(report)))]
     return "\n".join([*_HEAD, *lines]) + "\n"
 
@@ -199,7 +199,7 @@ def _is_text(text: str) -> bool:
 
 
 def share(value: float) -> str:
-    """A share rounded down to a thousandth, so that it holds for what it was taken from."""
+    """A share rounded down to a thousandth, so that it holds for the report that it comes from."""
     return f"{math.floor(min(max(value, 0.0), 1.0) * 1000 + 1e-9) / 1000:g}"
 
 

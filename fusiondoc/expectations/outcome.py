@@ -1,4 +1,4 @@
-"""What came of an expectation that was held against a report, and when a report cannot decide it."""
+"""The outcome of an expectation that was compared with a report, and when a report cannot decide it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Outcome:
     expected: str
     found: str
     why: str | None = None
-    """What separates the two; None where the two need no explanation."""
+    """The differences between the two; None where the two need no explanation."""
     at: Position | None = None
     groups: tuple[str, ...] = ()
     """The groups that fulfil it, each first specialisation once."""
     near: NearMiss | None = None
     value: Any = None
-    """What was measured, for --update."""
+    """The measured value, for --update."""
     note: str | None = None
-    """What is not as the file has it and breaks nothing: another name, more of the same."""
+    """A difference from the file that breaks nothing: another name, more of the same."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Key of the expectation -> its values now, where these are other names."""
 
     def too_few(self, section: Section) -> bool:
-        """Of the number of groups: whether there are fewer than the section wants."""
+        """Whether, for the number of groups, there are fewer than the section wants."""
         least = section.number_of_groups.at_least if section.number_of_groups is not None else None
         return least is not None and isinstance(self.value, int) and self.value < least
 
@@ -93,6 +93,6 @@ def without_plan(report: Report) -> str | None:
 
 
 def unknown_without_plan(report: Report) -> str | None:
-    """What is found where nothing can be; None where something can."""
+    """The value found where there can be none; None where there can be one."""
     cause = without_plan(report)
     return f"unknown: {cause}" if cause is not None else None

@@ -58,7 +58,7 @@ def read_text(file: FilePath) -> str:
 
 
 def loads(text: str, name: str, codes: Container[str] = ()) -> Expectations:
-    """The expectations in a text; ``name`` is what messages call it."""
+    """The expectations in a text; ``name`` is its name in messages."""
     conflict = _CONFLICT.search(text)
     if conflict is not None:
         line = text.count("\n", 0, conflict.start()) + 1

@@ -41,7 +41,8 @@ def renamed_modules(section: Section, report: Report) -> dict[str, str]:
 
 
 def _ways(section: Section, known: Mapping[str, InLayer]) -> dict[tuple[str, str], dict[str, str]]:
-    """(part of a path that is not there, what may stand for it) -> the patterns that have it, with that.
+    """(part of a path that is not there, names that may stand for it) -> the patterns that have it, with
+    that.
 
     Args:
         known: the modules of the run.
@@ -119,7 +120,7 @@ def _names_inside(above: Sequence[str], layers: Sequence[str]) -> Sequence[str]:
 
 
 def _holds(section: Section, known: Mapping[str, InLayer], renamed: Mapping[str, str]) -> float | None:
-    """The share of the modules whose share in groups is just what is expected; None where one is lower."""
+    """The share of the modules whose share in groups is just the expected one; None where one is lower."""
     wanted = [module for module in section.modules if module.layer in renamed]
     equal = 0
     for module in wanted:

@@ -26,7 +26,7 @@ def near(line: Source) -> str:
 
 
 def shown(node: OpNode | Unfused) -> str:
-    """The user's line, or what the log names instead; empty without either."""
+    """The user's line, or the one that the log names instead; empty without either."""
     line = line_of(node)
     return near(line) if line else from_package(node.source or "")
 

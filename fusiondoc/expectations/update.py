@@ -110,7 +110,7 @@ def _section(text: str, name: str, section: Section, report: Report) -> str:
 
 
 def _under_its_name(text: str, section: Section) -> str:
-    """The section with the name that its model has now, in what names it and in its lines."""
+    """The section under the name that its model has now."""
     renamed = section.renamed
     if renamed is None:
         return text
@@ -130,7 +130,7 @@ def _under_its_name(text: str, section: Section) -> str:
 
 
 def _renamed(text: str, outcomes: Sequence[Outcome]) -> str:
-    """What only has another name, under that name."""
+    """Groups that only have other names, under these."""
     for outcome in outcomes:
         if outcome.holds:
             text = _set_names(text, outcome.path, outcome.names)
@@ -166,7 +166,8 @@ def _chosen(expectations: Expectations, report: Report, only: Sequence[str]) -> 
 
 
 def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
-    """The text, if it is what it should be. PyYAML reads it again, so a wrong edit cannot get out."""
+    """The text, if it reads as the expectations that it should hold. PyYAML reads it again, so a wrong edit
+    cannot get out."""
     try:
         sections = _chosen(loads(text, name), report, only)
     except UsageError as error:
@@ -304,7 +305,7 @@ def _key_of_whole(outcome: Outcome) -> str | None:
 
 
 def _with_found(text: str, key: str, section: Section, outcome: Outcome) -> str | None:
-    """The text with what was found instead of what was expected; None where it has to go."""
+    """The text with the found value instead of the expected one; None where it has to go."""
     value = outcome.value
     if key == "findings":
         return _with_findings(text, outcome) if "allow" in outcome.path else None
@@ -357,4 +358,4 @@ _LIMITS: Mapping[str, Callable[[Any], str]] = {
     "max_unfused_share": lambda value: f"{math.ceil(value * 1000) / 1000:g}",
     "max_could_save": lambda value: f"{math.ceil(value * 1000) / 1000:g}",
 }
-"""How a limit is written that what was found just reaches."""
+"""How a limit is written that the found value just reaches."""

@@ -1,4 +1,4 @@
-"""What a section expects of the whole report: numbers, shares, limits of time, findings."""
+"""Expectations of the whole report: numbers, shares, limits of time, findings."""
 
 from __future__ import annotations
 
@@ -155,12 +155,13 @@ def _left_out(report: Report, known: Sequence[str] | None) -> str | None:
 
 
 def _new(rows: Sequence[Unfused], known: Sequence[str] | None) -> list[Unfused]:
-    """Those that the file does not name under ``not_fused``."""
+    """The rows of operators that the file does not name under ``not_fused``."""
     return [row for row in rows if known is not None and row.op not in known]
 
 
 def _not_fused(rows: Sequence[Unfused], known: Sequence[str] | None) -> str | None:
-    """What is newly outside groups, where the file names what was; else all that is."""
+    """The operators that are newly outside groups, if the file names those that were; else all that are
+    outside."""
     shown = _new(rows, known) or rows
     if not shown:
         return None

@@ -19,7 +19,7 @@ _MOST_SHOWN = 10
 
 
 class Problems:
-    """What is wrong in a file, in the order of its lines; raised together."""
+    """The mistakes in a file, in the order of its lines; raised together."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -46,7 +46,8 @@ def position(node: yaml.Node) -> Position:
 
 
 def compose(text: str, file: str) -> yaml.Node | None:
-    """The root node; None for a file with no content. UsageError for what is no YAML, with its position."""
+    """The root node; None for a file with no content. UsageError for a text that is no YAML, with its
+    position."""
     try:
         root = yaml.compose(text, Loader=_Loader)
         if root is not None and _expanded(root) > _MOST_NODES:
@@ -113,7 +114,7 @@ def _expanded(root: yaml.Node) -> int:
 
 
 def kind(node: yaml.Node) -> str:
-    """What a node is, in words of YAML: mapping, list, text, number, true or false, nothing."""
+    """The kind of a node, in words of YAML: mapping, list, text, number, true or false, nothing."""
     if isinstance(node, yaml.MappingNode):
         return "mapping"
     if isinstance(node, yaml.SequenceNode):

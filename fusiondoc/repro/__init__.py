@@ -46,7 +46,7 @@ class ScalarSpec:
 
 @dataclass(frozen=True)
 class Input:
-    """An input of the graph. ``type`` as the log prints it; ``note``: what the log does not hold."""
+    """An input of the graph. ``type`` as the log prints it; ``note``: facts that the log does not hold."""
 
     name: str
     type: str
@@ -72,7 +72,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Recipe:
-    """``problems``: what could not be rebuilt, a sentence each."""
+    """``problems``: parts that could not be rebuilt, a sentence each."""
 
     fuser: str
     inputs: tuple[Input, ...]
@@ -153,11 +153,11 @@ DTYPES = {
 need a scale that no log prints."""
 
 UNKNOWN_SIZE = 8
-"""What stands for a size that the log does not hold."""
+"""The value that stands for a size that the log does not hold."""
 
 
 class Fit(Enum):
-    """What a made-up argument must fit, where that is no value of its own."""
+    """The shape or type that a made-up argument must fit, where it has no value of its own."""
 
     POSITIVE = "negative numbers or zero would make the result NaN or infinite; a variance, too"
     SIZES = "the sizes of the result"
@@ -202,12 +202,12 @@ _ARGUMENTS: Mapping[str, Mapping[int, object]] = {
     "aten::view": {1: SIZES},
     "aten::expand": {1: SIZES},
 }
-"""Operator -> index of an argument -> a sensible value, or what it must fit; 6 is torch.float32
+"""Operator -> index of an argument -> a sensible value, or the thing that it must fit; 6 is torch.float32
 (c10/core/ScalarType.h)."""
 
 
 def _wanted(step: Step, index: int) -> object:
-    """What an argument of a step should be; None where nothing is known of it."""
+    """The value that an argument of a step should have; None where nothing is known of it."""
     return _ARGUMENTS.get(step.kind, {}).get(index)
 
 
@@ -263,7 +263,7 @@ def tensor_input(
 def _size_and_stride(
     tensor: TensorType, hint: Sequence[int | None] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...] | None, Sequence[str]]:
-    """Sizes, strides where the type has them for these sizes, and what it lacks."""
+    """Sizes, strides where the type has them for these sizes, and a note on missing facts."""
     if tensor.sizes is None or None in tensor.sizes:
         sizes = tensor.sizes if tensor.sizes is not None else hint or (None, None)
         return _with_hint(sizes, hint), None, ["sizes"]

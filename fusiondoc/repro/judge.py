@@ -1,4 +1,5 @@
-"""What running a written file came to: its verdict, and what identifies a failure across smaller files."""
+"""The verdict on running a written file, and the signature of a failure, which stays the same across smaller
+files."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _SILENT = (
     "PYTORCH_JIT_LOG_LEVEL",
     *(fuser.dump_variable for fuser in FUSERS.values() if fuser.dump_variable is not None),
 )
-"""Variables that make torch print; a file is judged by what it prints itself."""
+"""Variables that make torch print; a file is judged by its own output."""
 
 _VERDICT = re.compile(r"^verdict: (same|different|failed)\b(.*)$", re.MULTILINE)
 _STAGE = re.compile(r"^stage: (.*)$", re.MULTILINE)
@@ -32,8 +33,8 @@ _COMPILER = re.compile(r"CUDA NVRTC compile error: .*?(error: [^\n]*)", re.DOTAL
 
 @dataclass(frozen=True)
 class Outcome:
-    """``kind``: same, different, failed, died, "timed out" or "no verdict". ``signature``: what has to stay
-    for a failure to be the same one. ``text``: the failure in a line."""
+    """``kind``: same, different, failed, died, "timed out" or "no verdict". ``signature``: equal for two
+    failures that are the same. ``text``: the failure in a line."""
 
     kind: str
     stage: str
@@ -48,7 +49,7 @@ class Outcome:
 
 
 def run_file(python: Path, file: Path, arguments: Sequence[str], timeout: float) -> Outcome:
-    """Run a written file in a process of its own and judge what it printed."""
+    """Run a written file in a process of its own and judge its output."""
     if not hasattr(os, "killpg"):
         raise CannotRun(
             "files run on Linux and macOS only: this system has no process groups",
@@ -101,7 +102,7 @@ def judge(
 
 
 def normalised(message: str) -> str:
-    """An error without what changes when the graph gets smaller: numbers, names, sizes.
+    """An error without the parts that change when the graph gets smaller: numbers, names, sizes.
 
     A failed assertion of torch is known by its file and line, an NVRTC error by the compiler's first
     complaint: the text around holds the whole kernel.
@@ -116,7 +117,7 @@ def normalised(message: str) -> str:
 
 
 def short(message: str) -> str:
-    """The line of an error that names what is wrong."""
+    """The line of an error that names the fault."""
     assertion = _ASSERT.search(message)
     lines = [line.strip() for line in message.split("\n") if line.strip()]
     if assertion is not None:

@@ -86,7 +86,7 @@ class Search:
         return self.best
 
     def _describe(self) -> None:
-        """What the values between the operators are: the log does not hold all of them."""
+        """The values between the operators: the log does not hold all of them."""
         self.tries += 1
         outcome = self.run(exposing_all(self.best), True)
         self.interrupted = outcome.interrupted

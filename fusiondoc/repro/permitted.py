@@ -1,4 +1,4 @@
-"""What of a log may reach a written file, which is a program that somebody runs.
+"""The parts of a log that may reach a written file, which is a program that somebody runs.
 
 Anybody can have written a log. So an operator has to be one that a fuser takes into a group, and a constant,
 a type, a device and the name of a value have to match a grammar; everything else is refused by name.
@@ -21,7 +21,7 @@ _WITH_THEM = frozenset(
     + [f"prim::{name}" for name in ("BroadcastSizes", "dtype", "device", "is_cuda")]
     + [f"aten::{name}" for name in ("size", "dim", "numel", "_size_if_not_equal", "broadcast_tensors")]
 )
-"""What else a group holds: values and sizes for its operators (torch/csrc/jit/passes/graph_fuser.cpp and
+"""Other operators of a group: values and sizes for its operators (torch/csrc/jit/passes/graph_fuser.cpp and
 the passes of other fusers)."""
 
 _REPLACED = frozenset(
@@ -35,7 +35,7 @@ _REPLACED = frozenset(
         "infer_squeeze_size",
     )
 )
-"""What a printed group may hold that is not in the catalogue, and that a file does without."""
+"""Operators that a printed group may hold, that are not in the catalogue, and that a file does without."""
 
 PRINTED = taken_by_any() | views_of_any() | _WITH_THEM | _REPLACED
 """The operators that a printed group may hold."""

@@ -154,7 +154,8 @@ class Found:
 
 
 def _python_value(node: Node) -> object:
-    """What a ``prim::Constant`` of numbers, strings or lists of them holds; LookupError for anything else."""
+    """The value of a ``prim::Constant`` of numbers, strings or lists of them; LookupError for anything
+    else."""
     kind = node.outputs[0].type
     if not node.attributes:
         return None
@@ -320,7 +321,7 @@ class _Rebuild:
             self.undefined.update(name for (name, _), value in requested if value in ("False", "0"))
 
     def output(self, name: str) -> str:
-        """What the file gives back for an output of the group."""
+        """The value that the file returns for an output of the group."""
         name = self.same.get(name, name)
         if name not in self.undefined:
             return name

@@ -23,14 +23,14 @@ _DEVICE = "cpu"
 
 
 def exposing_all(recipe: Recipe) -> Recipe:
-    """With every value of an operator as an output: run once, it prints what the values are."""
+    """The recipe with every value of an operator as an output: run once, it prints all values."""
     undefined = recipe.undefined()
     names = [n for step in recipe.steps if step.operator for n, _ in step.outputs if n not in undefined]
     return replace(recipe, outputs=tuple(names))
 
 
 def described_values(recipe: Recipe, rows: Sequence[Mapping[str, Any]]) -> dict[str, TensorSpec | ScalarSpec]:
-    """What the values of :func:`exposing_all` are, from the description that its file printed."""
+    """The values of :func:`exposing_all`, from the description that its file printed."""
     device = _device(recipe)
     found: dict[str, TensorSpec | ScalarSpec] = {}
     for name, row in zip(exposing_all(recipe).outputs, rows):
@@ -79,7 +79,7 @@ def _without(recipe: Recipe, lost: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _outputs(recipe: Recipe, steps: Sequence[Step], lost: Sequence[Step]) -> tuple[str, ...]:
-    """The outputs that the steps still make, and what they make for operators that are gone."""
+    """The outputs that the steps still make, and the values that they make for operators that are gone."""
     makers = [step for step in steps if step.operator or step.kind == DEFINED]
     made = [name for step in makers for name, _ in step.outputs]
     known = set(made) - recipe.undefined()
@@ -120,7 +120,7 @@ def _as_input(
 
 
 def without_output(recipe: Recipe, number: int) -> Recipe:
-    """Without one output, and without what only that output needed."""
+    """The recipe without one output, and without the steps that only that output needed."""
     outputs = tuple(name for i, name in enumerate(recipe.outputs) if i != number)
     return replace(recipe, outputs=outputs).pruned()
 

@@ -1,4 +1,4 @@
-"""Which group, into which file: what ``fusiondoc repro`` does once the report is there.
+"""Which group, into which file: the work of ``fusiondoc repro`` once the report is there.
 
 The file has a head with what is special to the group, and a body that is the same for all.
 """
@@ -295,7 +295,7 @@ def _title(found: Found, known: Groups) -> str:
 
 
 def notes(written: Written) -> list[str]:
-    """What a user should know about a file: what is not rebuilt, and which values were chosen."""
+    """Notes for the user of a file: parts that are not rebuilt, and values that were chosen."""
     notes = list(written.recipe.problems)
     notes += [
         f"%{input_.name} : {input_.type}: {input_.note}" for input_ in written.recipe.inputs if input_.note

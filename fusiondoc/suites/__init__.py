@@ -42,7 +42,7 @@ class Case:
 
 @dataclass(frozen=True)
 class SuitePlan:
-    """What a suite runs.
+    """The cases of a suite.
 
     Attributes:
         cases: with the authors' sizes.

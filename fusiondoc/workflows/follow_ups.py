@@ -101,8 +101,8 @@ def _times(run: VariantRun | None) -> list[list[float]]:
 
 
 def _against(first_times: Sequence[Sequence[float]], times: Sequence[Sequence[float]]) -> Ratio | None:
-    both = [pair for first, other in zip(first_times, times) for pair in zip(first, other)]
-    return of_processes(first_times, times) if len(both) >= LEAST_ROUNDS else None
+    pairs = sum(min(len(first), len(other)) for first, other in zip(first_times, times))
+    return of_processes(first_times, times) if pairs >= LEAST_ROUNDS else None
 
 
 _TRIES = "tries"
@@ -173,10 +173,12 @@ def _speeds_of_tries(rows: list[Try], ran: list[tuple[RunRequest, str | None]]) 
     """Each against the run that it is compared with."""
     found: list[Ratio | None] = [None] * len(rows)
     for first in sorted({row.against for row in rows}):
-        these = [first, *(index for index, row in enumerate(rows) if row.against == first and index != first)]
-        if len(these) > 1 and ran[first][1] is not None:
-            for index, speed in zip(these[1:], speeds_in_turns([ran[index] for index in these])[1:]):
-                found[index] = speed
+        compared = [index for index, row in enumerate(rows) if row.against == first and index != first]
+        if not compared or ran[first][1] is None:
+            continue
+        speeds = speeds_in_turns([ran[first], *(ran[index] for index in compared)])
+        for index, speed in zip(compared, speeds[1:]):
+            found[index] = speed
     return found
 
 
@@ -194,7 +196,7 @@ def try_change(
     """The result of a run with a change, the fuser to time it under, and whether the user interrupted.
 
     Args:
-        place: how the folder of its capture inside ``capture`` begins, such as "tries/1".
+        folder_name: beginning of the name of its folder inside ``capture``, such as "tries/1".
     """
     folder = f"{folder_name}-{_slug(change.title)}"
     with progress(f"{request.target.label} {change.title}") as bar:
@@ -224,7 +226,7 @@ def _like(row: Try, before: list[Try]) -> int:
 
 
 def _named(name: str, capture: Capture) -> str:
-    """The row with other differences of the run: a frozen module is compared with one that is not."""
+    """The name of a run, with a note if its module is frozen: it is compared with one that is not."""
     return name + (" (frozen)" if capture.records.target.frozen_here else "")
 
 

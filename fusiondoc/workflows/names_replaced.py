@@ -25,7 +25,7 @@ SECRET = "secret"
 PROJECT, HOME, USER, HOST, ADDRESS = "/project", "/home/user", "user", "host", "name@example.com"
 
 MoreSecrets = Callable[[str], "tuple[str, int]"]
-"""What else finds secrets: the text with them masked, and how many."""
+"""Another finder of secrets: returns the text with them masked, and their number."""
 
 _HOMES = re.compile(r"(?:/home|/Users|[A-Za-z]:[\\/]+Users)[\\/]+([^\\/\s:\"'<>|*?]{1,64})")
 _TLD = (
@@ -58,7 +58,7 @@ _KNOWN_FOLDERS = frozenset(
         " cache work home ray spark ml root imagenet coco c4 runner ubuntu jovyan admin test",
     )
 )
-"""Those that many machines have; what a report says of a file below them stays readable."""
+"""Folders that many machines have; paths below them stay readable."""
 
 _WORDS = frozenset(
     re.findall(
@@ -110,7 +110,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Names:
-    """What is replaced, in the order of the replacements."""
+    """The replacements, in the order in which they are made."""
 
     rules: tuple[Replacement, ...]
     more_secrets: MoreSecrets | None = None
@@ -130,7 +130,7 @@ class Names:
         return text
 
     def json(self, value: Any, counts: Counter[str]) -> Any:
-        """The same for a value of JSON: keys too, and what is under the name of a secret."""
+        """The same for a value of JSON: also keys, and values under the name of a secret."""
         if isinstance(value, str):
             return self.text(value, counts)
         if isinstance(value, list):
@@ -180,7 +180,7 @@ def _replaced(pattern: re.Pattern[str], other: _Other, text: str) -> tuple[str, 
 
 
 def names_in(paths: Iterable[str], folders: Sequence[str], more_secrets: MoreSecrets | None = None) -> Names:
-    """What to replace for a capture.
+    """The names to replace in a capture.
 
     Args:
         paths: texts that may hold home folders, such as the interpreter's path and the command.

@@ -1,5 +1,5 @@
-"""What is refused where a log is to be held against something: a file that is none, and an empty one. Any log
-can be reported on, so ``parse`` takes them."""
+"""Refuses a file that is no log, or an empty one, where a log is compared with something. Any log can be
+reported on, so ``parse`` takes them."""
 
 from __future__ import annotations
 

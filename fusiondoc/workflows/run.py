@@ -57,7 +57,7 @@ def wants_rerun(report: Report, capture: Capture) -> bool:
 def rerun_without_fallback(
     request: RunRequest, capture: Capture, notify: Callable[[str], None], progress: ShowProgress
 ) -> None:
-    """Run the request once more with the fallback of the fuser switched off; what it shows goes into
+    """Run the request once more with the fallback of the fuser switched off; the result goes into
     ``capture``."""
     torch = str(capture.request.torch)
     variables = fallback_off(torch, os.environ)
@@ -180,6 +180,14 @@ class FollowUps:
     profile: bool = False
     """Without logs: where the time of a step goes; ``timing`` implies it."""
 
+    @property
+    def takes_times(self) -> bool:
+        return self.timing or self.profile
+
+    @property
+    def tries_changes(self) -> bool:
+        return self.tries or self.eval_mode
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -203,7 +211,7 @@ def diagnose_target(
     notify: Notify = silent,
     progress: ShowProgress = no_progress,
 ) -> Finished:
-    """Run the target and what follows, and report.
+    """Run the target and its follow-up runs, and report.
 
     Args:
         store: where the capture goes, such as ``CaptureStore(folder)``.
@@ -282,13 +290,13 @@ def report_run(
         if _te_alone(report, capture) and follow_ups != FollowUps(follow_ups.rerun):
             notify("note: --time and --try are for TorchScript; on a GPU the report has times all the same")
             follow_ups = FollowUps()
-        if (follow_ups.timing or follow_ups.profile) and capture.error() is None and finished:
+        if follow_ups.takes_times and finished and capture.error() is None:
             if follow_ups.timing:
                 finished = run_timing(request, capture, report, notify, progress)
             if finished:
                 finished = run_profile(request, capture, notify, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
-        if (follow_ups.tries or follow_ups.eval_mode) and finished:
+        if follow_ups.tries_changes and finished:
             finished = run_tries(request, capture, report, follow_ups.eval_mode, notify, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
         return Finished(report, capture, failed, not finished)

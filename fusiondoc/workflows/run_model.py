@@ -72,7 +72,7 @@ TRACE_HINT = (
 
 
 class Target(NamedTuple):
-    """What a child can run."""
+    """A function or module that a child can run."""
 
     file: Path
     """Loads the archive and the inputs."""
@@ -122,7 +122,7 @@ def write_target(
 
 
 def _check(fn: Callable[..., Any], inputs: Sequence[Any], label: str) -> None:
-    """Refuse what TorchScript takes in no form."""
+    """Refuse a model that TorchScript takes in no form."""
     if isinstance(fn, type):
         raise UsageError(
             f"{label}: a function or an nn.Module is needed, and this is the class {fn.__name__}",
@@ -143,7 +143,7 @@ def _check(fn: Callable[..., Any], inputs: Sequence[Any], label: str) -> None:
 
 
 def _target_text(torch: Any, pickled: bool) -> str:
-    """The program that loads what was written."""
+    """The program that loads the files."""
     # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no tensor or plain value.
     release = pair_of(re.match(r"(\d+)\.(\d+)", str(torch.__version__))) or (0, 0)
     whole = ", weights_only=False" if release >= (1, 13) else ""
@@ -341,7 +341,8 @@ def run_model(
 
 
 def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest) -> None:
-    """Record what the run had on and this process has ``off``, so that the model does not fuse in it."""
+    """Record the switches that are ``off`` in this process and were on in the run, so that the model does not
+    fuse here."""
     of_capture = capture.records
     known = {row.what for row in of_capture.switches.rows}
     for what in off:
@@ -362,7 +363,7 @@ def model_of_object(fn: Any, label: str, cwd: Path) -> str:
 
 
 def name_of(fn: Any) -> str:
-    """What messages call a function or module."""
+    """The name of a function or module in messages."""
     name = getattr(fn, "__name__", None) or type(fn).__name__
     return "lambda" if name == "<lambda>" else str(name)
 

@@ -26,7 +26,7 @@ _OF_NOTHING = 2 * math.lgamma(PRIOR) - math.lgamma(2 * PRIOR)
 
 
 def _log_gamma(which: int, number: int) -> float:
-    """Of ``number`` and the prior, once (0) or twice (1)."""
+    """Logarithm of gamma of ``number`` and the prior, once (0) or twice (1)."""
     known = _LOG_GAMMA[which]
     while len(known) <= number:
         known.append(math.lgamma(len(known) + PRIOR * (which + 1)))
@@ -65,23 +65,15 @@ def sums_of(has: Sequence[int]) -> list[int]:
 
 def best_split(has: Sequence[int], moments: Sequence[str]) -> Split | None:
     """The most likely change in time; None if all runs are of one moment."""
-    sums = sums_of(has)
-    runs, having = len(has), sums[-1]
-    best: tuple[float, int] | None = None
-    choices = 0
-    for index in range(1, runs):
-        if moments[index] == moments[index - 1]:
-            continue
-        choices += 1
-        found = evidence(sums[index], index) + evidence(having - sums[index], runs - index)
-        if best is None or found > best[0]:
-            best = (found, index)
-    return Split(best[0], best[1], choices) if best is not None else None
+    splits = _splits(has, moments)
+    if not splits:
+        return None
+    score, index = max(splits, key=lambda split: split[0])
+    return Split(score, index, len(splits))
 
 
-def plausible_indices(has: Sequence[int], moments: Sequence[str]) -> tuple[int, int] | None:
-    """The first and last plausible index of one change in time, by the profile of the likelihood; None if
-    all runs are of one moment."""
+def _splits(has: Sequence[int], moments: Sequence[str]) -> list[tuple[float, int]]:
+    """Each index at which the share may change, with the evidence for a change there."""
     sums = sums_of(has)
     runs, having = len(has), sums[-1]
     found = []
@@ -89,7 +81,14 @@ def plausible_indices(has: Sequence[int], moments: Sequence[str]) -> tuple[int, 
         if moments[index] != moments[index - 1]:
             score = evidence(sums[index], index) + evidence(having - sums[index], runs - index)
             found.append((score, index))
-    return _likeliest(found) if found else None
+    return found
+
+
+def plausible_indices(has: Sequence[int], moments: Sequence[str]) -> tuple[int, int] | None:
+    """The first and last plausible index of one change in time, by the profile of the likelihood; None if
+    all runs are of one moment."""
+    splits = _splits(has, moments)
+    return _likeliest(splits) if splits else None
 
 
 def _likeliest(found: Sequence[tuple[float, int]]) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What can explain that some runs of a model lack a group: a change in time, or of what runs record.
+"""Explanations of why some runs of a model lack a group: a change in time, or of a factor that runs record.
 
 An explanation has a scope (all runs, or those on one GPU, driver ...) and a cause within it: newer values of
 a factor, some values of it, or just a day. Each has the evidence (share_changes.py) of its stretches of runs,
@@ -26,7 +26,7 @@ LEAST_LACKING = 2
 EARLY = 0.1
 EARLY_OF_OTHERS = 0.25
 """Share of the runs with a group that must be before those without it, for these to have come later: on newer
-versions, and on what has no order."""
+versions, and on values without an order."""
 BY_CHANCE = 0.01
 """Chance that they are, of runs in any order."""
 MOSTLY = 0.9
@@ -50,7 +50,7 @@ class Factor:
     ordered: bool
     """Newer values come after older ones; GPUs have no order."""
     scope: bool
-    """Runs with one value of it may lose what others keep."""
+    """Runs with one value of it may lose groups that others keep."""
 
 
 class Scope(NamedTuple):
@@ -66,7 +66,7 @@ class History:
     """The runs of a model in the order of time, or of versions where no run has a date."""
 
     moments: tuple[str, ...]
-    """``2025-03-04T12:30:00`` or ``2025-03-04``; of runs without a date, what orders them."""
+    """``2025-03-04T12:30:00`` or ``2025-03-04``; of runs without a date, the text that orders them."""
     dated: bool
     factors: tuple[Factor, ...]
     scopes: tuple[Scope, ...] = ()
@@ -148,7 +148,8 @@ def share_of(has: Sequence[int]) -> float:
 
 
 def explanations(left: Holders, scope: Scope, cost: float) -> Iterator[Explanation]:
-    """One for each factor and one of time, within a scope; ``cost`` is owed for the choice of it."""
+    """An explanation for each factor and one for time, within a scope; ``cost`` is that of the choice of the
+    scope."""
     members = frozenset(scope.runs)
     inside = Holders(left.history, left.has, [run for run in left.runs if run in members])
     outside = len(left.runs) - len(inside.runs), left.having - inside.having

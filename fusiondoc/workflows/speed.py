@@ -1,5 +1,6 @@
-"""What the timed and the profiled runs of a capture add to its report: the speed, or why there is none, where
-the time goes, and a trace of torch's profiler with the groups named, for Perfetto and chrome://tracing.
+"""The parts of a report that come from the timed and the profiled runs of a capture: the speed, or why there
+is none, where the time goes, and a trace of torch's profiler with the groups named, for Perfetto and
+chrome://tracing.
 
 Starts no process.
 """
@@ -105,7 +106,7 @@ def _row(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, report
 
 
 def _same_in(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, way: str) -> list[TimedPasses]:
-    """That way with the same inputs in the same phase, in each process that has it."""
+    """The passes that ran that way, with the same inputs in the same phase, in each process that has them."""
     wanted = (way, passes.phase, passes.inputs)
     found = (
         next((known for known in timed if (known.way, known.phase, known.inputs) == wanted), None)
@@ -177,7 +178,7 @@ def _named(event: Mapping[str, Any], group: Group) -> dict[str, Any]:
 
 
 TRACE, PLACES = "trace.json.gz", "places.json.gz"
-"""What probe/step_profile.py writes there."""
+"""Names of the files that probe/step_profile.py writes in the folder of a profiled run."""
 EVALUATED = (
     f"{with_evaluator()} ran groups through its own evaluator (no LLVM), so what they take says nothing about"
     " kernels"
@@ -192,7 +193,7 @@ def trace_file(capture: Capture) -> Path | None:
 
 
 def with_profile(report: Report, capture: Capture) -> Report:
-    """The report with what the profiled run shows; as it is if there was none."""
+    """The report with the times of the profiled run; as it is if there was none."""
     kept = capture.profile
     if kept is None:
         return report
@@ -216,7 +217,7 @@ def with_profile(report: Report, capture: Capture) -> Report:
 
 
 def _timed_ms(report: Report) -> float | None:
-    """Of a step of a script, whose profiled run times none without the profiler."""
+    """Milliseconds of a step of a script, whose profiled run measures none without the profiler."""
     return next(
         (speed.ms.median for speed in report.speed if speed.phase == STEP and speed.way != "eager"), None
     )

@@ -17,7 +17,7 @@ from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
 
 _MOST_FILES = 50
 _MOST_BYTES = 16 << 20
-"""Of a chunk; a larger file is one alone."""
+"""Bytes of a chunk; a larger file is a chunk of its own."""
 _ATTEMPTS = 3
 """How often the worker may die over one file; then it is named and left out."""
 
@@ -105,9 +105,9 @@ def _all(
     left: list[Unreadable] | None,
     notify: Callable[[str], None] | None,
 ) -> Iterator[Any]:
-    """What the work makes of all items. The items of a dead worker are read again, in smaller pieces; a file
-    over which workers die each time goes to ``left``, as do all files for which no worker is there (None: it
-    is read again later)."""
+    """The results of the work on all items. The items of a dead worker are read again, in smaller pieces; a
+    file over which workers die each time goes to ``left``, as do all files for which no worker is there
+    (None: it is read again later)."""
     waiting = {item.name: item for item in items}
     try:
         for outcome in _rounds(engine, work, items, notify):

@@ -20,7 +20,7 @@ from fusiondoc.workflows.survey_tallies import Part, read_chunk
 
 
 def may_be_equal(items: Sequence[Item]) -> list[Item]:
-    """Those whose size another one has or may have."""
+    """The items that have, or may have, the size of another one."""
     if any(item.size == UNKNOWN for item in items):
         return list(items)
     sizes = Counter((item.size, item.capture) for item in items)
@@ -64,14 +64,14 @@ class Apart:
 
 
 def read_apart(items: Sequence[Item]) -> Apart:
-    """What a worker does with compressed files."""
+    """The work of a worker on compressed files."""
     packed: list[bytes] = []
     part = read_chunk(items, lambda run: packed.append(pickle.dumps(run, pickle.HIGHEST_PROTOCOL)))
     return Apart(part, tuple(packed))
 
 
 class Contents:
-    """The runs of a part by what they hold; more of them come, of which some may be copies."""
+    """The runs of a part by their content; more of them come, of which some may be copies."""
 
     def __init__(self, part: Part, duplicates: Iterable[Duplicate]) -> None:
         self._part = part

@@ -42,7 +42,7 @@ _LOOK = 2.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a chunk; ``made`` None: its worker died."""
+    """The result of a chunk; ``made`` None: its worker died."""
 
     chunk: Chunk
     made: Any
@@ -66,7 +66,7 @@ class Engine(Protocol):
         """Workers that died so far."""
 
     def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
-        """One for each chunk.
+        """An outcome for each chunk.
 
         Raises:
             NoWorkers: there is nobody to make more of them.
@@ -163,7 +163,7 @@ class _Worker:
             self.pipe.send(chunk)
 
     def outcome(self) -> Outcome:
-        """What came of its chunk.
+        """The result of its chunk.
 
         Raises:
             Exception: what the work raised.
@@ -191,7 +191,7 @@ _TO_END = 5.0
 
 
 def _serve(work: Job, pipe: Connection, folder: str, inherited: Sequence[Connection]) -> None:
-    """What a worker does until its pipe is closed, also by the end of the first process, whatever ends it."""
+    """Work until the pipe is closed, which the end of the first process does too."""
     for other in inherited:
         other.close()
     _as_a_new_process()
@@ -211,8 +211,9 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT
 
 
 def _as_a_new_process() -> None:
-    """Handlers of the process that was forked are not for this one: what raises there is taken here for an
-    error of the work, and the process goes on. Ctrl-C, which reaches all processes, is for the first one."""
+    """Take off the handlers of the process that was forked: an exception of theirs would be taken for an
+    error of the work, and the process would go on. Ctrl-C, which reaches all processes, is for the first
+    one."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
@@ -263,13 +264,13 @@ _HAS_FUSIONDOC = "__import__('importlib.util').util.find_spec('fusiondoc') is no
 
 
 def _by_whom(work: Job, chunk: Chunk) -> tuple[str, Any]:
-    """What a worker of Dask does: its address, and what it made."""
+    """The work of a worker of Dask: its address, and its result."""
     worker: Any = importlib.import_module("distributed").get_worker()
     return worker.address, work(chunk)
 
 
 class Dask:
-    """A cluster of dask.distributed. Its scheduler gives what a dead worker had to another one."""
+    """A cluster of dask.distributed. Its scheduler gives the work of a dead worker to another one."""
 
     name = "dask"
 

@@ -1,4 +1,4 @@
-"""What a survey takes of one run: its row, groups, reasons and kernels.
+"""The facts of one run in a survey: its row, groups, reasons and kernels.
 
 They come from the JSON of a saved report, or from a report that is made of a capture or log.
 """
@@ -38,7 +38,7 @@ from fusiondoc.workflows.survey_plans import Plan, circumstances, plan_of, time_
 
 
 def digest(path: Path, capture: bool) -> str:
-    """Of what is at hand there, unpacked; equal for two captures of the same request, records and log."""
+    """Digest of the unpacked content; equal for two captures of the same request, records and log."""
     made = hashlib.blake2b(digest_size=16)
     for file in [path / name for name in OF_CAPTURE] if capture else [path]:
         with contextlib.suppress(FileNotFoundError):
@@ -57,7 +57,7 @@ def _bytes_of(file: Path) -> Iterator[bytes]:
 
 
 class GroupKey(NamedTuple):
-    """What makes groups of several runs one."""
+    """Groups of several runs with this key are the same."""
 
     model: str | None
     phase: str | None
@@ -67,12 +67,12 @@ class GroupKey(NamedTuple):
 
 
 class KernelKey(NamedTuple):
-    """What makes kernels of several runs one."""
+    """Kernels of several runs with this key are the same."""
 
     model: str | None
     gpu: str | None
     name: str
-    """That of its group and which of its kernels it is, else its own."""
+    """The name of its group, and which of the group's kernels it is; without a group its own name."""
 
 
 class ReasonKey(NamedTuple):
@@ -104,7 +104,7 @@ class ReasonFact:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """One run."""
+    """The facts of one run."""
 
     row: RunRow
     groups: Mapping[GroupKey, GroupFact]
@@ -113,7 +113,7 @@ class RunFacts:
     """Median nanoseconds of a launch, on the slowest of its ranks."""
     plan: Plan
     time: str | None = None
-    """Of day."""
+    """Time of day."""
 
 
 def facts_of(item: Item) -> RunFacts:
@@ -155,7 +155,7 @@ def _saved(path: Path) -> SavedReport:
 
 
 _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-"""Of a surrogate pair: alone it is nothing that can be written."""
+"""One half of a surrogate pair: alone it cannot be written."""
 _CAPTURED = re.compile(r"(?:^|[/\\])(\d{4})(\d\d)(\d\d)-\d{6}-")
 
 
@@ -211,9 +211,9 @@ class _Groups:
         self.kernel_names: dict[str, str] = {}
         """Id of a kernel -> the text of its group, and which of its kernels it is."""
         self.instances = 0
-        """Of all specialisations."""
+        """Number of instances, of all specialisations."""
         self.operators = 0
-        """Of the first specialisation, summed over instances."""
+        """Operators of the first specialisation, summed over instances."""
 
     def add(self, group: Group | SavedGroup) -> None:
         operators = tuple(node.op for node in group.nodes)
@@ -254,8 +254,8 @@ def _kernels(
 
 
 def _model(target: Target | SavedTarget, item: Item, kind: str) -> str | None:
-    """Which model the run is of: what ``--model-from`` takes from its name, else what it recorded, else the
-    target as it was named, with its folders; of a log alone its folders."""
+    """The model of the run: the part of its name that ``--model-from`` takes, else the recorded model, else
+    the target as it was named, with its folders; of a log alone its folders."""
     if item.label is not None:
         return item.label
     if target.model:
@@ -321,5 +321,6 @@ def _date(capture: str, name: str, created: str | None = None) -> str | None:
 
 
 def preference(name: str) -> tuple[bool, str]:
-    """Of files with the same content the least is kept: a path that names the day holds more."""
+    """Sorting key: of files with the same content the least is kept, as a path that names the day is worth
+    more."""
     return _date("", name) is None, name

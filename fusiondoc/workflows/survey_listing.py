@@ -1,5 +1,5 @@
-"""What a survey reads: files and captures below local folders and in object stores (fsspec), each with what
-its path says of its model."""
+"""The files of a survey: files and captures below local folders and in object stores (fsspec), each with the
+model that its path names."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Item:
     """The model, as ``--model-from`` takes it from the name; it counts before the model that the run
     recorded."""
     folder: str | None = None
-    """The folders between what the user named and the run, which name the model of a log that records
-    none."""
+    """The folders between the path that the user named and the run, which name the model of a log that
+    records none."""
 
     @property
     def model_by_name(self) -> str | None:
@@ -55,13 +55,13 @@ class Item:
 
     @property
     def compressed(self) -> bool:
-        """Whether other bytes may hold the same. Archives are what they are: a capture is in them."""
+        """Whether other bytes may hold the same content. An archive holds a capture, and is read as it is."""
         return not self.capture and is_compressed(self.name)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What is there; ``ignored`` counts files that are neither reports nor logs by their names."""
+    """The files to read; ``ignored`` counts files that are neither reports nor logs by their names."""
 
     items: tuple[Item, ...]
     ignored: int

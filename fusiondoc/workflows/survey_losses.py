@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fusiondoc.model import count, dataclass
+from fusiondoc.model import count
 from fusiondoc.model.survey_answers import DIMENSIONS, NAMES, Gone, RunRow
 from fusiondoc.numbers import whole_number, whole_numbers
 from fusiondoc.workflows.loss_causes import SAME_RUNS, Loss, losses_of, onset
@@ -17,7 +17,7 @@ from fusiondoc.workflows.share_explanations import DATE, Factor, History, scopes
 from fusiondoc.workflows.survey_facts import GroupKey, text_of
 from fusiondoc.workflows.survey_plans import Plan, Plans
 from fusiondoc.workflows.survey_successors import successors
-from fusiondoc.workflows.survey_tracks import Holdings, Programs, Track
+from fusiondoc.workflows.survey_tracks import Holdings, Node, Programs, Track
 
 MOST_COUNTS = 4
 """Numbers of instances of a group of which each is looked at by itself."""
@@ -34,16 +34,8 @@ def id_of(key: GroupKey) -> str:
     return hashlib.blake2b(repr(tuple(key)).encode(), digest_size=5).hexdigest()
 
 
-@dataclass(frozen=True)
-class Losses:
-    """What was lost, and how many groups only went to other lines."""
-
-    gone: tuple[Gone, ...]
-    moved: int
-
-
-def losses(rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]) -> Losses:
-    """Of all models.
+def losses(rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]) -> tuple[tuple[Gone, ...], int]:
+    """The losses of all models, and the number of groups that only went to other lines.
 
     Args:
         times: time of day of each run where it is known.
@@ -59,21 +51,23 @@ def losses(rows: Iterable[RunRow], plans: Plans, times: Mapping[str, str]) -> Lo
     gone = [row for model in models for row in model.gone(tested)]
     gone.sort(key=lambda row: (row.model or "", row.group))
     gone.sort(key=lambda row: row.date or "", reverse=True)
-    return Losses(tuple(gone), sum(model.moved for model in models))
+    return tuple(gone), sum(model.moved for model in models)
 
 
-class _Candidate(NamedTuple):
-    """A group, or some instances of it."""
+class _Lost(NamedTuple):
+    """A group that was lost, or some instances of it."""
 
     track: Track
     least: int
     """Instances that a run must have to have it."""
-
-
-class _Lost(NamedTuple):
-    candidate: _Candidate
     has: Sequence[int | None]
+    """For each run whether it has it; None if that is not known."""
     loss: Loss
+
+    @property
+    def size(self) -> int:
+        """Number of its operators."""
+        return len(self.track.nodes)
 
 
 class _Model:
@@ -95,7 +89,8 @@ class _Model:
         self._history = History(self._moments, self._dated, factors, scopes_of(len(self._rows), factors))
         self._without_backward = self._ended_backward()
         self._tracks = self._followed()
-        self.sequences: dict[tuple[int | None, ...], list[_Candidate]] = defaultdict(list)
+        self.sequences: dict[tuple[int | None, ...], list[tuple[Track, int]]] = defaultdict(list)
+        """For each run whether it has a group -> the groups with these runs, and how many instances count."""
         for track in self._tracks:
             self._look_at(track)
 
@@ -117,14 +112,11 @@ class _Model:
             int(bool(plan.backward)) if plan.backward is not False and not plan.ended_early else None
             for plan in self._plans
         ]
-        found = losses_of(self._history, shown, 1)
-        return frozenset(
-            run
-            for loss in found
-            if not sum(_those(shown, loss.after))
-            for run in loss.after
-            if shown[run] == 0
-        )
+        without: set[int] = set()
+        for loss in losses_of(self._history, shown, 1):
+            if not sum(_those(shown, loss.after)):
+                without.update(run for run in loss.after if shown[run] == 0)
+        return frozenset(without)
 
     def _followed(self) -> list[Track]:
         often: Counter[Track] = Counter()
@@ -149,7 +141,7 @@ class _Model:
         for least in sorted({1, *(number for number, _ in usual.most_common(MOST_COUNTS))}):
             has = tuple(None if number is None else int(number >= least) for number in counts)
             if 0 in has and 1 in has:
-                self.sequences[has].append(_Candidate(track, least))
+                self.sequences[has].append((track, least))
 
     def _instances(self, track: Track, plan: Plan) -> int | None:
         number = self._holdings.count(track, plan)
@@ -165,14 +157,16 @@ class _Model:
         Args:
             tested: sequences of runs that are looked at in all models.
         """
-        history = self._history
-        found = [
-            _Lost(candidate, has, loss)
-            for has, candidates in self.sequences.items()
-            for loss in losses_of(history, has, tested)
-            for candidate in candidates
-        ]
-        return [row for members in _same_losses(found) for row in self._row(history, members)]
+        found: list[_Lost] = []
+        for has, tracks in self.sequences.items():
+            for loss in losses_of(self._history, has, tested):
+                found += [_Lost(track, least, has, loss) for track, least in tracks]
+        rows = []
+        for members in _same_losses(found):
+            still_lost = self._without_successors(members)
+            if still_lost:
+                rows.append(self._row(still_lost))
+        return rows
 
     def _factors(self) -> Iterator[Factor]:
         for name in DIMENSIONS:
@@ -196,20 +190,17 @@ class _Model:
         numbers = [self._programs.of(plan) for plan in self._plans]
         return [None if number is None else f"{number:06}" for number in numbers]
 
-    def _row(self, history: History, members: Sequence[_Lost]) -> Iterator[Gone]:
-        """A loss as a row; none if all of its groups are there in another form."""
-        members = self._without_successors(members)
-        if not members:
-            return
-        first = max(members, key=lambda lost: (lost.loss.evidence, len(lost.candidate.track.nodes)))
+    def _row(self, members: Sequence[_Lost]) -> Gone:
+        """The groups of a loss as a row."""
+        first = max(members, key=lambda lost: (lost.loss.evidence, lost.size))
         loss, has = first.loss, first.has
         keys = list(dict.fromkeys(self._form(lost) for lost in self._largest(members)))
-        begin, earliest, latest, until = (
-            onset(history, has, loss) if self._dated else (None, None, None, None)
-        )
-        last, since = self._values(history, loss, has)
-        before, after = [_those(has, runs) for runs in (loss.before, loss.after)]
-        yield Gone(
+        begin = earliest = latest = until = None
+        if self._dated:
+            begin, earliest, latest, until = onset(self._history, has, loss)
+        last, since = self._values(loss, has)
+        before, after = _those(has, loss.before), _those(has, loss.after)
+        return Gone(
             group=id_of(keys[0]),
             text=text_of(keys[0]),
             model=keys[0].model,
@@ -223,39 +214,31 @@ class _Model:
             groups=tuple(map(id_of, keys)),
             texts=tuple(map(text_of, keys)),
             share_since=round(sum(after) / len(after), 6),
-            instances=max(lost.candidate.least for lost in members),
+            instances=max(lost.least for lost in members),
             date=begin,
             date_from=earliest,
             date_to=latest,
             until=until,
             scope=" and ".join(f"{NAMES[name]} {value}" for name, value in loss.scope.values) or None,
-            together=tuple(self._change(history, name, loss, has) for name in loss.together),
+            together=tuple(self._change(name, loss, has) for name in loss.together),
         )
 
     def _largest(self, members: Sequence[_Lost]) -> list[_Lost]:
         """Without groups that are parts of others that were lost with them."""
-        by_size = sorted(members, key=lambda lost: (-len(lost.candidate.track.nodes), lost.candidate.least))
         kept: list[_Lost] = []
-        for lost in by_size:
-            nodes = Counter(lost.candidate.track.nodes)
-            phase = lost.candidate.track.phase
-            parts = (
-                Counter(other.candidate.track.nodes) for other in kept if other.candidate.track.phase == phase
-            )
-            if all(nodes - other for other in parts):
+        for lost in sorted(members, key=lambda lost: (-lost.size, lost.least)):
+            if not any(_is_part(lost.track, other.track) for other in kept):
                 kept.append(lost)
-        return sorted(
-            kept, key=lambda lost: (lost.candidate.track.phase == "backward", text_of(self._form(lost)))
-        )
+        return sorted(kept, key=lambda lost: (lost.track.phase == "backward", text_of(self._form(lost))))
 
     def _form(self, lost: _Lost) -> GroupKey:
         """The last form that a group had before it was lost."""
         for run in reversed(lost.loss.before):
             plan = self._plans[run]
-            index = self._holdings.tracks[plan.digest].get(lost.candidate.track)
+            index = self._holdings.tracks[plan.digest].get(lost.track)
             if index is not None:
                 return plan.groups[index].key
-        return next(iter(self._forms[lost.candidate.track]))
+        return next(iter(self._forms[lost.track]))
 
     def _without_successors(self, members: Sequence[_Lost]) -> list[_Lost]:
         """Those that the runs after the loss do not have in another form: the usual plans are held against
@@ -264,7 +247,7 @@ class _Model:
         before = self._usual(run for run in loss.before if has[run])
         after = self._usual(run for run in loss.after if has[run] == 0)
         found = successors(self._programs, before, after)
-        return [lost for lost in members if lost.candidate.least > 1 or lost.candidate.track not in found]
+        return [lost for lost in members if lost.least > 1 or lost.track not in found]
 
     def _usual(self, runs: Iterable[int]) -> Plan:
         """The plan that most of some runs have."""
@@ -273,17 +256,20 @@ class _Model:
         digest = min(plan_digest for plan_digest, number in often.items() if number == most)
         return next(plan for plan in self._plans if plan.digest == digest)
 
-    def _values(self, history: History, loss: Loss, has: Sequence[int | None]) -> tuple[str, str]:
-        """The last value with the groups and the first without; of what has no order all of them."""
+    def _values(self, loss: Loss, has: Sequence[int | None]) -> tuple[str, str]:
+        """The last value with the groups and the first without; all values of a factor that has no order."""
         if loss.by == DATE:
             had = [run for run in loss.before if has[run]]
             lacking = [run for run in loss.after if has[run] == 0]
-            return history.moments[max(had)][:10], history.moments[min(lacking)][:10]
-        factor = next(known for known in history.factors if known.name == loss.by)
-        before, after = (sorted({factor.codes[run] for run in runs}) for runs in (loss.before, loss.after))
+            return self._moments[max(had)][:10], self._moments[min(lacking)][:10]
+        factor = next(known for known in self._history.factors if known.name == loss.by)
+        before = sorted({factor.codes[run] for run in loss.before})
+        after = sorted({factor.codes[run] for run in loss.after})
         if factor.ordered and max(before) < min(after):
-            return self._named(factor, before[-1]), self._named(factor, after[0])
-        return tuple(", ".join(self._named(factor, code) for code in codes) for codes in (before, after))  # type: ignore[return-value]
+            before, after = before[-1:], after[:1]
+        names_before = ", ".join(self._named(factor, code) for code in before)
+        names_after = ", ".join(self._named(factor, code) for code in after)
+        return names_before, names_after
 
     def _named(self, factor: Factor, code: int) -> str:
         """A value as people know it: a program has no name but the day on which it came."""
@@ -292,37 +278,42 @@ class _Model:
         run = factor.codes.index(code)
         return self._moments[run][:10] if self._dated else f"{code + 1}"
 
-    def _change(self, history: History, name: str, loss: Loss, has: Sequence[int | None]) -> str:
+    def _change(self, name: str, loss: Loss, has: Sequence[int | None]) -> str:
         other = Loss(loss.scope, name, (), loss.before, loss.after, 0.0)
-        return f"{NAMES[name]} {' to '.join(self._values(history, other, has))}"
+        return f"{NAMES[name]} {' to '.join(self._values(other, has))}"
 
     def _why(self, members: Sequence[_Lost], loss: Loss) -> tuple[str, ...]:
         """Reasons that operators of the groups have in more of the runs after than before."""
-        nodes = {node for lost in members for node in lost.candidate.track.nodes}
-        sums = []
-        for runs in (loss.before, loss.after):
-            codes: Counter[str] = Counter()
-            for run in runs:
-                codes.update(self._codes(self._plans[run], nodes))
-            sums.append(codes)
-        before, after = sums
-        found = {
-            code: runs
-            for code, runs in after.items()
-            if runs / len(loss.after) > before[code] / len(loss.before) + MORE
-        }
-        ranked = sorted(found.items(), key=lambda found_code: (-found_code[1], found_code[0]))[:3]
-        return tuple(f"{code} in {count(runs, 'run')}" for code, runs in ranked)
+        nodes: set[Node] = set()
+        for lost in members:
+            nodes.update(lost.track.nodes)
+        before, after = self._codes(loss.before, nodes), self._codes(loss.after, nodes)
+        found = []
+        for code, runs in after.items():
+            if runs / len(loss.after) > before[code] / len(loss.before) + MORE:
+                found.append((-runs, code))
+        return tuple(f"{code} in {count(-runs, 'run')}" for runs, code in sorted(found)[:3])
 
-    def _codes(self, plan: Plan, nodes: set[tuple[str, int]]) -> set[str]:
-        return {
-            row.code
-            for row in plan.outside
-            if (row.operator.op, self._programs.line(plan, row.operator)) in nodes
-        }
+    def _codes(self, runs: Iterable[int], nodes: set[Node]) -> Counter[str]:
+        """Codes of the reasons of these operators outside groups, and in how many of the runs."""
+        found: Counter[str] = Counter()
+        for run in runs:
+            plan = self._plans[run]
+            codes = set()
+            for row in plan.outside:
+                if (row.operator.op, self._programs.line(plan, row.operator)) in nodes:
+                    codes.add(row.code)
+            found.update(codes)
+        return found
+
+
+def _is_part(track: Track, other: Track) -> bool:
+    """Whether all operators of a group are in another one of the same phase."""
+    return track.phase == other.phase and not Counter(track.nodes) - Counter(other.nodes)
 
 
 def _those(has: Sequence[int | None], runs: Iterable[int]) -> list[int]:
+    """1 for each of the runs that has the group, 0 for each other."""
     return [int(has[run] or 0) for run in runs]
 
 
@@ -341,9 +332,7 @@ def _same_losses(found: Sequence[_Lost]) -> list[list[_Lost]]:
     """Groups that were lost in the same runs, by the same cause, are one loss. Of a group and its instances
     that were lost together only the group is reported."""
     clusters: list[list[_Lost]] = []
-    ranked = sorted(
-        found, key=lambda lost: (-lost.loss.evidence, lost.candidate.least, lost.candidate.track.nodes)
-    )
+    ranked = sorted(found, key=lambda lost: (-lost.loss.evidence, lost.least, lost.track.nodes))
     for lost in ranked:
         for members in clusters:
             if _is_same(members[0].loss, lost.loss):
@@ -355,9 +344,9 @@ def _same_losses(found: Sequence[_Lost]) -> list[list[_Lost]]:
     for members in clusters:
         least: dict[Track, _Lost] = {}
         for lost in members:
-            known = least.get(lost.candidate.track)
-            if known is None or lost.candidate.least < known.candidate.least:
-                least[lost.candidate.track] = lost
+            known = least.get(lost.track)
+            if known is None or lost.least < known.least:
+                least[lost.track] = lost
         made.append(list(least.values()))
     return made
 

@@ -1,5 +1,5 @@
-"""What a survey keeps of a run to find what was lost: where each operator stands, in which group it is, or
-why it is in none.
+"""The plan of a run, kept by a survey to find losses: the source position of each operator, and its group or
+the reason why it is in none.
 
 Many runs have the same of all that; each such plan is kept once, and a run has its digest.
 """
@@ -52,7 +52,7 @@ class Outside(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What fused in a run, and what did not."""
+    """The groups of a run, and its operators outside them."""
 
     digest: str
     groups: tuple[PlannedGroup, ...]
@@ -120,7 +120,7 @@ def _option(report: Report | SavedReport, name: str) -> Any:
 
 
 _SETTINGS = ("fuser", "frontend", "trace", "script", "freeze", "no_freeze", "eval", "in_place_off", "device")
-"""Options of a run that decide what is fused; knobs too."""
+"""Options of a run that decide which operators are fused; knobs too."""
 
 
 def settings_of(report: Report | SavedReport) -> str | None:
@@ -141,7 +141,7 @@ def _word(value: object) -> str:
 
 
 def circumstances(report: Report | SavedReport) -> dict[str, str | None]:
-    """What else than its environment can change what fuses, as fields of ``RunRow``."""
+    """Facts beside the environment that can change which operators are fused, as fields of ``RunRow``."""
     environment = report.environment
     return {
         "fusiondoc": environment.get("fusiondoc") or None,
@@ -177,7 +177,7 @@ class Plans:
         self._keep(plan)
 
     def merge(self, other: Plans) -> None:
-        """Those of other runs too."""
+        """Add the plans of other runs."""
         self.of_run.update(other.of_run)
         for plan in other.by_digest.values():
             self._keep(plan)
@@ -191,7 +191,7 @@ class Plans:
         return [self.by_digest[self.of_run[run]] for run in runs]
 
     def _keep(self, plan: Plan) -> None:
-        """What equals a part of another plan takes no memory again."""
+        """Keep a plan; parts that equal parts of another plan share their memory."""
         if plan.digest in self.by_digest:
             return
         same = self._same

@@ -20,7 +20,7 @@ class _Outside(NamedTuple):
 
 
 class _AsReport(NamedTuple):
-    """What the match reads of a report."""
+    """The fields of a report that the match reads."""
 
     groups: tuple[Group, ...]
     unfused: tuple[_Outside, ...]
@@ -95,8 +95,8 @@ def _as_report(programs: Programs, plan: Plan) -> _AsReport:
 
 
 def _source(programs: Programs, plan: Plan, operator: Operator) -> str | None:
-    """With the number that its line has in all programs of the model: what is known to be the same line
-    is the same one here too."""
+    """The source position, with the number that its line has in all programs of the model: lines that are
+    known to be the same are equal here too."""
     line = programs.line(plan, operator)
     if line == NOWHERE:
         return None

@@ -1,5 +1,5 @@
-"""Facts of many runs summed up. Parts are made by workers and put together in any order: every sum is of
-whole numbers, every sample is chosen by digests, so the answer does not depend on who read what."""
+"""Facts of many runs summed up. Parts are made by workers and merged in any order: every sum is of whole
+numbers, every sample is chosen by digests, so the answer does not depend on which worker read which file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from fusiondoc.workflows.survey_plans import Plans
 MOST_SAMPLES = 5_000
 """Times of a kernel of which its median is taken."""
 LEAST_RUNS = 5
-"""Of a kernel, to say what is usual."""
+"""Runs of a kernel that are sampled for its usual time."""
 SLOWER = 1.5
 DEVIATIONS = 6.0
 """A run is an outlier if it is slower by both: times the median, and median deviations beyond it."""
@@ -59,13 +59,13 @@ class _Kernel:
 
 
 class Part:
-    """What some runs come to."""
+    """The sums over some runs."""
 
     def __init__(self) -> None:
         self.rows: dict[str, RunRow] = {}
         """By name."""
         self.groups: dict[GroupKey, Counter[Any]] = defaultdict(Counter)
-        """Of each: "runs", "nodes", "fell back" and ("kind", K)."""
+        """The sums of each group: "runs", "nodes", "fell back" and ("kind", K)."""
         self.reasons: dict[ReasonKey, Counter[str]] = defaultdict(Counter)
         self.texts: dict[tuple[str, str], str] = {}
         self.plans = Plans()
@@ -75,7 +75,7 @@ class Part:
         self.unreadable: list[Unreadable] = []
 
     def add(self, run: RunFacts) -> None:
-        """One more run."""
+        """Add a run."""
         row = run.row
         self._name(run)
         self.plans.add(row.run, run.plan)
@@ -159,12 +159,12 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
     rows = tuple(sorted(part.rows.values(), key=lambda row: row.run))
     runs_of = Counter(row.model for row in rows)
     groups = [_share(key, tally, runs_of[key.model]) for key, tally in part.groups.items()]
-    lost = losses(rows, part.plans, part.times)
+    gone, moved = losses(rows, part.plans, part.times)
     outliers, left_out = _outliers(part.kernels, {(row.digest, row.model): row.run for row in rows})
     return Survey(
         runs=rows,
         groups=tuple(sorted(groups, key=lambda share: (-share.runs, share.model or "", share.id))),
-        gone=lost.gone,
+        gone=gone,
         reasons=_reasons(part),
         outliers=outliers,
         unreadable=tuple(sorted(part.unreadable, key=lambda run: run.run)),
@@ -172,7 +172,7 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
         outliers_left_out=left_out,
         ignored=ignored,
         work=work,
-        moved=lost.moved,
+        moved=moved,
     )
 
 

@@ -53,7 +53,7 @@ class _Program:
             self.marks[operator.file, operator.line].add((operator.op, operator.column))
 
     def files(self) -> dict[str, list[tuple[int, Marks]]]:
-        """File -> its lines in order, with what is on them."""
+        """File -> its lines in order, with the marks on them."""
         found: dict[str, list[tuple[int, Marks]]] = defaultdict(list)
         for (file, line), marks in sorted(self.marks.items()):
             found[file].append((line, frozenset(marks)))
@@ -150,7 +150,7 @@ def _same_lines(before: _Program, after: _Program) -> dict[Line, Line]:
 def _nearest(
     a: Sequence[tuple[int, Marks]], b: Sequence[tuple[int, Marks]], pairs: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Of equal lines beside one another, of which some are gone, the nearest ones are the same."""
+    """Pair equal lines beside one another, of which some are gone, with the nearest."""
     found: list[tuple[int, int]] = []
     for nth, (i, j) in enumerate(pairs):
         first = found[-1][0] + 1 if found else 0
@@ -184,7 +184,7 @@ def _same_files(
 
 @dataclass(frozen=True)
 class _Held:
-    """What the groups of a plan hold."""
+    """The groups and operators of a plan."""
 
     groups: tuple[tuple[str | None, Mapping[Node, int], int], ...]
     together: Mapping[str | None, Mapping[Node, int]]
