@@ -296,7 +296,7 @@ class TeRecords:
 
 
 def read_te(records: RawRecords) -> TeRecords:
-    """The records of Transformer Engine."""
+    """The records of te.ops."""
     packages = records.read_all("te_package", Package)
     calls: dict[str, int] = {}
     for record in records.all_of("te_calls"):
