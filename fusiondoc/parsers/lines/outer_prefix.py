@@ -17,7 +17,7 @@ _MOST_PREFIX = 300
 
 MARKER = re.compile(
     MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
-    rb"|======= Codegen output|\[fusiondoc\] |(?<!= )graph\(%|  return \("
+    rb"|======= Codegen output|===== No bank confliction|\[fusiondoc\] |(?<!= )graph\(%|  return \("
 )
 _OF_MARKERS = (
     b"[DUMP ",
@@ -26,6 +26,7 @@ _OF_MARKERS = (
     b"Launch Parameters: ",
     b" run in ",
     b"======= Codegen output",
+    b"===== No bank confliction",
     b"[fusiondoc] ",
     b"graph(%",
     b"  return (",
@@ -44,6 +45,11 @@ _DIGITS = re.compile(rb" *\d+")
 
 SAMPLE = 4000
 """Lines from which an outer prefix is learnt."""
+_NUMBER = re.compile(rb"\d+")
+_END_OF_PREFIX = re.compile(rb"[\]|:>Z] |[\]:]$|0[EO]? ")
+"""How a time or a tag ends."""
+_LEAST_ALIKE = 4
+"""Lines that begin alike, if all do."""
 _LEAST_MARKS = 3
 """Lines of torch that tell whether anything stands before them."""
 
@@ -109,6 +115,21 @@ class OuterPrefix:
         return OuterPrefix.of_shapes(outer)
 
     @staticmethod
+    def of_every_line(lines: Sequence[bytes]) -> OuterPrefix | None:
+        """What all lines of a log begin with that has too few of torch to learn from: a time or a tag."""
+        shapes = [_NUMBER.sub(b"0", line[:_MOST_PREFIX]) for line in lines]
+        if len(shapes) < _LEAST_ALIKE:
+            return None
+        ends = [found.end() for found in _END_OF_PREFIX.finditer(_common_start(min(shapes), max(shapes)))]
+        if not ends:
+            return None
+        shape = shapes[0][: ends[-1]]
+        is_time = TIMES.search(lines[0][: 2 * len(shape)]) is not None
+        if not is_time and not shape.startswith(b"[") and b"| " not in shape:
+            return None
+        return OuterPrefix.of_shapes([shape])
+
+    @staticmethod
     def of_shapes(shapes: Iterable[bytes]) -> OuterPrefix:
         """Of texts in which each number is a 0."""
         longest = sorted(shapes, key=len, reverse=True)
@@ -120,6 +141,13 @@ class OuterPrefix:
         """Either of two."""
         added = [pattern for pattern in other.patterns if pattern not in self.patterns]
         return OuterPrefix((*self.patterns, *added[:_MOST_SHAPES]))
+
+
+def _common_start(first: bytes, other: bytes) -> bytes:
+    for index, (mine, its) in enumerate(zip(first, other)):
+        if mine != its:
+            return first[:index]
+    return first[: len(other)]
 
 
 def with_those_of_tracebacks(outer: OuterPrefix | None, text: bytes) -> OuterPrefix | None:

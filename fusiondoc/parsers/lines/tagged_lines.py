@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fusiondoc.numbers import whole_number, whole_numbers
@@ -28,6 +28,7 @@ from fusiondoc.parsers.lines.outer_prefix import (
     unwrapped,
     with_those_of_tracebacks,
 )
+from fusiondoc.parsers.lines.wrapped_rows import WrappedRows, learn_layers
 
 _KNOWN = tuple(
     re.compile(form)
@@ -228,8 +229,7 @@ class TaggedLog:
         """All lines, in order."""
         around = _Around()
         tagged = False
-        for chunk in self._chunks():
-            text = around.taken_off(chunk)
+        for text in around.whole_lines(self._chunks()):
             prefix = around.prefix
             if prefix is None:
                 yield Stretch(None, self._behind_rest(text))
@@ -249,12 +249,16 @@ class TaggedLog:
             chunks = read_chunks(self._log, self._cut)
         else:
             chunks = whole_lines(self._blocks, self._cut)
+        rows = _RowsWithColours()
         for chunk in chunks:
-            text = clean(chunk)
             if self._read is not None:
                 self._read(len(chunk))
+            text = clean(rows.joined(chunk))
             if text:
                 yield text if text.endswith(b"\n") else text + b"\n"
+        text = clean(rows.rest())
+        if text:
+            yield text
 
     def _left(self) -> Iterator[Stretch]:
         """The lines that were left: nothing follows that they could be read with."""
@@ -284,19 +288,63 @@ class TaggedLog:
             yield Stretch(tags.current, b"\n".join((*stretch, b"")))
 
 
+class _RowsWithColours:
+    """Rows that were broken with the colours in them: these count for the width."""
+
+    def __init__(self) -> None:
+        self._layers: list[WrappedRows] | None = None
+
+    def joined(self, chunk: bytes) -> bytes:
+        """Whole rows as lines."""
+        if self._layers is None and b"\x1b" in chunk:
+            sample = _from_torch(chunk)
+            if sample:
+                self._layers = learn_layers(sample)
+        if not self._layers:
+            return chunk
+        return _joined(self._layers, chunk if chunk.endswith(b"\n") else chunk + b"\n")
+
+    def rest(self) -> bytes:
+        """What was held back at the end of the log."""
+        return _rest_of(self._layers or [])
+
+
 class _Around:
-    """What stands around each line: the field of an object in JSON, and an outer prefix. Both are learnt from
-    the first lines that show them."""
+    """What stands around each line: the rows of a terminal, the field of an object in JSON, and an outer
+    prefix. All are learnt from the first lines that show them."""
 
     def __init__(self) -> None:
         self.prefix: OuterPrefix | None = None
         self.sample: list[bytes] | None = None
         """Lines of the last piece that the prefix was learnt from."""
+        self._rows_of_objects: list[WrappedRows] | None = None
         self._field: str | None = None
+        self._rows: list[WrappedRows] = []
+        self._prefixed_rows: list[WrappedRows] = []
         self._learnt = False
 
-    def taken_off(self, text: bytes) -> bytes:
-        """The next whole lines, without the object in JSON; the outer prefix is still before them."""
+    def whole_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Lines as the program wrote them; the outer prefix is still before them.
+
+        Args:
+            chunks: whole rows, without colours.
+        """
+        for chunk in chunks:
+            text = self._taken_off(chunk)
+            if text:
+                yield text
+        text = _rest_of([*(self._rows_of_objects or ()), *self._rows, *self._prefixed_rows])
+        if text:
+            yield text
+
+    def _taken_off(self, text: bytes) -> bytes:
+        if self._rows_of_objects is None:
+            sample = _from_torch(text)
+            if sample:
+                self._rows_of_objects = learn_layers(sample)
+        text = _joined(self._rows_of_objects or (), text)
+        if not text:
+            return b""
         self.sample = None if self._learnt else sample_of(text)
         if self.sample is not None:
             self._field = text_field(self.sample, MARKER.search)
@@ -305,14 +353,48 @@ class _Around:
             text = b"".join(line + b"\n" for line in self._unwrapped(text[:-1].split(b"\n")))
         if self.sample is not None:
             self._learnt = True
+            if self._field is not None:
+                self._rows = learn_layers(self.sample)
             self.prefix = _either(self.prefix, OuterPrefix.learn(self.sample))
+            if self.prefix is not None:
+                self._prefixed_rows = learn_layers(self.sample, self.prefix)
+        elif not self._learnt and self.prefix is None:
+            self.prefix = OuterPrefix.of_every_line(text.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE])
+        text = _joined(self._rows, text)
         if self.prefix is not None or not self._learnt:
             self.prefix = with_those_of_tracebacks(self.prefix, text)
-        return text
+        return _joined(self._prefixed_rows, text)
 
     def _unwrapped(self, lines: list[bytes]) -> list[bytes]:
         field = self._field
         return [unwrapped(line, field) for line in lines] if field is not None else lines
+
+
+_TAG_OF_TORCH = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) |======= Codegen output")
+
+
+def _from_torch(text: bytes) -> list[bytes]:
+    """Rows from the first of torch on; none if there is none."""
+    found = _TAG_OF_TORCH.search(text)
+    if found is None:
+        return []
+    start = text.rfind(b"\n", 0, found.start()) + 1
+    return text[start:].rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE]
+
+
+def _joined(layers: Iterable[WrappedRows], text: bytes) -> bytes:
+    for layer in layers:
+        text = layer.joined(text) if text else text
+    return text
+
+
+def _rest_of(layers: Sequence[WrappedRows]) -> bytes:
+    """What all layers held back: that of one goes through those behind it."""
+    done = b""
+    for number, layer in enumerate(layers):
+        rest = layer.rest()
+        done += _joined(layers[number + 1 :], rest)
+    return done
 
 
 def _either(known: OuterPrefix | None, learnt: OuterPrefix | None) -> OuterPrefix | None:
