@@ -44,8 +44,8 @@ def test_a_row_keeps_no_copy_of_what_statements_say() -> None:
     said = [Statement("FD203", Stated("output_type"), True) for _ in range(3)]
     for place, one in enumerate(said):
         one.lines.extend(range(place, 3_000, 3))
-        row.say(one)
-        row.say(one)
+        row.add_statement(one)
+        row.add_statement(one)
     row.lines.append(2_999)
     found = row.evidence(["a"])
     assert [one.line for one in found] == list(range(3_000))

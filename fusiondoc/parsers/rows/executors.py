@@ -52,8 +52,8 @@ class PlanPrint:
     use: PlanUse
     at: int
 
-    def place(self, line: int) -> int:
-        """Where line ``line`` (from 0) of the plan stands."""
+    def position(self, line: int) -> int:
+        """The position of line ``line`` (from 0) of the plan."""
         return self.use.place(self.at, line)
 
 
@@ -62,7 +62,7 @@ class Executor:
     """One graph executor, or all bare prints of one plan."""
 
     prints: tuple[PlanPrint, ...]
-    """What the fusion pass left and the optimised graph, or one of the two; bare prints in order."""
+    """Those of the fusion pass and of the optimised graph, or one of the two; bare prints in order."""
     bare: bool = False
     fallback: bool = False
     """It is that of a fallback function, or of a region in one."""
@@ -76,7 +76,7 @@ class Executor:
 
     @property
     def use(self) -> PlanUse:
-        """The plan as the print has it that tells the most: what the pass left."""
+        """The plan by the print with most types: that of the fusion pass."""
         return self.prints[0].use
 
     @property
@@ -103,14 +103,19 @@ def executors_of(
     plans = _ComparedPlans()
     paired = _paired(prints, plans)
     del prints  # a log can have a hundred thousand
-    executors = _Fallbacks(_outside(paired, profiled or {}), plans).told(paired)
-    return [
-        replace(one, known=True) if not one.known and one.prints[0].at > last else one for one in executors
-    ]
+    executors = _Fallbacks(_outside(paired, profiled or {}), plans).executors(paired)
+    return [_in_first_copy(executor, last) for executor in executors]
+
+
+def _in_first_copy(executor: Executor, last: int) -> Executor:
+    """The executor, known already if its first print is behind the last that counts."""
+    if executor.known or executor.prints[0].at <= last:
+        return executor
+    return replace(executor, known=True)
 
 
 class _Compared:
-    """What of a plan is compared with others; each is worked out when it is asked for."""
+    """The sets by which a plan is compared with others; each is worked out when it is first read."""
 
     def __init__(self, use: PlanUse) -> None:
         self._plan = use.plan
@@ -162,7 +167,7 @@ class _Compared:
 
 
 class _ComparedPlans:
-    """Plans are compared print by print: what is printed many times is worked out once."""
+    """Plans are compared print by print: the sets of a plan with many prints are made once."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Compared] = {}
@@ -179,16 +184,22 @@ class _ComparedPlans:
 def _last_of_first_copy(prints: Sequence[_Print], lines: int | None) -> int:
     """The position of the last print that counts. A log that was written several times to one file, line for
     line, shows one process."""
+    if not prints:
+        return 0
     for copies in range(len(prints), 1, -1):
-        if not lines or lines % copies or len(prints) % copies:
-            continue
-        size = len(prints) // copies
-        if all(
-            other[1] == one[1] and other[0] - one[0] == lines // copies
-            for one, other in zip(prints, prints[size:])
-        ):
-            return prints[size - 1][0]
-    return prints[-1][0] if prints else 0
+        if lines and not lines % copies and not len(prints) % copies:
+            size = len(prints) // copies
+            if _repeats(prints, size, lines // copies):
+                return prints[size - 1][0]
+    return prints[-1][0]
+
+
+def _repeats(prints: Sequence[_Print], size: int, lines: int) -> bool:
+    """Whether each print stands once more ``size`` prints and ``lines`` lines later."""
+    for (at, number, _), (later_at, later_number, _) in zip(prints, prints[size:]):
+        if later_number != number or later_at - at != lines:
+            return False
+    return True
 
 
 def _paired(prints: Iterable[_Print], plans: _ComparedPlans) -> list[list[PlanPrint]]:
@@ -204,14 +215,10 @@ def _paired(prints: Iterable[_Print], plans: _ComparedPlans) -> list[list[PlanPr
         left = None
         if use.level == PlanLevel.EXECUTOR and not use.simple:
             bodies = plans.of(use).bodies if pending else {}
-            left = next(
-                (
-                    place
-                    for place, (before, known) in enumerate(pending)
-                    if known == bodies and _becomes(plans.of(before[0].use), plans.of(use))
-                ),
-                None,
-            )
+            for number, (before, known) in enumerate(pending):
+                if known == bodies and _becomes(plans.of(before[0].use), plans.of(use)):
+                    left = number
+                    break
         if left is not None:
             pending.pop(left)[0].append(one)
             continue
@@ -231,31 +238,31 @@ def _outside(
     spans = sorted((prints[0].at, prints[-1].at) for prints in paired if len(prints) > 1)
     starts = [start for start, _ in spans]
     found: dict[tuple[str, ...], list[int]] = {}
-    for kinds, places in profiled.items():
+    for kinds, begun in profiled.items():
         kept = found.setdefault(kinds, [])
-        for place in places:
-            before = bisect_right(starts, place)
-            if not before or place > spans[before - 1][1]:
-                kept.append(place)
+        for position in begun:
+            before = bisect_right(starts, position)
+            if not before or position > spans[before - 1][1]:
+                kept.append(position)
     return found
 
 
 def _becomes(left: _Compared, optimised: _Compared) -> bool:
-    """Whether an optimised graph with the same groups is what became of the graph that a pass left."""
+    """Whether an optimised graph with the same groups came of the graph that a pass left."""
     mine, other = left.ops, optimised.ops
     return len(mine & other) * 2 >= min(len(mine), len(other))
 
 
 class _Fallbacks:
-    """Tells which executors are those of fallback functions, and which repeat what was shown."""
+    """Finds the executors of fallback functions, and those whose groups were shown before."""
 
     def __init__(self, profiled: Mapping[tuple[str, ...], Sequence[int]], plans: _ComparedPlans) -> None:
         self._compared = plans
-        self._profiled = {kinds: sorted(places) for kinds, places in profiled.items()}
+        self._profiled = {kinds: sorted(begun) for kinds, begun in profiled.items()}
         """Where the gradients of the program began to be profiled, by the kinds of their inputs."""
         self._gradients: dict[tuple[str, ...], dict[Checks, list[tuple[int, PlanUse]]]] = {}
         """The first plan of each gradient, and how many there were before it, by the kinds of its inputs and
-        by what it checks."""
+        by its checks."""
         self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
         self._bodies: list[tuple[frozenset[Op], list[PlanGroup]]] = []
@@ -265,45 +272,58 @@ class _Fallbacks:
         self._with_groups: set[int] = set()
         """The ids of the uses whose groups are among them."""
         self._plans: set[_Content] = set()
-        """What the plans are made of that stand for nothing else."""
+        """The contents of the plans that stand for no other."""
         self._to_plans: list[PlanUse] = []
-        """Those of which that is not in ``_plans`` yet: few logs have fallback functions."""
+        """Plans whose content is not in ``_plans`` yet: few logs have fallback functions."""
         self._inside: list[Counter[_Specialised]] = []
         """The groups inside each region that has no executor yet."""
         self._regions: list[tuple[frozenset[Op], tuple[PlanGroup, ...]]] = []
-        """The operators of each region that has no forward executor yet, and what the executor around it
-        stands for."""
+        """The operators of each region that has no forward executor yet, and the groups that the executor
+        around it stands for."""
         self._regions_with_a_plan = {False: 0, True: 0}
         """How many regions had a plan so far; True: of those in fallback functions."""
         self._first_gradients = 0
         """How many gradients of other regions had a plan so far."""
         self._gradients_of_fallbacks = 0
 
-    def told(self, paired: Iterable[list[PlanPrint]]) -> Iterator[Executor]:
+    def executors(self, paired: Iterable[list[PlanPrint]]) -> Iterator[Executor]:
+        """The executors whose prints these are, in order."""
         for prints in paired:
-            use = prints[0].use
-            plan = self._compared.of(use)
-            bare = use.level == PlanLevel.PRINT
-            stands_for: tuple[PlanGroup, ...] = ()
-            gradient = None if bare or use.plan.may_be_fallback else use.plan.gradient
-            if use.plan.may_be_fallback and not bare:
-                stands_for = self._protected(use)
-            elif gradient is not None:
-                stands_for = self._of_gradient(use, gradient, prints[0].at)
-            elif not use.plan.backward and not use.plan.diff_graphs and not bare:
-                stands_for = self._around(plan.ops)
-            if not stands_for:
-                self._to_plans.append(use)
-            other = gradient is not None and bool(stands_for)
-            yield Executor(tuple(prints), bare, bool(stands_for), stands_for, other, self._shown(use))
-            if id(use) not in self._with_groups:
-                self._with_groups.add(id(use))
-                for ops, group in zip(plan.group_operators, use.plan.every_group()):
-                    alike = self._groups.setdefault(ops, [])
-                    if not any(one.body == group.body and one.inputs == group.inputs for one in alike):
-                        alike.append(group)
-            self._regions += [(ops, stands_for) for ops in plan.regions]
-            self._inside += plan.groups_inside
+            executor = self._executor(prints)
+            self._remember(executor)
+            yield executor
+
+    def _executor(self, prints: list[PlanPrint]) -> Executor:
+        use, at = prints[0].use, prints[0].at
+        if use.level == PlanLevel.PRINT:
+            return Executor(tuple(prints), bare=True, known=self._shown(use))
+        plan = use.plan
+        other_gradients = False
+        stands_for: tuple[PlanGroup, ...] = ()
+        if plan.may_be_fallback:
+            stands_for = self._protected(use)
+        elif plan.gradient is not None:
+            stands_for = self._of_gradient(use, plan.gradient, at)
+            other_gradients = bool(stands_for)
+        elif not plan.backward and not plan.diff_graphs:
+            stands_for = self._around(self._compared.of(use).ops)
+        fallback = bool(stands_for)
+        return Executor(tuple(prints), False, fallback, stands_for, other_gradients, self._shown(use))
+
+    def _remember(self, executor: Executor) -> None:
+        """Note the groups and regions that later executors may be of."""
+        use = executor.use
+        plan = self._compared.of(use)
+        if not executor.fallback:
+            self._to_plans.append(use)
+        if id(use) not in self._with_groups:
+            self._with_groups.add(id(use))
+            for ops, group in zip(plan.group_operators, use.plan.every_group()):
+                same = self._groups.setdefault(ops, [])
+                if not any(known.body == group.body and known.inputs == group.inputs for known in same):
+                    same.append(group)
+        self._regions += [(ops, executor.stands_for) for ops in plan.regions]
+        self._inside += plan.groups_inside
 
     def _of_gradient(self, use: PlanUse, gradient: GradientPlan, at: int) -> tuple[PlanGroup, ...]:
         """The groups of the first plan of this gradient; none if this is the first."""
@@ -339,7 +359,7 @@ class _Fallbacks:
         exact = self._groups.get(ops)
         if exact is not None:
             return tuple(exact)
-        self._plans.update(self._compared.of(one).content for one in self._to_plans)
+        self._plans.update(self._compared.of(known).content for known in self._to_plans)
         self._to_plans.clear()
         if plan.content in self._plans:
             return ()
@@ -361,16 +381,17 @@ class _Fallbacks:
         return tuple(best[1])
 
     def _around(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
-        """What the executor of the region with these operators stands for; its own passes rewrite some."""
+        """The groups that the executor of the region with these operators stands for; its own passes rewrite
+        some."""
         alike = [
-            index
-            for index, (region, _) in enumerate(self._regions)
+            number
+            for number, (region, _) in enumerate(self._regions)
             if len(ops & region) * 2 > len(ops | region)
         ]
         if not alike:
             return ()
         # A region whose guard fails makes no plan of its own: the region in its fallback function makes one.
-        of_fallbacks = [index for index in alike if self._regions[index][1]]
+        of_fallbacks = [number for number in alike if self._regions[number][1]]
         _, stands_for = self._regions.pop((of_fallbacks or alike)[0])
         self._regions_with_a_plan[bool(stands_for)] += 1
         return stands_for

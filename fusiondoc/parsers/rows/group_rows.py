@@ -1,7 +1,7 @@
-"""Fusion groups of a run: one row for what several fusion nodes have in common.
+"""Fusion groups of a run: a row stands for all fusion nodes that are equal.
 
 Two nodes are of one row when kind, phase, the ordered (op, source) of the body and the input types agree;
-each is an instance of it. Which prints show the same node is told by the executors. The plan of a fallback
+each is an instance of it. The executors show which prints are of the same node. The plan of a fallback
 function holds a new specialisation of the group that it stands in for, with rows of its own.
 """
 
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
+from math import ceil
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
@@ -20,7 +21,7 @@ from fusiondoc.model.source import Source, SourceMap, user_source
 from fusiondoc.operators import GRADIENTS
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
 from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
-from fusiondoc.parsers.jit.plan import Op, PlanGroup
+from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import Executor, executors_of
 
@@ -100,7 +101,7 @@ def groups_of(facts: Facts, plans: Iterable[PlanUse], first: int, lines: int | N
 
 
 class GroupTable:
-    """The rows of one stream, in order of first appearance, and the plans that they are of."""
+    """The rows of one stream, in order of first appearance, and their plans."""
 
     def __init__(self, facts: Facts, first: int) -> None:
         self.facts = facts
@@ -108,7 +109,7 @@ class GroupTable:
         self.plans: list[PhasedPlan] = []
         self._executors: list[Executor] = []
         self.copies: dict[int, list[Copies]] = {}
-        """By the id of a use, for each executor: of that which tells the most of an executor's prints."""
+        """By the id of a use, for each executor: of the use with most types of an executor's prints."""
         self._first = first
         self._phases: dict[int, str | None] = {}
         self._rows: dict[_Key, GroupRow] = {}
@@ -128,47 +129,63 @@ class GroupTable:
         plan = use.plan
         if plan.backward:
             return "backward"
-        if self.facts.phases:
-            # The source has the name of the code in front of line and column.
-            places = (Source.parse(source) for _, source in plan.ops())
-            files = {place.file for place in places if place is not None}
-            for told in (self.facts.phases[file] for file in files if file in self.facts.phases):
-                return told
+        phase = self._phase_of_code(plan)
+        if phase is not None:
+            return phase
         if use.iteration is not None:
             return self.facts.iterations[use.iteration].phase
         for group in (*plan.groups, *stands_for):
             known = self._of_body.get(group.body)
             if known:
                 return known[0].phase
-        if plan.users or plan.diff_graphs:
+        if plan.users or plan.diff_graphs or self._is_region_of_outer(plan):
             return "forward"
+        return _phase_by(plan.ops())
+
+    def _phase_of_code(self, plan: Plan) -> str | None:
+        """The phase that the log states of the code of a plan: a source has its name before line and
+        column."""
+        if not self.facts.phases:
+            return None
+        for _, text in plan.ops():
+            source = Source.parse(text)
+            if source is not None and source.file in self.facts.phases:
+                return self.facts.phases[source.file]
+        return None
+
+    def _is_region_of_outer(self, plan: Plan) -> bool:
+        """Whether it is of the executor of a differentiable graph that an outer plan printed."""
         ops = plan.ops()
-        if any(len(ops & inner) * 2 > len(ops) for inner in self._diff_graphs):
-            return "forward"  # the executor of a differentiable graph that an outer plan printed
-        return _phase_by(ops)
+        return any(len(ops & inner) * 2 > len(ops) for inner in self._diff_graphs)
 
     def add(self, executor: Executor) -> None:
-        """One more executor. Its phase can depend on the groups of those before it."""
-        for one in executor.prints:
-            if id(one.use) not in self._phases:
-                self._phases[id(one.use)] = self._phase_of(one.use, executor.stands_for)
+        """Add an executor. Its phase can depend on the groups of those before it."""
+        for printed in executor.prints:
+            if id(printed.use) not in self._phases:
+                self._phases[id(printed.use)] = self._phase_of(printed.use, executor.stands_for)
         self._executors.append(executor)
-        use = executor.use
         rows = self._rows_for(executor)
-        placed: Counter[int] = Counter()
+        self._add_members(executor, rows)
+        for printed in executor.prints:
+            groups = printed.use.plan.every_group()
+            for group, row in zip(groups, self._rows_in(printed.use, executor.use, rows)):
+                row.lines.append(printed.position(group.line))
+
+    def _add_members(self, executor: Executor, rows: Sequence[GroupRow]) -> None:
+        """Add the groups of an executor as instances of its rows, unless they are instances already."""
+        use = executor.use
+        seen: Counter[int] = Counter()
         for group, row in zip(use.plan.every_group(), rows):
+            shown = executor.known
             if executor.bare:
-                placed[id(row)] += 1
-            shown = executor.known or (executor.bare and placed[id(row)] <= len(row.members))
+                seen[id(row)] += 1
+                shown = shown or seen[id(row)] <= len(row.members)
             # A fallback function for the same types is no other specialisation: the same node once more.
             again = executor.fallback and row.first is None
             if not shown and not again:
                 row.members.append(Member(group, executor.file))
             if use.iteration is not None and row.iteration is None:
                 row.iteration = self.facts.iterations[use.iteration].index
-        for one in executor.prints:
-            for group, row in zip(one.use.plan.every_group(), self._rows_in(one.use, use, rows)):
-                row.lines.append(one.place(group.line))
 
     def _rows_for(self, executor: Executor) -> list[GroupRow]:
         """The rows of its groups."""
@@ -179,7 +196,7 @@ class GroupTable:
         phase = self._phases[id(use)]
         self._diff_graphs.extend(inner.ops for inner in use.plan.diff_graphs)
         groups = use.plan.every_group()
-        # What only these ask, as in ``_specialises``.
+        # Only these read it, as in ``_specialises``.
         compared = [group.body for group in groups if executor.bare or group.kind == "FusionGroup"]
         before = {body: tuple(self._of_body.get(body, ())) for body in compared}
         rows = [
@@ -190,21 +207,21 @@ class GroupTable:
             self._of_plain[id(use)] = rows
         return rows
 
-    def _rows_in(self, use: PlanUse, told: PlanUse, rows: list[GroupRow]) -> list[GroupRow]:
-        """The rows of the groups of a print, ``rows`` being those of the one that tells the most."""
-        known = self._of_print.get((id(use), id(told)))
+    def _rows_in(self, use: PlanUse, first: PlanUse, rows: list[GroupRow]) -> list[GroupRow]:
+        """The rows of the groups of a print; ``rows`` are those of the executor's first print."""
+        known = self._of_print.get((id(use), id(first)))
         if known is not None:
             return known
         groups = use.plan.every_group()
-        mine = rows if use is told else _matching(groups, told.plan.every_group(), rows)
+        mine = rows if use is first else _matching(groups, first.plan.every_group(), rows)
         self._of_use.setdefault(id(use), mine)
         for group, row in zip(groups, mine):
             # Equal by the contract, yet the graphs may differ (in what they return): each has its GraphCache.
             if (group.canonical, row.id) not in self._in_graph:
                 self._in_graph.add((group.canonical, row.id))
                 self._of_graph.setdefault(group.canonical, []).append(row)
-        if self._of_plain.get(id(told)) is rows:
-            self._of_print[id(use), id(told)] = mine
+        if self._of_plain.get(id(first)) is rows:
+            self._of_print[id(use), id(first)] = mine
         return mine
 
     def _row(
@@ -229,21 +246,23 @@ class GroupTable:
     def _specialises(
         self, group: PlanGroup, phase: str | None, executor: Executor, before: Sequence[GroupRow]
     ) -> GroupRow | None:
-        """The first row of the group that this one is for other types; None for a group of its own."""
+        """The first row of the group that this group is for other types; None for a group of its own."""
         if executor.fallback:
-            bodies = [group.body, *(one.body for one in executor.stands_for)]
-            rows = [row for body in dict.fromkeys(bodies) for row in self._of_body.get(body, ())]
+            rows = self._rows_stood_for(group, executor)
         elif executor.bare or group.kind == "FusionGroup":
-            # Bare prints tell no executor, and the executor of the legacy fuser makes a plan for each types.
-            rows = [row for row in before if row.phase == phase]
-            if any(row.group.inputs == group.inputs and row.first is None for row in rows):
+            # Bare prints show no executor, and the executor of the legacy fuser makes a plan for each types.
+            rows = [row for row in before if row.phase == phase and row.first is None]
+            if any(row.group.inputs == group.inputs for row in rows):
                 return None
         else:
             return None
-        firsts = [row for row in rows if row.first is None]
-        if executor.fallback and not executor.other_gradients:
-            firsts = list(_guarded_by_others(group, firsts))
-        return max(firsts, key=lambda row: _alike(row.group.inputs, group.inputs), default=None)
+        return max(rows, key=lambda row: _alike(row.group.inputs, group.inputs), default=None)
+
+    def _rows_stood_for(self, group: PlanGroup, executor: Executor) -> Sequence[GroupRow]:
+        """The first rows that a group of a fallback function may stand in for."""
+        bodies = dict.fromkeys([group.body, *(other.body for other in executor.stands_for)])
+        rows = [row for body in bodies for row in self._of_body.get(body, ()) if row.first is None]
+        return rows if executor.other_gradients else _guarded_by_others(group, rows)
 
     def rows_of(self, plan: PhasedPlan) -> Iterator[tuple[PlanGroup, GroupRow]]:
         """The groups of one of ``plans``, each with its row."""
@@ -271,18 +290,8 @@ class GroupTable:
                 caches[cache.graph.canonical, unpack(cache.created)[0]] += 1
         self._count_plans(caches)
         for row in self.rows:
-            files: dict[int, dict[bytes, list[Member]]] = {}
-            for member in row.members:
-                files.setdefault(member.file, {}).setdefault(member.group.canonical, []).append(member)
-            shown = []
-            for file, alike in files.items():
-                kept = [
-                    member
-                    for canonical, members in alike.items()
-                    for member in members[: -(-len(members) // max(1, caches[canonical, file]))]
-                ]
-                shown.append(kept)
-            row.members = max(shown, key=len, default=[])
+            of_files = _of_one_process(row.members, caches)
+            row.members = max(of_files, key=len, default=[])
         self.plans = [PhasedPlan(use, self._phases[id(use)]) for use in plans]
         self._in_graph.clear()
         self._of_plain.clear()
@@ -316,43 +325,81 @@ class GroupTable:
             self.copies.setdefault(id(use), []).append(one)
 
     def runs(self) -> Runs:
-        """How often the groups ran, where the log tells. Equal groups share a count: each instance has its
+        """How often the groups ran, where the log shows it. Equal groups share a count: each instance has its
         part, unless one stands in a branch and may run less often than the others."""
+        of_row: dict[str, int | None] = {}
+        of_member: dict[Member, int] = {}
+        totals = self._runs_of_graphs()
+        for canonical, members in self._sharing(totals).items():
+            total = totals[canonical]
+            each = _runs_of_each(total, [member for _, member in members])
+            if each is not None:
+                of_member.update((member, each) for _, member in members)
+            owners = Counter(row.id for row, _ in members)
+            for owner, number in owners.items():
+                if len(owners) == 1:
+                    runs: int | None = total
+                else:
+                    runs = each * number if each is not None else None
+                known = of_row.get(owner, 0)
+                of_row[owner] = None if known is None or runs is None else known + runs
+        return Runs({row: number for row, number in of_row.items() if number is not None}, of_member)
+
+    def _runs_of_graphs(self) -> Mapping[bytes, int]:
+        """How often the GraphCaches of each graph ran; none where the log does not show it."""
         totals: Counter[bytes] = Counter()
         if "kernel_cache" in self.facts.levels:
             for cache in self.facts.caches:
                 if cache.graph is not None:
                     totals[cache.graph.canonical] += cache.runs
+        return totals
+
+    def _sharing(self, totals: Mapping[bytes, int]) -> Mapping[bytes, list[tuple[GroupRow, Member]]]:
+        """The instances of each graph that has a total."""
         sharing: dict[bytes, list[tuple[GroupRow, Member]]] = {}
         for row in self.rows:
             for member in row.members:
                 if member.group.canonical in totals:
                     sharing.setdefault(member.group.canonical, []).append((row, member))
-        of_member: dict[Member, int] = {}
-        of_row: dict[str, int | None] = {}
-        for canonical, members in sharing.items():
-            total = totals[canonical]
-            uneven = len(members) > 1 and any(member.group.conditional for _, member in members)
-            each = None if uneven or total % len(members) else total // len(members)
-            if each is not None:
-                of_member.update((member, each) for _, member in members)
-            owners = Counter(row.id for row, _ in members)
-            for owner, mine in owners.items():
-                share = total if len(owners) == 1 else each * mine if each is not None else None
-                known = of_row.get(owner, 0)
-                of_row[owner] = None if known is None or share is None else known + share
-        return Runs({name: number for name, number in of_row.items() if number is not None}, of_member)
+        return sharing
+
+
+def _runs_of_each(total: int, members: Sequence[Member]) -> int | None:
+    """How often each of the instances ran that share a total; None where they may differ."""
+    uneven = len(members) > 1 and any(member.group.conditional for member in members)
+    return None if uneven or total % len(members) else total // len(members)
+
+
+def _of_one_process(members: Iterable[Member], caches: Mapping[tuple[bytes, int], int]) -> list[list[Member]]:
+    """The instances that a single process shows, for each log.
+
+    Args:
+        caches: how many GraphCaches of a graph a log has: one for each process.
+    """
+    files: dict[int, dict[bytes, list[Member]]] = {}
+    for member in members:
+        files.setdefault(member.file, {}).setdefault(member.group.canonical, []).append(member)
+    shown = []
+    for file, of_graph in files.items():
+        kept: list[Member] = []
+        for canonical, equal in of_graph.items():
+            processes = max(1, caches.get((canonical, file), 0))
+            kept += equal[: ceil(len(equal) / processes)]
+        shown.append(kept)
+    return shown
 
 
 def _phase_by(ops: Iterable[Op]) -> str | None:
     """The phase of a plan without a line of the user's, by operators that only one phase has.
 
     A graph of AOTAutograd may hold forward operators in its backward, computed once more."""
-    ops = list(ops)
-    if any(op.endswith("_backward") for op, _ in ops):
-        return "backward"
-    formulas = (op for op, source in ops if source is not None and source.startswith("<string>"))
-    return "forward" if not _FORWARD_FORMULAS.isdisjoint(formulas) else None
+    phase = None
+    for op, source in ops:
+        if op.endswith("_backward"):
+            return "backward"
+        if source is not None and source.startswith("<string>") and op in _FORWARD_FORMULAS:
+            phase = "forward"
+    return phase
 
 
 class Runs(NamedTuple):
@@ -375,20 +422,22 @@ def _matching(
 def _guarded_by_others(group: PlanGroup, rows: Sequence[GroupRow]) -> Sequence[GroupRow]:
     """The rows that the group of a fallback function can stand in for: those of its layer, if any has it; of
     these the ones for other types, since a group with these very types would have passed its guard."""
-    same_layer = [
-        row for row in rows if group.layer and any(one.group.layer == group.layer for one in row.members)
-    ]
+    same_layer = [row for row in rows if group.layer and _has_layer(row, group.layer)]
     rows = same_layer or rows
     return [row for row in rows if row.group.inputs != group.inputs] or rows
 
 
+def _has_layer(row: GroupRow, layer: str) -> bool:
+    return any(member.group.layer == layer for member in row.members)
+
+
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many types at the same place agree."""
+    """How many types at the same position agree."""
     return sum(a == b for a, b in zip(one, other))
 
 
 class RunOfGroups(NamedTuple):
-    """What the rest of the log tells of the groups of one stream, by id or instance."""
+    """The facts in the rest of the log about the groups of one stream, by id or instance."""
 
     runs: Runs
     kernels: Sequence[Kernel]
@@ -400,19 +449,19 @@ class RunOfGroups(NamedTuple):
     fell_back: AbstractSet[str]
 
 
-def group_rows(table: GroupTable, told: RunOfGroups, files: list[str], sources: SourceMap) -> list[Group]:
+def group_rows(table: GroupTable, run: RunOfGroups, files: list[str], sources: SourceMap) -> list[Group]:
     """The rows as the report has them."""
     kernels: dict[str, list[str]] = {}
-    for kernel in told.kernels:
+    for kernel in run.kernels:
         for group in kernel.groups:
             kernels.setdefault(group, []).append(kernel.id)
-    return [_finished(row, table, told, kernels.get(row.id, ()), (files, sources)) for row in table.rows]
+    return [_finished(row, table, run, kernels.get(row.id, ()), (files, sources)) for row in table.rows]
 
 
 def _finished(
     row: GroupRow,
     table: GroupTable,
-    told: RunOfGroups,
+    run: RunOfGroups,
     kernels: Sequence[str],
     names: tuple[list[str], SourceMap],
 ) -> Group:
@@ -432,18 +481,18 @@ def _finished(
         inputs=group.inputs[:MOST_VALUES],
         outputs=group.outputs[:MOST_VALUES],
         values_left_out=beyond_the_most(group.inputs, group.outputs),
-        runs=told.runs.of_group.get(row.id),
+        runs=run.runs.of_group.get(row.id),
         kernels=tuple(kernels),
-        kernels_left_out=told.left_out.get(row.id, 0),
+        kernels_left_out=run.left_out.get(row.id, 0),
         bytes_in=_bytes(group.inputs),
         bytes_out=_bytes(group.outputs),
-        fallback=row.id in told.fell_back,
+        fallback=row.id in run.fell_back,
         rank=table.facts.rank,
         evidence=PackedEvidence(row.lines, files),
         iteration=row.iteration,
-        segments=told.segments.get(row.id, ()),
+        segments=run.segments.get(row.id, ()),
         instances=tuple(
-            Instance(one.group.layer or layer, tuple(told.run_by.get(one, ())), told.runs.of_member.get(one))
+            Instance(one.group.layer or layer, tuple(run.run_by.get(one, ())), run.runs.of_member.get(one))
             for one in row.members[:MOST_INSTANCES]
         ),
         nodes_left_out=max(0, len(group.body) - MOST_OPERATORS),

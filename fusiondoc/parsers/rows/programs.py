@@ -1,4 +1,4 @@
-"""The distinct plans of a run as small graphs for a picture: groups, what is outside them, what flows."""
+"""The distinct plans of a run as small graphs for a picture: groups, nodes outside groups, tensor edges."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ _ON_A_VALUE = Condition("tensor_value")
 
 
 class PlansOfStream(NamedTuple):
-    """What the programs of one stream are made from: its groups, with their plans, and the row of each
-    operator outside them."""
+    """The groups of one stream, with their plans, and the row of each operator outside them."""
 
     groups: GroupTable
     row_of: RowOfNode
@@ -73,7 +72,7 @@ class _ProgramTable:
         self._sources = sources
         self._programs: list[Program] = []
         self._seen: dict[int, int] = {}
-        """Hash of what a program holds -> its index, or -1 if it was left out."""
+        """Hash of a program's content -> its index, or -1 if it was left out."""
         self._shapes: dict[int, int] = {}
         """Operators and groups of a program without their types -> how many programs have them."""
         self._nodes = 0
@@ -85,14 +84,14 @@ class _ProgramTable:
         regions = any(use.plan.diff_graphs for use, _ in shown)
         ran = [use.plan.ops() for use, _ in shown] if regions else []
         elsewhere = RanPlans(ran)
-        made = [(plan.use, self._place(plan, stream, elsewhere)) for plan in shown]
+        made = [(plan.use, self._index_of(plan, stream, elsewhere)) for plan in shown]
         if regions:
             self._tie_regions(made, ran)
 
     def finished(self) -> Programs:
         return Programs(tuple(self._programs), sum(index < 0 for index in self._seen.values()))
 
-    def _place(self, shown: PhasedPlan, stream: PlansOfStream, elsewhere: RanPlans) -> int:
+    def _index_of(self, shown: PhasedPlan, stream: PlansOfStream, elsewhere: RanPlans) -> int:
         """The index of the program that this plan is; -1 for none."""
         (use, phase), facts = shown, stream.facts
         plan = use.plan
@@ -147,24 +146,24 @@ class _ProgramTable:
 
     def _tie_regions(self, made: Sequence[tuple[PlanUse, int]], ran: Sequence[frozenset[Op]]) -> None:
         """A region names the program that its own executor made of it."""
-        drawn = [i for i, (_, index) in enumerate(made) if index >= 0]
-        for use, index in (made[i] for i in drawn):
+        drawn = [(use, index, ops) for (use, index), ops in zip(made, ran) if index >= 0]
+        for use, index, _ in drawn:
             program = self._programs[index]
             nodes = list(program.nodes)
+            others = [(other, ops) for _, other, ops in drawn if other != index]
             for inner in use.plan.diff_graphs:
-                others = (i for i in drawn if made[i][1] != index)
-                best = max(((len(inner.ops & ran[i]), -i) for i in others), default=(0, 0))
-                drawn_here = inner.node < len(nodes) and not inner.nested
-                if drawn_here and best[0] * 2 > len(inner.loose) > 0:
-                    target = self._programs[made[-best[1]][1]]
-                    nodes[inner.node] = replace(nodes[inner.node], program=target.id)
+                if inner.nested or inner.node >= len(nodes) or not inner.loose or not others:
+                    continue
+                best, ops = max(others, key=lambda other: len(inner.ops & other[1]))
+                if len(inner.ops & ops) * 2 > len(inner.loose):
+                    nodes[inner.node] = replace(nodes[inner.node], program=self._programs[best].id)
             self._programs[index] = replace(program, nodes=tuple(nodes))
 
     def user_source(self, op: str, source: str | None) -> str | None:
         return user_source(op, source, self._sources)
 
     def evidence(self, use: PlanUse, line: int) -> PackedEvidence:
-        """Where the first print of the plan has its line ``line``."""
+        """The position of a line of the plan in its first print."""
         return PackedEvidence([next(iter(use.places(line)))], self._files)
 
 
@@ -202,44 +201,57 @@ class _Drawing:
         shown = self._most - start
         self.cut += max(0, len(flow.nodes) - shown)
         ids = {group.node: self._ids[id(group)] for group in groups}
-        for place, node in enumerate(flow.nodes[:shown]):
-            tensors = node.kind in (OPERATOR, REGION)
+        for node in flow.nodes[:shown]:
             inside = start + node.block[-1] if node.block else region
-            row = self._stream.row(node)
-            first = node.operands[0].by if node.kind == OPERATOR and node.operands else None
-            inputs, outputs = (node.inputs, node.outputs) if tensors else ((), ())
-            self.values_left_out += beyond_the_most(inputs, outputs)
-            self.nodes.append(
-                ProgramNode(
-                    kind=node.kind,
-                    op=node.op,
-                    source=node.source,
-                    user_source=self._owner.user_source(node.op, node.source),
-                    inputs=inputs[:MOST_VALUES],
-                    outputs=outputs[:MOST_VALUES],
-                    group=ids.get(place),
-                    reason=row.reason.code if row is not None else None,
-                    reason_text=row.reason.text if row is not None else None,
-                    inside=inside,
-                    condition=condition_words(node.condition) if node.condition is not None else None,
-                    program=None,
-                    evidence=self._owner.evidence(self._use, node.line),
-                    first=start + first if first is not None and first < shown else None,
-                    rows=() if row is None or row.index is None else (row.index,),
-                )
-            )
-            takers = flow.takers(place, shown)
-            if node.decides:
-                takers = {*takers, *_decided(flow, node, shown)}
-            left = self._most_edges - len(self.edges)
-            drawn = sorted(takers)[:left] if left else []
-            self.edges += [(start + place, start + taker) for taker in drawn]
-            self.edges_left_out += len(takers) - len(drawn)
+            first = _maker_of_first_operand(node)
+            drawn_first = start + first if first is not None and first < shown else None
+            self.nodes.append(self._drawn(node, ids.get(node.index), inside, drawn_first))
+            self._add_edges(flow, node, start, shown)
+
+    def _drawn(self, node: FlowNode, group: str | None, inside: int | None, first: int | None) -> ProgramNode:
+        """The node as the report has it; ``inside`` and ``first`` are indexes in the program."""
+        row = self._stream.row(node)
+        tensors = node.kind in (OPERATOR, REGION)
+        inputs = node.inputs if tensors else ()
+        outputs = node.outputs if tensors else ()
+        self.values_left_out += beyond_the_most(inputs, outputs)
+        return ProgramNode(
+            kind=node.kind,
+            op=node.op,
+            source=node.source,
+            user_source=self._owner.user_source(node.op, node.source),
+            inputs=inputs[:MOST_VALUES],
+            outputs=outputs[:MOST_VALUES],
+            group=group,
+            reason=row.reason.code if row is not None else None,
+            reason_text=row.reason.text if row is not None else None,
+            inside=inside,
+            condition=condition_words(node.condition) if node.condition is not None else None,
+            program=None,
+            evidence=self._owner.evidence(self._use, node.line),
+            first=first,
+            rows=() if row is None or row.index is None else (row.index,),
+        )
+
+    def _add_edges(self, flow: Flow, node: FlowNode, start: int, shown: int) -> None:
+        """Add the edges from a node to those of the first ``shown`` that take its result."""
+        takers = flow.takers(node.index, shown)
+        if node.decides:
+            takers = {*takers, *_decided(flow, node, shown)}
+        left = self._most_edges - len(self.edges)
+        drawn = sorted(takers)[:left] if left else []
+        self.edges += [(start + node.index, start + taker) for taker in drawn]
+        self.edges_left_out += len(takers) - len(drawn)
+
+
+def _maker_of_first_operand(node: FlowNode) -> int | None:
+    """The index of the only node that makes an operator's first operand."""
+    return node.operands[0].by if node.kind == OPERATOR and node.operands else None
 
 
 def _flows(plan: Plan, elsewhere: RanPlans) -> Iterator[tuple[Flow, Sequence[PlanGroup], int | None]]:
-    """The graphs that are drawn of a plan, each with its groups and the node of the outer graph that holds
-    it: its own graph, and those of differentiable graphs whose executor printed no plan."""
+    """The graphs that are drawn of a plan, each with its groups and the index of the node in the outer graph
+    that holds it: its own graph, and those of differentiable graphs whose executor printed no plan."""
     if plan.flow is None:
         return
     yield plan.flow, plan.groups, None
@@ -270,7 +282,7 @@ def _decided(flow: Flow, node: FlowNode, most: int) -> Iterator[int]:
 
 
 def _distinct(plans: Sequence[PhasedPlan]) -> Iterator[PhasedPlan]:
-    """Without the executor's prints of plans that a fusion pass printed before: they say less."""
+    """Without the executor's prints of plans that a fusion pass printed before: they have fewer types."""
     if all(use.level == PlanLevel.FUSION_PASS for use, _ in plans):
         yield from plans
         return

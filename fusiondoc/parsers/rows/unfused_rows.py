@@ -35,30 +35,30 @@ graphs before they have executors, which change nothing in them any more."""
 
 
 class Outside(NamedTuple):
-    """An operator outside every group, and what a reason can be worked out from."""
+    """An operator outside every group, with the facts that its reason follows from."""
 
     node: LooseNode
     flow: Flow
     fuser: str | None
     refused: Mapping[int, Reason]
-    """Places of the nodes in ``flow`` that the fuser does not take, whatever stands next to them, and
-    what the log states of them."""
+    """Index of a node that the fuser does not take, whatever its neighbours are -> the reason that the log
+    states."""
     unseen: bool
     """No fusion pass looked at this graph."""
     gradients: bool
     """Gradients were recorded in the runs of this graph."""
     release: str | None = None
-    """The release of torch that the log's own lines tell."""
+    """The release of torch by the log's own lines."""
     region_end: FlowNode | None = None
-    """In the plan of a differentiable graph's executor: what takes its only result in the plan around it,
-    where this operator makes that result and one operator alone takes it."""
+    """In the plan of a differentiable graph's executor: the node that takes its only result in the plan
+    around it, where this operator makes that result and one operator alone takes it."""
 
 
 class WorkOut(Protocol):
-    """Knows what no log states."""
+    """Works out reasons that no log states."""
 
     def __call__(self, outside: Outside) -> Reason | None:
-        """A reason that the log does not state, from what stands around a node."""
+        """A reason that the log does not state, from the nodes around an operator."""
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
         """The true cause behind a stated reason that names several, or the wrong one."""
@@ -66,7 +66,7 @@ class WorkOut(Protocol):
     def kept_out(
         self, flow: Flow, fuser: str | None, reasons: Mapping[int, str]
     ) -> Mapping[int, AbstractSet[int]]:
-        """For nodes with a reason (its code, by place in the flow), what each keeps out of groups."""
+        """The nodes that each node keeps out of groups. ``reasons``: codes by node index."""
 
 
 RowOfNode = Mapping[FlowNode, int]
@@ -98,7 +98,7 @@ def unfused_of(
         copies: how many executors have each plan (by the id of its use).
         fuser: at work in this stream, if that is known.
         names: of the log files, and the user's lines of operators.
-        most: rows with a place in the source.
+        most: rows with a source position.
         first: index of the first row in the report.
     """
     table = _UnfusedTable(facts, fuser, work_out, copies, BoundedRows(most))
@@ -134,7 +134,7 @@ class _PlanPart(NamedTuple):
 def _add_lines(row: CountedRow, use: PlanUse, node: LooseNode, statements: Sequence[Statement]) -> None:
     """The lines of the log that show the reason: the statements', else the operator's own."""
     for statement in statements:
-        row.say(statement)
+        row.add_statement(statement)
     if not any(statement.lines for statement in statements):
         row.lines.extend(use.places(node.line))
 
@@ -159,8 +159,8 @@ class _UnfusedTable:
         self._anywhere: _Stated = {}
         self._placed: set[Op] = set()
         self._numbers: set[Op] = set()
-        """What the plan of a pass shows to compute with numbers of the host: the executor's print of the same
-        plan can lack the types that tell it."""
+        """Nodes that compute with numbers of the host, by the plan of a pass: the executor's print of the
+        same plan can lack the types that show it."""
         self._settled: dict[tuple[str, str | None, str | None], list[CountedRow]] = {}
         """Rows of the nodes of one line in the first plan that a fusion pass left, in their order. The
         executor's print of the same plan knows fewer types and adds no reason."""
@@ -170,37 +170,47 @@ class _UnfusedTable:
         """Node -> ``CountedRow.number`` of its row."""
         self._latest_reason = _UNKNOWN
         self._alike: dict[Reason, Reason] = {_UNKNOWN: _UNKNOWN}
-        """One for all equal ones: there are few."""
+        """Equal reasons -> the first of them: there are few."""
         self._region_ends: dict[tuple[str, str | None, str], FlowNode | None] = {}
-        """Operator, source and value of the result of a differentiable graph -> what alone takes it."""
+        """Operator, source and value of the result of a differentiable graph -> the only node that takes
+        it."""
 
     def add_plans(self, uses: Sequence[PhasedPlan]) -> None:
         """Every plan that counts, with its phase."""
-        for use, phase in uses:
-            for index in (self._of_phase.setdefault(phase, {}), self._anywhere):
-                _enter(index, use.stated)
-        _enter(self._anywhere, self._facts.unplanned)
-        regions = any(use.plan.diff_graphs for use, _ in uses)
-        elsewhere = RanPlans(use.plan.ops() for use, _ in uses if regions)
+        self._index_statements(uses)
         for use, _ in uses:
             if use.level == PlanLevel.FUSION_PASS and use.plan.numbers:
                 self._numbers |= use.plan.numbers - use.plan.ops()
         self._mark_unseen(uses)
         self._note_region_ends(uses)
+        regions = any(use.plan.diff_graphs for use, _ in uses)
+        elsewhere = RanPlans(use.plan.ops() for use, _ in uses if regions)
         for use, phase in sorted(uses, key=lambda item: item[0].level):
-            for group in use.plan.groups:
-                self._placed.update(group.body)
-            given = _GIVEN_UP if use.simple else None
-            self._add_nodes(use, phase, use.plan.loose, use.plan.flow, given)
-            not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
-            for inner in use.plan.diff_graphs:
-                if not elsewhere.of_executor(inner):
-                    self._add_nodes(use, phase, inner.loose, inner.flow, not_yet)
+            self._add_plan(use, phase, elsewhere)
         self._add_unplanned(self._facts.unplanned)
         for use, _ in uses:
             if not use.plan.complete:
-                # What was said of nodes that the cut took is said all the same.
+                # Statements about nodes that the cut took hold all the same.
                 self._add_unplanned(use.stated)
+
+    def _index_statements(self, uses: Sequence[PhasedPlan]) -> None:
+        """Statements by the operator that they are about, of each phase and of all."""
+        for use, phase in uses:
+            for index in (self._of_phase.setdefault(phase, {}), self._anywhere):
+                _enter(index, use.stated)
+        _enter(self._anywhere, self._facts.unplanned)
+
+    def _add_plan(self, use: PlanUse, phase: str | None, elsewhere: RanPlans) -> None:
+        """Count the operators of a plan, and of its differentiable graphs that have no plan of their own."""
+        plan = use.plan
+        for group in plan.groups:
+            self._placed.update(group.body)
+        given = _GIVEN_UP if use.simple else None
+        self._add_nodes(use, phase, plan.loose, plan.flow, given)
+        not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
+        for inner in plan.diff_graphs:
+            if not elsewhere.of_executor(inner):
+                self._add_nodes(use, phase, inner.loose, inner.flow, not_yet)
 
     def _mark_unseen(self, uses: Sequence[PhasedPlan]) -> None:
         """Plans that no fusion pass looked at: with gradients and without a differentiable graph the executor
@@ -217,15 +227,13 @@ class _UnfusedTable:
                 self._unseen[plan.flow] = trained or plan.flow.gradients or bool(passed)
 
     def _note_region_ends(self, uses: Sequence[PhasedPlan]) -> None:
-        """What stands behind each differentiable graph: the plan of its own executor does not show it."""
+        """The node behind each differentiable graph: the plan of its own executor does not show it."""
         for use, _ in uses:
             for inner in use.plan.diff_graphs:
                 if use.plan.flow is None or inner.flow is None or inner.nested or not inner.loose:
                     continue
-                nodes = use.plan.flow.nodes
-                region, last = nodes[inner.node], inner.loose[-1]
-                taken = [nodes[i] for i in region.after] if len(region.outputs) == 1 else []
-                end = taken[0] if len(taken) == 1 and taken[0].block == region.block else None
+                last = inner.loose[-1]
+                end = _only_taker(use.plan.flow, inner.node)
                 key = (last.op, last.source, last.value)
                 known = self._region_ends.setdefault(key, end)
                 if known is None or end is None or (known.op, known.source) != (end.op, end.source):
@@ -242,7 +250,7 @@ class _UnfusedTable:
         """Count the operators of a plan, each in the row of its reason.
 
         Args:
-            given: the reason of those for which the log states none, where the plan itself tells it.
+            given: the reason of those for which the log states none, where it follows from the plan itself.
         """
         copies = self._copies.get(id(use), ())
         # The optimised graph of an executor whose fusion pass is in the log.
@@ -267,15 +275,15 @@ class _UnfusedTable:
         for line, rows in settled.items():
             self._settled.setdefault(line, rows)
 
-    # -- what the log states --------------------------------------------------------------------------------
+    # -- reasons that the log states -------------------------------------------------------------------------
 
     def _statements(
         self, use: PlanUse, phase: str | None, nodes: Sequence[LooseNode], flow: Flow | None
     ) -> list[Sequence[Statement]]:
         """For each node the most telling statement, in all its forms; empty where the log has none."""
-        # What its own pass says of the nodes of one line it says of each by its name.
+        # Statements of its own pass about the nodes of one line name each of them.
         own_pass = flow is use.plan.flow and use.level == PlanLevel.FUSION_PASS and bool(use.stated)
-        return [self._said(use, phase, node, own_pass) for node in nodes]
+        return [self._statements_of(use, phase, node, own_pass) for node in nodes]
 
     def _refused(
         self, nodes: Sequence[LooseNode], statements: Sequence[Sequence[Statement]]
@@ -287,7 +295,7 @@ class _UnfusedTable:
                 refused[node.node] = self._stated(stated[0])
         return refused
 
-    # -- what is worked out ---------------------------------------------------------------------------------
+    # -- reasons that are worked out -------------------------------------------------------------------------
 
     def _reason(
         self, part: _PlanPart, node: LooseNode, statements: Sequence[Statement]
@@ -329,7 +337,7 @@ class _UnfusedTable:
             self._latest_reason = self._alike.setdefault(reason, reason)
         return self._latest_reason
 
-    # -- rows -----------------------------------------------------------------------------------------------
+    # -- rows ------------------------------------------------------------------------------------------------
 
     def _row(self, part: _PlanPart, node: LooseNode, reason: Reason) -> CountedRow:
         flow_node = part.flow_node(node)
@@ -373,24 +381,26 @@ class _UnfusedTable:
         """The index of each node's row, that of the first row being ``first``."""
         return {node: first + self.rows.index_of(number) for node, number in self._number_of.items()}
 
-    def _stated(self, said: Statement) -> Reason:
-        reason = Reason.of(said.code, said.detail, stated=True)
+    def _stated(self, statement: Statement) -> Reason:
+        reason = Reason.of(statement.code, statement.detail, stated=True)
         return self._alike.setdefault(reason, reason)
 
     def _kept(self, flow: Flow | None, rows: Mapping[int, CountedRow]) -> dict[CountedRow, int]:
         """How many operators the nodes of each row keep out of groups, each counted once a row."""
         kept: dict[CountedRow, set[int]] = {}
         if flow is not None and self._work_out is not None:
-            codes = {place: row.reason.code for place, row in rows.items()}
-            for barrier, places in self._work_out.kept_out(flow, self._fuser, codes).items():
-                kept.setdefault(rows[barrier], set()).update(places)
-        return {row: len(places) for row, places in kept.items()}
+            codes = {index: row.reason.code for index, row in rows.items()}
+            for barrier, indexes in self._work_out.kept_out(flow, self._fuser, codes).items():
+                kept.setdefault(rows[barrier], set()).update(indexes)
+        return {row: len(indexes) for row, indexes in kept.items()}
 
-    def _said(self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool) -> Sequence[Statement]:
-        """The most telling thing that the log states of a node; first what its own pass states.
+    def _statements_of(
+        self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool
+    ) -> Sequence[Statement]:
+        """The most telling statement of the log about a node; first those of its own pass.
 
         Args:
-            own_pass: what its own pass says is in the log: others say nothing of it.
+            own_pass: the statements of its own pass are in the log: no others are about it.
         """
         if node.source is None:
             # Without a source the value's name must do, which holds only inside one pass.
@@ -405,31 +415,32 @@ class _UnfusedTable:
         return best_of(self._of_phase.get(phase, {}).get(key, ())) or best_of(self._anywhere.get(key, ()))
 
     def _of_kind(self, node: LooseNode) -> Sequence[Statement]:
-        """What the log says of the kind of node on that line: it holds for all of them."""
+        """Statements about the kind of node on that line: they hold for all of them."""
         about = self._anywhere.get((node.op, node.source), [])
         return best_of([statement for statement in about if statement.code in _OF_A_KIND])
 
     def _add_unplanned(self, statements: Statements) -> None:
-        """What was refused in a pass whose plan is not in the log, or not whole."""
+        """Count operators that were refused in a pass whose plan is not in the log, or not whole."""
         for (op, source), about in statements.items():
-            place = None if source is not None and source.startswith("%") else source
-            if (op, place) in self._placed or op in NO_WORK:
+            position = None if source is not None and source.startswith("%") else source
+            if (op, position) in self._placed or op in NO_WORK:
                 continue
             best = best_of(about)
             if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
-            said = best[0]
-            row = self.rows.of((op, place, None, self._stated(said), None))
-            row.count.rest += said.count
-            row.say(said)
+            statement = best[0]
+            row = self.rows.of((op, position, None, self._stated(statement), None))
+            row.count.rest += statement.count
+            row.add_statement(statement)
 
         if statements.further:
             known = {hash(op) for op in (*self._placed, *statements)}
-            for alike, more in sorted(statements.further.items(), key=lambda one: telling(one[0].code)):
+            for alike, more in sorted(statements.further.items(), key=lambda item: telling(item[0].code)):
                 self._add_further(alike, more, known)
 
     def _add_further(self, alike: Alike, more: Further, known: set[int]) -> None:
-        """Nodes beyond those that have a statement each, but those that are in rows already (by hash)."""
+        """Count nodes beyond those that have a statement each, without those that are in rows already (by
+        hash)."""
         if not alike.tensor or alike.op in NO_WORK or alike.op.startswith("prim::profile"):
             return
         if not alike.sourced and (alike.op, None) in self._placed:
@@ -442,7 +453,7 @@ class _UnfusedTable:
         key = (alike.op, None, None, self._stated(more.said), None)
         row = self.rows.more(key, new) if alike.sourced else self.rows.of(key)
         row.count.rest += new
-        row.say(more.said)
+        row.add_statement(more.said)
 
     def finished(self, files: list[str], sources: SourceMap, first: int) -> list[Unfused]:
         """The rows as the report has them. The table is empty then: there can be very many."""
@@ -469,6 +480,15 @@ class _UnfusedTable:
                 )
             )
         return made
+
+
+def _only_taker(flow: Flow, index: int) -> FlowNode | None:
+    """The only node in the same block that takes the only result of a node; None for several and for none."""
+    node = flow.nodes[index]
+    if len(node.outputs) != 1 or len(node.after) != 1:
+        return None
+    (taker,) = node.after
+    return flow.nodes[taker] if flow.nodes[taker].block == node.block else None
 
 
 def _enter(index: _Stated, statements: Statements) -> None:

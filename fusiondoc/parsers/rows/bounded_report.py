@@ -1,0 +1,103 @@
+"""A report with no more groups and kernels than it may hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from itertools import chain, islice
+from typing import TypeVar
+
+from fusiondoc.model.report import Fallback, Group, Kernel, Program, Report
+
+_MOST_EVIDENCE = 200
+"""Lines of a row that stands for several."""
+
+_Row = TypeVar("_Row", Group, Kernel)
+
+
+def bounded(report: Report, most: int) -> Report:
+    """The report with the first ``most`` groups and kernels of each rank. No other row names a row that is
+    left out; numbers of groups and operators stay as they are."""
+    groups = _first(report.groups, most)
+    kernels = _first(report.kernels, most)
+    if len(groups) == len(report.groups) and len(kernels) == len(report.kernels):
+        return report
+    known = {group.id for group in groups}
+    run = {kernel.id for kernel in kernels}
+    beyond = [group for group in report.groups if group.id not in known]
+    programs = tuple(program for program in report.programs if _names_only(program, known))
+    return replace(
+        report,
+        groups=tuple(_with_kernels(group, run) for group in groups),
+        groups_left_out=len(beyond),
+        fusion_groups_left_out=sum(group.count for group in beyond),
+        fused_operators_left_out=sum(group.operators for group in beyond if group.specialisation == 1),
+        kernels=tuple(_with_groups(kernel, known) for kernel in kernels),
+        kernels_left_out=len(report.kernels) - len(kernels),
+        fallbacks=tuple(_of_groups(report.fallbacks, known)),
+        programs=programs,
+        programs_left_out=report.programs_left_out + len(report.programs) - len(programs),
+    )
+
+
+def _names_only(program: Program, known: AbstractSet[str]) -> bool:
+    """Whether all groups of a program are known."""
+    return all(node.group is None or node.group in known for node in program.nodes)
+
+
+def _first(rows: Sequence[_Row], most: int) -> list[_Row]:
+    """The first rows of each rank."""
+    seen: Counter[int | None] = Counter()
+    kept = []
+    for row in rows:
+        seen[row.rank] += 1
+        if seen[row.rank] <= most:
+            kept.append(row)
+    return kept
+
+
+def _among(ids: Sequence[str], known: AbstractSet[str]) -> tuple[str, ...]:
+    return tuple(name for name in ids if name in known)
+
+
+def _with_kernels(group: Group, known: AbstractSet[str]) -> Group:
+    kernels = _among(group.kernels, known)
+    return replace(
+        group,
+        kernels=kernels,
+        kernels_left_out=group.kernels_left_out + len(group.kernels) - len(kernels),
+        segments=tuple(replace(part, kernels=_among(part.kernels, known)) for part in group.segments),
+        instances=tuple(replace(node, kernels=_among(node.kernels, known)) for node in group.instances),
+    )
+
+
+def _with_groups(kernel: Kernel, known: AbstractSet[str]) -> Kernel:
+    groups = _among(kernel.groups, known)
+    left_out = kernel.groups_left_out + len(kernel.groups) - len(groups)
+    return replace(kernel, groups=groups, groups_left_out=left_out)
+
+
+def _of_groups(rows: Iterable[Fallback], known: AbstractSet[str]) -> list[Fallback]:
+    """Those of groups that are left out as one row for a stage, an error and a rank, behind the others."""
+    kept: list[Fallback] = []
+    others: dict[tuple[str, str | None, int | None], list[Fallback]] = {}
+    for row in rows:
+        if row.group is None or row.group in known:
+            kept.append(row)
+        else:
+            others.setdefault((row.stage, row.error, row.rank), []).append(row)
+    return [*kept, *map(_together, others.values())]
+
+
+def _together(rows: Sequence[Fallback]) -> Fallback:
+    evidence = tuple(islice(chain.from_iterable(row.evidence for row in rows), _MOST_EVIDENCE))
+    return replace(
+        rows[0],
+        group=None,
+        count=sum(row.count for row in rows),
+        count_exact=all(row.count_exact for row in rows),
+        evidence=evidence,
+        evidence_left_out=sum(len(row.evidence) for row in rows) - len(evidence),
+    )
