@@ -1,16 +1,16 @@
-"""From what was recorded of AOTAutograd to the report: partitions, and which group each operator is in.
+"""From the records of AOTAutograd to the report: partitions, and the group of each operator.
 
-Which tensors a partition saves is what the forward graph returns beyond the function's own results
+A partition saves the tensors that the forward graph returns beyond the function's own results
 (``_extract_fwd_bwd_modules`` of torch/_functorch/partitioners.py in 2.0 to 2.13, of
 functorch/_src/partitioners.py in functorch 0.2 and torch 1.13).
 
-From what was recorded of a program that ran as it is to the report: which groups are in which of its
-models.
+From the records of a program that ran as it is to the report: which groups are in which of its models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from fusiondoc.captures.frontend_records import (
@@ -44,14 +44,17 @@ _MOST_SHOWN = 2_000
 
 
 class Fate(NamedTuple):
-    """Where a node of TorchScript's went: the group, or the code of the reason."""
+    """The group of a node of TorchScript's, or the code of the reason why it is in none."""
 
     group: str | None
     reason: str | None
 
 
+_NO_FATE = Fate(None, None)
+
+
 def aot_functions(records: AotRecords, report: Report) -> tuple[AotFunction, ...]:
-    """A row for each place that hands functions to AOTAutograd, in order."""
+    """A row for each call site that hands functions to AOTAutograd, in order."""
     fates = _fates(report)
     return tuple(_function(index, site, records, fates) for index, site in enumerate(records.sites, 1))
 
@@ -59,8 +62,8 @@ def aot_functions(records: AotRecords, report: Report) -> tuple[AotFunction, ...
 def fused_modules(records: AotRecords) -> tuple[FusedModules, ...]:
     """The modules that fuse themselves, as the report has them."""
     return tuple(
-        FusedModules(one.kind, one.layers, one.calls, one.fused, one.wraps, one.eager)
-        for one in records.modules
+        FusedModules(module.kind, module.layers, module.calls, module.fused, module.wraps, module.eager)
+        for module in records.modules
     )
 
 
@@ -69,82 +72,104 @@ def _fates(report: Report) -> Mapping[tuple[str, int], Fate]:
     it."""
     found: dict[tuple[str, int], Fate] = {}
     for row in report.unfused:
-        place = Source.parse(row.source)
-        if place is not None:
-            found.setdefault((place.file, place.line), Fate(None, row.reason.code))
+        source = Source.parse(row.source)
+        if source is not None:
+            found.setdefault((source.file, source.line), Fate(None, row.reason.code))
     for group in reversed(report.groups):
         for node in group.nodes:
-            place = Source.parse(node.source)
-            if place is not None:
-                found[place.file, place.line] = Fate(group.id, None)
+            source = Source.parse(node.source)
+            if source is not None:
+                found[source.file, source.line] = Fate(group.id, None)
     return found
+
+
+_PHASES = ("joint", "forward", "backward")
+
+
+class _SiteRecords:
+    """The records of one call site that hands a function to AOTAutograd."""
+
+    def __init__(self, site: SiteFound, records: AotRecords) -> None:
+        own = [record for record in records.partitions if record.site == site.site]
+        self.partition = own[0] if own else None
+        number = self.partition.number if self.partition is not None else 1
+        self.number = number
+        """Of the compilation that is shown: the first that was partitioned."""
+        self.traced: dict[str, TracedGraph] = {}
+        """By phase."""
+        for graph in records.graphs:
+            if (graph.site, graph.number) == (site.site, number):
+                self.traced[graph.phase] = graph
+        self.scripted = [record for record in records.scripted if record.site == site.site]
+        used = [record for record in records.used if record.site == site.site]
+        self.used = used[-1] if used else None
+        failed = [record for record in records.failed if record.site == site.site]
+        self.failed = failed[0] if failed else None
+
+    def graphs(self, fates: Mapping[tuple[str, int], Fate]) -> Iterable[AotGraph]:
+        for phase in _PHASES:
+            if phase in self.traced:
+                scripted = [record for record in self.scripted if record.phase == phase]
+                yield _graph(self.traced[phase], scripted, self.number, fates)
+
+    def default_partition(self) -> Partition | None:
+        """The partition that torch would make without a partition function of its own."""
+        joint = self.traced.get("joint")
+        if joint is None or self.partition is None or self.partition.default_saved is None:
+            return None
+        return _partition(DEFAULT, joint, self.partition.default_saved, ())
 
 
 def _function(
     index: int, site: SiteFound, records: AotRecords, fates: Mapping[tuple[str, int], Fate]
 ) -> AotFunction:
-    parted = next((one for one in records.partitions if one.site == site.site), None)
-    number = parted.number if parted is not None else 1
-    traced = {one.phase: one for one in records.graphs if (one.site, one.number) == (site.site, number)}
-    scripted = [one for one in records.scripted if one.site == site.site]
-    used = next((one for one in reversed(records.used) if one.site == site.site), None)
-    failed = next((one for one in records.failed if one.site == site.site), None)
-    joint, told = traced.get("joint"), parted.default_saved if parted is not None else None
-    return AotFunction(
+    own = _SiteRecords(site, records)
+    failed, changed = own.failed, _changed(own.traced)
+    made = AotFunction(
         id=f"A{index}",
         name=site.name,
         how=site.how,
         user_source=site.at,
-        wraps=used.wraps if used is not None else None,
-        calls=used.calls if used is not None else None,
-        compiles=used.compiles if used is not None else len({one.number for one in scripted}),
-        shapes=used.shapes if used is not None else (),
-        graphs=tuple(
-            _graph(traced[phase], [one for one in scripted if one.phase == phase], number, fates)
-            for phase in ("joint", "forward", "backward")
-            if phase in traced
-        ),
-        partition=_actual(parted, traced) if parted is not None else None,
-        default=_partition(DEFAULT, joint, told, ()) if joint is not None and told is not None else None,
-        changed=tuple(dict.fromkeys((*(used.changed if used is not None else ()), *_changed(traced)))),
-        shared=used.shared if used is not None else (),
-        fixed_sizes=_fixed_sizes(traced),
-        failure=f"{failed.type} when asked to {failed.stage}: {failed.message}"
-        if failed is not None
-        else None,
-        processes=used.processes if used is not None else 1,
+        wraps=None,
+        calls=None,
+        compiles=len({record.number for record in own.scripted}),
+        shapes=(),
+        graphs=tuple(own.graphs(fates)),
+        partition=_actual(own.partition, own.traced) if own.partition is not None else None,
+        default=own.default_partition(),
+        changed=tuple(dict.fromkeys(changed)),
+        shared=(),
+        fixed_sizes=_fixed_sizes(own.traced),
+        failure=f"{failed.type} when asked to {failed.stage}: {failed.message}" if failed else None,
+        processes=1,
+    )
+    used = own.used
+    if used is None:
+        return made
+    return replace(
+        made,
+        wraps=used.wraps,
+        calls=used.calls,
+        compiles=used.compiles,
+        shapes=used.shapes,
+        changed=tuple(dict.fromkeys((*used.changed, *changed))),
+        shared=used.shared,
+        processes=used.processes,
     )
 
 
 def _graph(
     graph: TracedGraph, scripted: Sequence[Scripted], number: int, fates: Mapping[tuple[str, int], Fate]
 ) -> AotGraph:
-    """With the groups of every TorchScript that this graph became: compiled again it is another file."""
-    fate: dict[str, Fate] = {}
-    for one in reversed(scripted):
-        for name, line in one.lines.items():
-            known = fates.get((one.file, line))
-            if known is not None and (known.group is not None or name not in fate):
-                fate[name] = known
-    nodes = [
-        AotNode(
-            one.name,
-            one.op,
-            one.at,
-            one.type,
-            one.bytes,
-            tuple(filter(None, one.inputs)),
-            fate[one.name].group if one.name in fate else None,
-            fate[one.name].reason if one.name in fate else None,
-        )
-        for one in graph.nodes
-        if one.kind != "output"
-    ]
+    """The graph of a phase, with the groups of every TorchScript that it became: compiled again it is another
+    file."""
+    of_node = _fates_of_nodes(scripted, fates)
+    nodes = [_node(node, of_node.get(node.name, _NO_FATE)) for node in graph.nodes if node.kind != "output"]
     operators = [node for node in nodes if is_operator(node.op)]
-    own = next((one.file for one in scripted if one.number == number), None)
+    files = [record.file for record in scripted if record.number == number]
     return AotGraph(
         phase=graph.phase,
-        source=own,
+        source=files[0] if files else None,
         operators=len(operators),
         fused=sum(node.group is not None for node in operators),
         groups=tuple(sorted({node.group for node in operators if node.group}, key=in_natural_order)),
@@ -153,42 +178,66 @@ def _graph(
     )
 
 
+def _fates_of_nodes(
+    scripted: Sequence[Scripted], fates: Mapping[tuple[str, int], Fate]
+) -> Mapping[str, Fate]:
+    """Name of a node -> its group in any of the TorchScript files, else the reason in the first of them."""
+    found: dict[str, Fate] = {}
+    for record in reversed(scripted):
+        for name, line in record.lines.items():
+            fate = fates.get((record.file, line))
+            if fate is not None and (fate.group is not None or name not in found):
+                found[name] = fate
+    return found
+
+
+def _node(node: TracedNode, fate: Fate) -> AotNode:
+    inputs = tuple(filter(None, node.inputs))
+    return AotNode(node.name, node.op, node.at, node.type, node.bytes, inputs, fate.group, fate.reason)
+
+
 def is_operator(op: str | None) -> bool:
     """Whether a node computes: no input, and no part of an operator's results."""
     return op is not None and op.rpartition("::")[2] != "getitem"
 
 
-def _actual(parted: PartitionDone, traced: Mapping[str, TracedGraph]) -> Partition | None:
-    """What the partition function made."""
+def _actual(partition: PartitionDone, traced: Mapping[str, TracedGraph]) -> Partition | None:
+    """The partition that the function made."""
     forward, backward = traced.get("forward"), traced.get("backward")
     if forward is None or backward is None:
         return None
-    saved = _results(forward)[parted.forward_outputs :]
-    again = {one.name for one in backward.nodes if is_operator(one.op)}
-    twice = [one for one in forward.nodes if is_operator(one.op) and one.name in again]
-    return _partition(parted.name, forward, saved, twice)
+    saved = _results(forward)[partition.forward_outputs :]
+    again = {node.name for node in backward.nodes if is_operator(node.op)}
+    twice = [node for node in forward.nodes if is_operator(node.op) and node.name in again]
+    return _partition(partition.name, forward, saved, twice)
 
 
 def _partition(name: str, graph: TracedGraph, saved: Iterable[str], twice: Iterable[TracedNode]) -> Partition:
-    nodes = {one.name: one for one in graph.nodes}
+    """A partition of a graph.
+
+    Args:
+        saved: names of the tensors that are kept for the backward pass.
+        twice: the operators that the backward pass computes once more.
+    """
+    nodes = {node.name: node for node in graph.nodes}
     kept, inputs = [], []
     held: set[str] = set()
-    for one in (nodes[name] for name in dict.fromkeys(saved) if name in nodes):
-        base = _base(one, nodes)
-        if one.kind == "placeholder":
-            inputs.append(_value(one, one.bytes))
+    for node in [nodes[name] for name in dict.fromkeys(saved) if name in nodes]:
+        if node.kind == "placeholder":
+            inputs.append(_value(node, node.bytes))
             continue
+        base = _base(node, nodes)
         free = nodes[base].kind == "placeholder" or base in held
         held.add(base)
-        kept.append(_value(one, 0 if free else nodes[base].bytes))
-    again = tuple(_value(one, one.bytes) for one in twice)
+        kept.append(_value(node, 0 if free else nodes[base].bytes))
+    again = tuple(_value(node, node.bytes) for node in twice)
     return Partition(
         name,
         tuple(kept),
-        sum(one.bytes or 0 for one in kept),
+        sum(value.bytes or 0 for value in kept),
         tuple(inputs),
         again,
-        sum(one.bytes or 0 for one in again if one.op not in VIEWS),
+        sum(value.bytes or 0 for value in again if value.op not in VIEWS),
     )
 
 
@@ -204,7 +253,10 @@ def _value(node: TracedNode, size: int | None) -> AotValue:
 
 
 def _results(graph: TracedGraph) -> tuple[str, ...]:
-    return next((one.inputs for one in reversed(graph.nodes) if one.kind == "output"), ())
+    for node in reversed(graph.nodes):
+        if node.kind == "output":
+            return node.inputs
+    return ()
 
 
 def _changed(traced: Mapping[str, TracedGraph]) -> list[str]:
@@ -212,46 +264,47 @@ def _changed(traced: Mapping[str, TracedGraph]) -> list[str]:
     forward = traced.get("forward")
     if forward is None:
         return []
-    inputs = {one.name: n for n, one in enumerate(_placeholders(forward), 1)}
-    return [
-        f"argument {inputs[one.inputs[0]]}"
-        for one in forward.nodes
-        if one.op is not None and one.op.endswith("_") and one.inputs and one.inputs[0] in inputs
-    ]
+    numbers = {node.name: number for number, node in enumerate(_placeholders(forward), 1)}
+    found = []
+    for node in forward.nodes:
+        in_place = node.op is not None and node.op.endswith("_")
+        if in_place and node.inputs and node.inputs[0] in numbers:
+            found.append(f"argument {numbers[node.inputs[0]]}")
+    return found
 
 
 def _placeholders(graph: TracedGraph) -> list[TracedNode]:
-    return [one for one in graph.nodes if one.kind == "placeholder"]
+    return [node for node in graph.nodes if node.kind == "placeholder"]
 
 
 def _fixed_sizes(traced: Mapping[str, TracedGraph]) -> tuple[str, ...]:
     """Operators that hold a size of an input in their arguments, such as ``view(x, [64, 128])``."""
     sizes: set[int] = set()
     for graph in traced.values():
-        for one in _placeholders(graph):
-            for text in (one.type or "").partition("[")[2].rstrip("]").split(","):
+        for node in _placeholders(graph):
+            for text in (node.type or "").partition("[")[2].rstrip("]").split(","):
                 size = whole_number(text)
                 if size is not None and size > 1:
                     sizes.add(size)
     found = []
     for phase in ("forward", "backward"):
         if phase in traced:
-            found += [one.name for one in traced[phase].nodes if sizes & set(one.sizes)]
+            found += [node.name for node in traced[phase].nodes if sizes & set(node.sizes)]
     return tuple(dict.fromkeys(found))
 
 
 def script_run(records: ScriptRecords, report: Report, reached: bool) -> ScriptRun | None:
-    """What the program did; None where nothing was recorded.
+    """The work of the program; None where nothing was recorded.
 
     Args:
-        reached: the log tells of a plan or a profile.
+        reached: the log has a plan or a profile.
     """
     if records.instead is None:
         return None
     steps, instead = records.steps or StepsTaken(), records.instead or RanInstead()
     only = len(records.models) == 1
     return ScriptRun(
-        models=tuple(_model(one, report, only) for one in records.models),
+        models=tuple(_model(model, report, only) for model in records.models),
         steps=steps.count,
         step_by=steps.by,
         compiled_frames=instead.frames,
@@ -261,25 +314,25 @@ def script_run(records: ScriptRecords, report: Report, reached: bool) -> ScriptR
     )
 
 
-def _model(told: ScriptedModel, report: Report, only: bool) -> ScriptModel:
-    prefix = told.name.replace(".", "_")
+def _model(model: ScriptedModel, report: Report, only: bool) -> ScriptModel:
+    """A model of the program. ``only``: it has no other, so all rows are of it."""
+    prefix = model.name.replace(".", "_")
 
     def is_in(layer: str | None) -> bool:
         return only or (layer is not None and (layer == prefix or layer.startswith(prefix + ".")))
 
-    groups = [
-        group.id
-        for group in report.groups
-        if any(is_in(one.layer) for one in group.instances)
-        and not all(_of_graph(node.source) for node in group.nodes)
-    ]
+    groups = []
+    for group in report.groups:
+        written = not all(_of_graph(node.source) for node in group.nodes)
+        if written and any(is_in(instance.layer) for instance in group.instances):
+            groups.append(group.id)
     outside = 0
     for row in report.unfused:
-        if only:
-            outside += 0 if _of_graph(row.source) else row.count
-        else:
+        if not only:
             outside += sum(count for layer, count in zip(row.layers, row.layer_counts) if is_in(layer))
-    return ScriptModel(told.name, told.how, told.at, told.count, told.planned, tuple(groups), outside)
+        elif not _of_graph(row.source):
+            outside += row.count
+    return ScriptModel(model.name, model.how, model.at, model.count, model.planned, tuple(groups), outside)
 
 
 def _of_graph(source: str | None) -> bool:

@@ -19,13 +19,14 @@ from fusiondoc.diagnosis.of_fusers import te_findings
 from fusiondoc.diagnosis.rules import (
     Context,
     Rule,
-    fd0_fd9_environment_and_log,
+    fd0_environment,
     fd1_fd2_not_fused,
     fd3_crashes,
     fd3_failures,
     fd3_fd5_crashes_and_wrong_results,
     fd3_fd9_whose_error,
     fd4_speed,
+    fd9_log,
     has_torchscript,
     of_te,
     of_torchscript,
@@ -111,13 +112,13 @@ RULES: tuple[Rule, ...] = (
     *fd3_failures.RULES,
     *fd3_fd9_whose_error.RULES,
     *fd3_fd5_crashes_and_wrong_results.SHAPES,
-    *fd0_fd9_environment_and_log.OF_ENVIRONMENT,
+    *fd0_environment.OF_ENVIRONMENT,
     *fd3_fd5_crashes_and_wrong_results.NUMBERS,
     *fd1_fd2_not_fused.OF_RUNS,
-    *fd0_fd9_environment_and_log.OF_LOG,
+    *fd9_log.OF_LOG,
     *fd4_speed.RULES,
     *fd1_fd2_not_fused.OF_NODES,
-    *fd0_fd9_environment_and_log.LAST,
+    *fd9_log.LAST,
 )
 
 
@@ -125,8 +126,8 @@ WITHOUT_GRAPHS: tuple[Rule, ...] = (
     fd3_crashes.crashed,
     fd3_failures.timed_out,
     *fd3_fd9_whose_error.RULES,
-    fd0_fd9_environment_and_log.interrupted,
-    fd0_fd9_environment_and_log.left_running,
+    fd9_log.interrupted,
+    fd9_log.left_running,
 )
 """For a run whose groups are of the operation fuser alone: its log has no graphs."""
 

@@ -58,9 +58,11 @@ class _Region:
     def __init__(self, nodes: list[FlowNode], flow: Flow) -> None:
         self.nodes = nodes
         """In order."""
-        self.whole = not any(one.index in side for side in flow.shortened if side for one in nodes)
-        """All that stands next to them was looked at."""
-        self.size = len(nodes) + len({o for one in nodes for o in one.operands if o.value is not None})
+        indexes = {node.index for node in nodes}
+        self.whole = all(indexes.isdisjoint(shortened) for shortened in flow.shortened)
+        """All neighbours of its nodes were looked at."""
+        operands = {operand for node in nodes for operand in node.operands}
+        self.size = len(nodes) + sum(operand.value is not None for operand in operands)
         """Its nodes, constants included."""
         self._dissolved: DissolvedRegion | None = None
 
@@ -77,25 +79,32 @@ class _Regions:
     """All of one flow: operators with formulas that hang together, each in one, worked out once."""
 
     def __init__(self, flow: Flow) -> None:
-        self._nodes = nodes = flow.nodes
-        self._writers = [node.index for node in nodes if is_in_place(node.op) and _writes_of_module(node)]
-        """Places of what changes an attribute or argument in place."""
+        self._nodes = flow.nodes
+        self._writers = [
+            node.index for node in flow.nodes if is_in_place(node.op) and _writes_of_module(node)
+        ]
+        """Indexes of the nodes that change an attribute or argument in place."""
         self._of: dict[int, _Region] = {}
-        self._fitting = [_fits(node) for node in nodes]
-        self._joinable = [node.kind == OPERATOR and no_formula(node) is None for node in nodes]
+        self._fitting = [_fits(node) for node in flow.nodes]
+        self._joinable = [node.kind == OPERATOR and no_formula(node) is None for node in flow.nodes]
         self._detours = Detours(graph_of_flow(flow), _steps)
-        for start in nodes:
-            if not self._fitting[start.index] or start.index in self._of:
-                continue
-            members, seen = [start], {start.index}
-            for node in members:
-                for first, last in self._pairs(node):
-                    near = last if first is node else first
-                    if near.index not in seen and self._between(first, last, node) is None:
-                        seen.add(near.index)
-                        members.append(near)
-            region = _Region(sorted(members, key=lambda node: node.index), flow)
-            self._of.update((node.index, region) for node in members)
+        for start in flow.nodes:
+            if self._fitting[start.index] and start.index not in self._of:
+                members = self._connected(start)
+                region = _Region(sorted(members, key=lambda node: node.index), flow)
+                self._of.update((node.index, region) for node in members)
+
+    def _connected(self, start: FlowNode) -> list[FlowNode]:
+        """The operators that can be in one region with it, each next to another of them."""
+        members = [start]
+        seen = {start.index}
+        for node in members:
+            for first, last in self._pairs(node):
+                near = last if first is node else first
+                if near.index not in seen and self._between(first, last, node) is None:
+                    seen.add(near.index)
+                    members.append(near)
+        return members
 
     def _pairs(self, node: FlowNode) -> Iterator[tuple[FlowNode, FlowNode]]:
         """The operator and each one next to it that could be in one region with it, in order."""

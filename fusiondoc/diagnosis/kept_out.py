@@ -1,4 +1,4 @@
-"""What one operator keeps out of groups: the operators that would be in a group if it could be in one too, or
+"""The operators that an operator keeps out of groups: they would be in a group if it could be in one too, or
 if a branch or loop went."""
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ farther apart such a way is not looked for."""
 
 
 def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, AbstractSet[int]]:
-    """What each operator keeps out of groups.
+    """The operators that each operator keeps out of groups.
 
     Args:
         reasons: codes of the operators outside groups, by node index.
 
     Returns:
-        Node index of a barrier -> the node indexes of what it keeps out; only those that keep something out.
+        Index of a barrier -> the indexes of the nodes that it keeps out; only those that keep some out.
     """
     plan = _Plan(graph_of_flow(flow), fuser, reasons)
     kept: dict[int, set[int]] = {}
@@ -50,7 +50,7 @@ def is_lost_outside(
     op: str, code: str | None, fuser: str | None, counts: AbstractSet[str] = frozenset()
 ) -> bool:
     """Whether something is lost where an operator that the fuser takes is in no group, and its reason could
-    go with a change of what stands around it.
+    go with a change of the nodes around it.
 
     Args:
         code: of the reason.
@@ -93,21 +93,25 @@ class _Plan:
         return code in FOR_ITSELF or _lacks_formula(self._nodes[index].op, code)
 
     def barriers_of(self, index: int) -> Iterator[int]:
-        """What keeps an operator out: each neighbour, views left aside, with which it would be in a group if
-        that could be in one; the branch or loop without which it would be in a group with a neighbour."""
+        """The nodes that keep an operator out: each neighbour, views left aside, with which it would be in a
+        group if that could be in one; the branch or loop without which it would be in a group with a
+        neighbour."""
         block = self._nodes[index].block
-        near = self._near(index)
-        here = {other: views for other, views in near.items() if self._nodes[other].block == block}
-        barriers = {other: views for other, views in here.items() if self._is_barrier(other)}
-        partners = {other: views for other, views in near.items() if self._joins(other)}
-        elsewhere = {other: views for other, views in partners.items() if other not in here}
+        barriers: dict[int, Sequence[int]] = {}
+        inside: dict[int, Sequence[int]] = {}
+        elsewhere: dict[int, Sequence[int]] = {}
+        for other, views in self._near(index).items():
+            here = self._nodes[other].block == block
+            if here and self._is_barrier(other):
+                barriers[other] = views
+            if self._joins(other):
+                (inside if here else elsewhere)[other] = views
         if not barriers and not elsewhere:
             return
         # Regions of few operators are given up, also where two stand next to each other.
-        if self._reasons[index] != "FD231":
-            inside = (other for other in partners if other in here)
-            if any(self._would_join(index, other, here[other]) for other in inside):
-                return
+        small_region = self._reasons[index] == "FD231"
+        if not small_region and any(self._would_join(index, other, views) for other, views in inside.items()):
+            return
         for other, views in barriers.items():
             if self._would_join(index, other, views):
                 yield other

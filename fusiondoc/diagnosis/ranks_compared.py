@@ -35,32 +35,32 @@ NO_TAGS = (
 )
 
 
-def ranks_of(report: Report, told: RankTold | None) -> Ranks | None:
-    """What there is to say of several ranks; None for a run of one process.
+def ranks_of(report: Report, known: RankTold | None) -> Ranks | None:
+    """The comparison of several ranks; None for a run of one process.
 
     Args:
-        told: how the ranks are known, and what else is known of them; None: by the rows of the report, or by
-            the devices of its groups where these name no rank.
+        known: how the ranks are known, and facts about them; None: by the rows of the report, or by the
+            devices of its groups where these name no rank.
     """
-    place: Mapping[str, int] = {group.id: group.rank for group in report.groups if group.rank is not None}
-    if told is None:
-        place = _by_device(report.groups)
-        if len(set(place.values())) < 2:
+    rank_of: Mapping[str, int] = {group.id: group.rank for group in report.groups if group.rank is not None}
+    if known is None:
+        rank_of = _by_device(report.groups)
+        if len(set(rank_of.values())) < 2:
             return None
-        told = RankTold("devices", note=NO_TAGS)
-    numbers = sorted({one.rank for one in told.ranks} | set(place.values()) | _of_rows(report))
-    if len(numbers) < 2 and (told.expected or 0) < 2:
+        known = RankTold("devices", note=NO_TAGS)
+    facts = {rank.rank: rank for rank in known.ranks}
+    numbers = sorted({*facts, *rank_of.values(), *_of_rows(report)})
+    if len(numbers) < 2 and (known.expected or 0) < 2:
         return None
-    facts = {one.rank: one for one in told.ranks}
-    compared = _Compared(report, place, numbers, facts, told.known_by == "devices")
-    missing = _missing(numbers, told)
+    compared = _Compared(report, rank_of, facts, known.known_by == "devices")
+    missing = _missing(numbers, known)
     rows = tuple(map(compared.row, numbers))
     differences = tuple(compared.differences(rows, missing))
     return Ranks(
-        known_by=told.known_by,
-        expected=told.expected,
+        known_by=known.known_by,
+        expected=known.expected,
         missing=missing,
-        note=told.note,
+        note=known.note,
         rows=rows,
         groups=compared.shared,
         differences=differences[:_MOST_DIFFERENCES],
@@ -70,24 +70,26 @@ def ranks_of(report: Report, told: RankTold | None) -> Ranks | None:
     )
 
 
-def _missing(numbers: Sequence[int], told: RankTold) -> tuple[int, ...]:
+def _missing(numbers: Sequence[int], known: RankTold) -> tuple[int, ...]:
     """Ranks that left no log; none where the largest number is none of a rank (a GPU, a damaged log)."""
-    total = told.expected or numbers[-1] + 1
-    if told.known_by == "devices" or total > _MOST_RANKS:
+    total = known.expected or numbers[-1] + 1
+    if known.known_by == "devices" or total > _MOST_RANKS:
         return ()
     seen = set(numbers)
-    return tuple(one for one in range(total) if one not in seen)
+    return tuple(rank for rank in range(total) if rank not in seen)
 
 
 def _by_device(groups: Sequence[Group]) -> dict[str, int]:
     """Group -> number of the GPU of its types, for groups that are equal but for it; {} for none."""
-    alike: dict[Hashable, dict[int, str]] = defaultdict(dict)
+    equal: dict[Hashable, dict[int, str]] = defaultdict(dict)
     positions = shared_positions(groups, ())
     for group in groups:
-        devices = set(whole_numbers(found[2] for text in group.inputs for found in _DEVICE.finditer(text)))
+        texts = [found[2] for text in group.inputs for found in _DEVICE.finditer(text)]
+        devices = set(whole_numbers(texts))
         if len(devices) == 1:
-            alike[_key(group, positions)].setdefault(devices.pop(), group.id)
-    return {name: device for found in alike.values() if len(found) > 1 for device, name in found.items()}
+            equal[_key(group, positions)].setdefault(devices.pop(), group.id)
+    several = [found for found in equal.values() if len(found) > 1]
+    return {name: device for found in several for device, name in found.items()}
 
 
 def _of_rows(report: Report) -> set[int]:
@@ -104,7 +106,7 @@ def _nodes(group: Group, positions: SharedPositions) -> tuple[tuple[str, str | N
 
 
 def _key(group: Group, positions: SharedPositions) -> Hashable:
-    """What equal groups have in common."""
+    """Equal for equal groups."""
     types = tuple(map(_type, group.inputs)), tuple(map(_type, group.outputs))
     return group.kind, group.phase, _nodes(group, positions), types
 
@@ -115,24 +117,21 @@ class _Compared:
     def __init__(
         self,
         report: Report,
-        place: Mapping[str, int],
-        numbers: Sequence[int],
+        rank_of: Mapping[str, int],
         facts: Mapping[int, RankFacts],
         by_device: bool,
     ) -> None:
         self._report = report
-        self._place = place
-        self._numbers = numbers
+        self._rank_of = rank_of
         self._facts = facts
         self._by_device = by_device
-        self._groups = {group.id: group for group in report.groups}
         self._positions = positions = shared_positions(report.groups, report.unfused)
         of_rank: dict[int, list[Group]] = defaultdict(list)
         same_operators: dict[Hashable, list[Group]] = defaultdict(list)
         seen: dict[Hashable, int] = defaultdict(int)
         equal: dict[Hashable, list[Group]] = defaultdict(list)
         for group in report.groups:
-            rank = place.get(group.id)
+            rank = rank_of.get(group.id)
             if rank is None:
                 continue
             of_rank[rank].append(group)
@@ -143,10 +142,11 @@ class _Compared:
             seen[rank, key] += 1
         self._of_rank = of_rank
         self._same_operators = same_operators
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
+        """Groups whose difference is shown from another rank."""
         self._equal = list(equal.values())
         self.shared = tuple(
-            SharedGroup(tuple(one.id for one in groups), tuple(place[one.id] for one in groups))
+            SharedGroup(tuple(group.id for group in groups), tuple(rank_of[group.id] for group in groups))
             for groups in self._equal
         )
         self._unfused: dict[int | None, list[Unfused]] = defaultdict(list)
@@ -154,7 +154,7 @@ class _Compared:
             self._unfused[row.rank].append(row)
 
     def row(self, rank: int) -> RankRow:
-        """What one rank has."""
+        """The row of a rank."""
         facts = self._facts.get(rank, RankFacts(rank))
         kernels = self._kernels(rank)
         times = [k.ms.median * (k.launches or 1) for k in kernels if k.ms is not None]
@@ -180,47 +180,35 @@ class _Compared:
     def _kernels(self, rank: int) -> list[Kernel]:
         if not self._by_device:
             return [kernel for kernel in self._report.kernels if kernel.rank == rank]
-        mine = {name for name, number in self._place.items() if number == rank}
+        mine = {name for name, number in self._rank_of.items() if number == rank}
         return [kernel for kernel in self._report.kernels if mine & set(kernel.groups)]
 
     def differences(self, rows: Sequence[RankRow], missing: tuple[int, ...]) -> Iterable[RankDifference]:
-        """What is not the same everywhere, with what explains it: ends, machines, groups, fallbacks."""
+        """The differences between ranks, with their causes: ends, machines, groups, fallbacks."""
         if missing:
-            yield RankDifference(
-                "missing",
-                f"{rank_names(missing)} left no log",
-                missing,
-                why="Another machine's ranks are in a capture there; or they never started, which the"
-                " launcher's own output says."
-                if self._facts
-                else "No file or line of theirs was given.",
-            )
-        # One that died of a signal comes first: the others then fail because they lose it.
-        for row in sorted(rows, key=lambda row: (not (row.ended or "").startswith("died of"), row.rank)):
-            if row.failed and row.ended is not None:
-                at = f", at {row.where}" if row.where else ""
-                yield RankDifference("ended", f"rank {row.rank} {row.ended}{at}", (row.rank,))
-        for what in ("torch", "gpu"):
-            found: dict[str, list[int]] = defaultdict(list)
-            for row in rows:
-                value = getattr(row, what)
-                if value is not None:
-                    found[value].append(row.rank)
-            if len(found) > 1:
-                for value, ranks in found.items():
-                    text = f"{what if what == 'torch' else 'GPU'} {value} on {rank_names(tuple(ranks))}"
-                    yield RankDifference(what, text, tuple(ranks))
+            yield self._missing_logs(missing)
+        yield from _ends(rows)
+        yield from _versions("torch", "torch", {row.rank: row.torch for row in rows})
+        yield from _versions("gpu", "GPU", {row.rank: row.gpu for row in rows})
         empty = [row.rank for row in rows if not row.groups]
-        if empty and len(empty) < len(rows):
+        if len(empty) < len(rows):
             for rank in empty:
-                yield RankDifference(
-                    "no groups", f"rank {rank} has no group", (rank,), why=self._no_groups(rank)
-                )
+                text = f"rank {rank} has no group"
+                yield RankDifference("no groups", text, (rank,), why=self._no_groups(rank))
         yield from self._group_differences({row.rank for row in rows if row.groups})
         fell = {row.rank for row in rows if row.fallbacks}
         if fell and len(fell) < len(rows):
             text = f"groups fell back on {rank_names(tuple(fell))} alone"
             yield RankDifference("fallback", text, tuple(sorted(fell)), why=self._fallback_error(fell))
+
+    def _missing_logs(self, missing: tuple[int, ...]) -> RankDifference:
+        why = "No file or line of theirs was given."
+        if self._facts:
+            why = (
+                "Another machine's ranks are in a capture there; or they never started, which the"
+                " launcher's own output says."
+            )
+        return RankDifference("missing", f"{rank_names(missing)} left no log", missing, why=why)
 
     def _no_groups(self, rank: int) -> str | None:
         facts = self._facts.get(rank)
@@ -235,68 +223,83 @@ class _Compared:
         return f"its operators are in no group: {max(sorted(counts), key=lambda one: counts[one])}"
 
     def _group_differences(self, having: set[int]) -> Iterable[RankDifference]:
+        """The groups that differ in number, or are not on all ranks. ``having``: the ranks with groups."""
         for groups in self._equal:
-            there = {self._place[one.id] for one in groups}
-            absent = sorted(having - there)
-            counts: dict[int, list[int]] = defaultdict(list)
-            for one in groups:
-                counts[one.count].append(self._place[one.id])
-            if len(counts) > 1:
-                text = "; ".join(
-                    f"{n} times on {rank_names(tuple(ranks))}" for n, ranks in sorted(counts.items())
-                )
-                ids = tuple(one.id for one in groups)
-                text = f"{ids[0]} ({_ops(groups[0])}): {text}"
-                yield RankDifference("group", text, tuple(sorted(there)), ids)
+            there = {self._rank_of[group.id] for group in groups}
+            ids = tuple(group.id for group in groups)
             first = groups[0]
-            if not absent or first.id in self._told:
-                continue
-            same = self._with_other_types(first, absent)
-            yield RankDifference(
-                "group",
-                f"{first.id} ({_ops(first)}) is on {rank_names(tuple(there))}"
-                f" and not on {rank_names(tuple(absent))}",
-                tuple(sorted(there)),
-                tuple(one.id for one in groups),
-                why=same or self._why_absent(first, absent),
-                other_types=same is not None,
-            )
+            counts: dict[int, list[int]] = defaultdict(list)
+            for group in groups:
+                counts[group.count].append(self._rank_of[group.id])
+            if len(counts) > 1:
+                text = f"{first.id} ({_ops(first)}): {_times_on_ranks(counts)}"
+                yield RankDifference("group", text, tuple(sorted(there)), ids)
+            absent = sorted(having - there)
+            if absent and first.id not in self._shown:
+                yield self._absent_group(first, ids, there, absent)
+
+    def _absent_group(
+        self, group: Group, ids: tuple[str, ...], there: set[int], absent: Sequence[int]
+    ) -> RankDifference:
+        """A group that some ranks have not.
+
+        Args:
+            ids: of the equal groups.
+            there: their ranks.
+        """
+        types = self._with_other_types(group, absent)
+        return RankDifference(
+            "group",
+            f"{group.id} ({_ops(group)}) is on {rank_names(tuple(there))}"
+            f" and not on {rank_names(tuple(absent))}",
+            tuple(sorted(there)),
+            ids,
+            why=types or self._why_absent(group, absent),
+            other_types=types is not None,
+        )
 
     def _with_other_types(self, group: Group, absent: Sequence[int]) -> str | None:
         """The same group with other input types, on one of these ranks; None where there is none."""
         others = self._same_operators[group.phase, _nodes(group, self._positions)]
-        there = [other for other in others if self._place[other.id] in absent]
-        for other in sorted(there, key=lambda one: self._place[one.id]):
+        there = [other for other in others if self._rank_of[other.id] in absent]
+        for other in sorted(there, key=lambda other: self._rank_of[other.id]):
             pair = _first_difference(group, other)
             if pair is not None:
-                self._told.add(other.id)  # the same difference, seen from there
-                rank = self._place[other.id]
+                self._shown.add(other.id)  # the same difference, seen from there
+                rank = self._rank_of[other.id]
                 return f"other types: {pair[1]} on rank {rank} ({other.id}), {pair[0]} here"
         return None
 
     def _why_absent(self, group: Group, absent: Sequence[int]) -> str | None:
         """Why the group is not on those ranks, by the first of them that shows it."""
-        positions = self._positions
-        nodes = _nodes(group, positions)
         # Torch's own gradient formulas are the same lines for every function: they show no source position.
-        there = {(op, source) for op, source in nodes if source is not None and source[:1] != "<"}
-        lines = {source for _, source in there}
+        nodes: set[tuple[str, str | None]] = {
+            (op, source)
+            for op, source in _nodes(group, self._positions)
+            if source is not None and source[:1] != "<"
+        }
         for rank in absent:
-            rows = [row for row in self._unfused[rank] if (row.op, positions.of(row.source)) in there]
-            if rows:
-                row = rows[0]
+            why = self._why_not_on(rank, nodes)
+            if why is not None:
+                return why
+        return None
+
+    def _why_not_on(self, rank: int, nodes: set[tuple[str, str | None]]) -> str | None:
+        """Why a rank has no group of these operators (name and source); None where it is not known."""
+        for row in self._unfused[rank]:
+            if (row.op, self._positions.of(row.source)) in nodes:
                 return f"on rank {rank} {row.op} is in no group: {row.reason.text} ({row.reason.code})"
-            parts = [one for one in self._of_rank.get(rank, []) if there & set(_nodes(one, positions))]
-            if parts:
-                ids = ", ".join(one.id for one in parts[:4])
-                return f"on rank {rank} its operators are in {ids}, cut otherwise"
-            facts = self._facts.get(rank)
-            if facts is not None and facts.ended is not None:
-                return f"rank {rank} {facts.ended}"
-            if lines and not any(positions.of(op.source) in lines for op in self._operators(rank)):
-                return (
-                    f"no plan of rank {rank} holds these lines: it ran them fewer than three times, or never"
-                )
+        groups = self._of_rank.get(rank, [])
+        sharing = [group.id for group in groups if nodes & set(_nodes(group, self._positions))]
+        if sharing:
+            return f"on rank {rank} its operators are in {', '.join(sharing[:4])}, cut otherwise"
+        facts = self._facts.get(rank)
+        if facts is not None and facts.ended is not None:
+            return f"rank {rank} {facts.ended}"
+        lines = {source for _, source in nodes}
+        ran = {self._positions.of(op.source) for op in self._operators(rank)}
+        if lines and lines.isdisjoint(ran):
+            return f"no plan of rank {rank} holds these lines: it ran them fewer than three times, or never"
         return None
 
     def _operators(self, rank: int) -> Iterable[OpNode | Unfused]:
@@ -309,32 +312,77 @@ class _Compared:
         return errors[0] if errors else None
 
     def slowest_kernels(self) -> tuple[SlowRank, ...]:
-        """Kernels of equal groups, the nth of each, with times on several ranks."""
-        kernels = {kernel.id: kernel for kernel in self._report.kernels}
+        """The ranks on which kernels with times on several ranks are slowest; most time lost first."""
         found: dict[tuple[str, ...], tuple[float, SlowRank]] = {}
+        for kernels in self._kernels_of_groups():
+            ids = tuple(kernel.id for kernel in kernels.values())
+            if ids not in found:
+                slow = _slowest_of(kernels)
+                if slow is not None:
+                    found[ids] = slow
+        for kernels in self._kernels_without_groups():
+            slow = _slowest_of(kernels)
+            if slow is not None:
+                found[tuple(kernel.id for kernel in kernels.values())] = slow
+        rows = sorted(found.values(), key=lambda item: (-item[0], item[1].what, item[1].rank))
+        return tuple(slow for _, slow in rows[:_MOST_KERNELS])
+
+    def _kernels_of_groups(self) -> Iterable[dict[int, Kernel]]:
+        """The nth kernels of equal groups, by rank."""
+        kernels = {kernel.id: kernel for kernel in self._report.kernels}
         for groups in self._equal:
-            lists = {self._place[one.id]: [kernels[k] for k in one.kernels if k in kernels] for one in groups}
-            for nth in range(max(map(len, lists.values()), default=0)):
-                mine = {rank: rows[nth] for rank, rows in lists.items() if nth < len(rows)}
-                times = {rank: k.ms.median for rank, k in mine.items() if k.ms is not None}
-                ids = tuple(kernel.id for kernel in mine.values())
-                slow = _slowest(next(iter(mine.values())).name, times, ids)
-                if slow is not None and ids not in found:
-                    launches = mine[slow.rank].launches or 1
-                    found[ids] = ((slow.ms - slow.others_ms) * launches, slow)
-        # Without groups a kernel is known by its name: they are numbered in the order of their compiling.
+            of_rank: dict[int, list[Kernel]] = {}
+            for group in groups:
+                own = [kernels[name] for name in group.kernels if name in kernels]
+                of_rank[self._rank_of[group.id]] = own
+            for nth in range(max(map(len, of_rank.values()), default=0)):
+                yield {rank: own[nth] for rank, own in of_rank.items() if nth < len(own)}
+
+    def _kernels_without_groups(self) -> Iterable[dict[int, Kernel]]:
+        """Kernels of one name, by rank: without groups a kernel is known by its name, as they are numbered in
+        the order in which they are compiled."""
         by_name: dict[str, dict[int, Kernel]] = defaultdict(dict)
         for kernel in self._report.kernels:
             if not kernel.groups and kernel.rank is not None:
                 by_name[kernel.name].setdefault(kernel.rank, kernel)
-        for name, mine in by_name.items():
-            times = {rank: k.ms.median for rank, k in mine.items() if k.ms is not None}
-            ids = tuple(kernel.id for kernel in mine.values())
-            slow = _slowest(name, times, ids)
-            if slow is not None:
-                found[ids] = ((slow.ms - slow.others_ms) * (mine[slow.rank].launches or 1), slow)
-        rows = sorted(found.values(), key=lambda one: (-one[0], one[1].what, one[1].rank))
-        return tuple(slow for _, slow in rows[:_MOST_KERNELS])
+        return by_name.values()
+
+
+def _slowest_of(kernels: Mapping[int, Kernel]) -> tuple[float, SlowRank] | None:
+    """The slowest of the equal kernels of several ranks, and the milliseconds that it loses."""
+    times = {rank: kernel.ms.median for rank, kernel in kernels.items() if kernel.ms is not None}
+    ids = tuple(kernel.id for kernel in kernels.values())
+    slow = _slowest(next(iter(kernels.values())).name, times, ids)
+    if slow is None:
+        return None
+    launches = kernels[slow.rank].launches or 1
+    return (slow.ms - slow.others_ms) * launches, slow
+
+
+def _ends(rows: Iterable[RankRow]) -> Iterable[RankDifference]:
+    """The ranks that failed. A rank that died of a signal comes first: the others then fail because they lose
+    it."""
+    failed = [row for row in rows if row.failed and row.ended is not None]
+    for row in sorted(failed, key=lambda row: (not (row.ended or "").startswith("died of"), row.rank)):
+        at = f", at {row.where}" if row.where else ""
+        yield RankDifference("ended", f"rank {row.rank} {row.ended}{at}", (row.rank,))
+
+
+def _versions(what: str, title: str, values: Mapping[int, str | None]) -> Iterable[RankDifference]:
+    """The ranks of each value, where they have several."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for rank, value in values.items():
+        if value is not None:
+            found[value].append(rank)
+    if len(found) > 1:
+        for value, ranks in found.items():
+            text = f"{title} {value} on {rank_names(tuple(ranks))}"
+            yield RankDifference(what, text, tuple(ranks))
+
+
+def _times_on_ranks(counts: Mapping[int, Sequence[int]]) -> str:
+    texts = [f"{times} times on {rank_names(tuple(ranks))}" for times, ranks in sorted(counts.items())]
+    return "; ".join(texts)
 
 
 def _ops(group: Group) -> str:
@@ -342,10 +390,11 @@ def _ops(group: Group) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _first_difference(one: Group, other: Group) -> tuple[str, str] | None:
-    for a, b in zip((*one.inputs, *one.outputs), (*other.inputs, *other.outputs)):
-        if _type(a) != _type(b):
-            return a, b
+def _first_difference(group: Group, other: Group) -> tuple[str, str] | None:
+    types = zip((*group.inputs, *group.outputs), (*other.inputs, *other.outputs))
+    for mine, theirs in types:
+        if _type(mine) != _type(theirs):
+            return mine, theirs
     return None
 
 
@@ -354,20 +403,20 @@ def _slowest(what: str, times: Mapping[int, float | None], kernels: tuple[str, .
     known = {rank: ms for rank, ms in times.items() if ms is not None}
     if len(known) < 2:
         return None
-    rank = max(sorted(known), key=lambda one: known[one])
-    others = median(ms for one, ms in known.items() if one != rank)
+    rank = max(sorted(known), key=lambda rank: known[rank])
+    others = median(ms for other, ms in known.items() if other != rank)
     ratio = known[rank] / others if others > 0 else 1.0
     return SlowRank(what, rank, round(known[rank], 6), round(others, 6), round(ratio, 4), kernels)
 
 
-def to_do(one: RankDifference) -> Remedy | None:
-    """What to change for a difference; None where it may be meant."""
-    if one.other_types:
+def to_do(difference: RankDifference) -> Remedy | None:
+    """How to remove a difference; None where it may be meant."""
+    if difference.other_types:
         return Remedy(
             "Give all ranks batches of one size (drop_last=True, or padding).",
             "Each size compiles a plan of its own, and the others wait meanwhile.",
         )
-    return _RANKS_TO_DO.get(one.what)
+    return _RANKS_TO_DO.get(difference.what)
 
 
 _RANKS_TO_DO = {

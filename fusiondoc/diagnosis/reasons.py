@@ -92,9 +92,11 @@ class Reasons:
             fuser = self._requested
         place = Place(outside, fuser, self._torch or outside.release)
         found = _first(_OF_KIND, place) or self._of_types(place) or _first(_OF_PLACE, place)
-        if found is not None and self._off_later is not None and no_pass_looked(found.detail):
+        if found is None:
+            return rules_of(place.fuser).left(place)
+        if self._off_later is not None and no_pass_looked(found.detail):
             return self._off_later
-        return found if found is not None else rules_of(place.fuser).left(place)
+        return found
 
     def _of_types(self, place: Place) -> Reason | None:
         """What rules it out for its kind and types, worked out once for equal ones."""

@@ -1,4 +1,4 @@
-"""What keeps an operator out of every group for itself: its kind, its types, its device."""
+"""Reasons that rule an operator out for itself: its kind, its types, its device."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def control_flow(place: Place) -> Reason | None:
 
 
 def bookkeeping(place: Place) -> Reason | None:
-    """FD235: what the gradient executor adds for gradients that may be absent."""
+    """FD235: a node that the gradient executor adds for gradients that may be absent."""
     if place.loose.op.startswith("prim::Autograd"):
         return Reason.of("FD235", AbsentGradients())
     return None
@@ -78,22 +78,37 @@ _REORDERS = VIEWS & of(Kind.TRANSPOSES | Kind.SELECTS)
 
 def _view_or_copy(place: Place) -> NothingToGain:
     """Whether an operator that copies only where it must does so here."""
+    copies = _copies(place)
+    if copies:
+        return NothingToGain("copies", place.fuser)
+    if copies is not None:
+        return NothingToGain("is_contiguous" if place.loose.op == "aten::contiguous" else "views")
+    for index in sorted(place.node.before):
+        node = place.flow.nodes[index]
+        if node.op in _REORDERS:
+            return NothingToGain("may_copy", place.fuser, at(node))
+    return NothingToGain("may_copy", place.fuser)
+
+
+def _copies(place: Place) -> bool | None:
+    """Whether it copies, by the types of its input and result; None where these do not show it."""
     contiguous = place.loose.op == "aten::contiguous"
-    view = NothingToGain("is_contiguous" if contiguous else "views")
-    taken = parse_type(place.node.inputs[0]) if place.node.inputs else None
-    made = parse_type(place.node.outputs[0]) if place.node.outputs else None
-    if isinstance(taken, TensorType) and taken.sizes is not None and taken.strides is not None:
-        sizes = taken.sizes if contiguous else made.sizes if isinstance(made, TensorType) else None
+    taken, made = _first_tensor(place.node.inputs), _first_tensor(place.node.outputs)
+    if taken is not None and taken.sizes is not None and taken.strides is not None:
         if in_order(taken):
-            return view
-        if contiguous or (sizes is not None and not can_view(taken, sizes)):
-            return NothingToGain("copies", place.fuser)
-        if sizes is not None:
-            return view
-    if not contiguous and isinstance(made, TensorType) and made.strides is not None and not in_order(made):
-        return view  # a copy would be in order
-    reordered = [n for n in map(place.flow.nodes.__getitem__, sorted(place.node.before)) if n.op in _REORDERS]
-    return NothingToGain("may_copy", place.fuser, at(reordered[0]) if reordered else None)
+            return False
+        if contiguous:
+            return True
+        if made is not None and made.sizes is not None:
+            return not can_view(taken, made.sizes)
+    if not contiguous and made is not None and made.strides is not None and not in_order(made):
+        return False  # a copy would be in order
+    return None
+
+
+def _first_tensor(types: Sequence[str]) -> TensorType | None:
+    parsed = parse_type(types[0]) if types else None
+    return parsed if isinstance(parsed, TensorType) else None
 
 
 def can_view(tensor: TensorType, sizes: Sequence[int | None]) -> bool:
@@ -101,24 +116,29 @@ def can_view(tensor: TensorType, sizes: Sequence[int | None]) -> bool:
     split and merged (``computeStride_impl`` of aten/src/ATen/TensorUtils.cpp)."""
     if tensor.sizes is None or tensor.strides is None:
         return False
+    left = [size or 0 for size in sizes if size != 1]
+    for elements in _pieces(tensor.sizes, tensor.strides):
+        together = 1
+        while together < elements and left:
+            together *= left.pop()
+        if together != elements:
+            return False
+    return not left
+
+
+def _pieces(sizes: Sequence[int | None], strides: Sequence[int | None]) -> Sequence[int]:
+    """The numbers of elements of the dimensions that lie in one piece, innermost first."""
     pieces: list[int] = []
     step = 0
-    for size, stride in reversed(list(zip(tensor.sizes, tensor.strides))):
+    for size, stride in zip(reversed(sizes), reversed(strides)):
         if size == 1:
             continue
         if pieces and stride == step:
             pieces[-1] *= size or 0
         else:
             pieces.append(size or 0)
-        step = stride * (size or 0)
-    left = [size or 0 for size in sizes if size != 1]
-    for piece in pieces:
-        together = 1
-        while together < piece and left:
-            together *= left.pop()
-        if together != piece:
-            return False
-    return not left
+        step = (stride or 0) * (size or 0)
+    return pieces
 
 
 def _counts_batches(place: Place) -> bool:

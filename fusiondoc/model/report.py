@@ -429,6 +429,13 @@ class Report:
         """Fusion nodes of the run's plans: the instances of all groups."""
         return sum(group.count for group in self.groups) + self.fusion_groups_left_out
 
+    def group(self, id: str | None) -> Group | None:
+        """The group with that id."""
+        for group in self.groups:
+            if group.id == id:
+                return group
+        return None
+
     @property
     def fused_operators(self) -> int:
         """Operators in groups, over instances; each program once, not again for other types."""

@@ -34,7 +34,8 @@ from fusiondoc.parsers.lines.torn_lines import note_torn_lines
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.repeats import NEVER
 from fusiondoc.parsers.rows.bounded_report import bounded
-from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of
+from fusiondoc.parsers.rows.finished_groups import RunOfGroups, group_rows
+from fusiondoc.parsers.rows.group_rows import GroupTable, groups_of
 from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
 from fusiondoc.parsers.rows.programs import PlansOfStream, programs_of
 from fusiondoc.parsers.rows.tallies import most_of_each

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
@@ -40,29 +41,29 @@ from fusiondoc.parsers.observed import Observed
 class Context:
     observed: Observed
     request: KeptRequest | None = None
-    """What was asked for; None for a plain log."""
+    """The request of the run; None for a plain log."""
     own: bool = True
-    """The capture was made here by this user: what it names may be offered as a command."""
+    """The capture was made here by this user: its file names may be offered in commands."""
     result: Result = field(default_factory=Result)
-    """How the child ended; nothing is told for a plain log."""
+    """How the child ended; empty for a plain log."""
     error: Failure | None = None
-    """What the probe told of it, if the user's program failed."""
+    """The error that the probe recorded, if the user's program failed."""
     rerun: Rerun | None = None
-    """What a rerun without fallback showed."""
+    """The result of a rerun without fallback."""
     fault: FuserFault | None = None
-    """Whose error it is that the run ended with, where further runs told."""
+    """Whose error it is that the run ended with, where further runs showed it."""
     left: LeftRunning | None = None
-    """What the program left running."""
+    """Processes that the program left running."""
     left_later: LeftRunning | None = None
-    """What further runs of the capture left running."""
+    """Processes that further runs of the capture left running."""
     switches: Switches = field(default_factory=Switches)
-    """What the program switched off."""
+    """Parts of torch that the program switched off."""
     redirected: Redirected = field(default_factory=Redirected)
-    """What the program did to the descriptors that are logged."""
+    """Changes that the program made to the logged file descriptors."""
     te: TeRecords = field(default_factory=TeRecords)
     """The records of the probe on te.ops."""
     finished: bool = False
-    """All that was asked for was done when its process ended."""
+    """All requested passes were done when its process ended."""
     ended_early: bool = False
     """The program ended its process, as it seems without an error, before all passes were done."""
 
@@ -73,7 +74,7 @@ class Context:
 
     @property
     def cut_short(self) -> bool:
-        """The run did not come to its end: what is missing from the log says nothing."""
+        """The run did not come to its end: a line that is missing from the log proves nothing."""
         return self.result.cut_short or self.error is not None or self.ended_early
 
 
@@ -100,7 +101,7 @@ def finding(
     """A finding of ``code`` with its usual severity, unless another is given.
 
     Args:
-        remedy: what to do; a text is a step without anything behind it.
+        remedy: what to do; a text is a step without an explanation.
         rows: the operators outside groups that it is about.
     """
     remedy = Remedy.of(remedy) if remedy is not None else None
@@ -151,8 +152,6 @@ class RunFacts:
     """They are recorded: training, or inference without torch.no_grad()."""
     backward: bool
     """A backward pass ran."""
-    evaluating: bool | None
-    """fusiondoc put the module into eval mode (``--eval``)."""
     frozen: bool | None
     """The module was frozen."""
     traced: bool | None
@@ -241,57 +240,80 @@ _PACKAGE = re.compile(
 
 
 def run_facts(report: Report, context: Context) -> RunFacts:
-    """What the request, the probe and the log tell of the run."""
+    """The facts of a run, by the request, the probe and the log."""
     request = context.request
     options = request.options if request is not None else None
     live = options is not None and not options.script
+    fuser = report.fuser.effective or report.fuser.requested
     types = list(_types(report))
-    phases = {group.phase for group in report.groups} | {row.phase for row in report.unfused}
-    backward = "backward" in phases or bool(options and options.backward)
+    backward = _has_backward(report) or bool(options and options.backward)
     return RunFacts(
-        fuser=report.fuser.effective or report.fuser.requested,
-        torch=report.environment.get("torch")
-        or (request.torch if request is not None else None)
-        or context.observed.release,
+        fuser=fuser,
+        torch=_torch(report, context),
         gradients=_gradients(report, types, backward, live),
         backward=backward,
-        evaluating=True if options is not None and options.eval else None,
         frozen=report.target.frozen is not None if options is not None else None,
         traced=options.trace if options is not None and live else _traced(report, context.observed.traced),
         dtypes=frozenset(text.split("(", 1)[0] for text in types if "(" in text),
-        devices=frozenset(
-            name for name in ("cpu", "cuda") if any(f"device={name}" in text for text in types)
-        ),
+        devices=frozenset(name for name in ("cpu", "cuda") if _is_on(name, types)),
         live=live,
         project=project_root(Path(request.cwd)) if request is not None and request.cwd else None,
-        last=_last(report, report.fuser.effective or report.fuser.requested),
+        last=_last(report, fuser),
         mixed_casts=casts_to_other_types(report),
         computed=_computed(report),
     )
 
 
+def _torch(report: Report, context: Context) -> str | None:
+    """The version that ran, by the environment, the request or the lines of the log."""
+    version = report.environment.get("torch")
+    if version is None and context.request is not None:
+        version = context.request.torch
+    return version or context.observed.release
+
+
+def _has_backward(report: Report) -> bool:
+    phases = {group.phase for group in report.groups}
+    phases.update(row.phase for row in report.unfused)
+    return "backward" in phases
+
+
+def _is_on(device: str, types: Iterable[str]) -> bool:
+    return any(f"device={device}" in text for text in types)
+
+
 def _last(report: Report, fuser: str | None) -> frozenset[int]:
+    """Rows of operators whose results no element-wise operator takes that this fuser could fuse."""
     last: set[int] = set()
     others: set[int] = set()
     inside = {group.id: {node.op for node in group.nodes} for group in report.groups}
     for program in report.programs:
         graph = graph_of(program)
-        takers: set[int] = set()
+        takers = {
+            index
+            for index, node in enumerate(program.nodes)
+            if _is_element_wise(node, inside.get(node.group or "", {node.op}), fuser)
+        }
         for index, node in enumerate(program.nodes):
-            ops = inside.get(node.group or "", {node.op})
-            taken = node.kind != "operator" or (fuser is not None and taken_by(node.op, fuser))
-            if taken and not ops & OF_MANY_ELEMENTS:
-                takers.add(index)
-        for index, node in enumerate(program.nodes):
-            if node.rows:
-                taken = bool(program.cut) or not takers.isdisjoint(_takers_through_views(graph, index))
-                (others if taken else last).update(node.rows)
+            if not node.rows:
+                continue
+            if program.cut or not takers.isdisjoint(_takers_through_views(graph, index)):
+                others.update(node.rows)
+            else:
+                last.update(node.rows)
     return frozenset(last - others)
+
+
+def _is_element_wise(node: ProgramNode, ops: AbstractSet[str], fuser: str | None) -> bool:
+    """Whether a node with these operators could be fused with one before it."""
+    if node.kind == "operator" and (fuser is None or not taken_by(node.op, fuser)):
+        return False
+    return not ops & OF_MANY_ELEMENTS
 
 
 def _takers_through_views(graph: Graph[ProgramNode], node: int) -> Iterator[int]:
     """The nodes that take a node's result, as it is or through views; these views too."""
-    reached = graph.reach([node], "after", lambda one: graph.nodes[one].op in VIEWS)
+    reached = graph.reach([node], "after", lambda index: graph.nodes[index].op in VIEWS)
     yield from reached.passed
     for end, _ in reached.ends:
         yield end
@@ -307,7 +329,7 @@ def _computed(report: Report) -> frozenset[tuple[str, str | None]] | None:
 
 
 def _traced(report: Report, scopes: bool) -> bool | None:
-    """As a log alone tells it: only tracing writes scopes; without any, control flow was scripted."""
+    """By a log alone: only tracing writes scopes; without any, control flow was scripted."""
     if scopes:
         return True
     control = any(row.op in CONTROL_FLOW and row.source for row in report.unfused)
@@ -328,10 +350,10 @@ def _gradients(report: Report, types: Iterable[str], backward: bool, live: bool)
     none."""
     regions = any(node.kind == "region" for program in report.programs for node in program.nodes)
     formulas = any(row.reason.code in ("FD231", "FD103") for row in report.unfused)
-    told = {found for text in types for found in _GRADIENT.findall(text)}
-    if backward or regions or formulas or "1" in told:
+    flags = {flag for text in types for flag in _GRADIENT.findall(text)}
+    if backward or regions or formulas or "1" in flags:
         return True
-    return False if live or "0" in told else None
+    return False if live or "0" in flags else None
 
 
 def of_te(report: Report) -> Report:

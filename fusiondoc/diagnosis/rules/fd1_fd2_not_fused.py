@@ -11,8 +11,8 @@ from dataclasses import replace
 from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
 from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
-from fusiondoc.diagnosis.rules.fd0_fd9_environment_and_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
+from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
 from fusiondoc.fusers import FUSERS, is_fusible, taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.codes import CODES, Loss
@@ -212,31 +212,10 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
     if variable_off(report, context) is not None or context.switches.any_switched_off:
         return  # FD104 names the cause
     without = [row for row in report.unfused if row.reason.code == "FD231"]
-    ends = _ends(report)
     if any(gradients_recorded(row.reason.detail) for row in without):
-        yield finding(
-            "FD102",
-            "No fusion pass ran: gradients are recorded, and torch found no differentiable graph of two"
-            " operators to hand to a fuser" + (f": {ends.text}" if ends.text else ""),
-            source=without[0].user_source,
-            evidence=without[0].evidence[:3],
-            remedy=Remedy(
-                _OUT_OF_PLACE if ends.in_place else _WITH_FORMULAS,
-                "For inference run it under torch.no_grad().",
-            ),
-        )
+        yield _no_region(_ends(report), without[0])
         return
-    asked = report.fuser.requested
-    causes = []
-    if without:
-        causes.append(
-            "gradients were recorded and no differentiable graph of two operators exists"
-            + (f" ({ends.text}): {_OUT_OF_PLACE[0].lower()}{_OUT_OF_PLACE[1:-1]}" if ends.text else "")
-        )
-    if asked is None or asked == "auto":
-        causes.append(f"no fuser was on: --fuser {_CHOICE}; in a script: with torch.jit.fuser('fuser1')")
-    how = HOW_TO_LOG.text
-    causes.append(f"the pass was not logged: {how[0].lower()}{how[1:]}")
+    causes = _causes_of_no_pass(report, bool(without))
     first, *others = [f"{nth}) {cause}" for nth, cause in enumerate(causes, 1)]
     likeliest = f"Possible causes, likeliest first: {first}"
     yield finding(
@@ -244,6 +223,38 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
         "Graphs were optimised but hold no fusion group, and the log shows no fusion pass",
         remedy=Remedy(f"{likeliest};", "; ".join(others)) if others else likeliest,
     )
+
+
+def _no_region(ends: _Ends, row: Unfused) -> Finding:
+    """FD102 where gradients were recorded. ``row``: the first operator outside differentiable graphs."""
+    why = f": {ends.text}" if ends.text else ""
+    return finding(
+        "FD102",
+        "No fusion pass ran: gradients are recorded, and torch found no differentiable graph of two"
+        f" operators to hand to a fuser{why}",
+        source=row.user_source,
+        evidence=row.evidence[:3],
+        remedy=Remedy(
+            _OUT_OF_PLACE if ends.in_place else _WITH_FORMULAS,
+            "For inference run it under torch.no_grad().",
+        ),
+    )
+
+
+def _causes_of_no_pass(report: Report, without_region: bool) -> Iterable[str]:
+    """Why no fusion pass is in the log, likeliest first."""
+    if without_region:
+        cause = "gradients were recorded and no differentiable graph of two operators exists"
+        ends = _ends(report)
+        yield f"{cause} ({ends.text}): {_as_part(_OUT_OF_PLACE).rstrip('.')}" if ends.text else cause
+    if report.fuser.requested in (None, "auto"):
+        yield f"no fuser was on: --fuser {_CHOICE}; in a script: with torch.jit.fuser('fuser1')"
+    yield f"the pass was not logged: {_as_part(HOW_TO_LOG.text)}"
+
+
+def _as_part(sentence: str) -> str:
+    """The sentence as it stands behind a colon."""
+    return f"{sentence[0].lower()}{sentence[1:]}"
 
 
 _OUT_OF_PLACE = (

@@ -118,43 +118,62 @@ def _crash(
     rank: int | None,
     remedy: Remedy,
 ) -> Finding:
-    """``work``: what was not done by then; ``kernel``: whose source was printed last, without a time;
-    ``rank``: which process died; ``remedy``: where no group was at work."""
+    """A process that died.
+
+    Args:
+        work: not done by then.
+        kernel: the last whose source was printed, without a time.
+        rank: of the process.
+        remedy: where no group was at work.
+    """
     if work is not None:
-        group = next((g for g in report.groups if g.id == work.group), None)
-        doing = "compiling" if work.stage == "compile" or not _launched_after(report, group) else "running"
-        fuser = FUSER_OF_KIND.get(group.kind) if group is not None else None
-        if fuser is not None and not fuser.announces_runs:
-            doing = "compiling or running"
         return finding(
             "FD303",
-            f"{died} while {doing} {_worked_on(report, work)}",
+            f"{died} while {_stage_of(report, work)} {_worked_on(report, work)}",
             evidence=[work.line],
             remedy=_TAKE_IT_OUT,
         )
-    own = [g for g in report.groups if rank is None or g.rank in (rank, None)]
-    last = max(reversed(own), key=lambda g: g.iteration or 0, default=None)
-    if kernel is not None and last is None:
+    last = _last_group(report, rank)
+    if last is not None:
+        return finding(
+            "FD303",
+            f"{died}; the last group that was made before is {describe(last)}",
+            evidence=last.evidence[:1],
+            remedy=remedy,
+        )
+    if kernel is not None:
         return finding(
             "FD303",
             f"{died}; the last kernel whose source is in the log is {kernel.name}",
             evidence=[kernel.line],
             remedy=_SAY_THE_GROUP,
         )
-    if report.kernels and last is None:
+    if report.kernels:
         died += f"; the log names no group, and its last kernel is {report.kernels[-1].name}"
-    elif last is None:
+    else:
         died += ", before any group"
-    return finding(
-        "FD303",
-        died + (f"; the last group that was made before is {describe(last)}" if last else ""),
-        evidence=last.evidence[:1] if last else (),
-        remedy=remedy,
-    )
+    return finding("FD303", died, remedy=remedy)
+
+
+def _stage_of(report: Report, work: LastWork) -> str:
+    """ "compiling" or "running"; both where the fuser does not announce runs."""
+    group = report.group(work.group)
+    fuser = FUSER_OF_KIND.get(group.kind) if group is not None else None
+    if fuser is not None and not fuser.announces_runs:
+        return "compiling or running"
+    if work.stage == "compile" or not _launched_after(report, group):
+        return "compiling"
+    return "running"
+
+
+def _last_group(report: Report, rank: int | None) -> Group | None:
+    """The group of a process that was made last; of several in its last iteration the last in the report."""
+    groups = [group for group in report.groups if rank is None or group.rank in (rank, None)]
+    return max(reversed(groups), key=lambda group: group.iteration or 0, default=None)
 
 
 def _worked_on(report: Report, work: LastWork) -> str:
-    group = next((g for g in report.groups if g.id == work.group), None)
+    group = report.group(work.group)
     which = f"group {describe(group)}" if group else "a group that the log does not show"
     return f"{which}, at kernel {work.kernel}" if work.kernel else which
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from fusiondoc.diagnosis.rules import Context, finding, helps_any_size
 from fusiondoc.diagnosis.rules.fd3_crashes import crashed
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
     describe,
     error_in_words,
+    first_user_source,
     remedy_for,
 )
 from fusiondoc.diagnosis.rules.fd3_fd9_whose_error import came_of
@@ -282,32 +284,43 @@ def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[G
     )
 
 
+class _LoggedText(NamedTuple):
+    """The text of an error, with its line in the log and the work that was not done by then."""
+
+    text: str
+    line: Evidence | None
+    work: LastWork | None
+
+
 def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
     """FD307: an error of the fuser's own code ended the program, as no fallback caught it."""
-    texts: list[tuple[str, Evidence | None, LastWork | None]] = []
-    if context.error is not None:
-        told = f"{context.error.type}: {context.error.message}"
-        texts.append((told, None, context.observed.last_work))
-    texts += [(logged.text, logged.line, logged.work) for logged in context.observed.errors]
     seen = set()
-    for text, line, work in texts:
-        error = read_error(text)
+    for logged in _error_texts(context):
+        error = read_error(logged.text)
         if error is None or error.kind not in OF_FUSER or (error.kind, error.text) in seen:
             continue
-        if of_stand_alone(text) and not report.groups:
+        if of_stand_alone(logged.text) and not report.groups:
             continue  # FD910: knobs and variables of TorchScript are none of its
         seen.add((error.kind, error.text))
-        nnc = error.kind == KERNEL and "CUDA NVRTC compile error" not in text
-        group = _group_of(report, text, work)
-        source = next((n.user_source for n in group.nodes if n.user_source), None) if group else None
+        nnc = error.kind == KERNEL and "CUDA NVRTC compile error" not in logged.text
+        group = _group_of(report, logged.text, logged.work)
+        at = f"; group {describe(group)}" if group else ""
         yield finding(
             "FD307",
-            f"{'NNC' if nnc else 'nvFuser'} failed, and the error ended the program: {error}"
-            + (f"; group {describe(group)}" if group else ""),
-            source=source,
-            evidence=[line] if line is not None else [],
+            f"{'NNC' if nnc else 'nvFuser'} failed, and the error ended the program: {error}{at}",
+            source=first_user_source(group),
+            evidence=[logged.line] if logged.line is not None else [],
             remedy=_remedy_for_fuser(error, nnc),
         )
+
+
+def _error_texts(context: Context) -> Iterable[_LoggedText]:
+    """The error that the program ended with, then those of the log."""
+    if context.error is not None:
+        text = f"{context.error.type}: {context.error.message}"
+        yield _LoggedText(text, None, context.observed.last_work)
+    for logged in context.observed.errors:
+        yield _LoggedText(logged.text, logged.line, logged.work)
 
 
 _KERNEL_NAME = re.compile(r"\bvoid (fused_\w+)\(")
@@ -317,7 +330,7 @@ def _group_of(report: Report, text: str, work: LastWork | None) -> Group | None:
     """The group that was at work; NNC's error holds the source of the kernel, whose name lists the operators
     (generateNameForGraph of torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
     if work is not None:
-        return next((g for g in report.groups if g.id == work.group), None)
+        return report.group(work.group)
     named = _KERNEL_NAME.search(text)
     if named is None:
         return None

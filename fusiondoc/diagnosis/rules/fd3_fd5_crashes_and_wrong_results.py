@@ -276,23 +276,44 @@ def numbers_differ(report: Report, context: Context) -> Iterable[Finding]:
     for phase, kind in (("forward", "output"), ("backward", "gradient")):
         rows = [row for row in report.verification if row.phase == phase]
         wrong = [row for row in rows if not row.same]
-        if not wrong:
-            continue
-        names = list(dict.fromkeys(row.what for row in wrong))
-        total = len({row.what for row in rows})
-        groups = [group for group in report.groups if group.phase in (phase, None)]
-        before = _before_fusion(report, wrong, phase)
-        only = groups[0] if len(groups) == 1 and not before else None
-        yield finding(
-            "FD501",
-            f"{len(names)} of {count(total, kind)} differ{'s' * (len(names) == 1)} from eager: "
-            + "; ".join(_worst([row for row in wrong if row.what == name]) for name in names[:_NAMED])
-            + (f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-            + f", {_passes(wrong, rows)}",
-            source=next((n.user_source for n in only.nodes if n.user_source), None) if only else None,
-            severity="warning" if all(row.by == "statistics" for row in wrong) else None,
-            remedy=_remedy(before, only, len(groups)),
-        )
+        if wrong:
+            yield _of_wrong_numbers(report, phase, kind, rows, wrong)
+
+
+def _of_wrong_numbers(
+    report: Report, phase: str, kind: str, rows: Sequence[Verification], wrong: Sequence[Verification]
+) -> Finding:
+    """FD501 of one phase.
+
+    Args:
+        kind: noun for the compared tensors.
+        rows: all comparisons of the phase; ``wrong`` are those that failed.
+    """
+    names = list(dict.fromkeys(row.what for row in wrong))
+    total = len({row.what for row in rows})
+    groups = [group for group in report.groups if group.phase in (phase, None)]
+    before = _before_fusion(report, wrong, phase)
+    only = groups[0] if len(groups) == 1 and not before else None
+    worst = [_worst([row for row in wrong if row.what == name]) for name in names[:_NAMED]]
+    if len(names) > _NAMED:
+        worst.append(f"and {len(names) - _NAMED} more")
+    differ = "differs" if len(names) == 1 else "differ"
+    return finding(
+        "FD501",
+        f"{len(names)} of {count(total, kind)} {differ} from eager: {'; '.join(worst)},"
+        f" {_passes(wrong, rows)}",
+        source=first_user_source(only),
+        severity="warning" if all(row.by == "statistics" for row in wrong) else None,
+        remedy=_remedy(before, only, len(groups)),
+    )
+
+
+def first_user_source(group: Group | None) -> str | None:
+    """The user's line of the first operator of a group that has one."""
+    for node in group.nodes if group is not None else ():
+        if node.user_source:
+            return node.user_source
+    return None
 
 
 def _worst(rows: Sequence[Verification]) -> str:

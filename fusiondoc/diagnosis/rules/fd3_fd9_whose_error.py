@@ -128,18 +128,10 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
     """FD905: the user's program ended with an error. Ctrl-C is none of its own."""
     if context.result.ended is Ended.INTERRUPTED:
         return
-    error, fault = context.error, context.fault
-    if error is not None:
-        if context.observed.sized_for(error.message):
-            return  # FD307 has the cause
-        if fault is not None and fault.blame is Blame.FUSER:
-            return  # FD309
-        yield finding(
-            "FD905",
-            f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}{_without_fuser(fault)}",
-            remedy=_of_program(error.hint, _whose(report, context, failing_line(error.message))),
-        )
+    if context.error is not None:
+        yield from _recorded_error(report, context, context.error)
         return
+    fault = context.fault
     if fault is not None and fault.blame is Blame.PROGRAM and context.result.ended is Ended.SIGNAL:
         yield finding(
             "FD905",
@@ -155,22 +147,49 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
                 "Look for os._exit or a C function that exits;", "the end of the log shows how far it got."
             ),
         )
+    yield from _logged_errors(report, context)
+
+
+def _recorded_error(report: Report, context: Context, error: Failure) -> Iterable[Finding]:
+    """The error that the probe recorded, unless another finding has its cause."""
+    if context.observed.sized_for(error.message):
+        return  # FD307 has the cause
+    fault = context.fault
+    if fault is not None and fault.blame is Blame.FUSER:
+        return  # FD309
+    yield finding(
+        "FD905",
+        f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}{_without_fuser(fault)}",
+        remedy=_of_program(error.hint, _whose(report, context, failing_line(error.message))),
+    )
+
+
+def _logged_errors(report: Report, context: Context) -> Iterable[Finding]:
+    """The errors in the log that are of no fuser."""
     observed = context.observed
-    others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
+    others = [
+        error
+        for error in observed.errors
+        if not is_of_fuser(error.text) and not observed.sized_for(error.text)
+    ]
     died = observed.crash is not None or context.result.ended is Ended.SIGNAL
     shown = errors_of_ranks(others, died)
-    for one in shown[:3]:
-        fell = next((row for row in report.fallbacks if came_of(one.first, row)), None)
-        after = (
-            f"; it came from group {fell.group}, which had fallen back ({_FELL[fell.stage]})" if fell else ""
-        )
+    for error in shown[:3]:
+        lost = ", which lost another rank" if error.lost else ""
         yield finding(
             "FD905",
-            f"The log holds an error{one.whose}{', which lost another rank' if one.lost else ''}:"
-            f" {one.said}{after}",
-            evidence=one.lines,
-            remedy=_remedy(one, shown, report, context),
+            f"The log holds an error{error.whose}{lost}: {error.said}{_after_fallback(report, error)}",
+            evidence=error.lines,
+            remedy=_remedy(error, shown, report, context),
         )
+
+
+def _after_fallback(report: Report, error: ErrorOfRanks) -> str:
+    """That the error came of a group which had fallen back, if it did."""
+    for row in report.fallbacks:
+        if came_of(error.first, row):
+            return f"; it came from group {row.group}, which had fallen back ({_FELL[row.stage]})"
+    return ""
 
 
 def _of_program(hint: str | None, whose: Remedy | None) -> Remedy | None:

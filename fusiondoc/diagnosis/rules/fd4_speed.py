@@ -6,7 +6,6 @@ FD401, FD402, FD404 and FD405: what holds a kernel back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 
 from fusiondoc.diagnosis.rules import Context, finding, helps_any_size
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
@@ -44,20 +43,19 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
     kernels = {kernel.id: kernel for kernel in report.kernels}
     runs = _runs_of_kernels(report)
     for group in report.groups:
-        # Of one instance: a traced layer has kernels of its own.
-        names_of_one = next((one.kernels for one in group.instances if one.kernels), group.kernels)
-        mine = [kernels[name] for name in names_of_one if name in kernels]
-        count = len(group.segments) if len(group.segments) > 1 else _kernels_a_run(mine, runs)
-        if count < 2 or group.kernels_left_out or any(kernel.groups_left_out for kernel in mine):
+        own = [kernels[name] for name in _kernels_of_an_instance(group) if name in kernels]
+        number = len(group.segments) if len(group.segments) > 1 else _kernels_a_run(own, runs)
+        if number < 2 or group.kernels_left_out or any(kernel.groups_left_out for kernel in own):
             continue
-        extra = _extra_bytes(group, mine) if len(mine) == count else None
-        names = ", ".join(kernel.id for kernel in mine)
+        extra = _extra_bytes(group, own) if len(own) == number else None
+        names = ", ".join(kernel.id for kernel in own)
         costs = f"; between them {in_bytes(extra)} are written and read again" if extra else ""
+        evidence = [kernel.evidence[0] for kernel in own if kernel.evidence]
         yield finding(
             "FD403",
-            f"Group {describe(group)} runs as {count} kernels ({names}){costs}{_why(group)}",
+            f"Group {describe(group)} runs as {number} kernels ({names}){costs}{_why(group)}",
             source=_line_of(group),
-            evidence=list(islice((line for kernel in mine for line in kernel.evidence[:1]), 3)),
+            evidence=evidence[:3],
             remedy=Remedy(
                 "nvFuser found no schedule for all of it.",
                 "Reductions over different dimensions cannot share a kernel: a gradient of a broadcast bias"
@@ -65,6 +63,14 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
             ),
             saves_bytes=extra,
         )
+
+
+def _kernels_of_an_instance(group: Group) -> Sequence[str]:
+    """The kernels of the first instance that has some: a traced layer has kernels of its own."""
+    for instance in group.instances:
+        if instance.kernels:
+            return instance.kernels
+    return group.kernels
 
 
 def _runs_of_kernels(report: Report) -> dict[str, int | None]:

@@ -88,47 +88,58 @@ class OtherType:
         return f"OtherType({self.text!r})"
 
 
+class _Sizes:
+    """The sizes of a tensor type while its arguments are read."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int | None] = []
+        self.symbols: list[str] = []
+        self.strides: list[int] = []
+        """Those that are printed beside the sizes (``2:3``)."""
+
+    def add(self, argument: str) -> bool:
+        """Add a size; False if it is none."""
+        if argument == "*" or argument.startswith("SS(") or _WHOLE.match(argument):
+            self.sizes.append(whole_number(argument))
+            self.symbols.append(argument)
+            return True
+        numbers = all_whole(argument.split(":")) if _SIZE_AND_STRIDE.match(argument) else None
+        if numbers is None:
+            return False
+        size, stride = numbers
+        self.sizes.append(size)
+        self.symbols.append(str(size))
+        self.strides.append(stride)
+        return True
+
+
 def _arguments(tensor: TensorType, text: str) -> bool:
-    """Fill in what stands between the parentheses; False if that is not how a tensor type is printed."""
+    """Fill in the arguments between the parentheses; False if a tensor type is not printed so."""
     match = _STRIDES.search(text)
     if match is not None:
         tensor.strides = all_whole(match[1].split(", ")) if match[1] else ()
         if tensor.strides is None:
             return False
-        text = text[: match.start()] + text[match.end() :]
-        if text.startswith(", "):
-            text = text[2:]
-    sizes: list[int | None] = []
-    symbols: list[str] = []
-    beside: list[int] = []
+        text = (text[: match.start()] + text[match.end() :]).removeprefix(", ")
+    shape = _Sizes()
     bare = True
-    for part in text.split(", ") if text else []:
-        if part.startswith("requires_grad="):
-            tensor.requires_grad = part.endswith("=1")
+    for argument in text.split(", ") if text else []:
+        if argument.startswith("requires_grad="):
+            tensor.requires_grad = argument.endswith("=1")
             bare = False
-        elif part.startswith("device="):
-            tensor.device = part[7:]
+        elif argument.startswith("device="):
+            tensor.device = argument[7:]
             bare = False
-        elif part == "*" or part.startswith("SS(") or _WHOLE.match(part):
-            sizes.append(whole_number(part))
-            symbols.append(part)
-        elif _SIZE_AND_STRIDE.match(part) is not None:
-            both = all_whole(part.split(":"))
-            if both is None:
-                return False
-            sizes.append(both[0])
-            symbols.append(str(both[0]))
-            beside.append(both[1])
-        else:
+        elif not shape.add(argument):
             return False
-    if beside:
-        if len(beside) != len(sizes):
+    if shape.strides:
+        if len(shape.strides) != len(shape.sizes):
             return False
-        tensor.strides = tuple(beside)
+        tensor.strides = tuple(shape.strides)
     # `Tensor(requires_grad=0)` and `FloatTensor(device=cpu)` have no sizes; `Float(device=cpu)` has none to
     # print, for it has no dimension. At lower type verbosity that is `Float()`.
-    if tensor.dtype is not None or sizes or bare:
-        tensor.sizes, tensor.symbols = tuple(sizes), tuple(symbols)
+    if tensor.dtype is not None or shape.sizes or bare:
+        tensor.sizes, tensor.symbols = tuple(shape.sizes), tuple(shape.symbols)
     return True
 
 
@@ -136,28 +147,30 @@ def _arguments(tensor: TensorType, text: str) -> bool:
 def parse_type(text: str) -> TensorType | OtherType:
     """The type printed as ``text``; anything that is no single tensor is an :class:`OtherType`. Never
     raises."""
-    tensor = TensorType(text)
-    element = text
-    if element.endswith("?"):
-        tensor.optional = True
-        element = element.rstrip("?")
+    return _tensor(text) or OtherType(text)
+
+
+def _tensor(text: str) -> TensorType | None:
+    """The type of a single tensor; None for any other."""
+    element = text.rstrip("?")
     match = _ELEMENT.match(element)
     if match is None:
-        return OtherType(text)
+        return None
+    tensor = TensorType(text)
+    tensor.optional = element != text
     name, arguments, undefined = match.groups()
     tensor.undefined = undefined is not None
     unsized = name.endswith("Tensor")
     scalar = name[:-6] if unsized else name
+    known = not scalar or scalar in ITEMSIZES
     tensor.dtype = scalar or None
     if arguments is None:
         # Even at low type verbosity a scalar type alone is `FloatTensor`: sizes are unknown, or in
         # parentheses.
-        return tensor if unsized and (not scalar or scalar in ITEMSIZES) else OtherType(text)
-    looks_like_one = "device=" in arguments or "requires_grad=" in arguments
-    if scalar and scalar not in ITEMSIZES and not looks_like_one:
-        return OtherType(text)
-    if not _arguments(tensor, arguments):
-        return OtherType(text)
+        return tensor if unsized and known else None
+    has_marks = "device=" in arguments or "requires_grad=" in arguments
+    if not (known or has_marks) or not _arguments(tensor, arguments):
+        return None
     if unsized and scalar:
         tensor.sizes, tensor.symbols = None, ()
     return tensor
@@ -172,7 +185,7 @@ def is_tensor(text: str) -> bool:
 def holds_tensor(text: str) -> bool:
     """Whether the type is a tensor or a list of tensors (``Tensor[]``, ``Tensor?[]``, ``Tensor[]?``, ...).
 
-    Tuples and dictionaries are not looked into: nodes that give those only pack what other nodes made.
+    Tuples and dictionaries count as none: nodes that give those only pack the tensors of other nodes.
     """
     end = len(text)
     while end:
@@ -224,6 +237,6 @@ def in_order(tensor: TensorType) -> bool:
 
 
 def kind_of(text: str) -> str:
-    """The type without what was profiled of it: ``Float(2, 4)`` is a Tensor."""
+    """The type without its profiled part: ``Float(2, 4)`` is a Tensor."""
     name, bracket, _ = text.partition("(")
     return "Tensor" if bracket and name else text

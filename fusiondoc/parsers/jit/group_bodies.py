@@ -1,4 +1,4 @@
-"""The body of a fusion group as it is printed: its operators, types and the key of a kernel cache.
+"""The body of a printed fusion group: its operators, its types and its key in the fuser's kernel cache.
 
 The key is the graph without value names and sources, but with the scopes that tracing adds, as
 ``Node::print`` writes it without source locations. So equal groups of other source lines have it too, and
@@ -44,7 +44,7 @@ def group_of(
     """The group of a printed body.
 
     Args:
-        canonical: makes the digest of the key of the kernel cache.
+        canonical: makes the digest of the key in the kernel cache.
     """
     every = list(body.walk())
     nodes = [node for node in every if node.kind != "prim::Constant"]

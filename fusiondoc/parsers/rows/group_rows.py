@@ -10,35 +10,20 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
-from fusiondoc.model.source import Source, SourceMap, user_source
+from fusiondoc.model.source import Source
 from fusiondoc.operators import GRADIENTS
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
-from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
-from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import Executor, executors_of
 
 Body = tuple[Op, ...]
 _Key = tuple[str, "str | None", Body, tuple[str, ...], int]
 """(kind, phase, body, input types, which row it is another specialisation of)."""
-
-
-MOST_VALUES = 1_000
-"""Inputs, and outputs, of a node that a report lists: a large differentiable graph has some hundred."""
-
-
-MOST_INSTANCES = 20_000
-"""Nodes of plans that a group lists: a model of many equal blocks has some hundred."""
-
-MOST_OPERATORS = 10_000
-"""Operators that a group lists: the largest have some hundred."""
 
 
 _FORWARD_FORMULAS = frozenset(op for op, gradient in GRADIENTS.items() if gradient.only_forward)
@@ -434,92 +419,3 @@ def _has_layer(row: GroupRow, layer: str) -> bool:
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     """How many types at the same position agree."""
     return sum(a == b for a, b in zip(one, other))
-
-
-class RunOfGroups(NamedTuple):
-    """The facts in the rest of the log about the groups of one stream, by id or instance."""
-
-    runs: Runs
-    kernels: Sequence[Kernel]
-    run_by: Mapping[Member, Sequence[str]]
-    """Instance -> ids of its kernels."""
-    segments: Mapping[str, tuple[Segment, ...]]
-    left_out: Mapping[str, int]
-    """Id of a group -> kernels that are not listed."""
-    fell_back: AbstractSet[str]
-
-
-def group_rows(table: GroupTable, run: RunOfGroups, files: list[str], sources: SourceMap) -> list[Group]:
-    """The rows as the report has them."""
-    kernels: dict[str, list[str]] = {}
-    for kernel in run.kernels:
-        for group in kernel.groups:
-            kernels.setdefault(group, []).append(kernel.id)
-    return [_finished(row, table, run, kernels.get(row.id, ()), (files, sources)) for row in table.rows]
-
-
-def _finished(
-    row: GroupRow,
-    table: GroupTable,
-    run: RunOfGroups,
-    kernels: Sequence[str],
-    names: tuple[list[str], SourceMap],
-) -> Group:
-    files, sources = names
-    group = row.group
-    layer = _only_layer(row.first)
-    return Group(
-        id=row.id,
-        kind=group.kind,
-        name=group.name,
-        phase=row.phase,
-        specialisation=row.specialisation,
-        respecialises=row.first.id if row.first is not None else None,
-        nodes=tuple(
-            OpNode(op, source, user_source(op, source, sources)) for op, source in group.body[:MOST_OPERATORS]
-        ),
-        inputs=group.inputs[:MOST_VALUES],
-        outputs=group.outputs[:MOST_VALUES],
-        values_left_out=beyond_the_most(group.inputs, group.outputs),
-        runs=run.runs.of_group.get(row.id),
-        kernels=tuple(kernels),
-        kernels_left_out=run.left_out.get(row.id, 0),
-        bytes_in=_bytes(group.inputs),
-        bytes_out=_bytes(group.outputs),
-        fallback=row.id in run.fell_back,
-        rank=table.facts.rank,
-        evidence=PackedEvidence(row.lines, files),
-        iteration=row.iteration,
-        segments=run.segments.get(row.id, ()),
-        instances=tuple(
-            Instance(one.group.layer or layer, tuple(run.run_by.get(one, ())), run.runs.of_member.get(one))
-            for one in row.members[:MOST_INSTANCES]
-        ),
-        nodes_left_out=max(0, len(group.body) - MOST_OPERATORS),
-        instances_left_out=max(0, len(row.members) - MOST_INSTANCES),
-    )
-
-
-def beyond_the_most(*values: Sequence[str]) -> int:
-    """How many values a report does not list."""
-    return sum(max(0, len(these) - MOST_VALUES) for these in values)
-
-
-def _only_layer(first: GroupRow | None) -> str | None:
-    """The layer of a group that is specialised again, where all its instances are in one."""
-    layers = {one.group.layer for one in first.members} if first is not None else set()
-    return layers.pop() if len(layers) == 1 else None
-
-
-def _bytes(types: Iterable[str]) -> int | None:
-    """Bytes of the tensors among these types; None if a size or a type is not known."""
-    total = 0
-    for text in types:
-        if not text or (holds_tensor(text) and not is_tensor(text)):
-            return None
-        if is_tensor(text):
-            size = bytes_once(text)
-            if size is None:
-                return None
-            total += size
-    return total

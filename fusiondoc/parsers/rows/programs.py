@@ -17,7 +17,8 @@ from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow, FlowNode
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import RanPlans
-from fusiondoc.parsers.rows.group_rows import MOST_VALUES, GroupTable, PhasedPlan, beyond_the_most
+from fusiondoc.parsers.rows.finished_groups import MOST_VALUES, beyond_the_most
+from fusiondoc.parsers.rows.group_rows import GroupTable, PhasedPlan
 from fusiondoc.parsers.rows.unfused_rows import RowOfNode
 
 MOST_NODES = 3_000

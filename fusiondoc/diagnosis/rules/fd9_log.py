@@ -1,6 +1,4 @@
-"""What a report is made from: FD0xx is on the environment and the knobs; FD9xx is on what the log itself
-lacks, and on what to set for it.
-"""
+"""FD9xx: what the log itself lacks, and how to get it."""
 
 from __future__ import annotations
 
@@ -14,124 +12,17 @@ from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.no_log import program_of
 from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS, executor_off, off_by_program
+from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
-from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
 from fusiondoc.fusers import plan_headers
 from fusiondoc.model import count
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.runs import Ranks
 from fusiondoc.parsers.jit.graph_facts import LOOKS_AT
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
-
-
-def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
-    """FD001: nvFuser is not in this torch, or its switch does nothing."""
-    gone = context.observed.fuser_gone
-    requested = report.fuser.requested
-    missing = requested in ("auto", "nvfuser") and report.fuser.effective not in ("nvfuser", None)
-    if gone is None and not missing:
-        return
-    torch = report.environment.get("torch")
-    where = f"torch {torch}" if torch else "this torch"
-    message = f"nvFuser is not in TorchScript of {where}; its switches do nothing"
-    brief = f"no nvFuser in {where}"
-    if gone is None and torch is not None and parse_version(torch) < (2, 2):
-        why = (report.fuser.why or "").partition("; NNC")[0]
-        brief = "nvFuser cannot work here"
-        message = f"{brief}: " + (why[len("auto: ") :] if why.startswith("auto: ") else why)
-    yield finding(
-        "FD001",
-        message,
-        evidence=[gone] if gone is not None else [],
-        severity="error" if requested == "nvfuser" else "note",
-        brief=brief,
-        remedy=Remedy(
-            "For nvFuser use torch 1.12 to 2.1 with CUDA;",
-            "here NNC fuses (fusiondoc env says what can run).",
-        ),
-    )
-
-
-def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
-    """FD001: a knob that was asked for does nothing on this torch."""
-    for knob in report.knobs:
-        if knob.requested is not None and knob.live is False:
-            yield finding(
-                "FD001",
-                f"The knob {knob.name}={knob.requested} does nothing on this torch",
-                remedy=f"fusiondoc knobs {knob.name} says in which torch versions it is live.",
-                severity="warning",
-            )
-
-
-def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
-    """FD002: the groups are of another fuser than the one asked for."""
-    requested, effective = report.fuser.requested, report.fuser.effective
-    if requested in (None, "auto", "none") or effective in (None, requested):
-        return
-    yield finding(
-        "FD002",
-        f"{requested} was asked for, {effective} worked",
-        remedy=Remedy("See why with: fusiondoc env.", report.fuser.why or ""),
-    )
-
-
-def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
-    """FD003: everything fell back and no kernel ran, as an unknown dump option makes it."""
-    if not report.fallbacks or report.kernels:
-        return
-    known = {fallback.error_kind for fallback in report.fallbacks} - {None}
-    if known and "option" not in known:
-        return  # the cause is another one
-    if not _options_were_set(context) and "option" not in known:
-        return
-    if any(not group.fallback and group.kind == "CudaFusionGroup" for group in report.groups):
-        return
-    yield finding(
-        "FD003",
-        "Every fusion fell back and the log shows no kernel: an unknown option in PYTORCH_NVFUSER_DUMP,"
-        " _ENABLE or _DISABLE does this, without a message",
-        evidence=[e for fallback in report.fallbacks for e in fallback.evidence][:3],
-        remedy="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
-    )
-
-
-def _options_were_set(context: Context) -> bool:
-    """By the user: fusiondoc sets only what this torch knows. A plain log tells it where a shell or the
-    program printed the variable."""
-    request = context.request
-    if request is None:
-        return context.observed.options_set is not None
-    theirs = request.environment_user
-    return bool(request.merged) or any(name.startswith("PYTORCH_NVFUSER_") for name in theirs)
-
-
-def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
-    """FD004: log variables of the user were merged with what was needed."""
-    if context.request is None or not context.request.merged:
-        return
-    values = context.request.environment_set
-    shown = "; ".join(f"{name}={values.get(name, '')}" for name in context.request.merged)
-    yield finding(
-        "FD004",
-        f"Variables that were set already were merged with what fusiondoc needs: {shown}",
-        remedy="Unset them for a run with only fusiondoc's values.",
-    )
-
-
-OF_ENVIRONMENT = (
-    no_nvfuser,
-    dead_knobs,
-    executor_off,
-    off_by_program,
-    other_fuser,
-    bad_dump_option,
-    merged_variables,
-)
-
 
 HOW_TO_LOG = Remedy(
     "Let fusiondoc run it: fusiondoc diagnose FILE.py;",
@@ -204,65 +95,85 @@ def _kernels(report: Report) -> Iterable[str]:
 
 
 def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
-    """FD901: no line that tells of fusion."""
-    if (
-        context.cut_short
-        or context.observed.headers.keys() & _OF_FUSION
-        or report.groups
-        or report.kernels
-        or report.fallbacks
-        or report.unfused
-        or context.observed.other_tools is not None  # FD910 says whose log it is
-        or _errors_of_stand_alone(context)
-    ):
+    """FD901: no line about fusion."""
+    if context.cut_short or _is_about_fusion(report, context):
         return
-    if context.switches.executor_off or any(
-        knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs
-    ):
+    if _what_fusion_needs_is_off(report, context):
         return  # FD104 names the cause
-    if context.request is not None and context.request.target.kind == IN_PROCESS:
+    request = context.request
+    if request is not None and request.target.kind == IN_PROCESS:
         yield finding(
             "FD901",
             "Nothing was compiled inside the block, so no fuser had anything to say",
             remedy="A model that has run before keeps its plan: script it again inside the block, or put its"
             " first three calls there.",
         )
-        return
-    if context.redirected.loses_of(report.fuser.effective):
-        return  # FD907: nobody knows what it ran
-    if context.request is not None:
-        itself = " itself" if context.left is not None else ""
-        found = ""
-        if report.script is not None:
-            names = [one.name for one in report.script.models]
-            found = f": it ran {report.script.instead}"
-            found += f", and did not call what it scripted: {', '.join(names[:4])}" if names else ""
-        yield finding(
-            "FD901",
-            f"The program{itself} ran nothing in TorchScript, so no fuser had anything to say{found}",
-            remedy=Remedy(
-                "Script or trace the model in it (torch.jit.script) and call it at least three times;",
-                "or name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input"
-                " 'float32[8,128]'.",
-            ),
-        )
-        return
-    what = "The log has no line about fusion"
-    levels = sorted(context.observed.levels)
-    if any(is_of_fuser(one.text) for one in context.observed.errors):
-        what = "The log holds an error of a fuser, and no line that tells of its groups"
-    elif not report.parse.lines:
-        what = "The log is empty"
-    elif levels:
-        what = f"The log's JIT lines are only of {', '.join(levels[:4])} and name no execution plan"
-    elif report.parse.recognised:
-        what = "The log contains only dumps that name neither a group nor a kernel's launch"
+    elif context.redirected.loses_of(report.fuser.effective):
+        return  # FD907: the log misses the output of fusers
+    elif request is not None:
+        yield _nothing_in_program(report, context)
+    else:
+        yield _nothing_in_plain_log(report, context)
+
+
+def _is_about_fusion(report: Report, context: Context) -> bool:
+    """Whether anything in the log is of fusion, or of other tools (FD910 names them)."""
+    observed = context.observed
+    if observed.headers.keys() & _OF_FUSION or observed.other_tools is not None:
+        return True
+    if report.groups or report.kernels or report.fallbacks or report.unfused:
+        return True
+    return bool(_errors_of_stand_alone(context))
+
+
+def _what_fusion_needs_is_off(report: Report, context: Context) -> bool:
+    if context.switches.executor_off:
+        return True
+    return any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs)
+
+
+def _nothing_in_program(report: Report, context: Context) -> Finding:
+    """A program that was run, and ran nothing in TorchScript."""
+    itself = " itself" if context.left is not None else ""
+    instead = ""
+    if report.script is not None:
+        names = [model.name for model in report.script.models]
+        instead = f": it ran {report.script.instead}"
+        if names:
+            instead += f", and did not call what it scripted: {', '.join(names[:4])}"
+    return finding(
+        "FD901",
+        f"The program{itself} ran nothing in TorchScript, so no fuser had anything to say{instead}",
+        remedy=Remedy(
+            "Script or trace the model in it (torch.jit.script) and call it at least three times;",
+            "or name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input 'float32[8,128]'.",
+        ),
+    )
+
+
+def _nothing_in_plain_log(report: Report, context: Context) -> Finding:
     program = program_of(report)
     if program is not None and not report.parse.recognised:
-        what = f"{program} is a Python program, not a log"
-        yield finding("FD901", what, remedy=f"Run it: fusiondoc diagnose {shlex.quote(program)}")
-        return
-    yield finding("FD901", what, remedy=HOW_TO_LOG)
+        return finding(
+            "FD901",
+            f"{program} is a Python program, not a log",
+            remedy=f"Run it: fusiondoc diagnose {shlex.quote(program)}",
+        )
+    return finding("FD901", _content_of_log(report, context), remedy=HOW_TO_LOG)
+
+
+def _content_of_log(report: Report, context: Context) -> str:
+    """What a log without fusion holds, as a sentence."""
+    if any(is_of_fuser(error.text) for error in context.observed.errors):
+        return "The log holds an error of a fuser, and no line that tells of its groups"
+    if not report.parse.lines:
+        return "The log is empty"
+    levels = sorted(context.observed.levels)
+    if levels:
+        return f"The log's JIT lines are only of {', '.join(levels[:4])} and name no execution plan"
+    if report.parse.recognised:
+        return "The log contains only dumps that name neither a group nor a kernel's launch"
+    return "The log has no line about fusion"
 
 
 def interrupted(report: Report, context: Context) -> Iterable[Finding]:
@@ -353,37 +264,47 @@ def _errors_of_stand_alone(context: Context) -> list[LoggedError]:
 
 
 def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
-    """FD910: stand-alone nvFuser or Lightning Thunder wrote what is here."""
-    seen = context.observed
+    """FD910: the log is of another tool of nvFuser's: its stand-alone library, or Lightning Thunder."""
+    observed = context.observed
     kernels = [kernel for kernel in report.kernels if _STAND_ALONE.match(kernel.name)]
     errors = _errors_of_stand_alone(context)
-    if report.groups or (seen.other_tools is None and not kernels and not errors):
+    if report.groups or (observed.other_tools is None and not kernels and not errors):
         return
-    said = []
-    if seen.thunder_traces:
-        said.append(f"traces of Lightning Thunder read: {seen.thunder_traces}")
-    if kernels or not (seen.thunder_traces or errors):
-        said.append(f"kernels of stand-alone nvFuser read: {len(kernels) or len(report.kernels)}")
-    if seen.other_fusions:
-        names = ", ".join(seen.other_fusions[:4]) + (", ..." if len(seen.other_fusions) > 4 else "")
-        said.append(f"fusions named in it: {len(seen.other_fusions)} ({names})")
-    told = (read_error(one.text) for one in errors)
-    said += [f"an error of stand-alone nvFuser: {one}" for one in dict.fromkeys(map(str, filter(None, told)))]
-    whose = "Lightning Thunder" if seen.thunder_traces else "stand-alone nvFuser"
+    evidence = [error.line for error in errors]
+    evidence += [kernel.evidence[0] for kernel in kernels if kernel.evidence]
+    if observed.other_tools is not None:
+        evidence = [observed.other_tools]
+    whose = "Lightning Thunder" if observed.thunder_traces else "stand-alone nvFuser"
+    content = "; ".join(_content_of_other_tools(report, context, len(kernels)))
+    report_it = " Report the error where it asks to." if errors else ""
     yield finding(
         "FD910",
-        f"This is a log of {whose}, whose fusions are not TorchScript's: {'; '.join(said)}",
-        evidence=[seen.other_tools]
-        if seen.other_tools is not None
-        else [*(one.line for one in errors), *(one.evidence[0] for one in kernels if one.evidence)][:1],
+        f"This is a log of {whose}, whose fusions are not TorchScript's: {content}",
+        evidence=evidence[:1],
         remedy=Remedy(
             "For groups and reasons read what that tool itself reports (thunder.last_traces and"
             " thunder.examine.get_fusions; FusionDefinition.fusion_ir);",
-            "fusiondoc explains those of TorchScript."
-            + (" Report the error where it asks to." if errors else ""),
+            f"fusiondoc explains those of TorchScript.{report_it}",
         ),
         severity="error" if errors else None,
     )
+
+
+def _content_of_other_tools(report: Report, context: Context, kernels: int) -> Iterable[str]:
+    """What was read of other tools. ``kernels``: those whose names are of the stand-alone library."""
+    observed = context.observed
+    errors = _errors_of_stand_alone(context)
+    if observed.thunder_traces:
+        yield f"traces of Lightning Thunder read: {observed.thunder_traces}"
+    if kernels or not (observed.thunder_traces or errors):
+        yield f"kernels of stand-alone nvFuser read: {kernels or len(report.kernels)}"
+    if observed.other_fusions:
+        names = ", ".join(observed.other_fusions[:4])
+        more = ", ..." if len(observed.other_fusions) > 4 else ""
+        yield f"fusions named in it: {len(observed.other_fusions)} ({names}{more})"
+    read = (read_error(error.text) for error in errors)
+    for text in dict.fromkeys(str(error) for error in read if error):
+        yield f"an error of stand-alone nvFuser: {text}"
 
 
 def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]:
@@ -430,16 +351,13 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
-    """FD911: what some ranks of the run have and others have not; a log that tells none apart."""
-    differences = report.ranks.differences if report.ranks is not None else ()
-    left_out = report.ranks.differences_left_out if report.ranks is not None else 0
-    line = context.observed.launched
-    if report.ranks is None and line is not None:
+    """FD911: the ranks of the run differ; or the log does not show which line is whose."""
+    if report.ranks is None and context.observed.launched is not None:
         yield finding(
             "FD911",
             "torch's launcher started several processes, and nothing tells whose a line is: groups and"
             " kernels of all ranks are counted together",
-            evidence=(line,),
+            evidence=(context.observed.launched,),
             remedy="Let each line name its rank (torchrun --tee 3), or keep a file for each (torchrun"
             " --redirects 3 --log-dir DIR), and read that folder.",
             severity="note",
@@ -456,15 +374,24 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
             ),
             severity="note",
         )
-    if not differences:
-        return
-    advised = [(one, to_do(one)) for one in differences]
-    first, remedy = next((pair for pair in advised if pair[1] is not None), advised[0])
-    others = len(differences) - 1 + left_out
+    if report.ranks is not None and report.ranks.differences:
+        yield _difference_of_ranks(report.ranks)
+
+
+def _difference_of_ranks(ranks: Ranks) -> Finding:
+    """The first difference with something to do, or the first of all; the others are counted."""
+    shown, remedy = ranks.differences[0], None
+    for difference in ranks.differences:
+        remedy = to_do(difference)
+        if remedy is not None:
+            shown = difference
+            break
+    others = len(ranks.differences) - 1 + ranks.differences_left_out
+    why = f" ({shown.why})" if shown.why else ""
     more = f"; and {count(others, 'more difference')}" if others else ""
-    yield finding(
+    return finding(
         "FD911",
-        f"The ranks of this run differ: {first.text}" + (f" ({first.why})" if first.why else "") + more,
+        f"The ranks of this run differ: {shown.text}{why}{more}",
         remedy=remedy or nothing("Nothing, if it is meant: the section on ranks has each difference."),
         severity=None if remedy is not None else "note",
     )
