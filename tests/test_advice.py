@@ -39,7 +39,6 @@ UNKNOWN = RunFacts(
     torch=None,
     gradients=None,
     backward=False,
-    evaluating=None,
     frozen=None,
     traced=None,
     dtypes=frozenset(),

@@ -10,19 +10,18 @@ from test_plan_changes import TENSOR, Made, planned
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.moved_views import moved_over_lines
 from fusiondoc.changes.source_file import parsed_text
+from fusiondoc.diagnosis import next_steps
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.gains import Gain, best
 from fusiondoc.diagnosis.rules import Context, RunFacts, run_facts
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
-from fusiondoc.model.change_plan import ChangeKind, Try, Version
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Try, Version
 from fusiondoc.model.reasons import Condition, ControlFlow
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.observed import Observed
 
-RUN = RunFacts(
-    "nnc", None, False, False, False, False, None, frozenset(["Float"]), frozenset(["cpu"]), True, None
-)
+RUN = RunFacts("nnc", None, False, False, False, None, frozenset(["Float"]), frozenset(["cpu"]), True, None)
 
 
 def outside(op: str, code: str, phase: str = "forward", **more: object) -> Unfused:
@@ -129,6 +128,36 @@ def test_a_plan_has_three_changes_of_which_what_may_not_hold_counts_half() -> No
     changes[-1] = replace(changes[-1], conditional=True)
     found = best(changes, Plans(report, "nnc", None), report)
     assert rows[-1] not in [one.change.rows[0] for one in found]
+
+
+def advised(change: str, *codes: str) -> PlannedChange:
+    return PlannedChange(change, ChangeKind.FUSER, None, None, None, None, None, None, "", codes=codes)
+
+
+def test_a_plan_has_a_change_of_each_frontend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three changes of TorchScript alone; where Transformer Engine has one, its place is kept."""
+    made = Made()
+    edges = []
+    for op in ("aten::add_", "aten::mul_", "aten::sub_", "aten::div_"):
+        first = made.node("aten::relu", "FD227", types="Tensor")
+        made.node(op, "FD230", types="Tensor"), made.node("aten::tanh", "FD227", types="Tensor")
+        edges += [(first, first + 1), (first + 1, first + 2)]
+    report = made.report(*edges, groups=())
+    assert len(planned(report).plan) == 3
+    other = advised("Build the operations with te.ops.Sequential")
+    monkeypatch.setattr(next_steps, "te_changes", lambda report, context: [other])
+    monkeypatch.setattr(next_steps, "has_torchscript", lambda report: True)
+    plan = planned(replace(report, te=report.te or object())).plan
+    assert len(plan) == 3 and plan[-1] == other
+
+
+def test_a_finding_is_in_a_plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, again = advised("Run it five times", "FD101"), advised("Run it longer", "FD101", "FD302")
+    later = advised("Set the strategy", "FD302")
+    monkeypatch.setattr(next_steps, "blocking_steps", lambda report, context: [first])
+    monkeypatch.setattr(next_steps, "later_steps", lambda report, context, changes: [again, later])
+    plan = planned(Made().report(groups=())).plan
+    assert list(plan) == [first, later]
 
 
 def test_two_operators_of_a_plan_are_no_group_where_one_is_a_view() -> None:

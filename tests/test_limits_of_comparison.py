@@ -131,6 +131,17 @@ def test_by_names_alone_most_operators_have_to_be_the_same(ops: str, same: bool)
     assert kinds == ([("operators",)] if same else [("added",), ("gone",)])
 
 
+def test_a_new_group_is_a_part_of_the_old_one_that_had_most_of_its_operators() -> None:
+    """Both old groups have lines 12 and 13, the second has line 14 too."""
+    two, three = group(3, "relu tanh", 12), group(3, "relu tanh sin", 12)
+    first, second = group(1, "add mul div sub", 20), group(2, "exp log cos abs neg", 30)
+    before = report(
+        replace(first, nodes=first.nodes + two.nodes), replace(second, nodes=second.nodes + three.nodes)
+    )
+    changes = told(before, report(first, second, three))
+    assert [(a, b) for _, a, b, _, _ in changes] == [(["G1"], ["G1"]), (["G2"], ["G2", "G3"])]
+
+
 def test_the_groups_of_two_phases_are_two() -> None:
     changes = told(report(group(1, "add mul")), report(group(1, "add mul", phase="backward")))
     assert sorted(change[0] for change in changes) == [("added",), ("gone",)]

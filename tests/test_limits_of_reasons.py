@@ -9,7 +9,16 @@ from fusiondoc.diagnosis.of_fusers.nnc_conditions import CONDITIONS
 from fusiondoc.diagnosis.of_fusers.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.graph import graph_of_flow
-from fusiondoc.model.reasons import AloneInRegion, Detour, EndedInPlace, NewerRule, NotConstant, Stated
+from fusiondoc.model.reasons import (
+    AloneInRegion,
+    Detour,
+    EndedInPlace,
+    NewerNeighbour,
+    NewerRule,
+    NotConstant,
+    RegionDetour,
+    Stated,
+)
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.reasons.stated_words import STATED
 from fusiondoc.parsers.ir.parse import parse_dump
@@ -162,6 +171,29 @@ def test_a_number_of_its_own_result_is_waited_for() -> None:
     assert isinstance(found.detail, Detour) and found.detail.by == "number"
 
 
+@pytest.mark.parametrize(("views", "all_seen"), [(100, True), (101, False)])
+def test_all_neighbours_have_a_newer_rule_only_where_all_were_reached(views: int, all_seen: bool) -> None:
+    """leaky_relu has a rule from torch 1.13 on; behind further views another partner may be."""
+    chain = [f"%v{number + 1} : {CUDA} = aten::t(%v{number})" for number in range(views)]
+    flow = flow_of(
+        "%s : float = prim::Constant[value=0.1]()",
+        f"%v0 : {CUDA} = aten::sort(%x)",
+        *chain,
+        f"%a : {CUDA} = aten::tanh(%v{views}) # m.py:1:0",
+        f"%z : {CUDA} = aten::leaky_relu(%a, %s) # m.py:2:0",
+    )
+    found = Reasons("nvfuser", None)(outside(flow, views + 1, "nvfuser"))
+    newer = found is not None and isinstance(found.detail, NewerNeighbour)
+    assert newer is all_seen
+
+
+def test_an_operator_that_never_ran_is_no_partner() -> None:
+    flow = flow_of(f"%a : {CUDA} = aten::tanh(%x) # m.py:1:0", f"%z : {CUDA} = aten::exp(%a) # m.py:2:0")
+    assert Reasons("nvfuser", "2.1.2")(outside(flow, 0, "nvfuser")) is None
+    flow.nodes[1].ran = False
+    assert reason(flow, 0).code == "FD225"
+
+
 @pytest.mark.parametrize(("views", "seen"), [(100, True), (101, False)])
 def test_a_search_goes_through_a_hundred_views(views: int, seen: bool) -> None:
     chain = [f"%v{number + 1} : {CUDA} = aten::view(%v{number})" for number in range(views)]
@@ -187,6 +219,12 @@ def test_without_a_formula_it_keeps_others_out_of_differentiable_graphs() -> Non
     body = node("a", "tanh", "x") + node("b", "exp", "a") + node("c", "roll", "b")
     # Two with formulas in a row are a region too small to stay; only what has none is in the way.
     assert kept(body, {"a": "FD231", "b": "FD231", "c": "FD231"}) == {"c": ["b"]}
+
+
+@pytest.mark.parametrize(("code", "barriers"), [("FD227", {"b": ["a"]}), ("FD104", {})])
+def test_an_operator_that_no_fuser_looked_at_is_kept_out_by_no_other(code: str, barriers: object) -> None:
+    body = node("a", "tanh", "x") + node("b", "sort", "a")
+    assert kept(body, {"a": code, "b": "FD201"}) == barriers
 
 
 # -- differentiable graphs -----------------------------------------------------------------------------------
@@ -228,3 +266,18 @@ def test_between_two_regions_is_not_beside_one() -> None:
     beside = reason(flow("aten::relu"), 1, gradients=True)
     assert between.code == "FD231" and between.detail.cuts is True  # type: ignore[union-attr]
     assert not getattr(beside.detail, "cuts", False)
+
+
+@pytest.mark.parametrize(("second", "apart"), [("%x", True), ("%a", False)])
+def test_a_write_to_an_argument_keeps_two_operators_apart_that_both_read_one(
+    second: str, apart: bool
+) -> None:
+    """It may write to the memory that both read; a result of the first is no tensor of the module."""
+    found = region_reason(
+        f"%a : {GRADIENT} = aten::tanh(%l) # m.py:1:0",
+        f"%w : {GRADIENT} = aten::add_(%x, %l) # m.py:2:0",
+        f"%b : {GRADIENT} = aten::mul(%a, {second}) # m.py:3:0",
+        inputs=f"%x : {GRADIENT}, %l : {GRADIENT}",
+    )
+    detour = getattr(found.detail, "detour", None)
+    assert (isinstance(detour, RegionDetour) and detour.by == "write") is apart

@@ -109,9 +109,10 @@ class _Plan:
         if not barriers and not elsewhere:
             return
         # Regions of few operators are given up, also where two stand next to each other.
-        small_region = self._reasons[index] == "FD231"
-        if not small_region and any(self._would_join(index, other, views) for other, views in inside.items()):
-            return
+        if self._reasons[index] != "FD231":
+            joins = (self._would_join(index, other, views) for other, views in inside.items())
+            if any(joins):
+                return
         for other, views in barriers.items():
             if self._would_join(index, other, views):
                 yield other

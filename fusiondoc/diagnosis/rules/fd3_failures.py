@@ -295,21 +295,21 @@ class _LoggedText(NamedTuple):
 def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
     """FD307: an error of the fuser's own code ended the program, as no fallback caught it."""
     seen = set()
-    for logged in _error_texts(context):
-        error = read_error(logged.text)
+    for text, line, work in _error_texts(context):
+        error = read_error(text)
         if error is None or error.kind not in OF_FUSER or (error.kind, error.text) in seen:
             continue
-        if of_stand_alone(logged.text) and not report.groups:
+        if of_stand_alone(text) and not report.groups:
             continue  # FD910: knobs and variables of TorchScript are none of its
         seen.add((error.kind, error.text))
-        nnc = error.kind == KERNEL and "CUDA NVRTC compile error" not in logged.text
-        group = _group_of(report, logged.text, logged.work)
+        nnc = error.kind == KERNEL and "CUDA NVRTC compile error" not in text
+        group = _group_of(report, text, work)
         at = f"; group {describe(group)}" if group else ""
         yield finding(
             "FD307",
             f"{'NNC' if nnc else 'nvFuser'} failed, and the error ended the program: {error}{at}",
             source=first_user_source(group),
-            evidence=[logged.line] if logged.line is not None else [],
+            evidence=[line] if line is not None else [],
             remedy=_remedy_for_fuser(error, nnc),
         )
 
