@@ -25,7 +25,7 @@ from fusiondoc.parsers.jit import hubs, statements
 from fusiondoc.parsers.kernels import dump_kinds
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
-from fusiondoc.parsers.rows import group_rows, kernel_rows, programs, tallies
+from fusiondoc.parsers.rows import bounded_report, finished_groups, kernel_rows, programs, tallies
 from fusiondoc.reports import render_comparison
 from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.json_format import render
@@ -294,7 +294,7 @@ def test_values_of_a_node_beyond_the_most_are_counted(
             f"{prefix}{line}\n" for line in (head, "  %q : Tensor = aten::relu(%p0)", "  return (%q)")
         )
     (tmp_path / "one.log").write_text(text)
-    monkeypatch.setattr(group_rows, "MOST_VALUES", 100)
+    monkeypatch.setattr(finished_groups, "MOST_VALUES", 100)
     monkeypatch.setattr(programs, "MOST_VALUES", 100)
     report = report_from([str(tmp_path / "one.log")])
     if kind == "group":
@@ -339,7 +339,7 @@ def test_instances_operators_and_edges_beyond_the_most_are_counted(
     whole = report_from([str(tmp_path / "one.log")])
     assert not [one for one in whole.findings if one.code == "FD912"]
     for limit, most in (("MOST_INSTANCES", 7), ("MOST_OPERATORS", 1)):
-        monkeypatch.setattr(group_rows, limit, most)
+        monkeypatch.setattr(finished_groups, limit, most)
     monkeypatch.setattr(programs, "MOST_EDGES", 4)
     report = report_from([str(tmp_path / "one.log")])
     (group,), (all_of_it,) = report.groups, whole.groups
@@ -364,7 +364,7 @@ def test_what_names_a_group_that_is_left_out_does_not_name_it_any_more(tmp_path:
     (tmp_path / "one.log").write_text("".join(equal_caches(3)))
     report = report_from([str(tmp_path / "one.log")])
     rows = [fallback("run", "G1", 1), fallback("run", "G2", 150), fallback("run", "G3", 150)]
-    cut = tallies.bounded(replace(report, fallbacks=tuple(rows)), 1)
+    cut = bounded_report.bounded(replace(report, fallbacks=tuple(rows)), 1)
     assert [len(kernel.groups) + kernel.groups_left_out for kernel in cut.kernels] == [3]
     assert [len(group.kernels) + group.kernels_left_out for group in cut.groups] == [3]
     assert [instance.kernels for instance in cut.groups[0].instances] == [("K1",)]
@@ -372,7 +372,7 @@ def test_what_names_a_group_that_is_left_out_does_not_name_it_any_more(tmp_path:
     first, others = cut.fallbacks
     assert (first, others.group, others.count) == (rows[0], None, 4)
     assert (len(others.evidence), others.evidence_left_out) == (200, 100)
-    assert tallies.bounded(report, 3) is report
+    assert bounded_report.bounded(report, 3) is report
 
 
 def test_large_parts_of_a_text_are_written_one_by_one(tmp_path: Path) -> None:
