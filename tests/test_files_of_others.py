@@ -30,7 +30,6 @@ ALLOWED = {
     "whole_files.py": "the one way itself",
     "cli/explain.py": "pages of the package",
     "cli/memory_limit.py": "/proc",
-    "reports/html/__init__.py": "its script",
     "rendering/pages.py": "the style of all pages",
     "repro/write.py": "its own template",
     "runner/supervisor.py": "/proc",

@@ -67,9 +67,9 @@ def test_check_refuses_what_is_no_log(fusiondoc: Run, files: Path) -> None:
 
 def test_parse_takes_any_text_and_says_what_a_program_is(fusiondoc: Run, files: Path) -> None:
     done = fusiondoc("parse", "notes.txt")
-    assert done.returncode == 0 and "FD901  The log has no line about fusion" in done.stdout
+    assert done.returncode == 0 and "FD901 The log has no line about fusion" in done.stdout
     done = fusiondoc("parse", "model.py")
-    assert done.returncode == 0 and "FD901  model.py is a Python program, not a log" in done.stdout
+    assert done.returncode == 0 and "FD901 model.py is a Python program, not a log" in done.stdout
     assert "$ fusiondoc diagnose model.py" in done.stdout and "compare" not in done.stdout
 
 

@@ -46,7 +46,7 @@ _DIGITS = re.compile(rb" *\d+")
 SAMPLE = 4000
 """Lines from which an outer prefix is learnt."""
 _NUMBER = re.compile(rb"\d+")
-_END_OF_PREFIX = re.compile(rb"[\]|:>Z] |[\]:]$|0[EO]? ")
+_END_OF_PREFIX = re.compile(rb"[\]|:>Z] |[\]:]$|0[EO]? |std(?:err|out)(?: [FP])? ")
 """How a time or a tag ends."""
 _LEAST_ALIKE = 4
 """Lines that begin alike, if all do."""

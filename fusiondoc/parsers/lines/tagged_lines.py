@@ -358,11 +358,11 @@ class _Around:
             self.prefix = _either(self.prefix, OuterPrefix.learn(self.sample))
             if self.prefix is not None:
                 self._prefixed_rows = learn_layers(self.sample, self.prefix)
-        elif not self._learnt and self.prefix is None:
-            self.prefix = OuterPrefix.of_every_line(text.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE])
         text = _joined(self._rows, text)
         if self.prefix is not None or not self._learnt:
             self.prefix = with_those_of_tracebacks(self.prefix, text)
+        if self.prefix is None and not self._learnt:
+            self.prefix = OuterPrefix.of_every_line(text.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE])
         return _joined(self._prefixed_rows, text)
 
     def _unwrapped(self, lines: list[bytes]) -> list[bytes]:
@@ -370,7 +370,7 @@ class _Around:
         return [unwrapped(line, field) for line in lines] if field is not None else lines
 
 
-_TAG_OF_TORCH = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) |======= Codegen output")
+_TAG_OF_TORCH = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ")
 
 
 def _from_torch(text: bytes) -> list[bytes]:

@@ -23,7 +23,7 @@ _LEAST_ROWS = 3
 _MOST_LAYERS = 3
 """A log may be broken by one tool and then by another."""
 
-_TORCH = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) |======= Codegen output")
+_TORCH = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ")
 _IS_TORCH = re.compile(MARK)
 _DIGITS = re.compile(rb"\d+")
 _COLOURS = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")

@@ -346,10 +346,11 @@ class _Fallbacks:
         """Whether the next first plan of a gradient is that of a region in a fallback function.
 
         Each region with a plan has one gradient at most, and those in fallback functions come last: they run
-        only when the guard of a plan has failed.
+        only when the guard of a plan has failed. Where the program's plan has no region, as after a run
+        without gradients, those of its fallback functions are all that there are.
         """
-        more_than_regions = self._first_gradients >= self._regions_with_a_plan[False]
-        return more_than_regions and self._gradients_of_fallbacks < self._regions_with_a_plan[True]
+        regions, of_fallbacks = self._regions_with_a_plan[False], self._regions_with_a_plan[True]
+        return 0 < regions <= self._first_gradients and self._gradients_of_fallbacks < of_fallbacks
 
     def _protected(self, use: PlanUse) -> tuple[PlanGroup, ...]:
         """The groups with the operators of a plan. A pass replaces some (a view by a copy), so most must
