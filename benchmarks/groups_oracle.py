@@ -65,6 +65,8 @@ def tensors_of(value):
 
 def type_of(kind) -> str:
     """A type as the logs print it."""
+    if kind.kind() == "NumberType":
+        return "Scalar"
     if kind.kind() != "TensorType":
         return str(kind)
     facts = list(map(str, kind.sizes()))
