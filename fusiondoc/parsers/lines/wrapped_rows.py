@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from fusiondoc.parsers.lines.outer_prefix import OuterPrefix
+from fusiondoc.parsers.lines.outer_prefix import SAMPLE, OuterPrefix
 from fusiondoc.parsers.lines.torn_lines import MARK
 
 _LEAST_WIDTH = 40
@@ -26,7 +26,8 @@ _MOST_LAYERS = 3
 _TORCH = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ")
 _IS_TORCH = re.compile(MARK)
 _DIGITS = re.compile(rb"\d+")
-_COLOURS = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+ESCAPES = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+"""Control sequences, as in ECMA-48, that begin with the escape character."""
 _ENDS_OF_STATEMENTS = (b";", b"{", b"}")
 _STARTS_OF_STATEMENTS = (b"  ", b"}")
 """A line of a kernel's source may be as long as a full row."""
@@ -101,7 +102,7 @@ def _start(row: bytes) -> bytes:
     """The first characters of a row, without colours and each number as one."""
     head = row[: 6 * _START]
     if b"\x1b" in head:
-        head = _COLOURS.sub(b"", head)
+        head = ESCAPES.sub(b"", head)
     return _DIGITS.sub(b"0", head[: 3 * _START])[:_START]
 
 
@@ -132,16 +133,55 @@ def learn_rows(
     return WrappedRows(width, prefix, inner)
 
 
-def learn_layers(sample: Sequence[bytes], prefix: OuterPrefix | None = None) -> list[WrappedRows]:
-    """How a sample is broken, by one tool after the other: the last of them comes first."""
-    layers: list[WrappedRows] = []
-    lines = list(sample)
-    while len(layers) < _MOST_LAYERS:
-        layer = learn_rows(lines, prefix, inner=bool(layers))
-        if layer is None:
-            break
-        layers.append(layer)
-        text = layer.joined(b"".join(line + b"\n" for line in lines))
-        layer.rest()
-        lines = [line for line in text.split(b"\n") if line]
-    return layers
+class Layers:
+    """The rows of a log that one tool has broken, and then another: those of the last are joined first."""
+
+    def __init__(self, layers: Sequence[WrappedRows] = ()) -> None:
+        self._layers = layers
+
+    @classmethod
+    def learn(cls, sample: Sequence[bytes], prefix: OuterPrefix | None = None) -> Layers:
+        """How a sample is broken; no layer if its lines are whole."""
+        layers: list[WrappedRows] = []
+        lines = list(sample)
+        while len(layers) < _MOST_LAYERS:
+            layer = learn_rows(lines, prefix, inner=bool(layers))
+            if layer is None:
+                break
+            layers.append(layer)
+            text = layer.joined(b"".join(line + b"\n" for line in lines))
+            layer.rest()
+            lines = [line for line in text.split(b"\n") if line]
+        return cls(layers)
+
+    @classmethod
+    def of_first_rows(cls, text: bytes) -> Layers | None:
+        """How a log is broken, by its rows from the first of torch on; None if there is none."""
+        found = _TORCH.search(text)
+        if found is None:
+            return None
+        start = text.rfind(b"\n", 0, found.start()) + 1
+        return cls.learn(text[start:].rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE])
+
+    def joined(self, text: bytes) -> bytes:
+        """Whole rows as lines; see ``WrappedRows.joined``."""
+        if self._layers and not text.endswith(b"\n"):
+            text += b"\n"
+        return _joined(self._layers, text)
+
+    def rest(self) -> bytes:
+        """What all layers held back: that of one goes through those behind it."""
+        done = b""
+        for number, layer in enumerate(self._layers):
+            done += _joined(self._layers[number + 1 :], layer.rest())
+        return done
+
+    def before(self, others: Layers) -> Layers:
+        """These, and others behind them."""
+        return Layers([*self._layers, *others._layers])
+
+
+def _joined(layers: Iterable[WrappedRows], text: bytes) -> bytes:
+    for layer in layers:
+        text = layer.joined(text) if text else text
+    return text
