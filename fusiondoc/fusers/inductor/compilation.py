@@ -1,0 +1,277 @@
+"""What torch.compile did with a program, as facts: the graphs that Inductor compiled, the kernels and
+calls it made of each, what it refused to fuse, and where Dynamo cut the program.
+
+Readers of logs, traces and generated code, and the records of the probe, each fill the part that they see.
+None, and a part that is not in ``CompiledGraph.holds``, mean "not seen", never "not there". Names of nodes
+are those of the graph after the post-grad passes (``add_1``), names of scheduler nodes those of
+``torch/_inductor/scheduler.py`` (``op3``; ``buf3`` until 2.4), names of buffers those of the generated code
+(``buf4``, ``primals_1``, ``arg0_1``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+Line = tuple[int, int]
+"""Number of a log in the order in which they were given, and a line in it, from 1."""
+
+
+class Part(Enum):
+    """What can be known of a compiled graph; a source may lack any of it."""
+
+    GRAPH = "graph"
+    """The graph after the post-grad passes: ``CompiledGraph.operators``."""
+    DECISIONS = "decisions"
+    """What was tried and refused: ``refusals``, and the final nodes by their names."""
+    CODE = "code"
+    """The generated code: kernels, calls, buffers with their bytes."""
+    LAYERS = "layers"
+    """Modules of operators: a live run alone."""
+
+
+@dataclass(frozen=True)
+class GraphOperator:
+    """A node of the graph after the post-grad passes."""
+
+    name: str
+    op: str
+    """Of torch.fx: ``call_function``, ``placeholder``, ``get_attr``, ``output``."""
+    target: str
+    """``aten.add.Tensor``; ``lab.twice.default`` of a custom operator; ``getitem``."""
+    inputs: tuple[str, ...]
+    """Names of the nodes that it reads, each once, in order of its arguments."""
+    type: str | None = None
+    """Of its result as torch prints it: ``f32[64, 128]``, ``f32[s77, 8][8, 1]cuda:0``."""
+    source: str | None = None
+    """``file:line`` of the innermost line of the user's program."""
+    function: str | None = None
+    layer: str | None = None
+    """Module path: ``encoder.0.norm``."""
+    from_: str | None = None
+    """The operator of the program that was taken apart into this one: ``aten.native_layer_norm.default``."""
+    line: Line | None = None
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor in memory that kernels and calls read and write."""
+
+    name: str
+    type: str | None
+    """``f32[64, 128]``."""
+    bytes: int | None
+    """Of its elements, each once; symbolic sizes by their hints. None where the size is not known."""
+
+
+@dataclass(frozen=True)
+class GeneratedKernel:
+    """A kernel of the generated code: a Triton kernel, or a C++ function, which holds the loops of several
+    final nodes."""
+
+    name: str
+    kind: str
+    """``triton``, ``cpp``, ``template``, ``foreach``, ``multi`` ..."""
+    code: str | None = None
+    calls: int = 1
+    """How often a run of the graph calls it."""
+    config: tuple[tuple[str, str], ...] = ()
+    """Of the chosen configuration: (("XBLOCK", "128"), ("num_warps", "4"))."""
+    registers: int | None = None
+    spill_bytes: int | None = None
+    line: Line | None = None
+
+
+class FinalKind(Enum):
+    """What a node of the scheduler's last list is."""
+
+    LOOPS = "loops"
+    """One loop nest, fused or not: SchedulerNode, FusedSchedulerNode."""
+    OUTER_LOOP = "outer loop"
+    """Several inner loops under an outer one: OuterLoopFusedSchedulerNode (C++ alone)."""
+    TEMPLATE = "template"
+    """A template of a product of matrices or a convolution, with what it took in."""
+    FOREACH = "foreach"
+    """ForeachKernelSchedulerNode and combo kernels."""
+    MIXED_ORDER = "mixed order"
+    """FusedMixOrderReductions."""
+    CALL = "call"
+    """ExternKernelSchedulerNode: a call of a library, a fallback, a custom operator."""
+    NOTHING = "nothing"
+    """NopKernelSchedulerNode, MultiOutput: it computes nothing."""
+    OTHER = "other"
+    """A class that this version does not know; ``FinalNode.scheduler_class`` has it."""
+
+
+class CallKind(Enum):
+    """Why an operator is a call and no loop of a kernel."""
+
+    LIBRARY = "library"
+    """A library computes it: mm, addmm, bmm, convolution."""
+    NO_LOWERING = "no lowering"
+    """FallbackKernel: Inductor has neither a lowering nor a decomposition."""
+    ON_PURPOSE = "on purpose"
+    """FallbackKernel of an operator that Inductor leaves to eager code on purpose (``make_fallback``)."""
+    CUSTOM = "custom"
+    """An operator of the program or of another library."""
+    USER_TRITON = "user's Triton kernel"
+    RANDOM_SEED = "random seed"
+    VIEW = "view"
+    """``view_as_real`` and the like: it moves nothing."""
+    COLLECTIVE = "collective"
+    COPY = "copy"
+    """An eager copy of the wrapper."""
+    EAGER_SUM = "eager sum"
+    """The sum of a mixed-order reduction's workspace, which the wrapper runs in eager."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Access:
+    """That a final node reads or writes a buffer."""
+
+    buffer: str
+    bytes: int | None = None
+    """That it moves of it at least, where that is not the whole buffer."""
+    index: str | None = None
+    """Its index expression with the sizes: ``128*d0 + d1, (32, 128)``."""
+
+
+@dataclass(frozen=True)
+class FinalNode:
+    """A node of the scheduler's last list: what is fused is fused here. In the order in which it runs."""
+
+    name: str
+    """``op0_op1``."""
+    members: tuple[str, ...]
+    """``("op0", "op1")``."""
+    kind: FinalKind
+    scheduler_class: str | None
+    """``FusedSchedulerNode``."""
+    operators: tuple[str, ...]
+    """Names of the graph's nodes that it computes. Several final nodes can compute one that is cheap."""
+    reads: tuple[Access, ...] = ()
+    writes: tuple[Access, ...] = ()
+    read_bytes: int | None = None
+    """That it must read, as Inductor counts them or as the generated code shows."""
+    write_bytes: int | None = None
+    kernel: str | None = None
+    """Name of the kernel or C++ function with it; of a call what is called: ``extern_kernels.addmm``."""
+    call: CallKind | None = None
+    """Of a call: why it is none of Inductor's kernels."""
+    call_is_stated: bool = False
+    """Torch itself printed that: ``Using FallbackKernel: torch.ops.aten.sort.stable``."""
+    sizes: str | None = None
+    """Of its loops, as the scheduler has them: ``((4096,), ())``."""
+    stack_sources: tuple[str, ...] = ()
+    """``file:line`` of the program's lines, where the source names no nodes of a graph."""
+    device: str | None = None
+    lines: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """That the scheduler did not fuse two of its nodes in an attempt."""
+
+    first: str
+    second: str
+    """Names of scheduler nodes as they were in that round: ``op0_op1``."""
+    text: str | None
+    """As torch prints it; None: it refused without a text (a live run sees that)."""
+    round: int
+    last_round: bool
+    line: Line | None = None
+    by_benchmark: bool = False
+    why_not_shared: tuple[tuple[str, str], ...] = ()
+    """Of "no shared data": buffer -> why, from ``Scheduler.decide_fusion_fail_reason`` (a live run alone)."""
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """A graph that Inductor compiled, or a part of what is known of it."""
+
+    compile_id: str | None
+    """``0/0``: frame and recompile; ``0/0_1`` after a restart of the analysis; ``!1/0/0`` under compiled
+    autograd."""
+    phase: str | None
+    """"forward" (inference included), "backward", or None where no source tells it."""
+    order: int
+    """Position among the graphs of one compile id, by when they were compiled, from 0."""
+    graph_number: int | None = None
+    """Of Inductor (``AOT ID: ['0_forward']``)."""
+    inference: bool | None = None
+    rank: int | None = None
+    holds: frozenset[Part] = frozenset()
+    """What this source showed whole."""
+    operators: tuple[GraphOperator, ...] = ()
+    final: tuple[FinalNode, ...] = ()
+    kernels: tuple[GeneratedKernel, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    refusals_left_out: int = 0
+    outputs: tuple[str, ...] = ()
+    """Buffers or nodes that the graph returns."""
+    from_cache: bool = False
+    """The FX graph cache gave its code: nothing was lowered, and there are no decisions."""
+    failed: str | None = None
+    """The error of a compilation that failed."""
+    seconds: tuple[tuple[str, float], ...] = ()
+    """Stage of the compilation -> seconds."""
+    runs: int | None = None
+    """How often it ran, where the source tells."""
+    bytes_accessed: int | None = None
+    """``num_bytes_accessed`` of the artifact ``inductor_metrics``."""
+    line: Line | None = None
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """Where Dynamo ended a graph and ran the program's own Python."""
+
+    source: str | None
+    """``file:line`` of the program."""
+    reason: str
+    """The first line of torch's reason."""
+    explanation: str | None = None
+    hints: tuple[str, ...] = ()
+    number: str | None = None
+    """Of torch's registry of reasons: ``GB0059``; None before 2.7."""
+    context: str | None = None
+    """Torch's "Developer debug context"."""
+    compile_id: str | None = None
+    function: str | None = None
+    rank: int | None = None
+    count: int = 1
+    lines: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """That a function was compiled again, because a guard of what was compiled before failed."""
+
+    function: str | None
+    source: str | None
+    """``file:line`` of the function."""
+    guards: tuple[str, ...]
+    """The guards that failed, as torch prints them, without the compile id in front."""
+    compile_id: str | None = None
+    rank: int | None = None
+    limit_reached: bool = False
+    """It is run in eager from now on: the limit of recompiles was reached."""
+    line: Line | None = None
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """All that was compiled in a run."""
+
+    graphs: tuple[CompiledGraph, ...] = ()
+    breaks: tuple[GraphBreak, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    torch: str | None = None
+    torch_is_guessed: bool = False
+    fallbacks: tuple[str, ...] = ()
+    """Operators of which torch printed ``Using FallbackKernel``."""
+    unknown_texts: tuple[str, ...] = ()
+    """Messages of artifacts that are read, in a form that this version does not know."""
+    cache_hits: int = 0
