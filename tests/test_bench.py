@@ -470,15 +470,15 @@ def test_a_model_that_fails_everywhere_is_the_users(fusiondoc: Run, tmp_path: Pa
 
 
 @pytest.mark.torch
-def test_the_table_in_the_readme_is_what_bench_prints(no_progress) -> None:
-    """Made by this test: FUSIONDOC_WRITE_README=1 runs every variant and writes it. Without that, those that
+def test_the_table_in_the_page_is_what_bench_prints(no_progress) -> None:
+    """Made by this test: FUSIONDOC_WRITE_PAGE=1 runs every variant and writes it. Without that, those that
     start quickly run, and their rows and reasons must stand there, but for numbers."""
     from fusiondoc.workflows.bench import run_bench
 
     pytest.importorskip("torch")
-    writing = bool(os.environ.get("FUSIONDOC_WRITE_README"))
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
+    writing = bool(os.environ.get("FUSIONDOC_WRITE_PAGE"))
+    page = ROOT / "docs" / "commands" / "bench.md"
+    text = page.read_text(encoding="utf-8")
     shown = re.search(
         r"(<!-- bench: fusiondoc bench (\S+) --eval --processes 1 -->\n```text\n)(.*?)```", text, flags=re.S
     )
@@ -494,7 +494,7 @@ def test_the_table_in_the_readme_is_what_bench_prints(no_progress) -> None:
     )
     printed = render(run_bench(request, no_progress), width=80)
     if writing:
-        readme.write_text(text.replace(shown[0], f"{shown[1]}{printed}```"), encoding="utf-8")
+        page.write_text(text.replace(shown[0], f"{shown[1]}{printed}```"), encoding="utf-8")
         return
     assert _rows(printed).items() <= _rows(shown[3]).items()
     assert set(_rows(shown[3])) >= set(VARIANTS), "a variant that cannot run stays there with its reason"

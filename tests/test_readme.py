@@ -1,4 +1,5 @@
-"""The README, held against the program: its commands run, its output is the program's, its links lead on."""
+"""The README and its nearest pages, held against the program: commands run, output is the program's, links
+lead on."""
 
 from __future__ import annotations
 
@@ -12,6 +13,9 @@ from conftest import ROOT, Run
 from running import python_apart
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+WITH_OUTPUT = ("README.md", "docs/commands/compare.md", "docs/commands/kernels.md")
+"""Pages whose commands run here."""
+PYTHON_PAGE = (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
 DOCS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
 
@@ -23,7 +27,11 @@ def loosely(text: str) -> list:
 
 
 def shown_outputs() -> list:
-    return re.findall(r"<!-- output: (.*?) -->\n```text\n(.*?)```", README, flags=re.S)
+    shown = []
+    for page in WITH_OUTPUT:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        shown += re.findall(r"<!-- output: (.*?) -->\n```text\n(.*?)```", text, flags=re.S)
+    return shown
 
 
 @pytest.mark.parametrize(("command", "shown"), shown_outputs(), ids=lambda v: v[:40])
@@ -37,7 +45,11 @@ def test_the_output_shown_is_the_programs(command: str, shown: str, fusiondoc: R
 
 
 def test_there_is_output_to_compare() -> None:
-    assert shown_outputs()
+    assert len(shown_outputs()) >= 3
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 120
 
 
 def test_every_command_is_in_the_table_and_has_a_page(fusiondoc: Run) -> None:
@@ -104,7 +116,7 @@ def test_links_lead_somewhere() -> None:
 @pytest.mark.torch
 def test_the_python_shown_prints_what_is_shown(tmp_path: Path, cache: Path) -> None:
     found = re.search(
-        r"```python\n(import torch.*?)```\n\n<!-- printed.*?-->\n```text\n(.*?)```", README, flags=re.S
+        r"```python\n(import torch.*?)```\n\n<!-- printed.*?-->\n```text\n(.*?)```", PYTHON_PAGE, flags=re.S
     )
     assert found is not None
     (tmp_path / "shown.py").write_text(found[1])
