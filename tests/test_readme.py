@@ -76,6 +76,7 @@ def options_in(text: str) -> set:
 
 def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
     from fusiondoc.cli import COMMANDS
+    from fusiondoc.cli.help import SECTIONS
 
     known = options_in(fusiondoc("--help").stdout) | {
         "--tee",
@@ -100,7 +101,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         *("--redirects", "--log-dir", "--tee", "--standalone", "--label", "--output-filename"),
     }
     for name in COMMANDS:
-        known |= options_in(fusiondoc(name, "--help").stdout)
+        known |= options_in(fusiondoc(name, "--help-all" if name in SECTIONS else "--help").stdout)
     for page in DOCS:
         text = page.read_text(encoding="utf-8")
         assert options_in(text) <= known, (page, options_in(text) - known)

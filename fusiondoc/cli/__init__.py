@@ -50,6 +50,8 @@ def command_of(name: str) -> click.Command:
     return command
 
 
+_HELP = frozenset(("-h", "--help", "--help-all"))
+
 _MOST_WIDTH = 100
 """Width of help, in columns."""
 
@@ -72,7 +74,11 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"No such command '{args[0]}'. {did_you_mean(args[0], COMMANDS)}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         own = rest[: rest.index("--")] if "--" in rest else rest
-        if command is not None and not ctx.resilient_parsing and not {"-h", "--help"} & set(own):
+        if (
+            command is not None
+            and not ctx.resilient_parsing
+            and not {"-h", "--help", "--help-all"} & set(own)
+        ):
             _configure(ctx)
         return name, command, rest
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from fusiondoc.cli.help import CommandWithShortHelp
 from fusiondoc.cli.options import chosen_knobs, run_option
 from fusiondoc.cli.output import (
     complete_files,
@@ -39,7 +40,7 @@ ENDINGS = {
 }
 
 
-@click.command(name="bench")
+@click.command(name="bench", cls=CommandWithShortHelp)
 @click.argument("target", required=False, shell_complete=complete_files)
 @click.option(
     "--suite", metavar="NAME", help="Time the programs of a suite instead of a target: tutorial, xformers."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fusiondoc.cli.help import CommandWithShortHelp
 from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
 from fusiondoc.cli.output import (
     check_fail_on,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from fusiondoc.workflows.run import Finished
 
 
-@click.command(name="check")
+@click.command(name="check", cls=CommandWithShortHelp)
 @click.argument("targets", nargs=-1, metavar="[TARGET | LOG...] [-- ARGS...]", shell_complete=complete_files)
 @click.option(
     "--expect", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="The YAML file."

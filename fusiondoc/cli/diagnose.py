@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fusiondoc.cli.help import CommandWithShortHelp
 from fusiondoc.cli.options import (
     launcher_arguments,
     launcher_options,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from fusiondoc.workflows.run import Finished
 
 
-@click.command(name="diagnose")
+@click.command(name="diagnose", cls=CommandWithShortHelp)
 @click.argument("target", shell_complete=complete_files)
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 @model_name_option
@@ -101,13 +102,9 @@ def command(
     Examples:
       fusiondoc diagnose examples/bias_gelu.py
       fusiondoc diagnose model.py:block --input 'float32[8,1024]:grad' --backward
-      fusiondoc diagnose --script train.py --time -- --epochs 1
-      fusiondoc diagnose -m package.train -- --epochs 1
-      fusiondoc diagnose --nproc-per-node 2 --script train.py -- --epochs 1
-      fusiondoc diagnose model.py --backward --verify
       fusiondoc diagnose model.py --backward --time
-      fusiondoc diagnose model.py --trace-file steps.json.gz
-      fusiondoc diagnose model.py --live
+      fusiondoc diagnose model.py -o report.html
+      fusiondoc diagnose --script train.py -- --epochs 1
     """
     check_fail_on(fail_on)
     # Here: --help and shell completion need none of it.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fusiondoc.cli.help import CommandWithShortHelp
 from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.cli.output import complete_files, format_option, notify, output_option, write
 from fusiondoc.errors import INTERRUPTED, UsageError
@@ -38,7 +39,7 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
     return value
 
 
-@click.command(name="fix")
+@click.command(name="fix", cls=CommandWithShortHelp)
 @click.argument("target", shell_complete=complete_files)
 @run_options
 @click.option("--apply", "apply_", is_flag=True, help="Write the changes, with a backup beside each file.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fusiondoc.cli.help import CommandWithShortHelp
 from fusiondoc.cli.options import (
     make_request,
     model_name_option,
@@ -41,7 +42,7 @@ _SORT = (
 )
 
 
-@click.command(name="kernels")
+@click.command(name="kernels", cls=CommandWithShortHelp)
 @click.argument("arguments", nargs=-1, metavar="[TARGET or LOG]...", shell_complete=complete_files)
 @click.option(
     "--kernel", "-k", "names", multiple=True, metavar="NAME|ID", help="Only this kernel. Can be repeated."
@@ -90,8 +91,8 @@ def command(
     """List generated kernels, and print or save what was dumped of them.
 
     TARGET is what `fusiondoc diagnose` takes, and is run; LOG is what `fusiondoc parse` takes. Without
-    either, the newest capture; a capture that lacks a dump of --dump is run again with it. All options from
-    --fuser on but --dump are for running a TARGET.
+    either, the newest capture; a capture that lacks a dump of --dump is run again with it. Options of
+    the run need a TARGET.
 
     \b
     Examples:
