@@ -79,6 +79,10 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert packed == {path.relative_to(ROOT).as_posix() for path in files}
 
 
+def test_the_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size < 2_000_000
+
+
 def reports(folder: Path, program: Path) -> dict[str, object]:
     """The commands that need no torch, and the report of the log without the time that it took."""
     run(program, "parse", LOG, "--output", "report.json", cwd=folder)
