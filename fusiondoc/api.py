@@ -335,7 +335,7 @@ def render(what: Shown, format: str = "text", *, width: int = 80, colour: bool =
 
     Args:
         format: "text", "json", "html" (one self-contained page), "markdown"; of a report also "sarif",
-            "junit", "gitlab", "github"; of a bench also "csv".
+            "junit", "gitlab", "github", "openmetrics"; of a bench also "csv".
         width, colour: columns, and whether ANSI colours are used; for "text".
 
     Raises:

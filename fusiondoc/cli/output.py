@@ -52,6 +52,7 @@ ENDINGS = {
     ".md": "markdown",
     ".sarif": "sarif",
     ".xml": "junit",
+    ".prom": "openmetrics",
 }
 
 F = TypeVar("F", bound=Callable[..., Any])

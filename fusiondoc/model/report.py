@@ -442,6 +442,40 @@ class Report:
         listed = sum(group.operators for group in self.groups if group.specialisation == 1)
         return listed + self.fused_operators_left_out
 
+    def metrics(self) -> dict[str, float]:
+        """The figures of the report, flat, for dashboards and experiment trackers
+        (``mlflow.log_metrics(report.metrics())``). A figure that the run does not show is absent.
+
+        ``unfused_bytes``: the memory traffic that fusing the operators outside groups can save in a run;
+        ``step_ms`` and ``device_ms``: of a profiled step.
+        """
+        moved = [row.bytes_moved for row in self.unfused if row.bytes_moved is not None]
+        figures: dict[str, float | None] = {
+            "groups": self.fusion_groups,
+            "groups_forward": self._groups_of("forward"),
+            "groups_backward": self._groups_of("backward"),
+            "operators_fused": self.fused_operators,
+            "operators_unfused": sum(row.count for row in self.unfused),
+            "coverage": self.coverage.fraction,
+            "fallbacks": sum(fallback.count for fallback in self.fallbacks),
+            "kernels": len(self.kernels) + self.kernels_left_out,
+            "unfused_bytes": sum(moved) if moved or not self.unfused else None,
+            "step_ms": self.steps.ms if self.steps is not None else None,
+            "device_ms": self.steps.device_ms if self.steps is not None else None,
+            "findings_error": self._findings_of("error"),
+            "findings_warning": self._findings_of("warning"),
+        }
+        if self.expectations:
+            figures["expectations_broken"] = sum(not expected.holds for expected in self.expectations)
+        return {name: value for name, value in figures.items() if value is not None}
+
+    def _groups_of(self, phase: str) -> int:
+        """Of the rows that the report lists."""
+        return sum(group.count for group in self.groups if group.phase == phase)
+
+    def _findings_of(self, severity: str) -> int:
+        return sum(finding.severity == severity for finding in self.findings)
+
 
 def rows_by_index(report: Report) -> Mapping[int | None, Unfused]:
     """``ProgramNode.row`` -> that row of ``unfused``; nothing for None."""

@@ -23,6 +23,7 @@ REPORT_RENDERERS = {
     "junit": "fusiondoc.reports.junit:render",
     "gitlab": "fusiondoc.reports.code_annotations:gitlab",
     "github": "fusiondoc.reports.code_annotations:github",
+    "openmetrics": "fusiondoc.reports.openmetrics:render",
 }
 """Format -> module and function ``(report) -> str`` that makes it."""
 REPORT_FORMATS = ("text", *REPORT_RENDERERS)
