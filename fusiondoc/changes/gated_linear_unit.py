@@ -1,6 +1,6 @@
 """``F.glu(x, dim=1)`` -> ``fusible_glu_1(x)``, a function of chunk, sigmoid and product: no fuser has a rule
 for aten::glu. Over the last dimension the recipe does it (``recipes.py``); another dimension is part of the
-function, as NNC takes a chunk with constants alone (prim::ConstantChunk).
+function, as a chunk is fused with constants alone (prim::ConstantChunk).
 """
 
 from __future__ import annotations

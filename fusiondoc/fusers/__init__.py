@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from fusiondoc.fusers import inductor
 from fusiondoc.fusers.fuser import Fuser
@@ -18,6 +19,9 @@ from fusiondoc.fusers.nvfuser import NVFUSER
 from fusiondoc.fusers.onednn import ONEDNN
 from fusiondoc.numbers import version_pair
 from fusiondoc.operators import VIEWS
+
+if TYPE_CHECKING:
+    from fusiondoc.fusers.inductor.compilation import Compilation as Compilation
 
 FUSERS: dict[str, Fuser] = {}
 """Every fuser by its name."""

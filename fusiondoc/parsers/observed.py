@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Evidence
@@ -14,6 +14,9 @@ from fusiondoc.parsers.facts import CacheInstance, ErrorSeen, Facts, KernelNamed
 from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
+
+if TYPE_CHECKING:
+    from fusiondoc.fusers import Compilation
 
 
 class LastWork(NamedTuple):
@@ -82,6 +85,8 @@ class SizedReduction(NamedTuple):
 @dataclass(frozen=True)
 class Observed:
     files: tuple[str, ...] = ()
+    compilation: Compilation | None = None
+    """What torch.compile wrote; None where no line of it is there."""
     headers: Mapping[str, int] = field(default_factory=dict)
     """How often each kind of graph was dumped, by header text."""
     levels: frozenset[str] = frozenset()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fusiondoc.fusers import FUSER_OF_KIND, FUSERS
 from fusiondoc.model import dataclass
@@ -25,6 +25,7 @@ from fusiondoc.model.report import (
 from fusiondoc.model.runs import Coverage, FuserState, Iteration, ParseStats, UnrecognisedLine
 from fusiondoc.model.source import SourceMap
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, position, unpack
+from fusiondoc.parsers.inductor import may_hold_lines
 from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.dump_kinds import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -41,6 +42,9 @@ from fusiondoc.parsers.rows.programs import PlansOfStream, programs_of
 from fusiondoc.parsers.rows.tallies import most_of_each
 from fusiondoc.parsers.rows.unfused_rows import UnfusedRows, WorkOut, unfused_of
 from fusiondoc.parsers.stream import Stream
+
+if TYPE_CHECKING:
+    from fusiondoc.parsers.inductor.processes import TorchOutputs
 
 
 @dataclass(frozen=True)
@@ -247,6 +251,7 @@ class Reading:
         self._layers = layers
         self._phases = phases or {}
         self._texts = TextStore()
+        self._compiled: TorchOutputs | None = None
 
     @property
     def lines(self) -> int:
@@ -280,22 +285,51 @@ class Reading:
             if own is not None and (tag is None or rank_of(tag) is None):
                 tag = own  # its name tells more than what stands before its lines
             may_leave = NEVER if tagged.may_leave is None else tagged.may_leave
-            stream, pos = self._stream(tag), position(self._logs, number)
             try:
-                count, size = stream.feed_part(text, pos, may_leave)
+                count, size = self._read(tag, text, number, may_leave)
             except (MemoryError, SystemError):
                 reserve.clear()
                 raise
-            note_torn_lines(stream.facts, text, size, pos)
             if size < len(text):
                 tagged.leave(text[size:])
             self._counts.lines += count
             number += count
-        self._logs += 1
+        self._end_log(log)
         if own is not None:
             self._by_files = True
         elif self._first is None:
             self._first = tagged.first
+
+    def _end_log(self, log: LogInput) -> None:
+        if self._compiled is not None:
+            self._compiled.end_log(log)
+        self._logs += 1
+
+    def _of_torch_compile(self, tag: Tag, text: bytes) -> TorchOutputs | None:
+        """The reader of lines of torch.compile, where some may be in the text."""
+        if self._compiled is None and may_hold_lines(text):
+            # Only here: most logs have none, and do not wait for this import.
+            from fusiondoc.parsers.inductor.processes import TorchOutputs
+
+            self._compiled = TorchOutputs(self._counts)
+        compiled = self._compiled
+        return compiled if compiled is not None and compiled.may_hold(tag, text) else None
+
+    def _read(self, tag: Tag, text: bytes, number: int, may_leave: int) -> tuple[int, int]:
+        """Take lines of one process; how many lines and bytes are read."""
+        compiled = self._of_torch_compile(tag, text)
+        if compiled is None:
+            return self._feed(tag, text, number, may_leave)
+        for first, piece in compiled.take(tag, text, self._logs, number):
+            self._feed(tag, piece, first, NEVER)
+        return text.count(b"\n"), len(text)
+
+    def _feed(self, tag: Tag, text: bytes, number: int, may_leave: int) -> tuple[int, int]:
+        """Take lines of TorchScript and others; how many lines and bytes are read."""
+        stream, pos = self._stream(tag), position(self._logs, number)
+        count, size = stream.feed_part(text, pos, may_leave)
+        note_torn_lines(stream.facts, text, size, pos)
+        return count, size
 
     def _stream(self, tag: Tag) -> Stream:
         stream = self._streams.get(tag)
@@ -320,6 +354,8 @@ class Reading:
         for use in (use for one in facts for use in one.plans):
             use.stated.settle()
         report, observed = assemble(facts, files, sources or {}, work_out, _stats(self._counts, files))
+        if self._compiled is not None:
+            observed = replace(observed, compilation=self._compiled.compilation(self._first))
         parse = replace(report.parse, seconds=time.perf_counter() - self._began)
         machines = self._machines
         observed = replace(observed, ranks_by=by, machines=machines.several, same_local=machines.unsure)

@@ -62,6 +62,8 @@ class Buffer:
     """``f32[64, 128]``."""
     bytes: int | None
     """Of its elements, each once; symbolic sizes by their hints. None where the size is not known."""
+    part_of: str | None = None
+    """The buffer into whose memory it looks: what is written to it is read there."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ _MOST_PREFIX = 300
 MARKER = re.compile(
     MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|===== No bank confliction|\[fusiondoc\] |(?<!= )graph\(%|  return \("
+    rb"|[VDIWEC]\d{4} [\d:.]{15} +\d+ [^\s:\]]+:\d+\] (?:\[[^\]]*\] )*(?:\[__\w+\]|\{\")"
 )
 _OF_MARKERS = (
     b"[DUMP ",
@@ -30,6 +31,8 @@ _OF_MARKERS = (
     b"[fusiondoc] ",
     b"graph(%",
     b"  return (",
+    b"] [__",
+    b'] {"',
 )
 """One of them stands in each: searched ten times as fast."""
 

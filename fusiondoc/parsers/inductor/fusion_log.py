@@ -1,0 +1,241 @@
+"""The artifact ``fusion`` of TORCH_LOGS: rounds, candidates, refusals and merges of each compiled graph
+(``torch/_inductor/scheduler.py``; the forms are the same in 2.6, 2.11 and 2.13).
+
+The candidates of a graph's last round, with what was merged in it, are its final nodes. After "fusion
+complete" one more round may follow, which has no header.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from fusiondoc.fusers.inductor.compilation import (
+    FinalKind,
+    FinalNode,
+    Line,
+    Refusal,
+)
+from fusiondoc.numbers import whole_number
+
+MOST_REFUSALS = 4096
+"""That are kept of a graph, the last ones; the others are counted."""
+
+_HEADER = re.compile(r"===== attempting fusion \((\d+)/\d+\): (\d+) nodes =====")
+_LIST = "fuse_nodes_once, candidates"
+_KNOWN = ("found ", "completed fusion round", "===== fusion complete", "can fuse ")
+_CANDIDATE = re.compile(r"\s*(\w+)\((?:name='|nodes=)([\w]+)")
+_REFUSED = re.compile(r"cannot fuse (\w+) with (\w+): (.*)", re.DOTALL)
+_REFUSED_BY_BENCHMARK = re.compile(r"cannot fuse \(benchmark\): (.*)", re.DOTALL)
+_NODES = r"(\w+\(\[.*?\]\)|\{.*?\}|\S+)"
+"""Names of a side: a set of buffers, or a node."""
+_BENCHMARKED = re.compile(rf"(?:fusing |node1 )?{_NODES} (?:with|and) (?:node2 )?{_NODES}")
+_FUSING = re.compile(r"fusing (\w+) with (\w+)")
+_MEMBER = re.compile(r"(?:op|buf)\d+")
+_ORIGINS = re.compile(r"origins=(?:OrderedSet\(\[|\{)([\w, .]*)")
+_FRAME = re.compile(r"File \"([^\"]{1,400})\", line (\d{1,9}), in")
+_COLOUR = re.compile("\x1b\\[[0-9;]*m|\\[\\d{1,3}m(?=[\\d.])|(?<=[\\dx])\\[0?m")
+
+KINDS = {
+    "SchedulerNode": FinalKind.LOOPS,
+    "FusedSchedulerNode": FinalKind.LOOPS,
+    "OuterLoopFusedSchedulerNode": FinalKind.OUTER_LOOP,
+    "ForeachKernelSchedulerNode": FinalKind.FOREACH,
+    "FusedMixOrderReductions": FinalKind.MIXED_ORDER,
+    "ExternKernelSchedulerNode": FinalKind.CALL,
+    "NopKernelSchedulerNode": FinalKind.NOTHING,
+}
+"""Class of a scheduler node -> what it is."""
+
+
+def kind_of(scheduler_class: str) -> FinalKind:
+    """What a node of this class is; OTHER for a class that this version does not know."""
+    return KINDS.get(scheduler_class, FinalKind.OTHER)
+
+
+def members_of(name: str) -> tuple[str, ...]:
+    """``op0``, ``op1`` of ``op0_op1``; the name itself where it is not made of such names."""
+    members = tuple(_MEMBER.findall(name))
+    return members if "_".join(members) == name else (name,)
+
+
+class Decisions:
+    """The rounds of one graph as they are read."""
+
+    def __init__(self, compile_id: str | None, line: Line) -> None:
+        self.compile_id = compile_id
+        self.line = line
+        self.round = 0
+        self._listed = False
+        """The candidates of this round have been listed."""
+        self._candidates: dict[str, tuple[str, str, Line]] = {}
+        """Name -> class, text and line, of the last round."""
+        self._merged: list[tuple[str, str]] = []
+        self._refusals: deque[Refusal] = deque(maxlen=MOST_REFUSALS)
+        self.left_out = 0
+        """Refusals that are not kept."""
+
+    def begin_round(self, number: int) -> None:
+        """A header of a round comes."""
+        self.round, self._listed = number, False
+
+    def list_candidates(self) -> None:
+        """The candidates of a round come."""
+        if self._listed:  # the round behind "fusion complete" has no header
+            self.round += 1
+        self._listed = True
+        self._candidates.clear()
+        self._merged.clear()
+
+    def candidate(self, text: str, line: Line) -> bool:
+        """Take a candidate; False for a text that is none."""
+        found = _CANDIDATE.match(text)
+        if found is None or not self._listed:
+            return False
+        self._candidates[found.group(2)] = (found.group(1), text, line)
+        return True
+
+    def refused(self, first: str, second: str, text: str, line: Line, by_benchmark: bool = False) -> None:
+        """Two nodes were not fused."""
+        if len(self._refusals) == MOST_REFUSALS:
+            self.left_out += 1
+        self._refusals.append(Refusal(first, second, text, self.round, False, line, by_benchmark))
+
+    def merged(self, first: str, second: str) -> None:
+        """Two nodes were fused in this round."""
+        self._merged.append((first, second))
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """The last refusals, in order."""
+        return tuple(_of_last_round(refusal, self.round) for refusal in self._refusals)
+
+    def final_nodes(self) -> list[FinalNode]:
+        """The nodes of the last round, those that it merged put together."""
+        nodes = {name: _final_node(name, *found) for name, found in self._candidates.items()}
+        for first, second in self._merged:
+            if first in nodes and second in nodes:
+                _merge(nodes, first, second)
+        return list(nodes.values())
+
+
+def _of_last_round(refusal: Refusal, last: int) -> Refusal:
+    if refusal.round != last:
+        return refusal
+    return Refusal(
+        refusal.first, refusal.second, refusal.text, last, True, refusal.line, refusal.by_benchmark
+    )
+
+
+def _final_node(name: str, scheduler_class: str, text: str, line: Line) -> FinalNode:
+    operators: dict[str, None] = {}
+    for found in _ORIGINS.finditer(text):
+        operators.update(dict.fromkeys(part.strip() for part in found.group(1).split(",")))
+    operators.pop("", None)
+    return FinalNode(
+        name,
+        members_of(name),
+        kind_of(scheduler_class),
+        scheduler_class,
+        tuple(operators),
+        stack_sources=_sources(text),
+        lines=(line,),
+    )
+
+
+def _sources(text: str) -> tuple[str, ...]:
+    """``file:line`` of the innermost frame of each stack that a candidate shows."""
+    sources: dict[str, None] = {}
+    for stack in text.split("stack_traces = {")[1:]:
+        frames = _FRAME.findall(stack)
+        if frames:
+            sources[f"{frames[-1][0]}:{frames[-1][1]}"] = None
+    return tuple(sources)
+
+
+def _merge(nodes: dict[str, FinalNode], first: str, second: str) -> None:
+    """Put two nodes together at the position of the first."""
+    one, other = nodes[first], nodes.pop(second)
+    name = f"{first}_{second}"
+    both = FinalNode(
+        name,
+        one.members + other.members,
+        FinalKind.LOOPS if one.kind is other.kind is FinalKind.LOOPS else one.kind,
+        "FusedSchedulerNode" if one.scheduler_class == "SchedulerNode" else one.scheduler_class,
+        tuple(dict.fromkeys(one.operators + other.operators)),
+        stack_sources=tuple(dict.fromkeys(one.stack_sources + other.stack_sources)),
+        lines=one.lines + other.lines,
+    )
+    kept = {name if node is one else key: both if node is one else node for key, node in nodes.items()}
+    nodes.clear()
+    nodes.update(kept)
+
+
+class FusionLog:
+    """Reads the lines of the artifact of one process."""
+
+    def __init__(self) -> None:
+        self._open: dict[str | None, Decisions] = {}
+
+    def take(self, compile_id: str | None, text: str, line: Line) -> tuple[bool, Decisions | None]:
+        """Take a line of the artifact.
+
+        Returns:
+            Whether its form is known, and the graph that begins with it, if one does.
+        """
+        header = _HEADER.match(text)
+        graph = self._open.get(compile_id)
+        is_list = text.startswith(_LIST)
+        if header is not None:
+            number = whole_number(header.group(1)) or 1
+            begins = graph is None or number == 1
+            if graph is None or begins:
+                graph = self._begin(compile_id, line)
+            graph.begin_round(number)
+            return True, graph if begins else None
+        if graph is not None:
+            return _take(graph, text, line), None
+        if not is_list:
+            return not text.strip(), None
+        graph = self._begin(compile_id, line)
+        graph.begin_round(1)
+        graph.list_candidates()
+        return True, graph
+
+    def _begin(self, compile_id: str | None, line: Line) -> Decisions:
+        graph = Decisions(compile_id, line)
+        self._open[compile_id] = graph
+        return graph
+
+
+def _take(graph: Decisions, text: str, line: Line) -> bool:
+    """Take a line of a graph that has begun; False where its form is not known."""
+    if text.startswith(_LIST):
+        graph.list_candidates()
+        return True
+    if text.startswith("cannot fuse"):
+        return _take_refusal(graph, text, line)
+    if text.startswith("fusing "):
+        found = _FUSING.match(text)
+        if found is not None:
+            graph.merged(*found.groups())
+        return found is not None
+    if text.startswith(_KNOWN):
+        return True
+    return not text.strip() or graph.candidate(text, line)
+
+
+def _take_refusal(graph: Decisions, text: str, line: Line) -> bool:
+    found = _REFUSED.match(text)
+    if found is not None:
+        first, second, reason = found.groups()
+        graph.refused(first, second, reason, line)
+        return True
+    measured = _REFUSED_BY_BENCHMARK.match(text)
+    if measured is None:
+        return False
+    text = _COLOUR.sub("", measured.group(1))
+    nodes = _BENCHMARKED.match(text)
+    first, second = ("_".join(_MEMBER.findall(part)) for part in nodes.groups()) if nodes else ("", "")
+    graph.refused(first, second, text, line, by_benchmark=True)
+    return True

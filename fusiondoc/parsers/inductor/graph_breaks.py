@@ -1,0 +1,124 @@
+"""Graph breaks and recompiles as Dynamo describes them, in logs and traces alike.
+
+Forms: 2.6 (``Graph break in user code at FILE:LINE``, ``Reason: ...``) and the newer one with a registered
+reason, an explanation, hints and a number (``torch/_dynamo/symbolic_convert.py``, ``exc.py``, ``guards.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from fusiondoc.fusers.inductor.compilation import GraphBreak, Line, Recompile
+
+_BREAK = re.compile(r"Graph break (?:\(details suppressed\) )?(?:in user code )?at (.{1,400}?):(\d{1,9})\s*$")
+_NUMBER = re.compile(r"/gb/(gb\d{1,6})\.html", re.IGNORECASE)
+_FUNCTION = re.compile(r"\s*File \"[^\"]*\", line \d+, in (\S+)")
+_RECOMPILING = re.compile(r"Recompiling function (\S{1,400}) in (.{1,400}?):(\d{1,9})\s*$")
+_GUARD = re.compile(r"\s*(?:- )?(?:\d+/\d+(?:_\d+)?: )?(.+)$")
+_LIMIT = re.compile(r"torch\._dynamo hit config\.(\w*(?:recompile|cache_size)_limit)")
+_LIMIT_FUNCTION = re.compile(r"\s*function: '(.{1,400}?)' \((.{1,400}?):(\d{1,9})\)")
+_LAST_REASON = re.compile(r"\s*last reason: (?:\d+/\d+(?:_\d+)?: )?(.+)$")
+
+_AROUND = "Encountered graph break when attempting to trace"
+
+
+def graph_break(text: str, compile_id: str | None, rank: int | None, line: Line) -> GraphBreak | None:
+    """The break that a message describes; None for another text."""
+    lines = text.strip("\n").split("\n")
+    found = _BREAK.match(lines[0])
+    if found is None:
+        return None
+    number = _NUMBER.search(text)
+    return GraphBreak(
+        source=f"{found.group(1)}:{found.group(2)}",
+        reason=_reason(lines[1:]),
+        explanation=_after(lines, "Explanation: "),
+        hints=tuple(part.strip()[len("Hint: ") :] for part in lines if part.lstrip().startswith("Hint: ")),
+        number=number.group(1).upper() if number is not None else None,
+        context=_after(lines, "Developer debug context: "),
+        compile_id=compile_id,
+        function=_function(lines),
+        rank=rank,
+        lines=(line,),
+    )
+
+
+def _reason(lines: list[str]) -> str:
+    """The first line of the reason; of what was traced around it only where nothing else is given."""
+    reason = ""
+    for text in lines:
+        text = text.strip()
+        for start in ("Graph Break Reason: ", "Reason: "):
+            text = text.removeprefix(start)
+        if text.startswith(("User code traceback:", "Explanation:")):
+            break
+        if text and not text.startswith(_AROUND):
+            return text
+        reason = reason or text
+    return reason
+
+
+def _after(lines: list[str], start: str) -> str | None:
+    """The text behind ``start``, with the lines that go on with it."""
+    for index, text in enumerate(lines):
+        if not text.lstrip().startswith(start):
+            continue
+        parts = [text.lstrip()[len(start) :].strip()]
+        for more in lines[index + 1 :]:
+            if not more.strip() or more.lstrip().startswith(("Hint:", "Developer debug context:")):
+                break
+            parts.append(more.strip())
+        return " ".join(parts)
+    return None
+
+
+def _function(lines: list[str]) -> str | None:
+    """The function of the innermost frame of "User code traceback"."""
+    start = next((i for i, text in enumerate(lines) if text.startswith("User code traceback:")), None)
+    if start is None:
+        return None
+    name = None
+    for text in lines[start + 1 :]:
+        if text.startswith("Traceback"):
+            break
+        found = _FUNCTION.match(text)
+        name = found.group(1) if found is not None else name
+    return name
+
+
+def recompile(text: str, compile_id: str | None, rank: int | None, line: Line) -> Recompile | None:
+    """The recompile that a message of the artifact ``recompiles`` describes; None for another text."""
+    lines = text.strip("\n").split("\n")
+    found = _RECOMPILING.match(lines[0])
+    if found is None:
+        return None
+    rest = (part for part in lines[1:] if "triggered by the following guard failure" not in part)
+    source = f"{found.group(2)}:{found.group(3)}"
+    return Recompile(found.group(1), source, guards_of(rest), compile_id, rank, line=line)
+
+
+def guards_of(lines: Iterable[str]) -> tuple[str, ...]:
+    """The guards that failed, one a line, without the compile id before them."""
+    guards: list[str] = []
+    for text in lines:
+        found = _GUARD.match(text) if text.strip() else None
+        if found is not None:
+            guards.append(found.group(1).strip())
+    return tuple(guards)
+
+
+def limit_reached(text: str, compile_id: str | None, rank: int | None, line: Line) -> Recompile | None:
+    """The warning that a function is not compiled again (``convert_frame.py``); None for another text."""
+    if _LIMIT.search(text) is None:
+        return None
+    function = source = None
+    guards: tuple[str, ...] = ()
+    for part in text.split("\n"):
+        named = _LIMIT_FUNCTION.match(part)
+        if named is not None:
+            function, source = named.group(1), f"{named.group(2)}:{named.group(3)}"
+        reason = _LAST_REASON.match(part)
+        if reason is not None:
+            guards = (reason.group(1).strip(),)
+    return Recompile(function, source, guards, compile_id, rank, limit_reached=True, line=line)

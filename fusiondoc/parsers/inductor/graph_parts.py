@@ -1,0 +1,159 @@
+"""What one source shows of each compiled graph: its texts come one after the other, and are put together by
+compile id and order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from fusiondoc.fusers.inductor.compilation import GraphBreak, Line, Recompile
+from fusiondoc.numbers import whole_number
+from fusiondoc.parsers.inductor.fusion_log import Decisions, FusionLog
+from fusiondoc.parsers.inductor.fx_graph import ReadGraph, graph_of
+from fusiondoc.parsers.inductor.generated_code import GeneratedModule, generated_module
+from fusiondoc.parsers.inductor.provenance import Provenance, object_of
+
+_BYTES = re.compile(r"'num_bytes_accessed': (\d{1,19})")
+_NODE = re.compile(r"\((\w+)\((?:name='|nodes=)(\w+)'?\), ")
+
+
+@dataclass
+class GraphParts:
+    """What one source shows of a compiled graph."""
+
+    compile_id: str | None
+    rank: int | None = None
+    line: Line | None = None
+    graph: ReadGraph | None = None
+    decisions: Decisions | None = None
+    module: GeneratedModule | None = None
+    module_line: Line | None = None
+    provenance: Provenance = field(default_factory=Provenance)
+    kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Configuration of each kernel, of the record ``triton_kernel_info``."""
+    classes: dict[str, str] = field(default_factory=dict)
+    """Name -> class of the final nodes in the order of their code, of the artifact ``inductor_metrics``."""
+    bytes_accessed: int | None = None
+    from_cache: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed: str | None = None
+
+
+class PartsOfProcess:
+    """Puts the texts that one process writes into the graphs that they are of."""
+
+    def __init__(self, rank: int | None = None) -> None:
+        self.rank = rank
+        self.graphs: list[GraphParts] = []
+        self.breaks: list[GraphBreak] = []
+        self.recompiles: list[Recompile] = []
+        self.fallbacks: dict[str, None] = {}
+        self.torch: str | None = None
+        self.torch_is_guessed = False
+        self.unknown: dict[str, None] = {}
+        """Texts of artifacts that are read, in a form that is not known; the first of them."""
+        self.cache_hits = 0
+        self._open: dict[str | None, GraphParts] = {}
+        self._fusion = FusionLog()
+
+    def fusion(self, compile_id: str | None, text: str, line: Line) -> bool:
+        """Take a line of the artifact ``fusion``; False where its form is not known."""
+        known, begun = self._fusion.take(compile_id, text, line)
+        if begun is not None:
+            parts = self._current(compile_id, line)
+            if parts.decisions is not None or parts.module is not None:
+                parts = self._begin(compile_id, line)
+            parts.decisions = begun
+        if not known:
+            self.not_known(text)
+        return known
+
+    def post_grad_graph(self, compile_id: str | None, text: str, line: Line) -> None:
+        """Take a graph after the post-grad passes."""
+        parts = self._current(compile_id, line)
+        if parts.graph is not None and parts.graph.digest == hash(text) and parts.module is None:
+            return  # 2.11 writes it under two names
+        if parts.graph is not None or parts.decisions is not None or parts.module is not None:
+            parts = self._begin(compile_id, line)
+        parts.graph = graph_of(text, *line)
+
+    def output_code(self, compile_id: str | None, text: str, line: Line) -> None:
+        """Take a generated module."""
+        parts = self._without_module(compile_id, line)
+        parts.module, parts.module_line = generated_module(text), line
+
+    def _without_module(self, compile_id: str | None, line: Line) -> GraphParts:
+        """The graph whose code comes: graphs inside of a graph have none of their own, and are read after
+        it."""
+        waiting = [one for one in self.graphs if one.compile_id == compile_id and one.module is None]
+        if not waiting:
+            return self._begin(compile_id, line)
+        return waiting[-1]
+
+    def cache_hit(self, compile_id: str | None) -> None:
+        """The code that came last came from the FX graph cache: the record of the hit comes behind it."""
+        self.cache_hits += 1
+        parts = self.latest(compile_id)
+        if parts is not None and parts.decisions is None:
+            parts.from_cache = True
+
+    def latest(self, compile_id: str | None) -> GraphParts | None:
+        """The graph of a compilation that was read last."""
+        return self._open.get(compile_id)
+
+    def of_phase(self, compile_id: str | None, phase: str) -> GraphParts | None:
+        """The last graph of a compilation with code of this phase; inference is forward."""
+        is_backward = phase == "backward"
+        for parts in reversed(self.graphs):
+            module = parts.module
+            if module is None or parts.compile_id != compile_id:
+                continue
+            if (module.phase == "backward") == is_backward:
+                return parts
+        return None
+
+    def metrics(self, compile_id: str | None, text: str) -> bool:
+        """Take a message of the artifact ``inductor_metrics``; False where its form is not known."""
+        found = _BYTES.search(text)
+        parts = self.latest(compile_id)
+        if found is None or parts is None:
+            return found is not None
+        parts.bytes_accessed = whole_number(found.group(1))
+        elements = text.partition("'nodes_num_elem'")[2].partition("'node_runtimes'")[0]
+        parts.classes = {name: kind for kind, name in _NODE.findall(elements)}
+        return True
+
+    def node_mappings(self, compile_id: str | None, text: str) -> None:
+        """Take the provenance of kernels."""
+        parts = self.latest(compile_id)
+        if parts is not None:
+            parts.provenance.take_mappings(text)
+
+    def kernel_stacks(self, compile_id: str | None, text: str) -> None:
+        """Take the stack traces of kernels."""
+        parts = self.latest(compile_id)
+        if parts is not None:
+            parts.provenance.take_stacks(text)
+
+    def kernel_info(self, compile_id: str | None, text: str) -> None:
+        """Take the record ``triton_kernel_info``."""
+        parts = self.latest(compile_id)
+        info = object_of(text)
+        if parts is not None:
+            parts.kernels.update({name: of for name, of in info.items() if isinstance(of, dict)})
+
+    def not_known(self, text: str) -> None:
+        """Note a text in a form that is not known."""
+        if len(self.unknown) < 20:
+            self.unknown[text[:300]] = None
+
+    def _current(self, compile_id: str | None, line: Line) -> GraphParts:
+        parts = self._open.get(compile_id)
+        return self._begin(compile_id, line) if parts is None else parts
+
+    def _begin(self, compile_id: str | None, line: Line) -> GraphParts:
+        parts = GraphParts(compile_id, self.rank, line)
+        self._open[compile_id] = parts
+        self.graphs.append(parts)
+        return parts

@@ -1,0 +1,226 @@
+"""All that was read of a run as one ``Compilation``: parts of the same graph from several sources, by rank,
+compile id and order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
+
+from fusiondoc.fusers.inductor.compilation import (
+    Buffer,
+    Compilation,
+    CompiledGraph,
+    FinalKind,
+    FinalNode,
+    GeneratedKernel,
+    GraphBreak,
+    GraphOperator,
+    Part,
+    Recompile,
+)
+from fusiondoc.parsers.inductor.called_nodes import called_nodes, generated_kernels, with_types
+from fusiondoc.parsers.inductor.generated_code import GeneratedModule
+from fusiondoc.parsers.inductor.graph_parts import GraphParts, PartsOfProcess
+from fusiondoc.parsers.inductor.library_calls import with_operators
+from fusiondoc.parsers.inductor.matched_nodes import bytes_in, matched
+from fusiondoc.parsers.inductor.tensor_types import bytes_of_type
+
+
+def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
+    """What the sources show together. Each process gives the parts that its texts hold."""
+    graphs: list[CompiledGraph] = []
+    for parts in _joined(processes):
+        order = sum(_same_compilation(parts, one) for one in graphs)
+        graphs.append(_graph(parts, order))
+    known = [process for process in processes if process.torch is not None]
+    return Compilation(
+        graphs=tuple(graphs),
+        breaks=_each_once(chain.from_iterable(process.breaks for process in processes)),
+        recompiles=_each_once(chain.from_iterable(process.recompiles for process in processes)),
+        torch=known[0].torch if known else None,
+        torch_is_guessed=bool(known) and all(process.torch_is_guessed for process in known),
+        fallbacks=_texts(process.fallbacks for process in processes),
+        unknown_texts=_texts(process.unknown for process in processes),
+        cache_hits=sum(process.cache_hits for process in processes),
+    )
+
+
+def _texts(texts: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """All of them, each once."""
+    return tuple(dict.fromkeys(chain.from_iterable(texts)))
+
+
+def _same_compilation(parts: GraphParts, graph: CompiledGraph) -> bool:
+    return (graph.rank, graph.compile_id) == (parts.rank, parts.compile_id)
+
+
+def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:
+    """Parts of the same graph from several sources put together, in the order of the first."""
+    ranks = {process.rank for process in processes if process.rank is not None}
+    only = next(iter(ranks)) if len(ranks) == 1 else None
+    made: list[GraphParts] = []
+    for process in processes:
+        rank = process.rank if process.rank is not None else only
+        before = [one for one in made if one.rank == rank]
+        taken: set[int] = set()
+        for parts in process.graphs:
+            parts.rank = rank
+            same = next((one for one in before if id(one) not in taken and _fits(one, parts)), None)
+            if same is None:
+                made.append(parts)
+            else:
+                taken.add(id(same))
+                _fill(same, parts)
+    return made
+
+
+def _fits(one: GraphParts, other: GraphParts) -> bool:
+    """Whether two sources show the same graph: nothing says otherwise."""
+    if one.compile_id != other.compile_id or one.from_cache != other.from_cache:
+        return False
+    if one.module is None or other.module is None:
+        return True
+    return _calls(one.module) == _calls(other.module)
+
+
+def _calls(module: GeneratedModule) -> list[str]:
+    return [module.phase or "", *(step.target for step in module.wrapper.steps)]
+
+
+def _fill(one: GraphParts, other: GraphParts) -> None:
+    """Put what another source shows of a graph to what the first showed."""
+    one.graph = one.graph or other.graph
+    one.decisions = one.decisions or other.decisions
+    if one.module is None:
+        one.module, one.module_line = other.module, other.module_line
+    one.provenance.nodes.update(other.provenance.nodes)
+    one.provenance.sources.update(other.provenance.sources)
+    one.kernels.update(other.kernels)
+    one.classes = one.classes or other.classes
+    one.bytes_accessed = one.bytes_accessed or other.bytes_accessed
+    one.seconds.update(other.seconds)
+    one.failed = one.failed or other.failed
+
+
+def _graph(parts: GraphParts, order: int) -> CompiledGraph:
+    """A graph as the diagnosis reads it."""
+    graph = CompiledGraph(
+        parts.compile_id,
+        _phase(parts),
+        order,
+        rank=parts.rank,
+        holds=_holds(parts),
+        from_cache=parts.from_cache,
+        failed=parts.failed,
+        seconds=tuple(parts.seconds.items()),
+        bytes_accessed=parts.bytes_accessed,
+        line=parts.line,
+    )
+    if parts.graph is not None:
+        graph = replace(graph, operators=parts.graph.operators, outputs=parts.graph.outputs)
+    decided: list[FinalNode] = []
+    if parts.decisions is not None:
+        decided = parts.decisions.final_nodes()
+        refusals = parts.decisions.refusals
+        graph = replace(graph, refusals=refusals, refusals_left_out=parts.decisions.left_out)
+    if parts.module is None:
+        return replace(graph, final=_of_graph(decided, graph.operators))
+    return _with_code(graph, decided, parts.module, parts)
+
+
+def _with_code(
+    graph: CompiledGraph, decided: Sequence[FinalNode], module: GeneratedModule, parts: GraphParts
+) -> CompiledGraph:
+    """A graph with what its generated code shows."""
+    log, first = parts.module_line or (None, 0)
+    called = with_operators(called_nodes(module, log, first), module, graph.operators, parts.provenance)
+    buffers = with_types(module.wrapper, _types(called, graph.operators))
+    functions = {kernel.name for kernel in module.kernels.values() if kernel.kind == "cpp"}
+    final = matched(decided, called, functions) if decided else tuple(called)
+    return replace(
+        graph,
+        graph_number=module.number,
+        inference=module.phase == "inference" if module.phase else None,
+        final=_of_graph([_sized(node, buffers) for node in final], graph.operators),
+        kernels=tuple(_configured(one, parts) for one in generated_kernels(module, log, first)),
+        buffers=buffers,
+        outputs=module.wrapper.outputs or graph.outputs,
+    )
+
+
+def _phase(parts: GraphParts) -> str | None:
+    if parts.module is None or parts.module.phase is None:
+        return None
+    return "backward" if parts.module.phase == "backward" else "forward"
+
+
+def _holds(parts: GraphParts) -> frozenset[Part]:
+    found = (
+        (Part.GRAPH, parts.graph is not None),
+        (Part.DECISIONS, parts.decisions is not None),
+        (Part.CODE, parts.module is not None),
+    )
+    return frozenset(part for part, there in found if there)
+
+
+def _types(
+    called: Iterable[FinalNode], operators: Sequence[GraphOperator]
+) -> dict[str, tuple[str, int | None]]:
+    """Types of the buffers that calls make, by the node that each call is."""
+    by_name = {operator.name: operator for operator in operators}
+    types: dict[str, tuple[str, int | None]] = {}
+    for node in called:
+        if len(node.writes) != 1 or len(node.operators) != 1:
+            continue
+        operator = by_name.get(node.operators[0])
+        if operator is not None and operator.type is not None:
+            types[node.writes[0].buffer] = (operator.type, bytes_of_type(operator.type, {}))
+    return types
+
+
+def _sized(node: FinalNode, buffers: Sequence[Buffer]) -> FinalNode:
+    """A node with its bytes, where buffers got their types from the graph."""
+    read, written = node.read_bytes, node.write_bytes
+    if node.reads and read is None:
+        read = bytes_in(buffers, [access.buffer for access in node.reads])
+    if node.writes and written is None:
+        written = bytes_in(buffers, [access.buffer for access in node.writes])
+    return replace(node, read_bytes=read, write_bytes=written)
+
+
+def _of_graph(nodes: Iterable[FinalNode], operators: Sequence[GraphOperator]) -> tuple[FinalNode, ...]:
+    """Nodes without names of operators that the graph does not have or that compute nothing."""
+    if not operators:
+        return tuple(nodes)
+    computed = {one.name for one in operators if one.op == "call_function"}
+    calls = {name for node in nodes if node.kind is FinalKind.CALL for name in node.operators}
+    made = []
+    for node in nodes:
+        names = [name for name in node.operators if name in computed]
+        if node.kind is not FinalKind.CALL:
+            names = [name for name in names if name not in calls]
+        made.append(replace(node, operators=tuple(names)))
+    return tuple(made)
+
+
+def _configured(kernel: GeneratedKernel, parts: GraphParts) -> GeneratedKernel:
+    """A kernel with the configuration that was chosen for it."""
+    config = parts.kernels.get(kernel.name, {}).get("only_config")
+    if not isinstance(config, list):
+        return kernel
+    pairs = [pair for pair in config if isinstance(pair, list) and len(pair) == 2]
+    return replace(kernel, config=tuple((str(name), str(value)) for name, value in pairs))
+
+
+_Row = TypeVar("_Row", GraphBreak, Recompile)
+
+
+def _each_once(rows: Iterable[_Row]) -> tuple[_Row, ...]:
+    """Rows that several sources show, once."""
+    made: dict[object, _Row] = {}
+    for row in rows:
+        text = row.reason if isinstance(row, GraphBreak) else row.guards
+        made.setdefault((row.compile_id, row.rank, row.source, text), row)
+    return tuple(made.values())

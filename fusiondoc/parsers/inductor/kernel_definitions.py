@@ -1,0 +1,144 @@
+"""Kernels as a generated module defines them: Triton kernels, C++ functions, templates, with the comments of
+torch before them (``torch/_inductor/codegen/wrapper.py``, ``define_kernel``)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from fusiondoc.parsers.inductor.fx_graph import FxNode, fx_node
+from fusiondoc.parsers.inductor.python_text import arguments
+
+_DEFINITION = re.compile(r"(\w{1,400}) = async_compile\.(\w+)\(")
+_SIGNATURE = re.compile(r"^def (\w{1,400})\((.*)\):\s*$", re.MULTILINE)
+_CPP_SIGNATURE = re.compile(r"\bvoid\s+(?:kernel|\w+)\(([^{]{0,100000}?)\)\s*\{")
+_CPP_PARAMETER = re.compile(r"(const )?[\w:<> ]+?(\*?)\s*(?:__restrict__ )?(\w+)$")
+_LOADS = re.compile(r"tl\.load\(\s*(\w+)|tl\.make_block_ptr\(\s*(\w+)|make_tensor_descriptor\(\s*(\w+)")
+_STORES = re.compile(r"tl\.(?:store|atomic_\w+)\(\s*(\w+)")
+_META = re.compile(r"'(\w+)': ")
+_SOURCES = re.compile(r"# Topologically Sorted Source Nodes: ")
+
+
+class Parameter(NamedTuple):
+    """A pointer that a kernel takes, or a number."""
+
+    name: str
+    reads: bool
+    writes: bool
+
+
+class Definition(NamedTuple):
+    """A kernel that a module defines."""
+
+    name: str
+    kind: str
+    """``triton``, ``cpp``, ``template``, ``foreach``, ``multi``, ``mixed order``, ``user``."""
+    code: str
+    parameters: tuple[Parameter, ...]
+    operators: tuple[FxNode, ...]
+    """Nodes of the graph that it computes, by its comment; none for C++."""
+    returns: tuple[str, ...]
+    """Names that the comment's fragment returns: nodes, or buffers of none."""
+    line: int
+    """In the module, from 0."""
+
+
+def definition_name(line: str) -> tuple[str, str] | None:
+    """Name and compiler (``triton``, ``cpp_pybinding``) of a definition that begins on this line."""
+    found = _DEFINITION.match(line)
+    return None if found is None else (found.group(1), found.group(2))
+
+
+def definition(name: str, compiler: str, comment: list[str], body: list[str], line: int) -> Definition:
+    """The kernel of a definition.
+
+    Args:
+        comment: the comment lines before it.
+        body: its lines, from the first to that which ends it.
+    """
+    text = "\n".join(body)
+    operators, returns = _fragment(comment)
+    is_cpp = compiler.startswith("cpp")
+    code = _between_quotes(text)
+    parameters = _cpp_parameters(code) if is_cpp else _triton_parameters(name, code)
+    return Definition(name, _kind(name, compiler, code), code, parameters, operators, returns, line)
+
+
+def _kind(name: str, compiler: str, code: str) -> str:
+    if compiler.startswith("cpp"):
+        return "template" if "GemmBlocking" in code or "_template" in name else "cpp"
+    if compiler.startswith("multi"):
+        return "multi"
+    if "'MixOrderReductionGrid'" in code:
+        return "mixed order"
+    for start, kind in (("triton_tem_", "template"), ("triton_for_", "foreach")):
+        if name.startswith(start):
+            return kind
+    if compiler == "triton":
+        return "triton" if name.startswith("triton_") else "user"
+    return compiler
+
+
+def _fragment(comment: list[str]) -> tuple[tuple[FxNode, ...], tuple[str, ...]]:
+    """Nodes and results of the "Graph fragment" of a comment."""
+    nodes: list[FxNode] = []
+    returns: tuple[str, ...] = ()
+    for text in comment:
+        if " = " in text:
+            node = fx_node(text)
+            if node is not None and node.op == "call_function":
+                nodes.append(node)
+        elif text.startswith("#   return "):
+            names = text[len("#   return ") :].split(",")
+            returns = tuple(name.strip().lstrip("%") for name in names)
+    return tuple(nodes), returns
+
+
+def _between_quotes(text: str) -> str:
+    """The text of the kernel: what stands between the first three quotes and the last three."""
+    for quotes in ("'''", '"""'):
+        start = text.find(quotes)
+        if start >= 0:
+            end = text.rfind(quotes)
+            return text[start + 3 : end if end > start else len(text)].strip("\n")
+    return text
+
+
+def _triton_parameters(name: str, code: str) -> tuple[Parameter, ...]:
+    found = next((one for one in _SIGNATURE.finditer(code) if one.group(1) == name), None)
+    found = found or _last_function(code)
+    if found is None:
+        return ()
+    loaded = {part for groups in _LOADS.findall(code) for part in groups if part}
+    stored = set(_STORES.findall(code))
+    parts, _ = arguments("(" + found.group(2) + ")", 0)
+    names = [part.partition(":")[0].strip() for part in parts]
+    return tuple(_parameter(one, loaded, stored) for one in names)
+
+
+def _last_function(code: str) -> re.Match[str] | None:
+    found = list(_SIGNATURE.finditer(code))
+    return found[-1] if found else None
+
+
+def _parameter(name: str, loaded: set[str], stored: set[str]) -> Parameter:
+    if name in loaded or name in stored:
+        return Parameter(name, name in loaded, name in stored)
+    in_out = name.startswith("in_out_ptr")
+    return Parameter(name, name.startswith("in_ptr") or in_out, name.startswith("out_ptr") or in_out)
+
+
+def _cpp_parameters(code: str) -> tuple[Parameter, ...]:
+    found = _CPP_SIGNATURE.search(code)
+    if found is None:
+        return ()
+    made = []
+    for part in found.group(1).split(","):
+        parameter = _CPP_PARAMETER.match(part.strip())
+        if parameter is None:
+            continue
+        const, pointer, name = parameter.groups()
+        is_pointer = bool(pointer)
+        reads = is_pointer and (const is not None or name.startswith("in_"))
+        made.append(Parameter(name, reads, is_pointer and const is None))
+    return tuple(made)

@@ -1,0 +1,172 @@
+"""Which final node of the scheduler is which call of the generated code.
+
+The code does not name scheduler nodes. A kernel is that of the node with the same operators; where several
+have the same (two stages of a reduction), the numbers of the buffers that it writes tell (``op3`` makes
+``buf3`` where nothing moved the numbers), then the order. A C++ function holds several nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from fusiondoc.fusers.inductor.compilation import Buffer, CallKind, FinalKind, FinalNode
+from fusiondoc.numbers import whole_numbers
+
+_NUMBER = re.compile(r"(?:op|buf)(\d+)$")
+_LEAST_ALIKE = 0.34
+"""Share of operators in both, of those in either, for a kernel to be that of a node."""
+
+
+def matched(
+    decided: Sequence[FinalNode], called: Sequence[FinalNode], functions: Set[str]
+) -> tuple[FinalNode, ...]:
+    """The scheduler's final nodes with what the code shows of each, in the order of the code.
+
+    Args:
+        decided: final nodes of the scheduler.
+        called: calls of the code.
+        functions: names of C++ functions, each of which may hold several nodes.
+    """
+    matching = _Matching(decided, called)
+    for index, call in enumerate(called):
+        if call.kernel not in functions:
+            matching.take(index)
+    if functions:
+        matching.take_functions(functions)
+    return matching.nodes()
+
+
+class _Matching:
+    def __init__(self, decided: Sequence[FinalNode], called: Sequence[FinalNode]) -> None:
+        self._called = called
+        self._left = list(decided)
+        self._of_call: dict[int, list[FinalNode]] = {}
+
+    def take(self, index: int) -> None:
+        """Find the node of a call that holds one."""
+        call = self._called[index]
+        found = max(self._left, key=lambda node: _likeness(node, call), default=None)
+        if found is not None and _likeness(found, call) > _NOT_ALIKE:
+            self._left.remove(found)
+            self._of_call[index] = [found]
+
+    def take_functions(self, functions: Set[str]) -> None:
+        """Share what is left among the functions, by what each writes, else in order."""
+        places = [index for index, call in enumerate(self._called) if call.kernel in functions]
+        for node in [node for node in self._left if node.kind is not FinalKind.CALL]:
+            numbers = _numbers(node.members)
+            at = next((i for i in places if numbers & _written(self._called[i])), None)
+            if at is None:
+                at = _nearest(node, places, self._of_call)
+            if at is not None:
+                self._left.remove(node)
+                self._of_call.setdefault(at, []).append(node)
+
+    def nodes(self) -> tuple[FinalNode, ...]:
+        """All nodes: those of calls in the order of the code, behind them those without a call."""
+        made: list[FinalNode] = []
+        for index, call in enumerate(self._called):
+            nodes = self._of_call.get(index, [])
+            if len(nodes) == 1:
+                made.append(_with_call(nodes[0], call))
+            elif nodes:
+                made += [_in_function(node, call) for node in nodes]
+            else:
+                made.append(call)
+        return tuple(made + self._left)
+
+
+_NOT_ALIKE = (0.0, 0)
+
+
+def _likeness(node: FinalNode, call: FinalNode) -> tuple[float, int]:
+    """How much a call looks like that of a node: share of equal operators, number of equal buffers."""
+    buffers = len(_numbers(node.members) & _written(call))
+    if call.call is CallKind.EAGER_SUM:
+        return (1.0, buffers) if buffers and len(node.members) == 1 else _NOT_ALIKE
+    if call.kind is FinalKind.CALL:
+        return _likeness_of_call(node, buffers)
+    if node.kind in (FinalKind.CALL, FinalKind.OTHER, FinalKind.NOTHING):
+        return _NOT_ALIKE
+    return _likeness_of_kernel(set(node.operators), set(call.operators), buffers)
+
+
+def _likeness_of_call(node: FinalNode, buffers: int) -> tuple[float, int]:
+    """Of a library call: a call of the scheduler, or a template for which autotuning chose the library."""
+    if node.kind in (FinalKind.CALL, FinalKind.OTHER):
+        return (0.5, buffers)
+    may_be_template = node.kind is FinalKind.LOOPS and len(node.members) == 1
+    return (0.1, buffers) if may_be_template and buffers else _NOT_ALIKE
+
+
+def _likeness_of_kernel(mine: set[str], its: set[str], buffers: int) -> tuple[float, int]:
+    share = len(mine & its) / len(mine | its) if its else 0.2
+    if buffers or (its and share >= _LEAST_ALIKE):
+        return (share, buffers)
+    return _NOT_ALIKE
+
+
+def _numbers(names: Sequence[str]) -> set[int]:
+    """The numbers of names such as ``op3`` and ``buf3``."""
+    found = (_NUMBER.match(name) for name in names)
+    return set(whole_numbers(one.group(1) for one in found if one is not None))
+
+
+def _written(call: FinalNode) -> set[int]:
+    return _numbers([access.buffer for access in call.writes])
+
+
+def _nearest(node: FinalNode, places: list[int], of_call: dict[int, list[FinalNode]]) -> int | None:
+    """The function that holds a node whose members come next before those of this one."""
+    number = min(_numbers(node.members), default=-1)
+    best: tuple[int, int] | None = None
+    for index in places:
+        for other in of_call.get(index, []):
+            its = max(_numbers(other.members), default=-1)
+            if its <= number and (best is None or its > best[0]):
+                best = (its, index)
+    if best is not None:
+        return best[1]
+    return places[0] if places else None
+
+
+def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
+    """A node with what its call shows."""
+    is_call = call.kind is FinalKind.CALL
+    kind = node.kind if node.kind is not FinalKind.LOOPS or not is_call else FinalKind.CALL
+    if call.kind in (FinalKind.TEMPLATE, FinalKind.FOREACH, FinalKind.MIXED_ORDER):
+        kind = call.kind
+    return replace(
+        node,
+        kind=kind,
+        operators=call.operators or node.operators,
+        reads=call.reads,
+        writes=call.writes,
+        read_bytes=call.read_bytes,
+        write_bytes=call.write_bytes,
+        kernel=call.kernel,
+        call=call.call,
+        device=call.device,
+        lines=node.lines + call.lines,
+    )
+
+
+def _in_function(node: FinalNode, call: FinalNode) -> FinalNode:
+    """A node of a function that holds several: what each reads is not known, what it writes by its number."""
+    numbers = _numbers(node.members)
+    writes = tuple(one for one in call.writes if _numbers([one.buffer]) & numbers)
+    return replace(node, kernel=call.kernel, writes=writes, device=call.device, lines=node.lines + call.lines)
+
+
+def bytes_in(buffers: Sequence[Buffer], names: Sequence[str]) -> int | None:
+    """Bytes of buffers together; None where one is not known."""
+    sizes = {buffer.name: buffer.bytes for buffer in buffers}
+    total = 0
+    for name in names:
+        size = sizes.get(name)
+        if size is None:
+            return None
+        total += size
+    return total

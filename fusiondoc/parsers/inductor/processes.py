@@ -1,0 +1,63 @@
+"""The lines of torch.compile in all logs of a run, by process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fusiondoc.fusers.inductor.compilation import Compilation
+from fusiondoc.parsers.facts import LineCounts, position
+from fusiondoc.parsers.inductor import may_hold_lines
+from fusiondoc.parsers.inductor.joined import compilation_of
+from fusiondoc.parsers.inductor.structured_trace import rank_in_name
+from fusiondoc.parsers.inductor.torch_output import TorchOutput
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.tagged_lines import Tag, ranks
+
+
+class TorchOutputs:
+    """The lines of torch.compile of several logs, each of one or more processes."""
+
+    def __init__(self, counts: LineCounts) -> None:
+        self._counts = counts
+        self._open: dict[Tag, TorchOutput] = {}
+        """Of the log that is read."""
+        self._done: list[tuple[Tag, TorchOutput]] = []
+
+    def may_hold(self, tag: Tag, text: bytes) -> bool:
+        """Whether lines of a process may be of torch.compile."""
+        return tag in self._open or may_hold_lines(text)
+
+    def take(self, tag: Tag, text: bytes, log: int, number: int) -> Iterator[tuple[int, bytes]]:
+        """As ``TorchOutput.take``, of the process with this tag; counts the lines that are taken."""
+        output = self._open.setdefault(tag, TorchOutput())
+        lines, unknown = output.lines, len(output.unknown)
+        yield from output.take(text, log, number)
+        new = output.unknown[unknown:]
+        self._counts.recognised += output.lines - lines - len(new)
+        for line, unread in new:
+            self._counts.unknown(position(log, line), unread)
+
+    def end_log(self, log: LogInput) -> None:
+        """A log ends. Its name tells the rank of a file of TORCH_TRACE."""
+        for tag, output in self._open.items():
+            output.close()
+            rank = log.rank if log.rank is not None else rank_in_name(log.name)
+            output.parts.rank = rank if rank is not None else output.parts.rank
+            if output.lines:
+                self._done.append((tag, output))
+        self._open.clear()
+
+    def compilation(self, first: bytes | None) -> Compilation | None:
+        """What all logs show so far; None where no line is of torch.compile.
+
+        Args:
+            first: the text behind the tag None (``TaggedLog.first``).
+        """
+        both = [*self._done, *self._open.items()]
+        if not any(output.lines for _, output in both):
+            return None
+        tagged = ranks(dict.fromkeys(tag for tag, _ in both), first)
+        for tag, output in both:
+            if output.parts.rank is None:
+                output.parts.rank = tagged.get(tag)
+        return compilation_of([output.parts for _, output in both])

@@ -1,0 +1,128 @@
+"""Pieces of Python text that torch wrote, taken apart without running it: arguments of a call, sizes.
+
+All of it may be cut, mangled or hostile. Nothing here raises, and the time grows with the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fusiondoc.numbers import LARGEST, whole_number
+
+_BOUNDARY = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[()\[\]{},]")
+_OPENING = frozenset("([{")
+_CLOSING = frozenset(")]}")
+
+
+def arguments(text: str, start: int) -> tuple[list[str], int]:
+    """The top-level parts between the bracket that stands at ``start`` and its partner, split at commas.
+
+    Returns:
+        The parts without spaces around them, and the index behind the closing bracket. A text that is cut
+        off gives the parts until its end.
+    """
+    parts: list[str] = []
+    depth, at = 0, start + 1
+    for found in _BOUNDARY.finditer(text, start):
+        mark = found.group()
+        if mark in _OPENING:
+            depth += 1
+        elif mark in _CLOSING:
+            depth -= 1
+            if depth <= 0:
+                _add(parts, text[at : found.start()])
+                return parts, found.end()
+        elif mark == "," and depth == 1:
+            _add(parts, text[at : found.start()])
+            at = found.end()
+    _add(parts, text[at:])
+    return parts, len(text)
+
+
+def _add(parts: list[str], part: str) -> None:
+    if part := part.strip():
+        parts.append(part)
+
+
+_TOKEN = re.compile(r"\s*(\d+|[A-Za-z_]\w*|//|[-+*()])")
+_MOST_TEXT = 400
+"""Characters of an expression of sizes; longer ones are not worked out."""
+
+
+class _Expression:
+    """A product or sum of sizes, worked out by descent."""
+
+    def __init__(self, tokens: list[str], hints: dict[str, int]) -> None:
+        self._tokens = tokens
+        self._hints = hints
+        self._at = 0
+        self._depth = 0
+
+    def value(self) -> int | None:
+        """The number, or None where a name has no hint or the text is no expression."""
+        result = self._sum()
+        return result if self._at == len(self._tokens) else None
+
+    def _next(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _sum(self) -> int | None:
+        result = self._product()
+        while self._next() in ("+", "-") and result is not None:
+            sign = 1 if self._next() == "+" else -1
+            self._at += 1
+            other = self._product()
+            result = None if other is None else _bounded(result + sign * other)
+        return result
+
+    def _product(self) -> int | None:
+        result = self._factor()
+        while self._next() in ("*", "//") and result is not None:
+            divides = self._next() == "//"
+            self._at += 1
+            other = self._factor()
+            if other is None or (divides and not other):
+                return None
+            result = _bounded(result // other if divides else result * other)
+        return result
+
+    def _factor(self) -> int | None:
+        token = self._next()
+        self._at += 1
+        if token == "-":
+            other = self._deeper(self._factor)
+            return None if other is None else -other
+        if token == "(":
+            inner = self._deeper(self._sum)
+            closed = self._next() == ")"
+            self._at += 1
+            return inner if closed else None
+        if token.isdigit():
+            return whole_number(token)
+        return self._hints.get(token)
+
+    def _deeper(self, part) -> int | None:  # type: ignore[no-untyped-def]
+        self._depth += 1
+        if self._depth > 50:
+            return None
+        result: int | None = part()
+        self._depth -= 1
+        return result
+
+
+def _bounded(number: int) -> int | None:
+    return number if -LARGEST < number < LARGEST else None
+
+
+def size_of(text: str, hints: dict[str, int]) -> int | None:
+    """The number that an expression of sizes is: ``64``, ``s77*128``, ``(s0 + 1)//2``.
+
+    Args:
+        hints: sizes of symbols (``s77`` -> 24).
+    """
+    if len(text) > _MOST_TEXT:
+        return None
+    tokens = _TOKEN.findall(text)
+    if sum(map(len, tokens)) != len("".join(text.split())):
+        return None
+    return _Expression(tokens, hints).value()

@@ -1,0 +1,228 @@
+"""Lines of torch.compile among the lines of a log: those of TORCH_LOGS, and records of TORCH_TRACE. Each is
+taken out and read; the rest of the log is left to others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fusiondoc.fusers.inductor.compilation import Line
+from fusiondoc.parsers.inductor import LIMIT, may_hold_lines
+from fusiondoc.parsers.inductor.graph_breaks import graph_break, limit_reached, recompile
+from fusiondoc.parsers.inductor.graph_parts import PartsOfProcess
+from fusiondoc.parsers.inductor.log_lines import LogLine, log_line
+from fusiondoc.parsers.inductor.structured_trace import (
+    HEAD,
+    MOST_PAYLOAD,
+    UNREAD,
+    StructuredTrace,
+)
+
+_BEGINNINGS = {
+    "output_code": ("Output code:",),
+    "post_grad_graphs": ("TRACED GRAPH",),
+    "graph_breaks": ("Graph break ",),
+    "recompiles": ("Recompiling function ",),
+    "recompiles_verbose": ("Recompiling function ",),
+    "inductor_metrics": ("Graph Metrics:",),
+}
+"""How a message of an artifact begins, of those whose messages have several lines and are read."""
+
+_FALLBACK = re.compile(r"Using FallbackKernel: (?:torch\.ops\.)?([\w.]+)")
+_MOST_MESSAGE = 64 << 20
+
+
+class _Message(NamedTuple):
+    """A message whose lines come one after the other, each with the prefix."""
+
+    artifact: str
+    compile_id: str | None
+    time: bytes
+    line: Line
+    lines: list[str]
+
+
+class _Record(NamedTuple):
+    """A record of a trace whose payload comes."""
+
+    kind: bytes
+    head: bytes
+    line: Line
+    payload: list[bytes]
+
+
+class TorchOutput:
+    """Takes the lines of torch.compile out of the text of one process."""
+
+    def __init__(self, rank: int | None = None) -> None:
+        self.parts = PartsOfProcess(rank)
+        self.trace = StructuredTrace(self.parts)
+        self.lines = 0
+        """Lines that were taken."""
+        self.unknown: list[tuple[int, bytes]] = []
+        """Those of them in a form that is not known: number and text."""
+        self._message: _Message | None = None
+        self._record: _Record | None = None
+        self._in_unread = False
+        """The payload of a record that is skipped."""
+        self._held = 0
+
+    def take(self, text: bytes, log: int, number: int) -> Iterator[tuple[int, bytes]]:
+        """Take lines of a log out.
+
+        Args:
+            text: whole lines, each with its end.
+            log, number: the log, and the line of the first of them.
+
+        Yields:
+            What is left, in pieces of consecutive lines: the line of its first, and the piece.
+        """
+        is_open = self._record is not None or self._in_unread
+        if not is_open and not may_hold_lines(text):
+            self._end_message()
+            yield number, text
+            return
+        left: list[bytes] = []
+        for index, line in enumerate(text[:-1].split(b"\n")):
+            if not self._take(line, (log, number + index)):
+                left.append(line)
+                continue
+            self.lines += 1
+            if left:
+                yield number + index - len(left), b"\n".join((*left, b""))
+                left = []
+        if left:
+            last = number + text.count(b"\n")
+            yield last - len(left), b"\n".join((*left, b""))
+
+    def _take(self, line: bytes, position: Line) -> bool:
+        """Take a line; False for one of others."""
+        if line[:1] == b"\t":
+            if self._in_unread:
+                return True
+            if self._record is not None:
+                self._payload(line)
+                return True
+        if b"] " not in line[:600]:
+            return self._goes_on(line)
+        record = HEAD.match(line) if b'] {"' in line[:600] else None
+        if record is not None:
+            self._end_message()
+            self._begin_record(record, position)
+            return True
+        found = log_line(line)
+        if found is None:
+            return self._goes_on(line)
+        if found.artifact is None:
+            self._end_message()
+            return self._warning(found, position)
+        self._end_record()
+        self._artifact(found, position)
+        return True
+
+    def _goes_on(self, line: bytes) -> bool:
+        self._end_record()
+        return False
+
+    def _payload(self, line: bytes) -> None:
+        assert self._record is not None
+        self._held += len(line)
+        if self._held <= MOST_PAYLOAD:
+            self._record.payload.append(line[1:])
+
+    def _begin_record(self, found: re.Match[bytes], position: Line) -> None:
+        self._end_record()
+        _, head, kind = found.groups()
+        if kind in UNREAD:
+            self._in_unread = True
+            return
+        self._record = _Record(kind, head, position, [])
+        self._held = 0
+
+    def _end_record(self) -> None:
+        self._in_unread = False
+        record = self._record
+        if record is not None:
+            self._record = None
+            self.trace.take(record.kind, record.head, record.payload, record.line)
+
+    def _warning(self, found: LogLine, position: Line) -> bool:
+        """Take a line that is of no artifact, where it is read."""
+        text = found.text.decode("utf-8", "replace")
+        if b"torch/_dynamo/convert_frame.py" not in found.file:
+            return False
+        if LIMIT in found.text:
+            self._message = _Message("limit", found.compile_id, found.time, position, [text])
+            return True
+        if self._message is not None and self._message.artifact == "limit":
+            self._message.lines.append(text)
+            return True
+        return False
+
+    def _artifact(self, found: LogLine, position: Line) -> None:
+        artifact = found.artifact or ""
+        text = found.text.decode("utf-8", "replace")
+        if artifact == "fusion":
+            self._end_message()
+            if not self.parts.fusion(found.compile_id, text, position):
+                self.unknown.append((position[1], found.text))
+        elif artifact == "perf_hints":
+            self._end_message()
+            fallback = _FALLBACK.match(text)
+            if fallback is not None:
+                self.parts.fallbacks[fallback.group(1)] = None
+        elif artifact in _BEGINNINGS:
+            self._message_line(artifact, text, found, position)
+        else:
+            self._end_message()
+
+    def _message_line(self, artifact: str, text: str, found: LogLine, position: Line) -> None:
+        message = self._message
+        same = message is not None and message[:3] == (artifact, found.compile_id, found.time)
+        if not same or text.startswith(_BEGINNINGS[artifact]):
+            self._end_message()
+            message = self._message = _Message(artifact, found.compile_id, found.time, position, [])
+            self._held = 0
+        assert message is not None
+        self._held += len(text)
+        if self._held <= _MOST_MESSAGE:
+            message.lines.append(text)
+
+    def _end_message(self) -> None:
+        message = self._message
+        if message is None:
+            return
+        self._message = None
+        text = "\n".join(message.lines)
+        if not self._of_message(message, text):
+            self.unknown.append((message.line[1], message.lines[0].encode()))
+            self.parts.not_known(message.lines[0])
+
+    def _of_message(self, message: _Message, text: str) -> bool:
+        """Read a whole message; False where its form is not known."""
+        parts, compile_id = self.parts, message.compile_id
+        artifact = message.artifact
+        if artifact in ("output_code", "post_grad_graphs"):
+            begins = message.lines[0].startswith(_BEGINNINGS[artifact])
+            if artifact == "post_grad_graphs":
+                parts.post_grad_graph(compile_id, text, message.line)
+            elif "def call(" in text or "async_compile" in text:
+                parts.output_code(compile_id, text, message.line)
+            return begins or "Output code written to" in text
+        if artifact == "graph_breaks":
+            found = graph_break(text, compile_id, parts.rank, message.line)
+            parts.breaks += [found] if found is not None else []
+            return found is not None
+        if artifact == "inductor_metrics":
+            return parts.metrics(compile_id, text)
+        read = limit_reached if artifact == "limit" else recompile
+        again = read(text, compile_id, parts.rank, message.line)
+        parts.recompiles += [again] if again is not None else []
+        return again is not None
+
+    def close(self) -> None:
+        """The text ends: what is open is read as far as it came."""
+        self._end_record()
+        self._end_message()
+        self.trace.close()
