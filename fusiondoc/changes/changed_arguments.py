@@ -22,9 +22,11 @@ def changes_argument(file: ParsedFile, line: int) -> bool:
 
 
 def _changed(file: ParsedFile, node: ast.AST) -> ast.expr | None:
-    """The tensor that a statement or call changes in place."""
+    """The tensor that a statement or call changes in place; of ``x[0] = y`` it is ``x``."""
     if isinstance(node, ast.AugAssign):
-        return node.target
+        return _whole(node.target)
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        return _whole(node.targets[0])
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     if not is_in_place(node.func.attr):
@@ -32,6 +34,13 @@ def _changed(file: ParsedFile, node: ast.AST) -> ast.expr | None:
     if file.meaning(node.func) is None:
         return node.func.value
     return node.args[0] if node.args else None
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """The tensor of an element."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
 
 
 def _bound_before(function: Function, line: int) -> Iterator[str]:

@@ -10,6 +10,7 @@ from fusiondoc.changes import (
     default_arguments,
     gated_linear_unit,
     literal_numbers,
+    masked_assignment,
     masked_fill,
     moved_views,
     optional_types,
@@ -23,6 +24,7 @@ from fusiondoc.model.change_plan import ChangeKind
 
 UNITS: Sequence[Rewrite] = (
     out_of_place.REWRITE,
+    masked_assignment.REWRITE,
     cast_operands.REWRITE,
     type_as.REWRITE,
     literal_numbers.REWRITE,

@@ -8,12 +8,11 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from fusiondoc.changes.chosen_numbers import is_number, needs_tensor, number_as_tensor
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.fusers import facts_of
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.operators import VIEWS
 
 _ARGUMENTS = ("input", "mask", "value")
 
@@ -21,16 +20,15 @@ _ARGUMENTS = ("input", "mask", "value")
 def write(line: Line) -> Iterator[Rewritten]:
     """The calls of a line, written so.
 
-    Not every fuser has a rule for a number there, and torch has no gradient formula: it becomes a tensor
-    then. Whether another value is a tensor does not show.
+    Whether a value that is no number is a tensor does not show.
     """
-    as_tensor = line.shown.gradients or facts_of(line.shown.fuser).numbers_for_tensors is False
+    as_tensor = needs_tensor(line.shown)
     for node in line.file.on_line(line.number):
         given = _arguments(line.file, node) if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and given is not None:
             made = _rewritten(line.file, node, given, as_tensor)
             if made is not None:
-                yield replace(made, sure=not as_tensor or _is_number(given["value"]))
+                yield replace(made, sure=not as_tensor or is_number(given["value"]))
 
 
 def _rewritten(
@@ -43,12 +41,11 @@ def _rewritten(
     """
     torch, imports = spelled(file, "torch")
     mask, value, tensor = (file.whole(given[name]) for name in ("mask", "value", "input"))
-    if as_tensor and _is_number(given["value"]):
-        made_of = _tensor_of(given["mask"])
-        if made_of is None:
+    if as_tensor and is_number(given["value"]):
+        made = number_as_tensor(file, torch, value, given["mask"])
+        if made is None:
             return None
-        # The mask's device: that of the tensor itself would keep its producer out of the group (FD227).
-        value = f"{torch}.full([], {value}, device={made_of}.device)"
+        value = made
     if tensor.startswith("(") and isinstance(given["input"], ast.BinOp):
         tensor = file.text(given["input"])
     text = f"{torch}.where({mask}, {value}, {tensor})"
@@ -67,29 +64,6 @@ def _arguments(file: ParsedFile, node: ast.Call) -> dict[str, ast.expr] | None:
     given = dict(zip(_ARGUMENTS, positional, strict=False))
     given.update((keyword.arg or "", keyword.value) for keyword in node.keywords)
     return given if set(given) == set(_ARGUMENTS) else None
-
-
-def _tensor_of(mask: ast.expr) -> str | None:
-    """The name of the one tensor that a mask is made of: ``y`` of ``~y``, ``y == 0``, ``y.unsqueeze(1)``."""
-    if isinstance(mask, ast.Name):
-        return mask.id
-    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
-        return _tensor_of(mask.operand)
-    if isinstance(mask, ast.Compare) and all(map(_is_number, mask.comparators)):
-        return _tensor_of(mask.left)
-    called = mask.func if isinstance(mask, ast.Call) else None
-    if isinstance(mask, ast.Call) and isinstance(called, ast.Attribute) and f"aten::{called.attr}" in VIEWS:
-        return _tensor_of(called.value) if all(map(_is_number, mask.args)) and not mask.keywords else None
-    return None
-
-
-def _is_number(node: ast.expr) -> bool:
-    """A literal, with its sign, or ``float('-inf')``."""
-    if isinstance(node, ast.UnaryOp):
-        return _is_number(node.operand)
-    called = node.func if isinstance(node, ast.Call) else None
-    is_literal = isinstance(node, ast.Constant) and type(node.value) in (int, float)
-    return is_literal or (isinstance(called, ast.Name) and called.id == "float")
 
 
 REWRITE = Rewrite(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from fusiondoc.changes.assigned_names import outlives_call
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
@@ -67,21 +68,13 @@ def _augmented(file: ParsedFile, node: ast.AugAssign, op: str) -> Iterator[Edit]
     sign = sign_of(op)
     if sign is None or not isinstance(node.op, NODE_OF_SIGN[sign]):
         return
-    if not isinstance(node.target, ast.Name) or _outlives(file, node, node.target.id):
+    if not isinstance(node.target, ast.Name) or outlives_call(file, node, node.target.id):
         return
     start, end = file.span(node.target)[1], file.span(node.value)[0]
     start = file.source.text.index(f"{sign}=", start, end)
     yield Edit(file.source.path, start, start + len(sign) + 1, f"= {node.target.id} {sign}")
     if not _binds_tighter(file, node.value, sign):
         yield from file.parenthesised(node.value)
-
-
-def _outlives(file: ParsedFile, node: ast.AST, name: str) -> bool:
-    """Whether the name is one of the module or of a function around: others may hold the same tensor."""
-    function = file.function_of(node)
-    if function is None:
-        return True
-    return any(isinstance(one, (ast.Global, ast.Nonlocal)) and name in one.names for one in walk(function))
 
 
 def _binds_tighter(file: ParsedFile, value: ast.expr, sign: str) -> bool:

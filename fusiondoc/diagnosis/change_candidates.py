@@ -35,8 +35,19 @@ def candidates(report: Report, run: RunFacts) -> list[Change]:
         written = lines.of(made, row)
         one = _in_the_plan(written, row, report, plans) if written is not None else None
         if one is not None:
-            found.add(replace(one, rows=(index,)))
+            found.add(replace(one, rows=(index, *_read_with(row, report))))
     return found.all()
+
+
+def _read_with(row: Unfused, report: Report) -> list[int]:
+    """Rows of the operators that read elements for an assignment by a mask, on its line: they go with it."""
+    if row.op != "aten::index_put_" or row.user_source is None:
+        return []
+    return [
+        index
+        for index, other in enumerate(report.unfused)
+        if other.op == "aten::index" and other.user_source == row.user_source
+    ]
 
 
 def _in_the_plan(one: Change, row: Unfused, report: Report, plans: RowsInPlans) -> Change | None:

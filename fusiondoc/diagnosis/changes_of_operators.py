@@ -270,6 +270,14 @@ def _write_out_of_place(row: Unfused, run: RunFacts) -> Change:
     return Change(ChangeKind.OUT_OF_PLACE, change, before=before, after=after)
 
 
+def _choose_by_mask(row: Unfused, run: RunFacts) -> Change:
+    return Change(ChangeKind.OUT_OF_PLACE, "Choose with torch.where instead of assigning elements by a mask")
+
+
+def _is_of_user(row: Unfused, run: RunFacts) -> bool:
+    return run.owner(row) is Owner.USER
+
+
 def _depends_on_attribute(row: Unfused, run: RunFacts) -> bool:
     condition = condition_of(row.reason.detail)
     return condition is not None and condition.on == "attribute"
@@ -470,6 +478,7 @@ TREATMENTS: Sequence[Treatment] = (
     Treatment(_take_dropout_out, does_nothing_in_inference),
     Treatment(_keep_tensor, _waits_for_number, detail=Argument),
     Treatment(_write_out_of_place, _has_other_version, codes=("FD216", "FD230", "FD231")),
+    Treatment(_choose_by_mask, _is_of_user, ops=("aten::index_put_",)),
     Treatment(_turn_knob_on, needs_knob, codes=(*NO_RULE, "FD219"), ops=_WITH_KNOBS),
     Treatment(_turn_device_on, _may_be_turned_on, codes=("FD213",)),
     Treatment(_make_training_constant, _depends_on_training, codes=_OF_TRAINING, decides=True),

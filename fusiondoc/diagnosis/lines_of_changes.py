@@ -43,7 +43,7 @@ class Lines:
     def __init__(self, report: Report, run: RunFacts) -> None:
         self._report = report
         self._run = run
-        self._ranks = _ranks_of(report.programs)
+        self._types = _types_of(report.programs)
         self._files = _files(report)
 
     def of(self, one: Change, row: Unfused) -> Change | None:
@@ -75,11 +75,13 @@ class Lines:
     def _shown(self, row: Unfused) -> Shown:
         run = self._run
         recipe = recipe_of(row, run) if run.fuser is not None else None
+        types = self._types.get(row.index, ())
         return Shown(
             op=row.op,
             code=row.reason.code,
             detail=row.reason.detail,
-            rank=self._ranks.get(row.index),
+            types=types,
+            rank=_dimensions(types[0]) if types else None,
             layer=row.layers[0].rpartition(".")[2] if row.layers else None,
             recipes=(recipe,) if recipe is not None else (),
             fuser=run.fuser or "none",
@@ -156,6 +158,8 @@ def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) ->
         lines = lines_of_modules(line.file, name, row.op) if one.kind in _IN_PLACE else ()
         return replace(one, lines=lines) if lines else _without_lines(one, line)
     one = replace(one, lines=found.edits)
+    if row.op == "aten::index_put_":
+        return replace(one, note=found.made.note)
     if one.kind is ChangeKind.NUMBER:
         return replace(one, title=f"Write {found.made.after} instead of {found.made.before}")
     if one.kind in (ChangeKind.MOVE, ChangeKind.MOVE_VIEW):
@@ -246,16 +250,20 @@ def _files(report: Report) -> Sequence[str]:
     return (f"{file}.py" if suffix else file,)
 
 
-def _ranks_of(programs: Iterable[Program]) -> dict[int | None, int]:
-    """Row (``Unfused.index``) of operators outside groups -> dimensions of their first input, where all nodes
-    of the row agree."""
-    found: dict[int, set[int | None]] = {}
+def _types_of(programs: Iterable[Program]) -> dict[int | None, Sequence[str]]:
+    """Row (``Unfused.index``) of operators outside groups -> the types of the tensors that they take, where
+    the first of them has as many dimensions in all nodes of the row."""
+    found: dict[int | None, list[Sequence[str]]] = {}
     for program in programs:
         for node in program.nodes:
             if node.kind == "operator" and node.inputs:
-                tensor = parse_type(node.inputs[0])
-                sizes = tensor.sizes if isinstance(tensor, TensorType) else None
                 for row in node.rows:
-                    found.setdefault(row, set()).add(len(sizes) if sizes is not None else None)
-    agreed = {row: next(iter(ranks)) for row, ranks in found.items() if len(ranks) == 1}
-    return {row: rank for row, rank in agreed.items() if rank is not None}
+                    found.setdefault(row, []).append(node.inputs)
+    return {row: types[0] for row, types in found.items() if len({_dimensions(one[0]) for one in types}) == 1}
+
+
+def _dimensions(text: str) -> int | None:
+    """Of a type of a tensor, where it is known."""
+    tensor = parse_type(text)
+    sizes = tensor.sizes if isinstance(tensor, TensorType) else None
+    return len(sizes) if sizes is not None else None

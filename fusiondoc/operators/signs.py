@@ -26,3 +26,7 @@ NODE_OF_SIGN: Mapping[str, type[ast.operator | ast.cmpop]] = {
     ">": ast.Gt,
     ">=": ast.GtE,
 }
+
+SIGN_OF_NODE: Mapping[type[ast.operator | ast.cmpop], str] = {
+    node: sign for sign, node in NODE_OF_SIGN.items()
+}
