@@ -203,7 +203,7 @@ MUTATIONS: Sequence[Mutation] = (
     *_of(
         "rewrites",
         "changes/masked_fill.py",
-        ("sure=not as_tensor or _is_number", "sure=not as_tensor and _is_number"),
+        ("sure=not as_tensor or is_number", "sure=not as_tensor and is_number"),
     ),
     *_of(
         "fix_edits",
