@@ -6,7 +6,9 @@ import pytest
 
 from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, at_work, choices, fuser_title
 from fusiondoc.fusers.nvfuser import log as nvfuser_log
-from fusiondoc.model.codes import CODES, Code, Family, Loss
+from fusiondoc.model.code_kinds import Family, Loss
+from fusiondoc.model.codes import CODES, Code
+from fusiondoc.model.inductor_codes import LOSE_NOTHING
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.parsers.jit import FUSION_KINDS
 
@@ -28,7 +30,10 @@ def test_every_rejection_of_nvfuser_has_a_code_with_advice() -> None:
 
 
 def test_what_is_lost_and_what_sums_up_the_run() -> None:
-    assert {c.code for c in CODES.values() if c.loss is Loss.NONE} == {"FD226", "FD235", "FD236", "FD246"}
+    assert {c.code for c in CODES.values() if c.loss is Loss.NONE} == {
+        *("FD226", "FD235", "FD236", "FD246"),
+        *LOSE_NOTHING,
+    }
     assert {c.code for c in CODES.values() if c.loss is Loss.AROUND} == {"FD229"}
     assert {c.code[:3] for c in CODES.values() if c.of_the_run} == {"FD0", "FD1", "FD4", "FD9"}
     assert CODES["FD402"].of_the_run and not CODES["FD401"].of_the_run

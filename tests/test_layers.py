@@ -36,7 +36,7 @@ MOST_COMPLEX = 15
 COMPLEX_FUNCTIONS = 4
 """Functions above that; to become a short list of names."""
 HIGHEST_COMPLEXITY = 33
-FILES_THAT_NAME_A_FUSER = 52
+FILES_THAT_NAME_A_FUSER = 57
 """Although they are none of a fuser's; to become a list of those that use the fusers' registry."""
 CIRCLES_OF_TYPES = (
     "model.boundaries model.other_frontends model.reasons.reason model.reasons.words"
@@ -73,7 +73,10 @@ OPERATOR_TABLES = {
     "fuser_knobs.knob_table": 1,  # names of knobs
     "masking.secret_names": 1,  # words that are no operators here
     "model.codes": 1,
+    "model.inductor_codes": 2,  # words of sentences
+    "model.reasons.of_inductor": 1,  # names of causes and of kinds of calls
     "model.reasons.stated_words": 2,
+    "model.reasons.words_of_inductor": 2,
     "model.reasons.words_of_operators": 1,
     "model.run_options": 1,
     "parsers.jit": 1,

@@ -12,7 +12,8 @@ from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.step_time import slow_products
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.codes import CODES, Family
+from fusiondoc.model.code_kinds import Family
+from fusiondoc.model.codes import CODES
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 from fusiondoc.model.report import Finding, Report
 

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from fusiondoc.captures.trust import project_root, read_source, text_of
 from fusiondoc.diagnosis.next_steps import with_plan
-from fusiondoc.diagnosis.of_fusers import te_findings
+from fusiondoc.diagnosis.of_fusers import inductor_findings, te_findings
 from fusiondoc.diagnosis.rules import (
     Context,
     Rule,
+    compiled_coverage,
     fd0_environment,
     fd1_fd2_not_fused,
     fd3_crashes,
@@ -28,6 +29,7 @@ from fusiondoc.diagnosis.rules import (
     fd4_speed,
     fd9_log,
     has_torchscript,
+    of_compiled,
     of_te,
     of_torchscript,
     te_coverage,
@@ -39,7 +41,8 @@ from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fusers import FUSERS, fuser_title, fusible_by, is_fusible
 from fusiondoc.graph.shared_tensors import boundaries_of
 from fusiondoc.model import dataclass
-from fusiondoc.model.codes import CODES, Family
+from fusiondoc.model.code_kinds import Family
+from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Suppressed
 from fusiondoc.model.source import Source, path_ends_with
@@ -126,18 +129,18 @@ WITHOUT_GRAPHS: tuple[Rule, ...] = (
     fd3_crashes.crashed,
     fd3_failures.timed_out,
     *fd3_fd9_whose_error.RULES,
+    *fd3_fd5_crashes_and_wrong_results.NUMBERS,
     fd9_log.interrupted,
     fd9_log.left_running,
 )
-"""For a run whose groups are of the operation fuser alone: its log has no graphs."""
+"""For a run without rows of TorchScript: its log has no graphs of it."""
 
 
 def diagnose(report: Report, context: Context) -> Report:
-    """The report with its findings, worst first, its coverage, and what to do now. Rows of TorchScript and of
-    the operation fuser are judged each by its own rules."""
+    """The report with its findings, worst first, its coverage, and what to do now. Rows of TorchScript, of
+    the operation fuser and of torch.compile are judged each by its own rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
-    boundaries = boundaries_of(report)
-    report = replace(report, boundaries=boundaries.rows, boundaries_left_out=boundaries.left_out)
+    report = _with_boundaries(report)
     both = has_torchscript(report)
     if both:
         findings = _findings(RULES, of_torchscript(report), context)
@@ -145,6 +148,8 @@ def diagnose(report: Report, context: Context) -> Report:
         findings = _findings(WITHOUT_GRAPHS, report, context)
     if report.te is not None:
         findings += _findings(te_findings.RULES, of_te(report), context)
+    if report.compiled is not None:
+        findings += _findings(inductor_findings.RULES, of_compiled(report), context)
     findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)
     if both:
@@ -152,16 +157,31 @@ def diagnose(report: Report, context: Context) -> Report:
     return with_plan(replace(report, findings=tuple(findings)), context)
 
 
+def _with_boundaries(report: Report) -> Report:
+    """With those between groups and operators of TorchScript's plans; those of torch.compile are there."""
+    found = boundaries_of(of_torchscript(report))
+    if report.compiled is None:
+        return replace(report, boundaries=found.rows, boundaries_left_out=found.left_out)
+    left_out = report.boundaries_left_out + found.left_out
+    return replace(report, boundaries=(*report.boundaries, *found.rows), boundaries_left_out=left_out)
+
+
 def _findings(rules: Sequence[Rule], report: Report, context: Context) -> list[Finding]:
     return [finding for rule in rules for finding in rule(report, context)]
 
 
 def _coverage_of_both(report: Report, observed: Observed) -> Coverage:
-    """Of TorchScript, and with it of the operation fuser where that was at work too."""
-    one = coverage(of_torchscript(report), observed)
-    if report.te is None:
-        return one
-    other = te_coverage(of_te(report))
+    """Of TorchScript, and with it of the operation fuser and of torch.compile where these were at work."""
+    whole = coverage(of_torchscript(report), observed)
+    if report.te is not None:
+        whole = _sum(whole, te_coverage(of_te(report)))
+    if report.compiled is not None:
+        whole = _sum(whole, compiled_coverage(of_compiled(report)))
+    return whole
+
+
+def _sum(one: Coverage, other: Coverage) -> Coverage:
+    """The coverage of the rows of both."""
 
     def share(fused: int, total: int | None) -> tuple[int | None, float | None]:
         return total or None, fused / total if total else None

@@ -10,7 +10,8 @@ from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
 from fusiondoc.fusers import FUSERS, takes_seldom
 from fusiondoc.graph import Graph, graph_of_flow
 from fusiondoc.graph.would_fuse import Limits, would_fuse
-from fusiondoc.model.codes import CODES, Cause
+from fusiondoc.model.code_kinds import Cause
+from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons import Side
 from fusiondoc.operators import KEPT_OUT, WITH_FORMULA
 from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, Flow, FlowNode

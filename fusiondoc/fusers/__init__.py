@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fusiondoc.fusers import inductor
 from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.inductor.kinds import KIND
 from fusiondoc.fusers.legacy import LEGACY
 from fusiondoc.fusers.nnc import NNC
 from fusiondoc.fusers.nvfuser import NVFUSER
@@ -175,6 +176,11 @@ TE_KIND = "te.ops."
 def is_te(name: str) -> bool:
     """Whether the kind of a group, or an operator, is Transformer Engine's."""
     return name.startswith(TE_KIND)
+
+
+def is_compiled(kind: str) -> bool:
+    """Whether the kind of a group is one of torch.compile's."""
+    return kind.startswith(KIND)
 
 
 COMPILER = inductor.VARIANT

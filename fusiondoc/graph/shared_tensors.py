@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
-from fusiondoc.model.codes import CODES, Cause
+from fusiondoc.model.code_kinds import Cause
+from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import NO_OPERATORS
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused, rows_by_index

@@ -5,10 +5,17 @@ They are stable: a code is never given to another meaning.
 
 from __future__ import annotations
 
-from enum import Enum
-
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.code_kinds import Cause, Family, Loss
+from fusiondoc.model.inductor_codes import (
+    LOSE_NOTHING,
+    OF_BOUNDARIES,
+    OF_CALLS,
+    OF_FAILURES,
+    OF_LOGS,
+    OF_RUNS,
+)
 from fusiondoc.model.other_frontends import NOTHING_LOST, OF_TE
 from fusiondoc.model.remedies import Remedy, nothing
 
@@ -21,43 +28,6 @@ _SINGLE = "single_node=on"
 _REDUCTIONS = "nnc_reductions=on"
 _NOT_HORIZONTAL = "horizontal=off"
 _KEEP_SMALL, _KEEP_REGIONS = "fusion_group_inlining=off", "autodiff_inlining=off"
-
-
-class Family(Enum):
-    """What a finding is about: the first digit of its code."""
-
-    ENVIRONMENT = "0"
-    """The environment and knobs."""
-    RUNS = "1"
-    """Nothing to fuse yet: runs, profiling, autodiff."""
-    NODE = "2"
-    """An operator that is not fused."""
-    FAILURE = "3"
-    """Fallback, guard and crash."""
-    KERNEL = "4"
-    """The speed of kernels."""
-    MODEL = "5"
-    """Speed and numbers of the whole model."""
-    LOG = "9"
-    """The log itself."""
-
-
-class Loss(Enum):
-    """What is lost because an operator is in no group."""
-
-    RESULT = "its result is written to memory and read again"
-    AROUND = "nothing of its own, but what is around it is cut apart"
-    NONE = "nothing"
-
-
-class Cause(Enum):
-    """What keeps an operator out of groups."""
-
-    OPERATOR = "itself"
-    """So it can be a barrier for others."""
-    SETTING = "a device, a profile or a setting"
-    """No change of a neighbour takes it away."""
-    NEIGHBOUR = "what is around it"
 
 
 @dataclass(frozen=True)
@@ -135,6 +105,7 @@ _ALL = (
     Code("FD108", "warning", "torch.compile cut the program into several graphs"),
     Code("FD109", "warning", "A module that fuses itself ran its plain operators"),
     *(Code(*row) for row in OF_TE if row[0] < "FD2"),
+    *(Code(*row) for row in OF_RUNS),
     Code(
         "FD201",
         "warning",
@@ -441,6 +412,11 @@ _ALL = (
         for row in OF_TE
         if row[0] > "FD2"
     ),
+    *(
+        Code(*row, loss=Loss.NONE if row[0] in LOSE_NOTHING else Loss.RESULT, cause=Cause.OPERATOR)
+        for row in OF_CALLS
+    ),
+    *(Code(*row, loss=Loss.NONE if row[0] in LOSE_NOTHING else Loss.RESULT) for row in OF_BOUNDARIES),
     Code(
         "FD299",
         "note",
@@ -464,6 +440,7 @@ _ALL = (
     Code("FD307", "error", "A fuser failed, and its error ended the program", tries=(OTHER_FUSER,)),
     Code("FD308", "error", "A differentiable graph gave a gradient of the wrong shape", tries=(OTHER_FUSER,)),
     Code("FD309", "error", "Only the fused run fails", tries=(OTHER_FUSER,)),
+    *(Code(*row) for row in OF_FAILURES),
     Code("FD401", "warning", "A kernel is far below the memory bandwidth of the GPU", tries=(OTHER_FUSER,)),
     Code("FD402", "note", "Kernels move so little that their launch takes longer", whole_run=True),
     Code("FD403", "note", "A group runs as several kernels"),
@@ -494,6 +471,7 @@ _ALL = (
     Code("FD910", "note", "A log of stand-alone nvFuser or Lightning Thunder"),
     Code("FD911", "warning", "The ranks of the run differ"),
     Code("FD912", "note", "The log shows more than a report holds"),
+    *(Code(*row) for row in OF_LOGS),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

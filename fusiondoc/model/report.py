@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.change_plan import PlannedChange, Try
+from fusiondoc.model.compiled import CompiledReport
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Remedy
@@ -297,7 +298,9 @@ class Finding:
     @property
     def in_rows(self) -> bool:
         """It says of a row of ``unfused`` what stands there: reports count these."""
-        return self.code.startswith("FD2") and not self.keeps_out and self.code not in ("FD236", "FD237")
+        is_of_boundary = "FD261" <= self.code <= "FD279"
+        of_several = is_of_boundary or self.code in ("FD236", "FD237")
+        return self.code.startswith("FD2") and not self.keeps_out and not of_several
 
 
 @dataclass(frozen=True)
@@ -407,6 +410,8 @@ class Report:
     """Functions that the program handed to AOTAutograd."""
     te: TeReport | None = None
     """What Transformer Engine's operation fuser planned, where it was at work."""
+    compiled: CompiledReport | None = None
+    """What torch.compile made of the program, where it was at work."""
     fused_modules: tuple[FusedModules, ...] = ()
     """Modules of the program that fuse themselves, by class."""
     plan: tuple[PlannedChange, ...] = ()
@@ -438,9 +443,11 @@ class Report:
 
     @property
     def fused_operators(self) -> int:
-        """Operators in groups, over instances; each program once, not again for other types."""
+        """Operators in groups, over instances; each program once, not again for other types, and an operator
+        that several groups compute once."""
         listed = sum(group.operators for group in self.groups if group.specialisation == 1)
-        return listed + self.fused_operators_left_out
+        again = self.compiled.counted_again if self.compiled is not None else 0
+        return listed - again + self.fused_operators_left_out
 
     def metrics(self) -> dict[str, float]:
         """The figures of the report, flat, for dashboards and experiment trackers

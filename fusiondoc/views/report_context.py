@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 
-from fusiondoc.model.codes import CODES, Loss
+from fusiondoc.model.code_kinds import Loss
+from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source

@@ -152,6 +152,7 @@ def report_of_logs(
 ) -> Report:
     """The report of parsed logs that belong to no capture, with findings, plan and coverage. ``folder``: the
     one whose logs these are, if one was named."""
+    report = _with_compiled(report, observed, None)
     report = replace(
         report,
         ranks=ranks_of(report, ranks_stated_by_log(observed)),
@@ -162,6 +163,15 @@ def report_of_logs(
         texts=LogTexts(logs, None, source_roots),
     )
     return _without_secrets(diagnose(report, Context(observed)))
+
+
+def _with_compiled(report: Report, observed: Observed, requested: str | None) -> Report:
+    """With the rows of torch.compile, where it was at work. ``requested``: the fuser that was asked for."""
+    if observed.compilation is None:
+        return report
+    from fusiondoc.diagnosis.of_fusers.inductor_report import inductor_report
+
+    return inductor_report(report, observed.compilation, requested, observed.files)
 
 
 def _folder_of(logs: Sequence[LogInput]) -> str | None:
@@ -272,7 +282,8 @@ def report_of(
     from fusiondoc.workflows.speed import speed_of, with_profile
 
     parsed = parsed or parse_capture(capture, others)
-    report, run_records = parsed.report, capture.records
+    run_records = capture.records
+    report = _with_compiled(parsed.report, parsed.observed, run_records.fuser.requested)
     report = replace(
         report,
         environment={**run_records.environment.texts, **_made_by(capture)},
@@ -309,7 +320,7 @@ def report_of(
         report,
         speed=speed,
         speed_note=note,
-        frontend=run_records.frontend.effective or ("aot" if run_records.aot.sites else None),
+        frontend=run_records.frontend.effective or ("aot" if run_records.aot.sites else report.frontend),
         aot=aot_functions(run_records.aot, report),
         fused_modules=fused_modules(run_records.aot),
     )

@@ -1,8 +1,8 @@
 """What a rule is, what it may look at besides the report, and how it makes a finding of a code; and what is
 known of a run that rules and advice depend on.
 
-What nothing tells is None, and no advice assumes it. One report can hold rows of both front ends
-(TorchScript and te.ops): each has rules, changes and a coverage of its own.
+What nothing tells is None, and no advice assumes it. One report can hold rows of several frontends
+(TorchScript, te.ops, torch.compile): each has rules, changes and a coverage of its own.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.casts import casts_to_other_types
-from fusiondoc.fusers import TE_PACKAGE, facts_of, is_te, taken_by
+from fusiondoc.fusers import TE_PACKAGE, facts_of, is_compiled, is_te, taken_by
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.reasons import CompiledCall
 from fusiondoc.model.reasons.lacking_constants import reads_training_flag
 from fusiondoc.model.remedies import Remedy
-from fusiondoc.model.report import Evidence, Finding, ProgramNode, Report, Unfused
+from fusiondoc.model.report import Evidence, Finding, Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
 from fusiondoc.model.source import file_of
 from fusiondoc.operators import CONTROL_FLOW, OF_MANY_ELEMENTS, VIEWS
@@ -68,7 +69,7 @@ class Context:
     """The program ended its process, as it seems without an error, before all passes were done."""
 
     graph_breaks: GraphBreaks = field(default_factory=GraphBreaks)
-    """Where torch.compile cut the program."""
+    """Where torch.compile cut the program for AOTAutograd."""
     rank: int | None = None
     """Whose end ``result`` and ``error`` are, of a run of several ranks."""
 
@@ -356,33 +357,67 @@ def _gradients(report: Report, types: Iterable[str], backward: bool, live: bool)
     return False if live or "0" in flags else None
 
 
+TORCHSCRIPT, OPERATIONS, COMPILED = "torchscript", "te", "dynamo"
+"""Frontends, of which one report can hold rows: TorchScript, te.ops, torch.compile."""
+
+
 def of_te(report: Report) -> Report:
     """The report with the rows of te.ops alone."""
-    return _with_rows(report, True)
+    return _with_rows(report, OPERATIONS)
+
+
+def of_compiled(report: Report) -> Report:
+    """The report with the rows of torch.compile alone."""
+    return _with_rows(report, COMPILED)
 
 
 def of_torchscript(report: Report) -> Report:
-    """The report with the rows of TorchScript alone, as if there were no te.ops."""
-    return replace(_with_rows(report, False), te=None) if report.te is not None else report
+    """The report with the rows of TorchScript alone, as if there were no others."""
+    if report.te is None and report.compiled is None:
+        return report
+    return replace(_with_rows(report, TORCHSCRIPT), te=None, compiled=None)
 
 
 def has_torchscript(report: Report) -> bool:
-    """Whether there are rows that are not of te.ops."""
-    rows = [*(one.kind for one in report.groups), *(row.op for row in report.unfused)]
-    return report.te is None or not all(map(is_te, rows))
+    """Whether there are rows of TorchScript, or nothing else."""
+    if report.te is None and report.compiled is None:
+        return True
+    rows = [*map(_frontend_of_group, report.groups), *map(_frontend_of_row, report.unfused)]
+    return TORCHSCRIPT in rows
 
 
-def _with_rows(report: Report, te: bool) -> Report:
-    groups = tuple(one for one in report.groups if is_te(one.kind) == te)
-    others = {one.id for one in report.groups} - {one.id for one in groups}
-    return replace(
+def _frontend_of_group(group: Group) -> str:
+    if is_te(group.kind):
+        return OPERATIONS
+    return COMPILED if is_compiled(group.kind) else TORCHSCRIPT
+
+
+def _frontend_of_row(row: Unfused) -> str:
+    if is_te(row.op):
+        return OPERATIONS
+    return COMPILED if isinstance(row.reason.detail, CompiledCall) else TORCHSCRIPT
+
+
+def _with_rows(report: Report, frontend: str) -> Report:
+    groups = tuple(one for one in report.groups if _frontend_of_group(one) == frontend)
+    unfused = tuple(row for row in report.unfused if _frontend_of_row(row) == frontend)
+    others = frozenset(one.id for one in report.groups) - {one.id for one in groups}
+    other_rows = frozenset(row.index for row in report.unfused) - {row.index for row in unfused}
+    made = replace(
         report,
         groups=groups,
-        unfused=tuple(row for row in report.unfused if is_te(row.op) == te),
+        unfused=unfused,
         kernels=tuple(one for one in report.kernels if not others.intersection(one.groups)),
-        fusion_groups_left_out=0 if te else report.fusion_groups_left_out,
-        fused_operators_left_out=0 if te else report.fused_operators_left_out,
+        programs=tuple(one for one in report.programs if not _has_any(one, others, other_rows)),
+        compiled=report.compiled if frontend == COMPILED else None,
     )
+    if frontend == TORCHSCRIPT:
+        return made
+    return replace(made, fusion_groups_left_out=0, fused_operators_left_out=0)
+
+
+def _has_any(program: Program, groups: frozenset[str], rows: frozenset[int | None]) -> bool:
+    return any(node.group in groups or rows.intersection(node.rows) for node in program.nodes)
 
 
 def te_coverage(report: Report) -> Coverage:
@@ -392,3 +427,19 @@ def te_coverage(report: Report) -> Coverage:
     share = fused / total if total else None
     unknown = None if total else f"no operator ran that {TE_PACKAGE} has a rule for"
     return Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown)
+
+
+def compiled_coverage(report: Report) -> Coverage:
+    """Operators that generated kernels compute against those plus the ones that the compiler left to calls
+    for want of a lowering, or on purpose.
+
+    Calls of libraries are not counted, as those of other fusers are not, nor what moves no data."""
+    fused = report.fused_operators
+    left = sum(row.count for row in report.unfused if row.reason.code in _COUNTED)
+    total = fused + left
+    if not total:
+        return Coverage(0, None, None, AnyFuser(None, None), "no operator is known that was compiled")
+    return Coverage(fused, total, fused / total, AnyFuser(total, fused / total))
+
+
+_COUNTED = frozenset(("FD252", "FD253", "FD254"))

@@ -15,7 +15,8 @@ from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
 from fusiondoc.fusers import FUSERS, is_fusible, taken_by
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.codes import CODES, Loss
+from fusiondoc.model.code_kinds import Loss
+from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.other_frontends import AotFunction
 from fusiondoc.model.reasons import OutOfRegion

@@ -6,6 +6,7 @@ an object with its ``kind`` and its fields. Source positions are as the log prin
 
 from __future__ import annotations
 
+from fusiondoc.model.reasons.of_inductor import CompiledCall, SharedAccess, StayedApart
 from fusiondoc.model.reasons.of_operator import (
     AbsentGradients,
     Argument,
@@ -75,6 +76,7 @@ __all__ = [
     "Argument",
     "Barrier",
     "BehindViews",
+    "CompiledCall",
     "Condition",
     "Container",
     "ControlFlow",
@@ -106,10 +108,12 @@ __all__ = [
     "Refusal",
     "RegionDetour",
     "RegionEnd",
+    "SharedAccess",
     "Side",
     "SideEffect",
     "SmallRegion",
     "Stated",
+    "StayedApart",
     "UnmetCondition",
     "UnmetConditions",
     "Unprofiled",
@@ -159,5 +163,7 @@ Detail = (
     | Stated
     | UnmetConditions
     | NotInPattern
+    | CompiledCall
+    | StayedApart
 )
 """Every reason has one of these."""

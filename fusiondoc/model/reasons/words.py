@@ -14,6 +14,7 @@ from fusiondoc.model.reasons import (
     Argument,
     Barrier,
     BehindViews,
+    CompiledCall,
     ControlFlow,
     DecidesBetween,
     Detail,
@@ -39,6 +40,7 @@ from fusiondoc.model.reasons import (
     SideEffect,
     SmallRegion,
     Stated,
+    StayedApart,
     UnmetConditions,
     Unprofiled,
     WithBlock,
@@ -48,6 +50,7 @@ from fusiondoc.model.reasons import (
     WrongType,
 )
 from fusiondoc.model.reasons.stated_words import STATED
+from fusiondoc.model.reasons.words_of_inductor import compiled_call, stayed_apart
 from fusiondoc.model.reasons.words_of_operators import (
     argument,
     control_flow,
@@ -163,4 +166,6 @@ _SENTENCES: Mapping[type, Callable[[Any], str]] = {
     Stated: _stated,
     UnmetConditions: _unmet_conditions,
     NotInPattern: _not_in_pattern,
+    CompiledCall: compiled_call,
+    StayedApart: stayed_apart,
 }

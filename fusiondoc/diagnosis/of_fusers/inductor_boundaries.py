@@ -1,0 +1,304 @@
+"""Where a tensor goes through memory between final nodes of Inductor, and why they stayed apart.
+
+A boundary is a pair of final nodes of which the second reads what the first writes, or which read the same
+tensor. Which refusal belongs to it: one of the scheduler between these two as they are at the end; else one
+between parts of them, in an earlier round. Calls are taken out before pairs are tried, and the C++ back end
+refuses without a text: there the cause is worked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import NamedTuple
+
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import CAT, FinalGraph, Node, Role, joins, operator_name
+from fusiondoc.fusers.inductor.causes import (
+    CODE_OF_CAUSE,
+    ApartCause,
+    Difference,
+    cause_of,
+    difference_of,
+)
+from fusiondoc.fusers.inductor.compilation import Access, CallKind, FinalKind, Part, Refusal
+from fusiondoc.graph.shared_tensors import MOST_BOUNDARIES, Boundaries
+from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
+from fusiondoc.model.reasons import SharedAccess, StayedApart
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.operators import OF_MANY_ELEMENTS
+
+MOST_READERS = 64
+"""Nodes after a reader of a tensor that are paired with it: as many as torch tries
+(``max_fusion_buffer_group_pairwise_attempts``, torch/_inductor/config.py, 2.6 to 2.13)."""
+
+_Key = tuple[BoundaryEnd, BoundaryEnd, "str | None", str, "str | None", "tuple[BoundaryEnd, ...]"]
+
+
+class _Pair(NamedTuple):
+    """Two final nodes that share memory."""
+
+    first: Node
+    second: Node
+    written: tuple[str, ...]
+    """Buffers that the first writes and the second reads."""
+    read: tuple[str, ...]
+    """Buffers that both read."""
+
+
+class GraphBoundaries:
+    """The boundaries of a graph."""
+
+    def __init__(self, found: FinalGraph, end: Callable[[Node], BoundaryEnd]) -> None:
+        self._found = found
+        self._end = end
+        self._nodes = [node for node in found.nodes if node.role is not Role.PASSES_ON]
+        self._after = _reached(found, self._nodes)
+        self._refused: dict[frozenset[str], Refusal] = {}
+        for refusal in found.graph.refusals:
+            pair = frozenset((refusal.first, refusal.second))
+            known = self._refused.get(pair)
+            if known is None or refusal.text is not None or known.text is None:
+                self._refused[pair] = refusal
+
+    def __iter__(self) -> Iterator[Boundary]:
+        for pair in self._pairs():
+            yield self._boundary(pair)
+
+    def _pairs(self) -> Iterator[_Pair]:
+        written: dict[tuple[int, int], dict[str, None]] = {}
+        read: dict[tuple[int, int], dict[str, None]] = {}
+        readers: dict[str, list[int]] = {}
+        for node in self._nodes:
+            own = {access.buffer for access in node.final.writes}
+            for root in self._roots_read(node):
+                writer = self._found.writer(root)
+                if root in own:
+                    continue
+                if writer is not None and writer.index < node.index and writer.role is not Role.PASSES_ON:
+                    written.setdefault((writer.index, node.index), {})[root] = None
+                for earlier in readers.get(root, [])[-MOST_READERS:]:
+                    read.setdefault((earlier, node.index), {})[root] = None
+                readers.setdefault(root, []).append(node.index)
+        for first, second in sorted({**written, **read}):
+            yield _Pair(
+                self._found.nodes[first],
+                self._found.nodes[second],
+                tuple(written.get((first, second), ())),
+                tuple(read.get((first, second), ())),
+            )
+
+    def _roots_read(self, node: Node) -> list[str]:
+        roots: dict[str, None] = {}
+        for access in node.final.reads:
+            roots.update(dict.fromkeys(self._found.roots(access.buffer)))
+        return list(roots)
+
+    def _boundary(self, pair: _Pair) -> Boundary:
+        sizes = {name: self._bytes(pair, name) for name in (*pair.written, *pair.read)}
+        known = [size for size in sizes.values() if size is not None]
+        largest = max(sizes, key=lambda name: sizes[name] or 0)
+        buffer = self._found.buffers.get(largest)
+        between = self._between(pair)
+        reason = self._reason(pair, between)
+        is_between = isinstance(reason, Reason) and reason.code == CODE_OF_CAUSE[ApartCause.BETWEEN]
+        return Boundary(
+            producer=self._end(pair.first),
+            consumer=self._end(pair.second),
+            tensor=buffer.type if buffer is not None else None,
+            bytes=sum(known) if len(known) == len(sizes) else None,
+            kind=WRITTEN_AND_READ if pair.written else READ_TWICE,
+            cause=reason,
+            between=(self._end(between),) if between is not None and is_between else (),
+        )
+
+    def _bytes(self, pair: _Pair, buffer: str) -> int | None:
+        """Bytes of a shared buffer that both move at least."""
+        accesses: list[Access] = [*pair.second.final.reads, *pair.first.final.reads]
+        if buffer in pair.written:
+            accesses += pair.first.final.writes
+        return self._found.size_of(buffer, accesses)
+
+    # -- why ------------------------------------------------------------------------------------------------
+
+    def _reason(self, pair: _Pair, between: Node | None) -> Reason | None:
+        """None where the log does not show what the scheduler decided, and no call tells it."""
+        detail = self._of_call(pair) or self._of_pair(pair, between) or self._of_members(pair, between)
+        if detail is None and Part.DECISIONS in self._found.graph.holds:
+            detail = self._never_tried(pair)
+        if detail is None:
+            return None
+        code = CODE_OF_CAUSE[ApartCause(detail.cause)]
+        of_call = detail.cause == ApartCause.CALL.value
+        stated = self._call_is_stated(pair) if of_call else detail.source == "pair"
+        return Reason.of(code, detail, stated)
+
+    def _of_call(self, pair: _Pair) -> StayedApart | None:
+        """Of two calls, or a call and loops: the call that something can be done about."""
+        calls = [node for node in (pair.first, pair.second) if node.final.kind is FinalKind.CALL]
+        if not calls:
+            return None
+        calls.sort(key=lambda node: node.final.call in _WITHOUT_REMEDY)
+        kind = calls[0].final.call or CallKind.UNKNOWN
+        cause = ApartCause.USER_KERNEL if kind is CallKind.USER_TRITON else ApartCause.CALL
+        refusal = self._refused.get(frozenset((pair.first.final.name, pair.second.final.name)))
+        text = refusal.text if refusal is not None else None
+        return StayedApart(
+            cause=cause.value,
+            source="worked out" if text is None else "pair",
+            text=text,
+            op=self._op(calls[0]),
+            call=kind.value,
+        )
+
+    def _call_is_stated(self, pair: _Pair) -> bool:
+        calls = [node for node in (pair.first, pair.second) if node.final.kind is FinalKind.CALL]
+        return any(node.final.call_is_stated for node in calls)
+
+    def _of_pair(self, pair: _Pair, between: Node | None) -> StayedApart | None:
+        """By the refusal of these two."""
+        refusal = self._refused.get(frozenset((pair.first.final.name, pair.second.final.name)))
+        if refusal is None:
+            return None
+        if refusal.text is None:
+            cause = _by_sizes(pair)
+            accesses: tuple[SharedAccess, ...] = ()
+            return StayedApart(cause=cause.value, source="no text", accesses=accesses)
+        return self._detail(pair, refusal, between, "pair")
+
+    def _of_members(self, pair: _Pair, between: Node | None) -> StayedApart | None:
+        """By a refusal of parts of the two, in an earlier round."""
+        first, second = set(pair.first.final.members), set(pair.second.final.members)
+        found = None
+        for refusal in self._found.graph.refusals:
+            if refusal.text is None:
+                continue
+            one, other = self._members(refusal.first), self._members(refusal.second)
+            if (one <= first and other <= second) or (one <= second and other <= first):
+                found = refusal
+        return self._detail(pair, found, between, "members") if found is not None else None
+
+    def _members(self, name: str) -> AbstractSet[str]:
+        return frozenset(name.split("_"))
+
+    def _detail(self, pair: _Pair, refusal: Refusal, between: Node | None, source: str) -> StayedApart:
+        text = refusal.text or ""
+        cause = ApartCause.SLOWER if refusal.by_benchmark else cause_of(text)
+        if cause in _OF_SIZES and _are_stages(pair):
+            cause = ApartCause.SPLIT_REDUCTION
+        made = StayedApart(cause=cause.value, source="pair" if source == "pair" else "members", text=text)
+        if cause is ApartCause.BETWEEN and between is not None:
+            call = between.final.call if between.final.kind is FinalKind.CALL else None
+            return replace(made, op=self._op(between), call=call.value if call is not None else None)
+        if cause is ApartCause.ACCESS:
+            return replace(made, accesses=_accesses(pair, refusal))
+        return made
+
+    def _never_tried(self, pair: _Pair) -> StayedApart:
+        """What reads a concatenation reads another buffer than its parts are written to: torch pairs them
+        not."""
+        for access in pair.second.final.reads:
+            is_of_pair = not set(self._found.roots(access.buffer)).isdisjoint(pair.written)
+            for node in self._found.ways(access.buffer) if is_of_pair else ():
+                if joins(node):
+                    return StayedApart(cause=ApartCause.BETWEEN.value, source="never tried", op=CAT)
+        return StayedApart(cause=ApartCause.UNSTATED.value, source="never tried")
+
+    def _op(self, node: Node) -> str:
+        """The operator of a call; of a group its first one."""
+        return node.op or node.final.kernel or node.final.name
+
+    def _between(self, pair: _Pair) -> Node | None:
+        """A node on another way from the first to the second: a call before others."""
+        on_the_way = [
+            node
+            for node in self._nodes
+            if pair.first.index < node.index < pair.second.index
+            and node.index in self._after[pair.first.index]
+            and pair.second.index in self._after[node.index]
+        ]
+        on_the_way.sort(key=lambda node: node.final.kind is not FinalKind.CALL)
+        return on_the_way[0] if on_the_way else None
+
+
+_WITHOUT_REMEDY = (
+    CallKind.LIBRARY,
+    CallKind.COLLECTIVE,
+    CallKind.RANDOM_SEED,
+    CallKind.EAGER_SUM,
+    CallKind.UNKNOWN,
+    None,
+)
+
+_OF_SIZES = (ApartCause.SIZES, ApartCause.REDUCTIONS, ApartCause.ACCESS)
+
+
+def _reached(found: FinalGraph, nodes: Sequence[Node]) -> Mapping[int, AbstractSet[int]]:
+    """Index of a node -> the nodes that need its results, directly or by others."""
+    after: dict[int, set[int]] = {node.index: set() for node in nodes}
+    for node in reversed(nodes):
+        for access in node.final.reads:
+            for root in found.roots(access.buffer):
+                writer = found.writer(root)
+                if writer is not None and writer.index < node.index and writer.index in after:
+                    after[writer.index].add(node.index)
+    for node in reversed(nodes):
+        for later in list(after[node.index]):
+            after[node.index] |= after[later]
+    return after
+
+
+def _by_sizes(pair: _Pair) -> ApartCause:
+    """Of a refusal without a text: the sizes of the loops, where they differ."""
+    first, second = pair.first.final.sizes, pair.second.final.sizes
+    if first is None or second is None or first == second:
+        return ApartCause.UNSTATED
+    return ApartCause.REDUCTIONS if _reduces(pair.first) and _reduces(pair.second) else ApartCause.SIZES
+
+
+def _reduces(node: Node) -> bool:
+    return any(operator_name(one.target) in OF_MANY_ELEMENTS for one in node.operators)
+
+
+def _are_stages(pair: _Pair) -> bool:
+    """Whether both compute one reduction, and nothing else is in the second: it adds up what the first
+    left."""
+    kernel = pair.first.final.kernel
+    if kernel is not None and kernel == pair.second.final.kernel:
+        return False  # a C++ function, of which it is not always known which loops compute what
+    first = {one.name for one in pair.first.operators}
+    second = {one.name for one in pair.second.operators}
+    return bool(pair.written) and bool(second) and second <= first and _reduces(pair.second)
+
+
+def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
+    """How the two use what they share: by torch's comparison, else by index expressions that differ."""
+    if refusal.why_not_shared:
+        return tuple(
+            SharedAccess(buffer, difference_of(text).value, text) for buffer, text in refusal.why_not_shared
+        )
+    made = []
+    for buffer in (*pair.written, *pair.read):
+        first = [
+            one.index for one in (*pair.first.final.writes, *pair.first.final.reads) if one.buffer == buffer
+        ]
+        second = [one.index for one in pair.second.final.reads if one.buffer == buffer]
+        if first and second and None not in (first[0], second[0]) and first[0] != second[0]:
+            made.append(SharedAccess(buffer, Difference.UNKNOWN.value))
+    return tuple(made)
+
+
+def merged(graphs: Sequence[GraphBoundaries], others: Sequence[Boundary] = ()) -> Boundaries:
+    """The boundaries of several graphs, and others; equal ones of several nodes as one, most bytes first."""
+    found: dict[_Key, Boundary] = {}
+    counts: dict[_Key, int] = {}
+    for graph in graphs:
+        for boundary in graph:
+            code = boundary.cause.code if boundary.cause is not None else None
+            ends = (boundary.producer, boundary.consumer)
+            key = (*ends, boundary.tensor, boundary.kind, code, boundary.between)
+            found.setdefault(key, boundary)
+            counts[key] = counts.get(key, 0) + 1
+    rows = [*others, *(boundary.times(counts[key]) for key, boundary in found.items())]
+    rows.sort(key=lambda one: (-1 if one.bytes is None else one.bytes, one.count), reverse=True)
+    return Boundaries(tuple(rows[:MOST_BOUNDARIES]), max(0, len(rows) - MOST_BOUNDARIES))

@@ -1,0 +1,301 @@
+"""What torch.compile did with a program, as findings: breaks and recompiles, calls, boundaries, failures, and
+what the log lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.speed_of_light import in_bytes
+from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE, ApartCause
+from fusiondoc.model import count
+from fusiondoc.model.boundaries import READ_TWICE, Boundary, BoundaryEnd
+from fusiondoc.model.code_kinds import Loss
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.compiled import CompiledGraphRow, GraphBreakRow, RecompileRow
+from fusiondoc.model.operator_places import folded
+from fusiondoc.model.remedies import Remedy
+from fusiondoc.model.report import Finding, Report, rows_by_index
+
+MOST_NAMES = 3
+"""Ends, guards or graphs that a message names."""
+
+_OF_CALLS = frozenset((CODE_OF_CAUSE[ApartCause.CALL], CODE_OF_CAUSE[ApartCause.USER_KERNEL]))
+"""Causes of boundaries that the finding on the call has."""
+
+
+def failed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD312: a graph whose compilation ended in an error."""
+    for graph in _graphs(report):
+        if graph.failed is not None:
+            yield finding(
+                "FD312",
+                f"torch.compile failed on {_named(graph)}: {graph.failed}",
+                remedy=Remedy(
+                    "Run the program in eager code first, to see whether it is right there;",
+                    "an error of the compiled run alone is torch's: TORCHDYNAMO_REPRO_AFTER=aot makes a small"
+                    " program of it.",
+                ),
+            )
+
+
+def gave_up(report: Report, context: Context) -> Iterable[Finding]:
+    """FD311: functions that run in eager code from some call on."""
+    for row in report.compiled.recompiles if report.compiled is not None else ():
+        if row.limit_reached:
+            yield finding(
+                "FD311",
+                f"torch.compile gave {row.function or 'a function'} up after {count(row.count, 'recompile')}:"
+                f" it runs in eager code from then on. {_guards(row)}",
+                source=row.user_source,
+                remedy=_for_recompiles(row),
+            )
+
+
+def breaks(report: Report, context: Context) -> Iterable[Finding]:
+    """FD121: each line at which the graph broke."""
+    for row in report.compiled.breaks if report.compiled is not None else ():
+        number = f" ({row.number})" if row.number is not None else ""
+        times = f", {row.count} times" if row.count > 1 else ""
+        where = f" in {row.function}" if row.function is not None else ""
+        yield finding(
+            "FD121",
+            f"Graph break{where}{times}: {row.reason.rstrip('.')}{number}; kernels before and after it cannot"
+            " be one",
+            source=row.user_source,
+            remedy=_for_break(row),
+        )
+
+
+def _for_break(row: GraphBreakRow) -> Remedy:
+    """Torch's own hints, as they are."""
+    if not row.hints:
+        return Remedy(
+            "Take what breaks it out of the compiled function, or write it with what Dynamo can trace."
+        )
+    first, *more = (hint if hint.endswith((".", "!", "?")) else f"{hint}." for hint in row.hints)
+    return Remedy(first, " ".join(more))
+
+
+def recompiles(report: Report, context: Context) -> Iterable[Finding]:
+    """FD122: each function that was compiled again."""
+    for row in report.compiled.recompiles if report.compiled is not None else ():
+        if not row.limit_reached:
+            yield finding(
+                "FD122",
+                f"{row.function or 'A function'} was compiled again{_times(row.count)}. {_guards(row)}",
+                source=row.user_source,
+                remedy=_for_recompiles(row),
+            )
+
+
+def _times(number: int) -> str:
+    return f" {number} times" if number > 1 else ""
+
+
+def _guards(row: RecompileRow) -> str:
+    named = "; ".join(row.guards[:MOST_NAMES])
+    left = len(row.guards) - MOST_NAMES
+    more = f" and {left} more" if left > 0 else ""
+    return f"A guard failed: {named}{more}" if named else "Torch does not say which guard failed"
+
+
+_OF_SIZES = ("size mismatch", "stride mismatch", "rank mismatch", ".size()")
+"""Parts of guards on sizes (torch/_dynamo/guards.py and torch/csrc/dynamo/guards.cpp, 2.6 to 2.13)."""
+
+
+def _for_recompiles(row: RecompileRow) -> Remedy:
+    if any(mark in guard for guard in row.guards for mark in _OF_SIZES):
+        return Remedy(
+            "Mark the dimension as dynamic before the first call: torch._dynamo.mark_dynamic(x, 0);",
+            "or compile with dynamic=True, or pad to a few sizes.",
+        )
+    return Remedy(
+        "Keep equal from call to call what the guard names, or pass it as a tensor;",
+        "each value of a Python number, flag or object is compiled for itself.",
+    )
+
+
+def calls(report: Report, context: Context) -> Iterable[Finding]:
+    """FD25x: each row of operators that are calls, with the bytes that go through memory because of it."""
+    around = _bytes_around_calls(report)
+    for row in report.unfused:
+        code = CODES[row.reason.code]
+        if code.remedy is None or code.loss is Loss.NONE:
+            continue
+        times = f" ({row.count} times)" if row.count > 1 else ""
+        layers = f" (layer {folded(row.layers)})" if any(row.layers) else ""
+        moved = around.get(row.index, 0)
+        costs = f"; {in_bytes(moved)} go through memory to and from it" if moved else ""
+        yield finding(
+            code.code,
+            f"{row.op}{times} is a call in the {row.phase} pass{layers}: {row.reason.text}{costs}",
+            source=row.user_source,
+            evidence=row.evidence[:1],
+            remedy=code.remedy,
+            ops=(row.op,),
+            rows=(row,),
+            saves_bytes=moved or row.bytes_moved,
+            time=row.time,
+        )
+
+
+def _bytes_around_calls(report: Report) -> dict[int | None, int]:
+    """Index of a row -> bytes of the boundaries at its calls."""
+    around: dict[int | None, int] = {}
+    for boundary in report.boundaries:
+        for row in {boundary.producer.row, boundary.consumer.row} - {None}:
+            if boundary.kind != READ_TWICE:
+                around[row] = around.get(row, 0) + (boundary.bytes or 0) * boundary.count
+    return around
+
+
+def boundaries(report: Report, context: Context) -> Iterable[Finding]:
+    """FD26x and FD27x: one finding a cause and line, with all bytes that go through memory there."""
+    found: dict[tuple[str, str | None], list[Boundary]] = {}
+    for boundary in report.boundaries:
+        cause = boundary.cause
+        if cause is not None and cause.code in CODES and cause.code not in _OF_CALLS:
+            found.setdefault((cause.code, _line(boundary, report)), []).append(boundary)
+    for (code, source), several in found.items():
+        sizes = [one.bytes * one.count for one in several if one.bytes is not None]
+        moved = sum(sizes)
+        yield finding(
+            code,
+            _of_boundaries(several, moved),
+            source=source,
+            remedy=CODES[code].remedy,
+            saves_bytes=moved or None,
+        )
+
+
+def _line(boundary: Boundary, report: Report) -> str | None:
+    """The line of what stands between, else of the second end."""
+    for end in (*boundary.between, boundary.consumer, boundary.producer):
+        group = report.group(end.group)
+        if group is not None:
+            lines = [node.user_source for node in group.nodes if node.user_source is not None]
+            if lines:
+                return lines[0]
+        row = rows_by_index(report).get(end.row)
+        if row is not None and row.user_source is not None:
+            return row.user_source
+    return None
+
+
+def _of_boundaries(several: Sequence[Boundary], moved: int) -> str:
+    """Bytes, ends and cause: ``16.4 kB are read twice by G4 and G5: ...``."""
+    size = in_bytes(moved) if moved else "A tensor"
+    twice = all(one.kind == READ_TWICE for one in several)
+    verb = "are" if moved else "is"
+    how = f"{verb} read twice, by" if twice else f"{'go' if moved else 'goes'} through memory between"
+    pairs = list(dict.fromkeys(f"{_end(one.producer)} and {_end(one.consumer)}" for one in several))
+    more = f" and {len(pairs) - MOST_NAMES} more pairs" if len(pairs) > MOST_NAMES else ""
+    first = several[0].cause
+    why = first.text if first is not None else ""
+    return f"{size} {how} {', '.join(pairs[:MOST_NAMES])}{more}: {why}"
+
+
+def _end(end: BoundaryEnd) -> str:
+    return end.group or end.op
+
+
+# -- what the log lacks -------------------------------------------------------------------------------------
+
+
+def from_cache(report: Report, context: Context) -> Iterable[Finding]:
+    """FD921: graphs whose code a cache gave."""
+    cached = [graph for graph in _graphs(report) if graph.from_cache]
+    compilation = context.observed.compilation
+    hits = compilation.cache_hits if compilation is not None else 0
+    if cached or hits:
+        which = _listed(cached) if cached else count(hits, "graph")
+        yield finding(
+            "FD921",
+            f"A cache of Inductor gave the code of {which}: nothing was compiled, so there are no decisions"
+            " of the scheduler",
+            remedy="Run it once with TORCHINDUCTOR_FORCE_DISABLE_CACHES=1, or with fusiondoc diagnose, which"
+            " sets it.",
+        )
+
+
+def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
+    """FD922: no artifact ``fusion``, so no reason of a boundary."""
+    lacking = [
+        graph
+        for graph in _graphs(report)
+        if not graph.decisions and not graph.from_cache and not graph.failed
+    ]
+    if lacking:
+        yield finding(
+            "FD922",
+            f"The log does not show what Inductor's scheduler decided for {_listed(lacking)}: why kernels"
+            " stayed apart is known of calls alone",
+            remedy='Run it with TORCH_LOGS="+fusion" as well, or with fusiondoc diagnose.',
+        )
+
+
+def without_operators(report: Report, context: Context) -> Iterable[Finding]:
+    """FD923: operators that no kernel or call is known to compute."""
+    unknown = [graph for graph in _graphs(report) if graph.accounts is not None and graph.accounts.not_found]
+    bare = [graph for graph in _graphs(report) if graph.accounts is None and not graph.failed]
+    if unknown:
+        names = [name for graph in unknown for name in (graph.accounts.not_found if graph.accounts else ())]
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        yield finding(
+            "FD923",
+            f"The log does not show which kernel computes {', '.join(names[:MOST_NAMES])}{more} of"
+            f" {_listed(unknown)}",
+            remedy="Run it with fusiondoc diagnose, which takes the operators of each kernel from Inductor"
+            " itself.",
+        )
+    if bare:
+        yield finding(
+            "FD923",
+            f"The log does not show the operators of {_listed(bare)}",
+            remedy='Run it with TORCH_TRACE=FOLDER, or TORCH_LOGS="post_grad_graphs,output_code".',
+        )
+
+
+def unknown_texts(report: Report, context: Context) -> Iterable[Finding]:
+    """FD924: texts that no table here knows."""
+    texts = report.compiled.unknown_texts if report.compiled is not None else ()
+    other = [one for one in report.boundaries if one.cause is not None and one.cause.code == "FD278"]
+    if texts or other:
+        shown = [*texts[:1], *(one.cause.text for one in other[:1] if one.cause is not None)]
+        yield finding(
+            "FD924",
+            f"{count(len(texts) + len(other), 'text')} of torch's compiler in a form that fusiondoc does not"
+            f" know, first: {shown[0][:120]}",
+            remedy="Upgrade fusiondoc, or report them: they are shown as they are.",
+        )
+
+
+def _graphs(report: Report) -> Sequence[CompiledGraphRow]:
+    return report.compiled.graphs if report.compiled is not None else ()
+
+
+def _named(graph: CompiledGraphRow) -> str:
+    phase = f", {graph.phase}" if graph.phase is not None else ""
+    return f"graph {graph.compile_id}{phase}" if graph.compile_id is not None else f"a graph{phase}"
+
+
+def _listed(graphs: Sequence[CompiledGraphRow]) -> str:
+    names = list(dict.fromkeys(map(_named, graphs)))
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return "; ".join(names[:MOST_NAMES]) + more
+
+
+RULES = (
+    failed,
+    gave_up,
+    breaks,
+    recompiles,
+    boundaries,
+    calls,
+    from_cache,
+    without_decisions,
+    without_operators,
+    unknown_texts,
+)

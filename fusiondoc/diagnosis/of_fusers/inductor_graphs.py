@@ -1,0 +1,255 @@
+"""A compiled graph as rules need it: its final nodes with the operators that each really computes, the
+buffers that really hold data, and where every operator of the graph went.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from functools import cached_property
+
+from fusiondoc.fusers.inductor.compilation import (
+    Access,
+    Buffer,
+    CallKind,
+    CompiledGraph,
+    FinalKind,
+    FinalNode,
+    GeneratedKernel,
+    GraphOperator,
+)
+from fusiondoc.model.compiled import Accounts
+from fusiondoc.operators import BY_NAME, VIEWS
+
+_TARGET = re.compile(r"(?:torch\.ops\.)?(\w+)\.(\w+)(?:\.\w+)?")
+_NUMBER = re.compile(r"_\d+\Z")
+_GETITEM = "getitem"
+_ONEDNN = "mkldnn."
+_VIEWS_OF_FALLBACKS = frozenset(("aten::view_as_real", "aten::view_as_complex"))
+"""Views for which Inductor makes a call, as it has no complex numbers."""
+
+
+def operator_name(target: str) -> str:
+    """The operator as other fusers print it: ``aten.add.Tensor`` -> ``aten::add``; ``getitem`` as it is."""
+    if _GETITEM in target:
+        return _GETITEM
+    found = _TARGET.fullmatch(target)
+    return f"{found[1]}::{found[2]}" if found is not None else target
+
+
+def name_without_graph(node: str) -> str:
+    """The operator of a node of which only the name is known: torch.fx makes ``add_1`` of ``aten.add``."""
+    name = _NUMBER.sub("", node)
+    return f"aten::{name}" if f"aten::{name}" in BY_NAME else name
+
+
+CAT = "aten::cat"
+"""The operator of which a node that passes several buffers on is left: its parts are written to their final
+memory (``ConcatKernel``, torch/_inductor/ir.py)."""
+
+
+def moves_nothing(op: str) -> bool:
+    """Whether it is a view, or takes a result of an operator apart."""
+    return op in VIEWS or op == _GETITEM or op in _VIEWS_OF_FALLBACKS
+
+
+class Role(Enum):
+    """What a final node is in a report."""
+
+    GROUP = "group"
+    CALL = "call"
+    PASSES_ON = "passes on"
+    """It computes nothing: its results are the memory of what it reads."""
+
+
+class Node:
+    """A final node with what it computes."""
+
+    def __init__(self, index: int, final: FinalNode, role: Role, operators: Sequence[GraphOperator]) -> None:
+        self.index = index
+        """Among the final nodes of its graph."""
+        self.final = final
+        self.role = role
+        self.operators = tuple(operators)
+        """That it computes, in the order of the graph, without views; of a call the called one."""
+
+    @property
+    def op(self) -> str | None:
+        """Its first operator; None where none is known."""
+        return operator_name(self.operators[0].target) if self.operators else None
+
+
+class FinalGraph:
+    """A compiled graph, looked at from its final nodes."""
+
+    def __init__(self, graph: CompiledGraph) -> None:
+        self.graph = graph
+        self._operators = {operator.name: operator for operator in graph.operators}
+        self._order = {operator.name: number for number, operator in enumerate(graph.operators)}
+        roles = [_role(final) for final in graph.final]
+        called = [
+            self._called(final) if role is Role.CALL else None for final, role in zip(graph.final, roles)
+        ]
+        self._in_calls = {operator.name for operator in called if operator is not None}
+        self.nodes = tuple(
+            Node(index, final, role, self._computed(final, role, call))
+            for index, (final, role, call) in enumerate(zip(graph.final, roles, called))
+        )
+        self._writers = {access.buffer: node.index for node in self.nodes for access in node.final.writes}
+        self._roots: dict[str, tuple[str, ...]] = {}
+
+    # -- operators ------------------------------------------------------------------------------------------
+
+    def operator(self, name: str) -> GraphOperator:
+        """The node of the graph; of one that no source shows what its name tells."""
+        known = self._operators.get(name)
+        return known or GraphOperator(name, "call_function", name_without_graph(name), ())
+
+    def _called(self, final: FinalNode) -> GraphOperator | None:
+        """The operator that a call is: lowering names others beside it, views of its arguments and what
+        makes these."""
+        operators = self._in_order(final.operators)
+        wanted = _function_name(final.kernel)
+        for operator in operators:
+            if wanted is not None and operator_name(operator.target).rpartition("::")[2] == wanted:
+                return operator
+        computing = [one for one in operators if not moves_nothing(operator_name(one.target))]
+        candidates = computing or operators
+        return candidates[-1] if candidates else None
+
+    def _in_order(self, names: Sequence[str]) -> list[GraphOperator]:
+        last = len(self._order)
+        return [self.operator(name) for name in sorted(names, key=lambda name: self._order.get(name, last))]
+
+    def _computed(self, final: FinalNode, role: Role, called: GraphOperator | None) -> list[GraphOperator]:
+        if role is Role.CALL:
+            return [called] if called is not None else []
+        if role is Role.PASSES_ON:
+            return [one for one in self._in_order(final.operators) if one.name not in self._in_calls]
+        return [
+            one
+            for one in self._in_order(final.operators)
+            if one.name not in self._in_calls and not moves_nothing(operator_name(one.target))
+        ]
+
+    @cached_property
+    def accounts(self) -> Accounts | None:
+        """Where each operator of the graph went; None where the graph is not known, or no final nodes."""
+        if not self.graph.operators or not self.graph.final:
+            return None
+        went: dict[str, list[str]] = {}
+        for operator in self.graph.operators:
+            if operator.op == "call_function":
+                went.setdefault(self._fate(operator), []).append(operator.name)
+        counts = {name: len(went.get(name, ())) for name in ("in_groups", "in_calls", "views", "dead")}
+        return Accounts(**counts, not_found=tuple(went.get("not_found", ())))
+
+    def _fate(self, operator: GraphOperator) -> str:
+        """The field of ``Accounts`` that an operator is counted in."""
+        op = operator_name(operator.target)
+        if operator.name in self._in_calls:
+            return "in_calls"
+        if moves_nothing(op) or (op == CAT and any(map(joins, self.nodes))):
+            return "views"
+        if operator.name in self._mentioned:
+            return "in_groups"
+        is_read = operator.name in self._read or operator.name in self.graph.outputs
+        return "not_found" if is_read else "dead"
+
+    @cached_property
+    def _mentioned(self) -> frozenset[str]:
+        return frozenset(name for final in self.graph.final for name in final.operators)
+
+    @cached_property
+    def _read(self) -> frozenset[str]:
+        return frozenset(name for operator in self.graph.operators for name in operator.inputs)
+
+    # -- buffers --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def buffers(self) -> Mapping[str, Buffer]:
+        """By name."""
+        return {buffer.name: buffer for buffer in self.graph.buffers}
+
+    @cached_property
+    def kernels(self) -> Mapping[str, GeneratedKernel]:
+        """By name."""
+        return {kernel.name: kernel for kernel in self.graph.kernels}
+
+    def roots(self, buffer: str) -> tuple[str, ...]:
+        """The buffers whose memory it is: a result taken apart, and the parts of a concatenation, go back to
+        what computed them."""
+        if buffer not in self._roots:
+            self._roots[buffer] = (buffer,)  # before the search: names can go round in a damaged log
+            writer = self._writers.get(buffer)
+            if writer is not None and self.nodes[writer].role is Role.PASSES_ON:
+                found: dict[str, None] = {}
+                for access in self.nodes[writer].final.reads:
+                    found.update(dict.fromkeys(self.roots(access.buffer)))
+                self._roots[buffer] = tuple(found) or (buffer,)
+        return self._roots[buffer]
+
+    def ways(self, buffer: str) -> Iterator[Node]:
+        """The nodes that pass its memory on, from what computes it."""
+        writer = self._writers.get(buffer)
+        seen: set[int] = set()
+        while writer is not None and writer not in seen and self.nodes[writer].role is Role.PASSES_ON:
+            seen.add(writer)
+            yield self.nodes[writer]
+            reads = self.nodes[writer].final.reads
+            writer = self._writers.get(reads[0].buffer) if reads else None
+
+    def writer(self, buffer: str) -> Node | None:
+        """The node that computes a buffer; None for one that the graph is given."""
+        index = self._writers.get(buffer)
+        return self.nodes[index] if index is not None else None
+
+    def size_of(self, buffer: str, accesses: Sequence[Access]) -> int | None:
+        """Bytes of a buffer that these accesses move, each element once."""
+        known = [access.bytes for access in accesses if access.buffer == buffer and access.bytes is not None]
+        whole = self.buffers[buffer].bytes if buffer in self.buffers else None
+        return min(known) if known else whole
+
+    @cached_property
+    def read_later(self) -> Mapping[int, frozenset[str]]:
+        """Index of a node -> buffers that it writes and that others read, or the graph returns."""
+        used = set(self.graph.outputs)
+        for node in self.nodes:
+            used.update(access.buffer for access in node.final.reads if not _own(node, access.buffer))
+        return {
+            node.index: frozenset(access.buffer for access in node.final.writes if access.buffer in used)
+            for node in self.nodes
+        }
+
+
+def joins(node: Node) -> bool:
+    """Whether a node that passes memory on stands for a concatenation."""
+    return node.role is Role.PASSES_ON and len(node.final.reads) > 1
+
+
+def _own(node: Node, buffer: str) -> bool:
+    return any(access.buffer == buffer for access in node.final.writes)
+
+
+def _role(final: FinalNode) -> Role:
+    if final.kind is FinalKind.NOTHING or final.call is CallKind.VIEW:
+        return Role.PASSES_ON
+    if final.kind is not FinalKind.CALL or is_pattern(final):
+        return Role.GROUP
+    return Role.CALL
+
+
+def is_pattern(final: FinalNode) -> bool:
+    """Whether it is a call that a pattern matcher made of several operators: one of oneDNN's, such as
+    ``mkldnn._convolution_pointwise`` for a convolution with what follows it."""
+    called = final.kernel or ""
+    return final.kind is FinalKind.CALL and _ONEDNN in called
+
+
+def _function_name(called: str | None) -> str | None:
+    """``addmm`` of ``extern_kernels.addmm``, ``twice`` of ``torch.ops.lab.twice.default``."""
+    if called is None:
+        return None
+    found = re.match(r"(?:torch\.ops\.)?(?:aten|prims|\w+)\.(\w+)", called)
+    return found[1] if found is not None else called

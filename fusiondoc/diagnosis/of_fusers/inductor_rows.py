@@ -1,0 +1,203 @@
+"""A final node of a compiled graph as a row of a report: what makes two of them one row, and what a row
+shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import FinalGraph, Node, Role, is_pattern, operator_name
+from fusiondoc.fusers.inductor.compilation import CallKind, FinalKind
+from fusiondoc.fusers.inductor.kinds import KIND
+from fusiondoc.model import dataclass
+from fusiondoc.model.boundaries import BoundaryEnd
+from fusiondoc.model.reasons import CompiledCall
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.report import OpNode
+
+_KINDS: Mapping[FinalKind, str] = {
+    FinalKind.OUTER_LOOP: "Cpp",
+    FinalKind.TEMPLATE: "Template",
+    FinalKind.FOREACH: "Foreach",
+    FinalKind.MIXED_ORDER: "MixedOrder",
+}
+"""How it ends, where the class of the node decides."""
+
+_CODE_OF_CALL: Mapping[CallKind, str] = {
+    CallKind.LIBRARY: "FD251",
+    CallKind.NO_LOWERING: "FD252",
+    CallKind.ON_PURPOSE: "FD253",
+    CallKind.CUSTOM: "FD254",
+    CallKind.USER_TRITON: "FD255",
+    CallKind.COLLECTIVE: "FD256",
+    CallKind.COPY: "FD257",
+    CallKind.EAGER_SUM: "FD258",
+    CallKind.RANDOM_SEED: "FD259",
+    CallKind.VIEW: "FD259",
+    CallKind.UNKNOWN: "FD299",
+}
+
+
+@dataclass(frozen=True)
+class GroupKey:
+    """Final nodes of one key are one row."""
+
+    kind: str
+    phase: str | None
+    rank: int | None
+    specialisation: int
+    nodes: tuple[OpNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    moved: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class CallKey:
+    op: str
+    user_source: str | None
+    phase: str | None
+    rank: int | None
+    reason: Reason
+
+
+Member = tuple["ReportedGraph", Node]
+
+
+class ReportedGraph:
+    """A compiled graph whose rows are made."""
+
+    def __init__(self, number: int, found: FinalGraph, specialisation: int) -> None:
+        self.number = number
+        self.found = found
+        self.graph = found.graph
+        self.specialisation = specialisation
+        self.groups: dict[int, str] = {}
+        """Index of a final node -> id of its row."""
+        self.rows: dict[int, int] = {}
+        """Index of a call -> index of its row in ``unfused``."""
+        self.kernels: dict[str, str] = {}
+        """Name of a kernel -> its id."""
+
+    def end(self, node: Node) -> BoundaryEnd:
+        """The final node as a boundary names it."""
+        group, row = self.groups.get(node.index), self.rows.get(node.index)
+        return BoundaryEnd(group, row, group_kind(self.found, node) if group else node.op or node.final.name)
+
+
+def with_specialisations(graphs: Sequence[FinalGraph]) -> list[ReportedGraph]:
+    """Numbers graphs that were compiled again for other types or sizes: the same operators at the same lines
+    of the same frame."""
+    seen: dict[object, int] = {}
+    made = []
+    for number, found in enumerate(graphs):
+        graph = found.graph
+        frame = graph.compile_id.partition("/")[0] if graph.compile_id is not None else None
+        computed = tuple(nodes_of(node) for node in found.nodes)
+        key = (frame, graph.phase, graph.rank, computed) if computed else number
+        seen[key] = seen.get(key, 0) + 1
+        made.append(ReportedGraph(number, found, seen[key] if frame is not None else 1))
+    return made
+
+
+def group_kind(found: FinalGraph, node: Node) -> str:
+    """``Group.kind`` of a final node."""
+    if is_pattern(node.final):
+        return f"{KIND}Library"
+    known = _KINDS.get(node.final.kind)
+    if known is not None:
+        return KIND + known
+    kernel = found.kernels.get(node.final.kernel or "")
+    language = kernel.kind if kernel is not None else (node.final.kernel or "").partition("_")[0]
+    if language == "cpp" or (node.final.device or "").startswith("cpu"):
+        return f"{KIND}Cpp"
+    if language == "triton" or node.final.device is not None:
+        return f"{KIND}Triton"
+    return f"{KIND}Template" if language == "template" else KIND
+
+
+def group_key(graph: ReportedGraph, node: Node) -> GroupKey:
+    final = node.final
+    return GroupKey(
+        group_kind(graph.found, node),
+        graph.graph.phase,
+        graph.graph.rank,
+        graph.specialisation,
+        nodes_of(node),
+        types_of(graph.found, [access.buffer for access in final.reads]),
+        types_of(graph.found, sorted(graph.found.read_later[node.index])),
+        (final.read_bytes, final.write_bytes),
+    )
+
+
+def nodes_of(node: Node) -> tuple[OpNode, ...]:
+    return tuple(OpNode(operator_name(one.target), None, one.source) for one in node.operators)
+
+
+def call_key(graph: ReportedGraph, node: Node) -> CallKey:
+    op = node.op or node.final.kernel or node.final.name
+    return CallKey(op, source_of(node), graph.graph.phase, graph.graph.rank, reason_of(node))
+
+
+def reason_of(node: Node) -> Reason:
+    call = node.final.call or CallKind.UNKNOWN
+    detail = CompiledCall(call=call.value, calls=node.final.kernel)
+    return Reason.of(_CODE_OF_CALL[call], detail, node.final.call_is_stated)
+
+
+def source_of(node: Node) -> str | None:
+    known = [operator.source for operator in node.operators if operator.source is not None]
+    return known[0] if known else next(iter(node.final.stack_sources), None)
+
+
+def layer_of(node: Node) -> str | None:
+    """The layer that all its operators share; of operators of several layers the one that holds these."""
+    layers = [operator.layer for operator in node.operators if operator.layer]
+    if not layers:
+        return None
+    common = layers[0].split(".")
+    for layer in layers[1:]:
+        parts = layer.split(".")
+        common = common[: next((i for i, (a, b) in enumerate(zip(common, parts)) if a != b), len(parts))]
+    return ".".join(common) or None
+
+
+def name_of(member: Member) -> str:
+    """The kernel's name; of a loop nest in a function with others which of them it is."""
+    graph, node = member
+    kernel = node.final.kernel
+    if kernel is None:
+        return node.final.name
+    inside = [one for one in graph.found.nodes if one.role is Role.GROUP and one.final.kernel == kernel]
+    if len(inside) < 2 or group_kind(graph.found, node) != f"{KIND}Cpp":
+        return kernel
+    return f"{kernel}, loops {inside.index(node) + 1} of {len(inside)}"
+
+
+def types_of(found: FinalGraph, buffers: Sequence[str]) -> tuple[str, ...]:
+    types = (found.buffers[name].type for name in dict.fromkeys(buffers) if name in found.buffers)
+    return tuple(type_ for type_ in types if type_ is not None)
+
+
+def moved_by(node: Node) -> int | None:
+    return total([node.final.read_bytes, node.final.write_bytes])
+
+
+def total(values: Sequence[int | None]) -> int | None:
+    """None where one is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def edges_of(found: FinalGraph) -> list[tuple[int, int]]:
+    """Pairs of nodes of which the second reads what the first computes."""
+    edges: dict[tuple[int, int], None] = {}
+    for node in found.nodes:
+        if node.role is Role.PASSES_ON:
+            continue
+        for access in node.final.reads:
+            for root in found.roots(access.buffer):
+                writer = found.writer(root)
+                if writer is not None and writer.index < node.index and writer.role is not Role.PASSES_ON:
+                    edges[writer.index, node.index] = None
+    return list(edges)

@@ -1,0 +1,102 @@
+"""What torch.compile did in a run, beside the rows of a report: its graphs and where their operators went,
+breaks, recompiles, operators that several groups compute.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import Role, operator_name
+from fusiondoc.diagnosis.of_fusers.inductor_rows import ReportedGraph
+from fusiondoc.fusers.inductor.compilation import Compilation, GraphOperator, Part
+from fusiondoc.model.compiled import (
+    CompiledGraphRow,
+    CompiledReport,
+    ComputedAgain,
+    GraphBreakRow,
+    RecompileRow,
+)
+
+
+def compiled_section(graphs: Sequence[ReportedGraph], compilation: Compilation) -> CompiledReport:
+    """What torch.compile did in the run."""
+    again = tuple(_computed_again(graphs))
+    return CompiledReport(
+        graphs=tuple(map(_graph_row, graphs)),
+        breaks=_breaks(compilation),
+        recompiles=_recompiles(compilation),
+        computed_again=again,
+        counted_again=sum(one.times - 1 for one in again),
+        unknown_texts=compilation.unknown_texts,
+    )
+
+
+def _computed_again(graphs: Sequence[ReportedGraph]) -> Iterator[ComputedAgain]:
+    """Operators of the first specialisations that several final nodes compute."""
+    for graph in graphs:
+        if graph.specialisation > 1:
+            continue
+        found: dict[str, tuple[GraphOperator, list[str]]] = {}
+        for node in graph.found.nodes:
+            if node.role is Role.GROUP:
+                for operator in node.operators:
+                    found.setdefault(operator.name, (operator, []))[1].append(graph.groups[node.index])
+        for operator, groups in found.values():
+            if len(groups) > 1:
+                yield ComputedAgain(
+                    operator_name(operator.target),
+                    operator.source,
+                    graph.graph.phase,
+                    tuple(dict.fromkeys(groups)),
+                    len(groups),
+                )
+
+
+def _breaks(compilation: Compilation) -> tuple[GraphBreakRow, ...]:
+    counts: dict[GraphBreakRow, int] = {}
+    for one in compilation.breaks:
+        row = GraphBreakRow(one.source, one.function, one.number, one.reason, helpful(one.hints), 0)
+        counts[row] = counts.get(row, 0) + one.count
+    return tuple(replace(row, count=count) for row, count in counts.items())
+
+
+def _recompiles(compilation: Compilation) -> tuple[RecompileRow, ...]:
+    """A function once, with all guards of it that failed."""
+    found: dict[tuple[str | None, str | None], RecompileRow] = {}
+    for one in compilation.recompiles:
+        key = (one.function, one.source)
+        row = found.get(key, RecompileRow(*key, (), 0, False))
+        found[key] = RecompileRow(
+            *key,
+            tuple(dict.fromkeys((*row.guards, *one.guards))),
+            row.count + 1,
+            row.limit_reached or one.limit_reached,
+        )
+    return tuple(found.values())
+
+
+def _graph_row(one: ReportedGraph) -> CompiledGraphRow:
+    graph = one.graph
+    return CompiledGraphRow(
+        compile_id=graph.compile_id,
+        phase=graph.phase,
+        specialisation=one.specialisation,
+        rank=graph.rank,
+        groups=tuple(dict.fromkeys(one.groups.values())),
+        accounts=one.found.accounts,
+        bytes_accessed=graph.bytes_accessed,
+        decisions=Part.DECISIONS in graph.holds,
+        from_cache=graph.from_cache,
+        failed=graph.failed,
+        seconds=sum(seconds for _, seconds in graph.seconds) or None,
+    )
+
+
+def helpful(hints: Sequence[str]) -> tuple[str, ...]:
+    """Torch's hints without those that advise nothing but a report to torch."""
+    return tuple(hint for hint in hints if not _REPORT_IT.search(hint))
+
+
+_REPORT_IT = re.compile(r"report an issue|file an issue|may have found a bug", re.IGNORECASE)

@@ -1,0 +1,194 @@
+"""Why two nodes of Inductor's scheduler stayed apart: the causes, and the texts in which torch states them.
+
+The texts are those given to ``WhyNoFuse`` in torch 2.6, 2.11 and 2.13 (``torch/_inductor/scheduler.py``,
+``choices.py``, ``codegen/simd.py``, ``codegen/cutlass/scheduling.py``). They change with each release; a test
+reads the source of the installed torch and fails on a text that no row here knows.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from re import Pattern
+
+
+class ApartCause(Enum):
+    """Why two nodes that share a tensor are not one. In the order of their finding codes, FD261 and up."""
+
+    CALL = "call"
+    """One of the two is a call, no loop."""
+    ACCESS = "access"
+    """They read the tensor in another order, or other parts of it."""
+    SIZES = "sizes"
+    """Their loops have other sizes."""
+    ELEMENTS = "elements"
+    """The second reads other elements than the first writes at the same step of the loop."""
+    BETWEEN = "between"
+    """A node that cannot join stands between them."""
+    SPLIT_REDUCTION = "split reduction"
+    """A reduction runs in two stages."""
+    REDUCTIONS = "reductions"
+    """They reduce in other directions, or over other sizes."""
+    TILING = "tiling"
+    """Their loops are tiled in other ways."""
+    TEMPLATE = "template"
+    """A template of a product of matrices or a convolution does not take the other in."""
+    USER_KERNEL = "user kernel"
+    """One of the two is a Triton kernel of the program."""
+    MUTATION = "mutation"
+    """A tensor is changed in place, or shares memory."""
+    DEVICE = "device"
+    """They run on other devices or streams."""
+    TOO_LARGE = "too large"
+    """Together they have more nodes, or tensors, than a kernel may have."""
+    MEMORY = "memory"
+    """By Inductor's estimate the kernel would need more memory at the peak."""
+    SLOWER = "slower"
+    """The kernel was measured, and it was slower than the two."""
+    GROUPED = "grouped"
+    """Grouped nodes, or those of foreach operators, take no others."""
+    OTHER_GRAPH = "other graph"
+    """No pass of the compiler saw both."""
+    OTHER = "other"
+    """Torch states a text that this version does not know."""
+    UNSTATED = "unstated"
+    """Torch refused without a text, or never tried the two."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of a refusal."""
+
+    cause: ApartCause
+    pattern: Pattern[str]
+    since: tuple[int, int]
+    until: tuple[int, int] | None
+    """The last release that is known to have it; None: 2.13, the newest that was read, does."""
+
+
+V6, V11, V13 = (2, 6), (2, 11), (2, 13)
+
+
+def _text(
+    cause: ApartCause, pattern: str, since: tuple[int, int] = V6, until: tuple[int, int] | None = None
+) -> Text:
+    return Text(cause, re.compile(pattern, re.DOTALL), since, until)
+
+
+_PAIRS = r" \(.*\), \(.*\)"
+
+TEXTS: tuple[Text, ...] = (
+    _text(ApartCause.CALL, r"node1 is extern or nop", until=V11),
+    _text(ApartCause.CALL, r"node1 is nop", V13),
+    _text(ApartCause.CALL, r"node1 is extern but not a triton kernel", V13),
+    _text(ApartCause.CALL, r"node2 is extern or nop"),
+    _text(ApartCause.ACCESS, r"no shared data(?: due to indexing mismatch)?"),
+    _text(ApartCause.ACCESS, r"score_fusion_memory_threshold"),
+    _text(ApartCause.SIZES, rf"numel/rnumel mismatch \(non-reduce\){_PAIRS}"),
+    _text(ApartCause.REDUCTIONS, rf"numel/rnumel mismatch \(reduce\){_PAIRS}"),
+    _text(ApartCause.SIZES, r"nodes numel(?:/rnumel)? incompatibility"),
+    _text(ApartCause.ELEMENTS, r"memory deps did not match"),
+    _text(ApartCause.BETWEEN, r"intermediate nodes between node1 & node2"),
+    _text(ApartCause.BETWEEN, r"will create cycle"),
+    _text(ApartCause.BETWEEN, r"node1 must go before node2"),
+    _text(ApartCause.TILING, r"tiling mismatch \(.*\)"),
+    _text(ApartCause.TILING, r"invalid tiling for reduction"),
+    _text(ApartCause.TILING, r"invalid loop order and tiling for native matmul", V11),
+    _text(ApartCause.TILING, r"Split scan cannot fuse with reductions"),
+    _text(ApartCause.TEMPLATE, r"template epilogue not satisfied"),
+    _text(ApartCause.TEMPLATE, r"templates can only fuse epilogues", until=V6),
+    _text(ApartCause.TEMPLATE, r"node1 is not TritonTemplateBuffer", until=V6),
+    _text(ApartCause.TEMPLATE, r"prologue fusion turned off", V11),
+    _text(ApartCause.TEMPLATE, r"prologue fusion only supported for pointwise nodes", V11),
+    _text(ApartCause.TEMPLATE, r"prologue fusion only supported for TritonTemplates", V11, V11),
+    _text(ApartCause.TEMPLATE, r"prologue fusion not implemented for kernel for these inputs", V11),
+    _text(ApartCause.TEMPLATE, r"template has no allowed prologue inputs", V13),
+    _text(ApartCause.TEMPLATE, r"template prologue can only fuse functional pointwise nodes", V11),
+    _text(
+        ApartCause.TEMPLATE,
+        r"template prologue can only fuse nodes with a single use(?: into template)?",
+        V11,
+    ),
+    _text(ApartCause.TEMPLATE, r"prologue fusion will not increase amount of bytes read in kernel", V11),
+    _text(ApartCause.TEMPLATE, r"prologue fusion will not increase attempt to fuse in padding .*", V11),
+    _text(ApartCause.TEMPLATE, r"prologue fusion that must be upcast to fp32 not profitable .*", V11),
+    _text(ApartCause.TEMPLATE, rf"numel/rnumel mismatch prologue mismatch{_PAIRS}", V11),
+    _text(ApartCause.TEMPLATE, r"multi-output template epilogue requires ComputedBuffer", V13),
+    _text(ApartCause.TEMPLATE, r".* is not a (?:ComputedBuffer|Pointwise op)", V11),
+    _text(ApartCause.TEMPLATE, r".* does not have a computed buffer name", V11),
+    _text(ApartCause.TEMPLATE, r".*'s size: .* differs from .*'s size: .*", V11),
+    _text(ApartCause.TEMPLATE, r".* is a reduction which is not yet supported by EVT", V11),
+    _text(ApartCause.TEMPLATE, r"cutlass epilogue fusion is not enabled", V11),
+    _text(ApartCause.TEMPLATE, r"epilogue fusion is only supported for TMA-enabled gemm ops", V11),
+    _text(ApartCause.TEMPLATE, r"Cannot fuse epilogue node .* into .*", V11),
+    _text(ApartCause.USER_KERNEL, r"node1's triton kernel doesn't support epilogue fusion", V13),
+    _text(
+        ApartCause.USER_KERNEL,
+        r"node1 is extern but node2(?:\.node(?:\.data)?)? is not (?:SchedulerNode|Pointwise)",
+        V13,
+    ),
+    _text(ApartCause.USER_KERNEL, r"epilogue reads from buffers other than the mutated output", V13),
+    _text(ApartCause.USER_KERNEL, r"node1 and node2 uses different buf layouts", V13),
+    _text(ApartCause.MUTATION, r".* has aliasing or mutation", V11),
+    _text(ApartCause.MUTATION, r"fusion for buffer explicit disabled"),
+    _text(ApartCause.DEVICE, r"device mismatch \(.* vs .*\)"),
+    _text(ApartCause.TOO_LARGE, r"exceeds max fusion"),
+    _text(ApartCause.TOO_LARGE, r"fusion_prevent_too_many_reads_and_writes", V11),
+    _text(ApartCause.MEMORY, r"Fusion will increase peak memory"),
+    _text(ApartCause.MEMORY, r"Nodes are too far away\. Fusing them may increase peak memory\."),
+    _text(ApartCause.SLOWER, r"register spilling of the (?:first|second|fused) kernel"),
+    _text(ApartCause.GROUPED, r"foreach do not have same length"),
+    _text(ApartCause.GROUPED, r"candidate (?:producer|consumer) is a reduction, .*"),
+    _text(ApartCause.GROUPED, r"candidate producer is not dep of any foreach consumer"),
+    _text(ApartCause.GROUPED, r"candidate consumer has no dep in any foreach producer"),
+    _text(ApartCause.GROUPED, r"grouped node must not be fused with other nodes"),
+)
+"""Every text, the first that matches counts."""
+
+
+def cause_of(text: str) -> ApartCause:
+    """The cause that torch's text states; OTHER for a text that is not known."""
+    for row in TEXTS:
+        if row.pattern.fullmatch(text):
+            return row.cause
+    return ApartCause.OTHER
+
+
+CODE_OF_CAUSE: dict[ApartCause, str] = {cause: f"FD{number}" for number, cause in enumerate(ApartCause, 261)}
+"""The finding code of each cause: FD261 to FD279."""
+
+
+class Difference(Enum):
+    """How two nodes use the elements of one buffer: what "no shared data" means."""
+
+    ORDER = "order"
+    """In another order."""
+    PART = "part"
+    """Other parts of it: another offset."""
+    COUNT = "count"
+    """Other numbers of elements."""
+    BROADCAST = "broadcast"
+    """One uses each of its elements again and again."""
+    OPAQUE = "opaque"
+    """One uses it in a way that has no index expression."""
+    UNKNOWN = "unknown"
+    """Torch's own comparison finds no difference that it has a word for."""
+
+
+_DIFFERENCES: tuple[tuple[str, Difference], ...] = (
+    ("Mismatch loop orders", Difference.ORDER),
+    ("different offset", Difference.PART),
+    ("different numel", Difference.COUNT),
+    ("broadcast", Difference.BROADCAST),
+    ("not MemoryDep", Difference.OPAQUE),
+)
+
+
+def difference_of(text: str) -> Difference:
+    """What ``Scheduler.decide_fusion_fail_reason`` (torch/_inductor/scheduler.py, 2.6 to 2.13) states of a
+    buffer: ``different offset: 0 v.s. 48``."""
+    for begin, difference in _DIFFERENCES:
+        if text.startswith(begin):
+            return difference
+    return Difference.UNKNOWN

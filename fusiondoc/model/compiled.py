@@ -1,0 +1,96 @@
+"""What torch.compile made of a program: its graphs, where Dynamo cut it, what it compiled again."""
+
+from __future__ import annotations
+
+from fusiondoc.model import dataclass
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """Where the operators of a graph went. Each is in one of these."""
+
+    in_groups: int
+    in_calls: int
+    views: int
+    """Views, and results of operators taken apart: nothing computes them."""
+    dead: int
+    """Nothing reads them."""
+    not_found: tuple[str, ...]
+    """Names of nodes of the graph that no kernel or call is known to compute."""
+
+
+@dataclass(frozen=True)
+class CompiledGraphRow:
+    """A graph that was compiled."""
+
+    compile_id: str | None
+    """Frame and recompile: ``0/1``."""
+    phase: str | None
+    specialisation: int
+    """2, 3, ... for the same operators with other types."""
+    rank: int | None
+    groups: tuple[str, ...]
+    """Ids of its rows in ``groups``, each once."""
+    accounts: Accounts | None
+    """None where the operators of the graph are not known."""
+    bytes_accessed: int | None
+    """That its kernels and calls read and write in a run, as the compiler counts them."""
+    decisions: bool
+    """Why nodes were not fused is known."""
+    from_cache: bool
+    """A cache gave its code: nothing was lowered."""
+    failed: str | None
+    """The error with which its compilation ended."""
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class GraphBreakRow:
+    """A line at which Dynamo ended a graph."""
+
+    user_source: str | None
+    function: str | None
+    number: str | None
+    """Of torch's registry of reasons: ``GB0059``."""
+    reason: str
+    hints: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class RecompileRow:
+    """A function that was compiled again."""
+
+    function: str | None
+    user_source: str | None
+    guards: tuple[str, ...]
+    """That failed, each once."""
+    count: int
+    limit_reached: bool
+    """It runs in eager code from then on."""
+
+
+@dataclass(frozen=True)
+class ComputedAgain:
+    """An operator that several groups compute, because that is cheaper than to keep its result."""
+
+    op: str
+    user_source: str | None
+    phase: str | None
+    groups: tuple[str, ...]
+    times: int
+    """Kernels that compute it in a run of its graph."""
+
+
+@dataclass(frozen=True)
+class CompiledReport:
+    """What torch.compile did in the run."""
+
+    graphs: tuple[CompiledGraphRow, ...]
+    breaks: tuple[GraphBreakRow, ...]
+    recompiles: tuple[RecompileRow, ...]
+    computed_again: tuple[ComputedAgain, ...]
+    counted_again: int = 0
+    """Operators of ``groups`` that another group, or another instance of one, counts as well."""
+    unknown_texts: tuple[str, ...] = ()
+    """Messages of the compiler in a form that this version does not know."""

@@ -1,0 +1,236 @@
+"""The finding codes on Inductor and torch.compile: breaks, calls, boundaries, failures, what a log lacks.
+
+Of them ``model/codes.py`` makes codes. FD251 to FD259 are on calls, in the order of ``CallKind``; FD261 to
+FD279 on the causes of boundaries, in the order of ``ApartCause``.
+"""
+
+from __future__ import annotations
+
+from fusiondoc.model.remedies import Remedy, nothing
+
+OF_RUNS: tuple[tuple[str, str, str, Remedy | None], ...] = (
+    ("FD121", "warning", "torch.compile broke the graph", None),
+    ("FD122", "warning", "torch.compile compiled a function again", None),
+)
+
+OF_CALLS: tuple[tuple[str, str, str, Remedy], ...] = (
+    (
+        "FD251",
+        "note",
+        "A library computes it, not a kernel of Inductor",
+        Remedy(
+            'Try mode="max-autotune": a template takes in what comes right before and after the product;',
+            "it is kept only where it is faster than the library.",
+        ),
+    ),
+    (
+        "FD252",
+        "warning",
+        "Inductor has no lowering of the operator",
+        Remedy(
+            "Write it with operators that have a lowering, or register a decomposition;",
+            "FFT, complex numbers, sort and linalg have none.",
+        ),
+    ),
+    (
+        "FD253",
+        "note",
+        "Inductor leaves the operator to eager code on purpose",
+        Remedy(
+            "Write it with other operators, if what stands next to it moves much memory;",
+            "else accept the call.",
+        ),
+    ),
+    (
+        "FD254",
+        "warning",
+        "A custom operator, into which Inductor does not see",
+        Remedy(
+            "Write it with torch's own operators, or as a Triton kernel through torch.library.triton_op;",
+            "Inductor fuses nothing into a custom operator.",
+        ),
+    ),
+    (
+        "FD255",
+        "note",
+        "A Triton kernel of the program",
+        Remedy(
+            "Do the operators next to it inside the kernel;",
+            "from torch 2.13 on, epilogue_fusion_user_defined_triton_kernel lets it take in what follows.",
+        ),
+    ),
+    (
+        "FD256",
+        "note",
+        "An exchange between processes",
+        nothing("Nothing: it is no arithmetic.", "What can run at the same time is another question."),
+    ),
+    (
+        "FD257",
+        "note",
+        "A copy that no kernel makes",
+        Remedy("Let what makes the tensor write it in the layout that is needed, or drop the copy."),
+    ),
+    (
+        "FD258",
+        "note",
+        "The sum of a reduction's workspace runs in eager code",
+        nothing(
+            "Nothing in the program: it belongs to a reduction over two dimensions in one kernel.",
+            "triton.mix_order_reduction=False makes separate kernels of it.",
+        ),
+    ),
+    (
+        "FD259",
+        "note",
+        "A call that moves next to nothing",
+        nothing("Nothing: seeds and views cost nothing to speak of."),
+    ),
+)
+
+OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
+    (
+        "FD261",
+        "note",
+        "A tensor goes through memory to or from a call",
+        Remedy("See the row of the call: what would make a loop of it also ends this boundary."),
+    ),
+    (
+        "FD262",
+        "warning",
+        "Two kernels use one tensor in other orders or parts",
+        Remedy(
+            "Let both read it in the same layout and as a whole: .contiguous() once before both, the same"
+            " slice, or a split by hand."
+        ),
+    ),
+    (
+        "FD263",
+        "warning",
+        "Two kernels have loops of other sizes",
+        Remedy(
+            "Do the smaller part before broadcasting, or reduce over the same dimensions;",
+            "sizes that are not known are unequal: torch._check(a == b) makes them equal.",
+        ),
+    ),
+    (
+        "FD264",
+        "warning",
+        "A kernel reads other elements than the one before has written",
+        Remedy("Index, flip or transpose before or after the chain of operators, not in the middle of it."),
+    ),
+    (
+        "FD265",
+        "note",
+        "A node that cannot join stands between two kernels",
+        Remedy("See the reason of the node between: without it these two can be one."),
+    ),
+    (
+        "FD266",
+        "note",
+        "A reduction runs in two stages",
+        Remedy(
+            "Try triton.cooperative_reductions=True, or a larger dimension that is kept;",
+            "a reduction to few results is split so that all multiprocessors work.",
+        ),
+    ),
+    (
+        "FD267",
+        "warning",
+        "Two kernels reduce in other directions or over other sizes",
+        Remedy("Reduce over the same dimensions, or pad to the same size."),
+    ),
+    (
+        "FD268",
+        "note",
+        "Two kernels are tiled in other ways",
+        Remedy(
+            "Make the inputs contiguous in the same order;",
+            "triton.tiling_prevents_pointwise_fusion=False lets them fuse.",
+        ),
+    ),
+    (
+        "FD269",
+        "note",
+        "A template does not take in what stands next to it",
+        Remedy(
+            "Let one element-wise chain alone read the product, without changing a tensor in place;",
+            "a template takes no reduction.",
+        ),
+    ),
+    (
+        "FD270",
+        "note",
+        "A Triton kernel of the program takes in nothing",
+        Remedy("Do the operators next to it inside the kernel."),
+    ),
+    (
+        "FD271",
+        "warning",
+        "A change in place, or shared memory, keeps kernels apart",
+        Remedy("Make a new tensor: x = x + y in place of x += y, of inputs and views above all."),
+    ),
+    (
+        "FD272",
+        "warning",
+        "Two kernels run on other devices or streams",
+        Remedy("Move the tensors to one device before the compiled part."),
+    ),
+    (
+        "FD273",
+        "note",
+        "Together two kernels would be too large",
+        Remedy("Try a higher max_fusion_size (64 nodes by default), and see whether it is faster."),
+    ),
+    (
+        "FD274",
+        "note",
+        "By Inductor's estimate the fused kernel would need more memory",
+        Remedy("Compute the two closer to each other in the program, or accept it."),
+    ),
+    (
+        "FD275",
+        "note",
+        "Inductor measured the fused kernel, and it was slower",
+        nothing("Nothing: it was measured on this device.", "Noise can decide where both are close."),
+    ),
+    (
+        "FD276",
+        "note",
+        "Foreach or grouped operators take no others",
+        Remedy("Give lists of equal length, and tensors of equal sizes, to the foreach operators."),
+    ),
+    (
+        "FD277",
+        "warning",
+        "Two kernels are in other graphs",
+        Remedy("Mend the graph break between them: torch.compile(fullgraph=True) shows each."),
+    ),
+    (
+        "FD278",
+        "note",
+        "Torch states a cause that is not known here",
+        Remedy("Read torch's text, and upgrade fusiondoc if there is a newer one."),
+    ),
+    (
+        "FD279",
+        "note",
+        "Torch refused to fuse two kernels without a text",
+        Remedy("Compare the sizes and orders of the two kernels: most often these differ."),
+    ),
+)
+
+OF_FAILURES: tuple[tuple[str, str, str, Remedy | None], ...] = (
+    ("FD311", "error", "torch.compile gave a function up: the limit of recompiles", None),
+    ("FD312", "error", "torch.compile failed", None),
+)
+
+OF_LOGS: tuple[tuple[str, str, str, Remedy | None], ...] = (
+    ("FD921", "note", "A cache gave the code: nothing was compiled", None),
+    ("FD922", "note", "The log lacks Inductor's decisions", None),
+    ("FD923", "note", "The log lacks the operators of kernels", None),
+    ("FD924", "note", "Texts of a newer torch", None),
+)
+
+LOSE_NOTHING = frozenset(("FD256", "FD258", "FD259", "FD275"))
+"""Codes of calls and boundaries of which nothing is lost."""

@@ -1,0 +1,88 @@
+"""Reasons of Inductor: why an operator is a call, and why two nodes of its scheduler stayed apart."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fusiondoc.model import dataclass, field
+
+KindOfCall = Literal[
+    "library",
+    "no lowering",
+    "on purpose",
+    "custom",
+    "user's Triton kernel",
+    "random seed",
+    "view",
+    "collective",
+    "copy",
+    "eager sum",
+    "unknown",
+]
+"""``CallKind`` of fusers/inductor/compilation.py."""
+
+KindOfCause = Literal[
+    "call",
+    "access",
+    "sizes",
+    "elements",
+    "between",
+    "split reduction",
+    "reductions",
+    "tiling",
+    "template",
+    "user kernel",
+    "mutation",
+    "device",
+    "too large",
+    "memory",
+    "slower",
+    "grouped",
+    "other graph",
+    "other",
+    "unstated",
+]
+"""``ApartCause`` of fusers/inductor/causes.py."""
+
+
+@dataclass(frozen=True)
+class CompiledCall:
+    """Inductor made a call of it, and no loop of a kernel."""
+
+    kind: Literal["compiled_call"] = field(default="compiled_call", init=False)
+    call: KindOfCall
+    calls: str | None = None
+    """The function that the generated code calls: ``extern_kernels.addmm``."""
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """How the two use the elements of a tensor that they share."""
+
+    buffer: str
+    """Its name in the generated code."""
+    difference: Literal["order", "part", "count", "broadcast", "opaque", "unknown"]
+    """``Difference`` of fusers/inductor/causes.py."""
+    text: str | None = None
+    """Torch's own comparison: ``different offset: 0 v.s. 48``; None where fusiondoc compared them."""
+
+
+@dataclass(frozen=True)
+class StayedApart:
+    """Two nodes of Inductor's scheduler share a tensor and are not one."""
+
+    kind: Literal["stayed_apart"] = field(default="stayed_apart", init=False)
+    cause: KindOfCause
+    source: Literal["pair", "members", "no text", "never tried", "worked out"]
+    """``pair``: torch refused these two with a text; ``members``: it refused nodes that are parts of them, in
+    an earlier round; ``no text``: it refused these two without one; ``never tried``: it did not try them;
+    ``worked out``: of calls, which the scheduler takes out before it tries pairs."""
+    text: str | None = None
+    """Torch's text."""
+    op: str | None = None
+    """Of ``call`` the operator that is one; of ``between`` the one that stands between, or the first of its
+    node."""
+    call: KindOfCall | None = None
+    """Why that operator is a call; None of a node that is none."""
+    accesses: tuple[SharedAccess, ...] = ()
+    """Of ``access``, as far as it is known."""

@@ -1,0 +1,114 @@
+"""Sentences of reasons of Inductor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fusiondoc.model.reasons.of_inductor import CompiledCall, KindOfCall, SharedAccess, StayedApart
+
+_CALLS: Mapping[KindOfCall, str] = {
+    "library": "a library computes it",
+    "no lowering": "Inductor has no lowering and no decomposition of it, so it runs as in eager code",
+    "on purpose": "Inductor leaves it to eager code on purpose",
+    "custom": "it is a custom operator, into which Inductor does not see",
+    "user's Triton kernel": "it is a Triton kernel of the program",
+    "random seed": "it draws the seeds of the random numbers of the graph",
+    "view": "it is a view: it moves no data",
+    "collective": "it exchanges data with other processes",
+    "copy": "the wrapper copies a tensor in eager code",
+    "eager sum": "the wrapper adds up the workspace of a reduction in eager code",
+    "unknown": "it is a call, and nothing shows why",
+}
+
+_NOUNS: Mapping[KindOfCall, str] = {
+    "library": "a call of a library",
+    "no lowering": "an operator without a lowering",
+    "on purpose": "an operator that Inductor leaves to eager code",
+    "custom": "a custom operator",
+    "user's Triton kernel": "a Triton kernel of the program",
+    "random seed": "the seeds of random numbers",
+    "view": "a view",
+    "collective": "an exchange with other processes",
+    "copy": "a copy in eager code",
+    "eager sum": "a sum in eager code",
+    "unknown": "a call",
+}
+
+_CAUSES: Mapping[str, str] = {
+    "access": "both use the tensor, but by other index expressions",
+    "sizes": "their loops have other sizes",
+    "elements": "the second reads other elements than the first has just written",
+    "split reduction": "a reduction runs in two stages, each a kernel",
+    "reductions": "they reduce in other directions, or over other sizes",
+    "tiling": "their loops are tiled in other ways",
+    "template": "a template of a matrix product or convolution does not take the other in",
+    "user kernel": "one of them is a Triton kernel of the program, which takes nothing in",
+    "mutation": "a tensor is changed in place or shares memory",
+    "device": "they run on other devices or streams",
+    "too large": "together they are larger than a kernel may be",
+    "memory": "by Inductor's estimate, fused they would need more memory at the peak",
+    "slower": "Inductor measured the fused kernel, and it was slower",
+    "grouped": "one of them holds grouped or foreach operators, which take no others",
+    "other graph": "they are in other graphs, which no pass of the compiler sees together",
+    "other": "torch states a cause that this version of fusiondoc does not know",
+}
+
+_DIFFERENCES: Mapping[str, str] = {
+    "order": "in another order",
+    "part": "in another part",
+    "count": "for another number of elements",
+    "broadcast": "broadcast by one of them",
+    "opaque": "by one of them in a way without an index",
+    "unknown": "in a way that torch does not tell",
+}
+
+MOST_TENSORS = 3
+"""Tensors that a sentence names."""
+
+
+def compiled_call(detail: CompiledCall) -> str:
+    name = f" ({detail.calls})" if detail.calls is not None else ""
+    return _CALLS[detail.call] + name
+
+
+def stayed_apart(detail: StayedApart) -> str:
+    text = _why_apart(detail)
+    if detail.source == "members" and detail.text is not None:
+        return f"{text} (torch on parts of them, in an earlier round: {detail.text})"
+    if detail.text is not None:
+        return f"{text} (torch: {detail.text})"
+    if detail.source == "no text" and detail.cause != "unstated":
+        return f"{text} (torch refused them without a text)"
+    return text
+
+
+def _why_apart(detail: StayedApart) -> str:
+    if detail.cause == "call":
+        return f"{detail.op or 'one of them'} is {_NOUNS[detail.call or 'unknown']}, no loop"
+    if detail.cause == "between":
+        return _between(detail)
+    if detail.cause == "access" and detail.accesses:
+        return f"both use {_in_words(detail.accesses)}"
+    if detail.cause == "unstated":
+        never = "torch never tried to fuse them"
+        return never if detail.source == "never tried" else "torch refused them without a text"
+    return _CAUSES[detail.cause]
+
+
+def _between(detail: StayedApart) -> str:
+    if detail.op is None:
+        return "another node stands between them"
+    which = f", {_NOUNS[detail.call]}," if detail.call is not None else ""
+    return f"{detail.op}{which} stands between them"
+
+
+def _in_words(accesses: tuple[SharedAccess, ...]) -> str:
+    """``buf1 in another order and primals_3 broadcast by one of them``."""
+    by_difference: dict[str, list[str]] = {}
+    for access in accesses:
+        by_difference.setdefault(access.difference, []).append(access.buffer)
+    parts = []
+    for difference, buffers in by_difference.items():
+        more = f" and {len(buffers) - MOST_TENSORS} more" if len(buffers) > MOST_TENSORS else ""
+        parts.append(f"{', '.join(buffers[:MOST_TENSORS])}{more} {_DIFFERENCES[difference]}")
+    return " and ".join(parts)

@@ -1,0 +1,127 @@
+"""The causes of boundaries against all texts that torch can print: of three releases, and of the installed
+one, whose source is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES
+
+from fusiondoc.fusers.inductor.causes import (
+    CODE_OF_CAUSE,
+    TEXTS,
+    ApartCause,
+    Difference,
+    cause_of,
+    difference_of,
+)
+from fusiondoc.fusers.inductor.compilation import CallKind
+from fusiondoc.model.code_kinds import Family
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.reasons import CompiledCall, StayedApart
+from fusiondoc.model.reasons.words import sentence
+from fusiondoc.model.typed_fields import field_types
+
+RELEASES = ((2, 6), (2, 11), (2, 13))
+
+
+def texts_by_release() -> dict[str, list[tuple[int, int]]]:
+    """Text -> the releases whose source has it."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for line in (FIXTURES / "inductor" / "texts-of-refusals.txt").read_text("utf-8").splitlines():
+        releases, text, _ = (part.strip() for part in line.split(" | "))
+        named = [release for release in RELEASES if f"2.{release[1]} " in f"{releases} "]
+        found[as_printed(text)] = named
+    return found
+
+
+def as_printed(text: str) -> str:
+    """The text with something in the place of its arguments."""
+    text = re.sub(r"^f(['\"])(.*)\1$", r"\2", text)
+    return re.sub(r"%s|\{[^}]*\}", "8", text)
+
+
+@pytest.mark.parametrize(("text", "releases"), texts_by_release().items())
+def test_every_text_of_three_releases_has_a_cause_and_its_releases(
+    text: str, releases: list[tuple[int, int]]
+) -> None:
+    assert releases and cause_of(text) is not ApartCause.OTHER
+    rows = [row for row in TEXTS if row.pattern.fullmatch(text)]
+    assert len(rows) == 1, "two causes for one text"
+    assert rows[0].since <= releases[0]
+    assert rows[0].until is None or rows[0].until >= releases[-1]
+
+
+def test_no_row_is_for_a_text_that_no_release_has() -> None:
+    texts = texts_by_release()
+    assert all(any(row.pattern.fullmatch(text) for text in texts) for row in TEXTS)
+
+
+def texts_of(folder: Path) -> Iterator[str]:
+    """All texts that the source of torch gives to WhyNoFuse."""
+    for file in folder.rglob("*.py"):
+        source = file.read_text("utf-8")
+        if ("WhyNoFuse" not in source and "why(" not in source) or "fx_passes" in file.parts:
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and node.args and is_why(node.func):
+                first = node.args[0]
+                yield first.value if isinstance(first, ast.Constant) else ast.unparse(first)
+
+
+def is_why(called: ast.expr) -> bool:
+    if isinstance(called, ast.Call):  # WhyNoFuse(a, b)("...")
+        return isinstance(called.func, ast.Name) and called.func.id.startswith("WhyNoFuse")
+    return isinstance(called, ast.Name) and called.id == "why"
+
+
+def test_every_text_of_the_installed_torch_is_known() -> None:
+    spec = find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("no torch here")
+    texts = set(map(as_printed, texts_of(Path(spec.submodule_search_locations[0]) / "_inductor")))
+    assert len(texts) > 30, "the source is written in another way"
+    assert not [text for text in texts if cause_of(text) is ApartCause.OTHER]
+
+
+def test_every_cause_has_a_code_of_its_own_and_words() -> None:
+    assert len(set(CODE_OF_CAUSE.values())) == len(ApartCause)
+    assert set(field_types(StayedApart)["cause"].__args__) == {cause.value for cause in ApartCause}
+    for cause, code in CODE_OF_CAUSE.items():
+        assert CODES[code].family is Family.NODE
+        assert sentence(StayedApart(cause=cause.value, source="pair", text="a text")).endswith(
+            "(torch: a text)"
+        )
+
+
+def test_every_kind_of_call_has_words() -> None:
+    assert set(field_types(CompiledCall)["call"].__args__) == {kind.value for kind in CallKind}
+    for kind in CallKind:
+        assert sentence(CompiledCall(call=kind.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "difference"),
+    [  # of Scheduler.decide_fusion_fail_reason, torch 2.13
+        ("Mismatch loop orders: MemoryDep('arg0_1', c0, {c0: 64}) v.s. ...", Difference.ORDER),
+        ("different offset: 0 v.s. 48", Difference.PART),
+        ("different numel: 1536 v.s. 3072", Difference.COUNT),
+        ("broadcast", Difference.BROADCAST),
+        ("not MemoryDep", Difference.OPAQUE),
+        ("Unknown reason: ...", Difference.UNKNOWN),
+    ],
+)
+def test_what_no_shared_data_means(text: str, difference: Difference) -> None:
+    assert difference_of(text) is difference
+
+
+def test_an_unknown_text_is_shown_as_it_is() -> None:
+    assert cause_of("a text of a later torch") is ApartCause.OTHER
+    detail = StayedApart(cause="other", source="pair", text="a text of a later torch")
+    assert "(torch: a text of a later torch)" in sentence(detail)
