@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from fusiondoc.fusers.inductor.compilation import (
     Access,
@@ -14,9 +15,11 @@ from fusiondoc.fusers.inductor.compilation import (
     GeneratedKernel,
     Line,
 )
+from fusiondoc.parsers.inductor.cpp_loops import loop_nests
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule
-from fusiondoc.parsers.inductor.kernel_definitions import Definition
-from fusiondoc.parsers.inductor.wrapper_calls import Step, Wrapper
+from fusiondoc.parsers.inductor.kernel_definitions import Definition, Parameter
+from fusiondoc.parsers.inductor.tensor_types import element_size
+from fusiondoc.parsers.inductor.wrapper_calls import Step
 
 _KINDS = {
     "template": FinalKind.TEMPLATE,
@@ -48,6 +51,13 @@ def call_kind(target: str) -> CallKind:
     return CallKind.CUSTOM if "." in target else CallKind.UNKNOWN
 
 
+class NestTraffic(NamedTuple):
+    """The buffers that a loop nest of a C++ function reads and writes."""
+
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
 class _Calls:
     """Makes the nodes of a module in the order of its calls."""
 
@@ -62,15 +72,20 @@ class _Calls:
         for element, whole in module.wrapper.elements.items():
             self._elements.setdefault(whole, []).append(element)
         self._seen: Counter[str] = Counter()
+        self.nodes: list[FinalNode] = []
+        self.nests: dict[int, list[NestTraffic]] = {}
 
-    def nodes(self) -> list[FinalNode]:
-        """All calls."""
-        return [self._node(step) for step in self._wrapper.steps]
+    def take_all(self) -> None:
+        """Take all calls."""
+        for index, step in enumerate(self._wrapper.steps):
+            kernel = self._kernels.get(step.target)
+            if kernel is not None and kernel.kind == "cpp":
+                self.nests[index] = self._nests(step, kernel)
+            self.nodes.append(self._node(step, kernel))
 
-    def _node(self, step: Step) -> FinalNode:
-        kernel = self._kernels.get(step.target)
+    def _node(self, step: Step, kernel: Definition | None) -> FinalNode:
         reads, writes = self._of_kernel(step, kernel) if not step.writes else self._of_call(step)
-        self._written.update(writes)
+        self._written.update(access.buffer for access in writes)
         is_call = kernel is None or kernel.kind == "user"
         if step.target.startswith(("triton_", "cpp_fused_")):
             is_call = False  # its definition is cut off
@@ -81,8 +96,8 @@ class _Calls:
             kind=FinalKind.CALL if is_call else self._kind(step, kernel),
             scheduler_class=None,
             operators=tuple(node.name for node in kernel.operators) if kernel is not None else (),
-            reads=tuple(map(Access, reads)),
-            writes=tuple(map(Access, writes)),
+            reads=tuple(reads),
+            writes=tuple(writes),
             read_bytes=self._bytes(reads),
             write_bytes=self._bytes(writes),
             kernel=step.target,
@@ -100,20 +115,37 @@ class _Calls:
             return FinalKind.MIXED_ORDER
         return _KINDS.get(kernel.kind if kernel is not None else "", FinalKind.LOOPS)
 
-    def _of_kernel(self, step: Step, kernel: Definition | None) -> tuple[list[str], list[str]]:
+    def _of_kernel(self, step: Step, kernel: Definition | None) -> tuple[list[Access], list[Access]]:
         """Buffers that a kernel reads and writes, each once."""
-        reads: dict[str, None] = {}
-        writes: dict[str, None] = {}
-        parameters = kernel.parameters if kernel is not None else ()
-        for index, name in enumerate(step.reads):
-            if not name or (name.startswith("workspace_") and not step.mixed_order):
-                continue
-            known = index < len(parameters)
-            if (not known or parameters[index].reads) and (before := self._held(name)) is not None:
-                reads[before] = None
-            if known and parameters[index].writes:
-                writes[name] = None
-        return list(reads), list(writes)
+        reads: dict[str, Access] = {}
+        writes: dict[str, Access] = {}
+        for name, parameter in _pointers(step, kernel):
+            before = self._held(name) if parameter.reads else None
+            if before is not None:
+                reads[before] = self._access(before, parameter.loads, kernel)
+            if parameter.writes:
+                writes[name] = self._access(name, parameter.stores, kernel)
+        return list(reads.values()), list(writes.values())
+
+    def _access(self, name: str, times: int, kernel: Definition | None) -> Access:
+        """An access of a kernel. Each load or store moves at most an element for each turn of the loops."""
+        buffer = self._wrapper.buffers.get(name)
+        if buffer is None or not (buffer.bytes and times) or kernel is None or kernel.elements is None:
+            return Access(name)
+        size = element_size((buffer.type or "").partition("[")[0])
+        most = None if size is None else size * times * kernel.elements
+        return Access(name, most if most is not None and most < buffer.bytes else None)
+
+    def _nests(self, step: Step, kernel: Definition) -> list[NestTraffic]:
+        """The loop nests of a C++ function, with the buffers that each reads and writes."""
+        buffers = {parameter.name: name for name, parameter in _pointers(step, kernel)}
+        held = {name: self._held(name) or name for name in buffers.values()}
+        made = []
+        for nest in loop_nests(kernel.code):
+            reads = [held[buffers[name]] for name in nest.reads if name in buffers]
+            writes = [buffers[name] for name in nest.writes if name in buffers]
+            made.append(NestTraffic(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))))
+        return made
 
     def _held(self, name: str) -> str | None:
         """The buffer whose contents are read under this name: of one that takes over memory it is the one
@@ -134,34 +166,61 @@ class _Calls:
         parts = (part for part in self._wrapper.buffers.values() if part.part_of == name)
         return any(part.name in self._written for part in parts)
 
-    def _of_call(self, step: Step) -> tuple[list[str], list[str]]:
+    def _of_call(self, step: Step) -> tuple[list[Access], list[Access]]:
         reads = [name for name in map(self._held, filter(None, step.reads)) if name is not None]
         writes: list[str] = []
         for name in step.writes:
             writes += self._elements.get(name, [name])
-        return list(dict.fromkeys(reads)), writes
+        return [*map(Access, dict.fromkeys(reads))], [*map(Access, writes)]
 
-    def _bytes(self, names: list[str]) -> int | None:
-        total = 0
-        for name in names:
-            buffer = self._wrapper.buffers.get(name)
-            if buffer is None or buffer.bytes is None:
-                return None
-            total += buffer.bytes
-        return total
+    def _bytes(self, accesses: list[Access]) -> int | None:
+        return bytes_moved(self._wrapper.buffers, accesses)
 
     def _line(self, number: int) -> tuple[Line, ...]:
         return () if self._log is None else ((self._log, self._first + number),)
 
 
-def called_nodes(module: GeneratedModule, log: int | None = None, first: int = 0) -> list[FinalNode]:
-    """The calls of a module in order, as final nodes without members.
+def _pointers(step: Step, kernel: Definition | None) -> Iterator[tuple[str, Parameter]]:
+    """The buffers that a kernel is called with, each with the parameter that takes it."""
+    parameters = kernel.parameters if kernel is not None else ()
+    for index, name in enumerate(step.reads):
+        if not name or (name.startswith("workspace_") and not step.mixed_order):
+            continue
+        known = index < len(parameters)
+        yield name, parameters[index] if known else Parameter(name, True, False)
+
+
+def bytes_moved(buffers: Mapping[str, Buffer], accesses: Iterable[Access]) -> int | None:
+    """Bytes of accesses together; None where those of one are not known."""
+    total = 0
+    for access in accesses:
+        buffer = buffers.get(access.buffer)
+        size = access.bytes if access.bytes is not None or buffer is None else buffer.bytes
+        if size is None:
+            return None
+        total += size
+    return total
+
+
+class CalledNodes(NamedTuple):
+    """The calls of a module."""
+
+    nodes: list[FinalNode]
+    """In order, without members."""
+    nests: dict[int, list[NestTraffic]]
+    """Index of the call of a C++ function -> the loop nests of the function."""
+
+
+def called_nodes(module: GeneratedModule, log: int | None = None, first: int = 0) -> CalledNodes:
+    """The calls of a module in order, as final nodes.
 
     Args:
         log: the number of the log that it stands in.
         first: the line of its first one there.
     """
-    return _Calls(module, log, first).nodes()
+    calls = _Calls(module, log, first)
+    calls.take_all()
+    return CalledNodes(calls.nodes, calls.nests)
 
 
 def generated_kernels(
@@ -179,18 +238,3 @@ def generated_kernels(
         )
         for kernel in module.kernels.values()
     ]
-
-
-def with_types(wrapper: Wrapper, types: dict[str, tuple[str, int | None]]) -> tuple[Buffer, ...]:
-    """The buffers, those of unknown type with that of the node that they are of.
-
-    Args:
-        types: buffer -> type and bytes.
-    """
-    made = []
-    for buffer in wrapper.buffers.values():
-        known = types.get(buffer.name)
-        if buffer.bytes is None and known is not None:
-            buffer = replace(buffer, type=known[0], bytes=known[1])
-        made.append(buffer)
-    return tuple(made)

@@ -3,7 +3,7 @@ compile id and order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
@@ -20,12 +20,16 @@ from fusiondoc.fusers.inductor.compilation import (
     Part,
     Recompile,
 )
-from fusiondoc.parsers.inductor.called_nodes import called_nodes, generated_kernels, with_types
+from fusiondoc.parsers.inductor.buffer_types import typed_buffers
+from fusiondoc.parsers.inductor.called_nodes import (
+    bytes_moved,
+    called_nodes,
+    generated_kernels,
+)
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule
 from fusiondoc.parsers.inductor.graph_parts import GraphParts, PartsOfProcess
 from fusiondoc.parsers.inductor.library_calls import with_operators
-from fusiondoc.parsers.inductor.matched_nodes import bytes_in, matched
-from fusiondoc.parsers.inductor.tensor_types import bytes_of_type
+from fusiondoc.parsers.inductor.matched_nodes import matched
 
 
 def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
@@ -135,15 +139,18 @@ def _with_code(
 ) -> CompiledGraph:
     """A graph with what its generated code shows."""
     log, first = parts.module_line or (None, 0)
-    called = with_operators(called_nodes(module, log, first), module, graph.operators, parts.provenance)
-    buffers = with_types(module.wrapper, _types(called, graph.operators))
+    called = called_nodes(module, log, first)
+    named = with_operators(called.nodes, module, graph.operators, parts.provenance)
+    called = called._replace(nodes=named)
+    buffers = typed_buffers(module.wrapper, named, graph.operators)
+    by_name = {buffer.name: buffer for buffer in buffers}
     functions = {kernel.name for kernel in module.kernels.values() if kernel.kind == "cpp"}
-    final = matched(decided, called, functions) if decided else tuple(called)
+    final = matched(decided, called, functions, module.wrapper.elements) if decided else tuple(named)
     return replace(
         graph,
         graph_number=module.number,
         inference=module.phase == "inference" if module.phase else None,
-        final=_of_graph([_sized(node, buffers) for node in final], graph.operators),
+        final=_of_graph([_sized(node, by_name) for node in final], graph.operators),
         kernels=tuple(_configured(one, parts) for one in generated_kernels(module, log, first)),
         buffers=buffers,
         outputs=module.wrapper.outputs or graph.outputs,
@@ -165,28 +172,13 @@ def _holds(parts: GraphParts) -> frozenset[Part]:
     return frozenset(part for part, there in found if there)
 
 
-def _types(
-    called: Iterable[FinalNode], operators: Sequence[GraphOperator]
-) -> dict[str, tuple[str, int | None]]:
-    """Types of the buffers that calls make, by the node that each call is."""
-    by_name = {operator.name: operator for operator in operators}
-    types: dict[str, tuple[str, int | None]] = {}
-    for node in called:
-        if len(node.writes) != 1 or len(node.operators) != 1:
-            continue
-        operator = by_name.get(node.operators[0])
-        if operator is not None and operator.type is not None:
-            types[node.writes[0].buffer] = (operator.type, bytes_of_type(operator.type, {}))
-    return types
-
-
-def _sized(node: FinalNode, buffers: Sequence[Buffer]) -> FinalNode:
+def _sized(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
     """A node with its bytes, where buffers got their types from the graph."""
     read, written = node.read_bytes, node.write_bytes
     if node.reads and read is None:
-        read = bytes_in(buffers, [access.buffer for access in node.reads])
+        read = bytes_moved(buffers, node.reads)
     if node.writes and written is None:
-        written = bytes_in(buffers, [access.buffer for access in node.writes])
+        written = bytes_moved(buffers, node.writes)
     return replace(node, read_bytes=read, write_bytes=written)
 
 

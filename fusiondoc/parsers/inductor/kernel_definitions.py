@@ -4,8 +4,10 @@ torch before them (``torch/_inductor/codegen/wrapper.py``, ``define_kernel``).""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
+from fusiondoc.numbers import LARGEST, whole_numbers
 from fusiondoc.parsers.inductor.fx_graph import FxNode, fx_node
 from fusiondoc.parsers.inductor.python_text import arguments
 
@@ -15,8 +17,8 @@ _CPP_SIGNATURE = re.compile(r"\bvoid\s+(?:kernel|\w+)\(([^{]{0,100000}?)\)\s*\{"
 _CPP_PARAMETER = re.compile(r"(const )?[\w:<> ]+?(\*?)\s*(?:__restrict__ )?(\w+)$")
 _LOADS = re.compile(r"tl\.load\(\s*(\w+)|tl\.make_block_ptr\(\s*(\w+)|make_tensor_descriptor\(\s*(\w+)")
 _STORES = re.compile(r"tl\.(?:store|atomic_\w+)\(\s*(\w+)")
-_META = re.compile(r"'(\w+)': ")
-_SOURCES = re.compile(r"# Topologically Sorted Source Nodes: ")
+_SIZE = re.compile(r"^    ([xyz]numel|r\d*_?numel) = (\d{1,19})$", re.MULTILINE)
+_NUMEL = re.compile(r"\b([xyz]numel|r\d+_numel)\b")
 
 
 class Parameter(NamedTuple):
@@ -25,6 +27,9 @@ class Parameter(NamedTuple):
     name: str
     reads: bool
     writes: bool
+    loads: int = 0
+    """Loads from it in the text of the kernel; 0 where that is not known."""
+    stores: int = 0
 
 
 class Definition(NamedTuple):
@@ -41,6 +46,8 @@ class Definition(NamedTuple):
     """Names that the comment's fragment returns: nodes, or buffers of none."""
     line: int
     """In the module, from 0."""
+    elements: int | None
+    """That its loops run over: no load or store of them moves more. None where a size is not in the text."""
 
 
 def definition_name(line: str) -> tuple[str, str] | None:
@@ -61,7 +68,9 @@ def definition(name: str, compiler: str, comment: list[str], body: list[str], li
     is_cpp = compiler.startswith("cpp")
     code = _between_quotes(text)
     parameters = _cpp_parameters(code) if is_cpp else _triton_parameters(name, code)
-    return Definition(name, _kind(name, compiler, code), code, parameters, operators, returns, line)
+    elements = None if is_cpp else _elements(code)
+    kind = _kind(name, compiler, code)
+    return Definition(name, kind, code, parameters, operators, returns, line, elements)
 
 
 def _kind(name: str, compiler: str, code: str) -> str:
@@ -77,6 +86,17 @@ def _kind(name: str, compiler: str, code: str) -> str:
     if compiler == "triton":
         return "triton" if name.startswith("triton_") else "user"
     return compiler
+
+
+def _elements(code: str) -> int | None:
+    """The product of the sizes of a kernel's loops: ``xnumel = 512``."""
+    sizes = dict(_SIZE.findall(code))
+    if not sizes or set(_NUMEL.findall(code)) - set(sizes):
+        return None
+    total = 1
+    for number in whole_numbers(sizes.values()):
+        total *= number
+    return total if 0 < total < LARGEST else None
 
 
 def _fragment(comment: list[str]) -> tuple[tuple[FxNode, ...], tuple[str, ...]]:
@@ -109,8 +129,8 @@ def _triton_parameters(name: str, code: str) -> tuple[Parameter, ...]:
     found = found or _last_function(code)
     if found is None:
         return ()
-    loaded = {part for groups in _LOADS.findall(code) for part in groups if part}
-    stored = set(_STORES.findall(code))
+    loaded = Counter(part for groups in _LOADS.findall(code) for part in groups if part)
+    stored = Counter(_STORES.findall(code))
     parts, _ = arguments("(" + found.group(2) + ")", 0)
     names = [part.partition(":")[0].strip() for part in parts]
     return tuple(_parameter(one, loaded, stored) for one in names)
@@ -121,9 +141,9 @@ def _last_function(code: str) -> re.Match[str] | None:
     return found[-1] if found else None
 
 
-def _parameter(name: str, loaded: set[str], stored: set[str]) -> Parameter:
+def _parameter(name: str, loaded: Counter[str], stored: Counter[str]) -> Parameter:
     if name in loaded or name in stored:
-        return Parameter(name, name in loaded, name in stored)
+        return Parameter(name, name in loaded, name in stored, loaded[name], stored[name])
     in_out = name.startswith("in_out_ptr")
     return Parameter(name, name.startswith("in_ptr") or in_out, name.startswith("out_ptr") or in_out)
 

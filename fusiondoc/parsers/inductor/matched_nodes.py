@@ -8,11 +8,13 @@ have the same (two stages of a reduction), the numbers of the buffers that it wr
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from fusiondoc.fusers.inductor.compilation import Buffer, CallKind, FinalKind, FinalNode
+from fusiondoc.fusers.inductor.compilation import Access, CallKind, FinalKind, FinalNode
 from fusiondoc.numbers import whole_numbers
+from fusiondoc.parsers.inductor.called_nodes import CalledNodes, NestTraffic
+from fusiondoc.parsers.inductor.cpp_loops import shared_out
 
 _NUMBER = re.compile(r"(?:op|buf)(\d+)$")
 _LEAST_ALIKE = 0.34
@@ -20,7 +22,7 @@ _LEAST_ALIKE = 0.34
 
 
 def matched(
-    decided: Sequence[FinalNode], called: Sequence[FinalNode], functions: Set[str]
+    decided: Sequence[FinalNode], called: CalledNodes, functions: Set[str], elements: Mapping[str, str]
 ) -> tuple[FinalNode, ...]:
     """The scheduler's final nodes with what the code shows of each, in the order of the code.
 
@@ -28,9 +30,10 @@ def matched(
         decided: final nodes of the scheduler.
         called: calls of the code.
         functions: names of C++ functions, each of which may hold several nodes.
+        elements: buffer -> the tuple of results of a call that it is a part of.
     """
-    matching = _Matching(decided, called)
-    for index, call in enumerate(called):
+    matching = _Matching(decided, called, elements)
+    for index, call in enumerate(called.nodes):
         if call.kernel not in functions:
             matching.take(index)
     if functions:
@@ -39,18 +42,32 @@ def matched(
 
 
 class _Matching:
-    def __init__(self, decided: Sequence[FinalNode], called: Sequence[FinalNode]) -> None:
-        self._called = called
-        self._left = list(decided)
+    def __init__(
+        self, decided: Sequence[FinalNode], called: CalledNodes, elements: Mapping[str, str]
+    ) -> None:
+        self._called = called.nodes
+        self._nests = called.nests
+        self._elements = elements
+        parts = _numbers(list(elements))
+        calls = [node for node in decided if node.kind is FinalKind.CALL]
+        self._parts = [node for node in calls if parts & _numbers(node.members)]
+        """Nodes that only take a result out of a tuple."""
+        self._left = [node for node in decided if node not in self._parts]
         self._of_call: dict[int, list[FinalNode]] = {}
 
     def take(self, index: int) -> None:
         """Find the node of a call that holds one."""
         call = self._called[index]
-        found = max(self._left, key=lambda node: _likeness(node, call), default=None)
-        if found is not None and _likeness(found, call) > _NOT_ALIKE:
+        written = self._numbers_written(call)
+        found = max(self._left, key=lambda node: _likeness(node, call, written), default=None)
+        if found is not None and _likeness(found, call, written) > _NOT_ALIKE:
             self._left.remove(found)
             self._of_call[index] = [found]
+
+    def _numbers_written(self, call: FinalNode) -> set[int]:
+        """Numbers of the buffers that a call makes, of a tuple that of the whole."""
+        names = [access.buffer for access in call.writes]
+        return _numbers([self._elements.get(name, name) for name in names])
 
     def take_functions(self, functions: Set[str]) -> None:
         """Share what is left among the functions, by what each writes, else in order."""
@@ -72,18 +89,19 @@ class _Matching:
             if len(nodes) == 1:
                 made.append(_with_call(nodes[0], call))
             elif nodes:
-                made += [_in_function(node, call) for node in nodes]
+                made += _in_function(nodes, call, self._nests.get(index, []))
             else:
                 made.append(call)
+        made += [replace(node, kind=FinalKind.NOTHING) for node in self._parts]
         return tuple(made + self._left)
 
 
 _NOT_ALIKE = (0.0, 0)
 
 
-def _likeness(node: FinalNode, call: FinalNode) -> tuple[float, int]:
+def _likeness(node: FinalNode, call: FinalNode, written: set[int]) -> tuple[float, int]:
     """How much a call looks like that of a node: share of equal operators, number of equal buffers."""
-    buffers = len(_numbers(node.members) & _written(call))
+    buffers = len(_numbers(node.members) & written)
     if call.call is CallKind.EAGER_SUM:
         return (1.0, buffers) if buffers and len(node.members) == 1 else _NOT_ALIKE
     if call.kind is FinalKind.CALL:
@@ -141,7 +159,7 @@ def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
     return replace(
         node,
         kind=kind,
-        operators=call.operators or node.operators,
+        operators=tuple(dict.fromkeys(call.operators + node.operators)),
         reads=call.reads,
         writes=call.writes,
         read_bytes=call.read_bytes,
@@ -153,20 +171,29 @@ def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
     )
 
 
-def _in_function(node: FinalNode, call: FinalNode) -> FinalNode:
-    """A node of a function that holds several: what each reads is not known, what it writes by its number."""
-    numbers = _numbers(node.members)
-    writes = tuple(one for one in call.writes if _numbers([one.buffer]) & numbers)
-    return replace(node, kernel=call.kernel, writes=writes, device=call.device, lines=node.lines + call.lines)
-
-
-def bytes_in(buffers: Sequence[Buffer], names: Sequence[str]) -> int | None:
-    """Bytes of buffers together; None where one is not known."""
-    sizes = {buffer.name: buffer.bytes for buffer in buffers}
-    total = 0
-    for name in names:
-        size = sizes.get(name)
-        if size is None:
-            return None
-        total += size
-    return total
+def _in_function(
+    nodes: Sequence[FinalNode], call: FinalNode, nests: Sequence[NestTraffic]
+) -> list[FinalNode]:
+    """The nodes of a function that holds several, each with the traffic of its loop nests."""
+    members = [_numbers(node.members) for node in nodes]
+    shares = shared_out([_numbers(nest.writes) for nest in nests], members)
+    written: set[str] = set()
+    """By nodes before."""
+    made = []
+    for index, node in enumerate(nodes):
+        own = [nests[at] for at in shares[index]] if shares is not None else []
+        writes = dict.fromkeys(name for nest in own for name in nest.writes)
+        reads = dict.fromkeys(name for nest in own for name in nest.reads)
+        read_before = [name for name in reads if name not in writes or name in written]
+        made.append(
+            replace(
+                node,
+                kernel=call.kernel,
+                reads=tuple(map(Access, read_before)),
+                writes=tuple(map(Access, writes)),
+                device=call.device,
+                lines=node.lines + call.lines,
+            )
+        )
+        written.update(writes)
+    return made
