@@ -18,7 +18,7 @@ T = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cuda:0)"
 def kept(body: str, reasons: dict[str, str], fuser: str = "nvfuser") -> dict[str, list[str]]:
     """Names of values: a barrier -> what it keeps out. ``reasons``: code by the name of the value."""
     text = f"graph(%x : {T}, %y : {T}):\n{body}  return (%x)\n"
-    flow = summarise(parse_dump(text.encode().split(b"\n"))).flow
+    flow = summarise(parse_dump(text.encode().split(b"\n"))).flows.outer
     assert flow is not None
     names = [line.split()[0].strip("%") for line in body.split("\n") if " : " in line]
     assert len(names) == len(flow.nodes)

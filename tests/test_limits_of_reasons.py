@@ -35,7 +35,7 @@ GRADIENT = CUDA.replace("requires_grad=0", "requires_grad=1")
 
 def flow_of(*lines: str, inputs: str = f"%x : {CUDA}, %y : {CUDA}") -> Flow:
     text = f"graph({inputs}):\n" + "".join(f"  {line}\n" for line in lines) + "  return (%x)\n"
-    flow = summarise(parse_dump(text.encode().split(b"\n"))).flow
+    flow = summarise(parse_dump(text.encode().split(b"\n"))).flows.outer
     assert flow is not None
     return flow
 

@@ -62,7 +62,7 @@ OF_NUMBERS = {
         "int(event['ts'])",
     },
     # _MARK takes a bounded count of digits.
-    "parsers/jit/printed_forms.py": {"int(found.group(1) or found.group(2))"},
+    "parsers/jit/patterns.py": {"int(found.group(1) or found.group(2))"},
     "parsers/rows/kernel_rows.py": {"float(median(use.first_ms))", "float(median(values))"},
     "rendering/plots.py": {"float(HEIGHT - _BOTTOM)"},
     "rendering/hues.py": {"int(code[2:])"},

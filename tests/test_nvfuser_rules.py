@@ -82,7 +82,7 @@ def test_what_nvfuser_takes_is_what_its_rules_answer(place: int, torch: str):
     wrong = []
     for node, told in answers():
         op, text = graph(node)
-        flow = summarise(parse_dump(text.encode().split(b"\n"))).flow
+        flow = summarise(parse_dump(text.encode().split(b"\n"))).flows.outer
         assert flow is not None
         (found,) = [one for one in flow.nodes if one.op == op]
         view = "aten::" + op[len("prim::") : -len("_copy")] if op.endswith("_copy") else op
@@ -176,7 +176,7 @@ def test_arguments_of_the_graph_are_told_where_no_pass_is_in_the_log(tmp_path: P
 def test_sizes_that_an_executor_computes_are_no_operators(kind: str, left: int):
     """A differentiable graph of a trace that only computes sizes has an executor of its own."""
     text = f"graph(%w : {kind}, %n : {kind}):\n  %o : Tensor = aten::remainder(%w, %n)\n  return (%o)\n"
-    assert len(summarise(parse_dump(text.encode().split(b"\n"))).loose) == left
+    assert len(summarise(parse_dump(text.encode().split(b"\n"))).plan.loose) == left
 
 
 def test_nor_are_they_where_the_executor_prints_once_more_what_its_pass_left(tmp_path: Path):

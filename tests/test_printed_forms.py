@@ -4,6 +4,7 @@ reading each graph by itself."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from conftest import FIXTURES
 from test_whole_runs import read
 from thorough import THOROUGH
 
-from fusiondoc.parsers.jit import printed_forms
-from fusiondoc.parsers.jit.printed_forms import PrintedForms, canonical_digest
+from fusiondoc.parsers.jit import patterns
+from fusiondoc.parsers.jit.printed_forms import PrintedForms, whole
 
 NAME = re.compile(rb"%(?!kernel)([A-Za-z0-9_.]+)")
 LINE = re.compile(rb"(\w+)\.py:(\d+)")
@@ -40,16 +41,16 @@ def test_what_is_filled_in_is_what_is_read(path: Path, monkeypatch: pytest.Monke
     text = raw_log.read(path)
     data = b"".join([text, *(changed(text, number) for number in (3, 7, 11))])
     filled = []
-    real = printed_forms._Pattern.filled
+    real = patterns.Pattern.filled
 
-    def fill(pattern: printed_forms._Pattern, texts: list[str]) -> object:
+    def fill(pattern: patterns.Pattern, texts: list[str]) -> object:
         filled.append(len(texts))
         return real(pattern, texts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(printed_forms._Pattern, "filled", fill)
+        patch.setattr(patterns.Pattern, "filled", fill)
         by_form = read([data])
-    monkeypatch.setattr(PrintedForms, "read", lambda _, texts, about, reader: reader(texts, canonical_digest))
+    monkeypatch.setattr(PrintedForms, "read", lambda _, texts, about, reader: whole(reader, texts))
     assert by_form == read([data])
     assert filled or not by_form[0].groups
 
@@ -73,9 +74,9 @@ def test_a_constant_a_scalar_type_and_a_flag_are_of_the_form(other: dict[str, st
     """What is told of such graphs may differ in more than texts."""
     forms, read_here = PrintedForms(), []
 
-    def note(texts: object, canonical: object) -> str:
+    def note(texts: object, canonical: object) -> tuple[str]:
         read_here.append(texts)
-        return "x"
+        return ("x",)
 
     for number in range(4):
         forms.read([plan(size=4 + number, line=10 + number)], None, note)
@@ -90,8 +91,12 @@ def test_texts_are_told_apart_by_equality_alone() -> None:
     """Two names of one graph that are one name in another are another form."""
     forms = PrintedForms()
     one = [b"%a.1 %b.1 # m.py:1:1", b"%a.2 %b.2 # m.py:2:1", b"%a.3 %b.3 # m.py:3:1", b"%a.3 %a.3 # m.py:3:1"]
-    told = [forms.read([text], None, lambda texts, _: [*texts[0].decode().split(), "kept"]) for text in one]
-    assert told == [[*text.decode().split(), "kept"] for text in one]
+
+    def words(texts: Sequence[bytes], _: object) -> list[list[str]]:
+        return [[*texts[0].decode().split(), "kept"]]
+
+    read_words = [forms.read([text], None, words)[0].get() for text in one]
+    assert read_words == [[*text.decode().split(), "kept"] for text in one]
 
 
 def test_a_log_that_holds_a_mark_is_read_by_itself() -> None:
@@ -104,5 +109,5 @@ def test_a_log_that_holds_a_mark_is_read_by_itself() -> None:
 def test_a_number_of_many_digits_takes_time_in_proportion() -> None:
     """A damaged log of 16 KB took 40 s: each digit of a run was the begin and the end of a number."""
     text = b"%x : Tensor # " + b"1" * 200_000 + b")"
-    read_text = PrintedForms().read([text], None, lambda texts, _: texts[0])
-    assert read_text == text
+    (read_text,) = PrintedForms().read([text], None, lambda texts, _: [texts[0]])
+    assert read_text.get() == text

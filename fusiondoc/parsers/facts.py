@@ -1,5 +1,4 @@
-"""What a pass over the logs gathers, before it becomes a report: plans, rejections, kernels, fallbacks,
-and the work of a fuser that is open.
+"""What a pass over the logs gathers, before it becomes a report: plans, rejections, kernels, fallbacks.
 
 Line numbers are kept packed (``position``): millions of evidence lines must stay small.
 """
@@ -11,11 +10,14 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import LeftOut
-from fusiondoc.parsers.jit.plan import Plan, PlanGroup
+from fusiondoc.parsers.fuser_work import CacheInstance, Work, WorkSeen
+from fusiondoc.parsers.jit.patterns import Kept
+from fusiondoc.parsers.jit.plan import Flows, HashedOps, Plan, PlanGroup, PlanParts, Traits
 from fusiondoc.parsers.jit.statements import Statements
 from fusiondoc.parsers.kernels.dump_kinds import TextStore
 from fusiondoc.parsers.lines.other_tools import OtherTools
@@ -51,11 +53,18 @@ class PlanLevel(IntEnum):
     It is read only to tell which group was taken back."""
 
 
+class _Hashed(NamedTuple):
+    """By which plans are compared: to make a plan of its form and texts takes long."""
+
+    ops: array[int]
+    content: int
+
+
 @dataclass
 class PlanUse:
-    """A distinct plan and every place where it was printed."""
+    """A distinct plan and every position where it was printed."""
 
-    plan: Plan
+    parts: PlanParts
     level: PlanLevel
     simple: bool = False
     """The executor gave up specialising (bailout depth 0): this graph runs without groups."""
@@ -68,6 +77,31 @@ class PlanUse:
     consecutive lines starts, as (offset in the print, position) after one another."""
     stated: Statements = field(default_factory=Statements)
     iteration: int | None = None
+
+    @property
+    def traits(self) -> Traits:
+        return self.parts.traits
+
+    def plan(self) -> Plan:
+        """Its groups and operators, made when they are needed; the last few are kept."""
+        return _plan(self.parts.plan)
+
+    def ops(self) -> HashedOps:
+        """Every operator of the plan, in groups or not."""
+        return frozenset(self._hashed.ops)
+
+    def content(self) -> int:
+        """See ``Plan.content``."""
+        return self._hashed.content
+
+    @cached_property
+    def _hashed(self) -> _Hashed:
+        plan = self.plan()
+        return _Hashed(array("q", map(hash, plan.ops())), plan.content())
+
+    def flows(self) -> Flows:
+        """How tensors flow through it; made by each call."""
+        return self.parts.flows.get()
 
     def places(self, line: int) -> Iterator[int]:
         """Where line ``line`` (from 0) of the plan stands, in every print."""
@@ -83,22 +117,9 @@ class PlanUse:
         return stretches[2 * nth + 1] + line - stretches[2 * nth]
 
 
-class CacheInstance:
-    """A GraphCache: the runtime object of one distinct group graph. A log can hold ten thousand."""
-
-    __slots__ = ("begun", "created", "graph", "in_part", "pointer", "runs")
-
-    def __init__(
-        self, pointer: bytes, graph: PlanGroup | None, created: int, runs: int = 0, begun: bool = False
-    ) -> None:
-        self.pointer = pointer
-        self.graph = graph
-        self.created = created
-        self.runs = runs
-        self.in_part: PlanGroup | None = None
-        """What the log holds of its graph, where that is cut off."""
-        self.begun = begun
-        """The log shows its constructor."""
+@lru_cache(maxsize=32)
+def _plan(kept: Kept[Plan]) -> Plan:
+    return kept.get()
 
 
 class DumpSeen:
@@ -259,102 +280,6 @@ class FallbackSeen:
     owner: CacheInstance | None = None
     graph: PlanGroup | None = None
     warned: bool = False
-
-
-class Work(NamedTuple):
-    """A fuser works on a group."""
-
-    stage: str
-    """"compile" or "run"."""
-    cache: CacheInstance | None
-    """Of the group, where the fuser announces runs."""
-    line: int
-    graph: PlanGroup | None = None
-    """The graph that it compiles, where the fuser prints that."""
-
-
-class KernelNamed(NamedTuple):
-    """A kernel whose source was printed, and which has no time yet."""
-
-    name: str
-    line: int
-
-
-class CrashSeen(NamedTuple):
-    """What a shell, a launcher or the process itself says of the signal that ended it."""
-
-    text: str
-    line: int
-    work: Work | None
-    """What was open at that line."""
-    kernel: KernelNamed | None = None
-    """The kernel whose source was printed last, if it has no time yet."""
-    rank: int | None = None
-    """Of which rank, where that line says it."""
-    signal: str | None = None
-    """Such as SIGSEGV, where that line names it."""
-
-
-@dataclass
-class WorkSeen:
-    """What a fuser works on in one process, in the order of its log, and whether the log shows its end: a
-    crash is of the work that is open.
-
-    A fuser that announces runs prints ``GraphCache created`` and ``running GraphCache`` before it compiles or
-    runs a group, and then nothing but kernels (torch/csrc/jit/codegen/cuda/kernel_cache.cpp, 1.12 to 2.1).
-    Another prints the graph of a kernel before it compiles it, and runs the kernel without a word.
-    """
-
-    last: Work | None = None
-    over: int = -1
-    """The last line that only comes when the work before it is done."""
-    fell: int = -1
-    """The last line that tells of a fallback."""
-    launched: int = -1
-    """The last line of a launch, or of a kernel's source."""
-    timed: int = -1
-    """The last line with the time of a launch, which is printed once it is over."""
-    kernel: KernelNamed | None = None
-    cut_kernel: KernelNamed | None = None
-    """The kernel in whose source the log ends."""
-    crash: CrashSeen | None = None
-    """The first one."""
-
-    def open(self) -> Work | None:
-        """What has begun, where no line after it shows its end."""
-        if self.last is None or self.last.line < self.over:
-            return None
-        return None if self.timed > max(self.last.line, self.launched) else self.last
-
-    def fell_back(self, line: int) -> None:
-        """The work is over, and its operators run unfused."""
-        self.over = self.fell = line
-
-    def unfused(self) -> Work | None:
-        """What fell back, where nothing after it shows that its unfused operators are done."""
-        begun = self.last is not None and self.last.line < self.fell
-        return self.last if begun and self.over == self.fell else None
-
-    def first_run(self) -> bool:
-        """Whether the log ends in the first run of a group, or in its compilation."""
-        work = self.open()
-        return work is not None and work.cache is not None and work.cache.runs <= 1
-
-    def kernel_of(self, work: Work) -> str | None:
-        """The kernel that was compiled last since this work began, and did not come to its end."""
-        return self.kernel.name if self.kernel is not None and self.kernel.line > work.line else None
-
-    def compiles(self, kernel: str, line: int) -> None:
-        self.kernel = KernelNamed(kernel, line)
-        self.launched = line
-
-    def ran(self, line: int) -> None:
-        """A launch was timed."""
-        self.kernel, self.timed = None, line
-
-    def crashed(self, text: str, line: int, rank: int | None, signal: str | None) -> None:
-        if self.crash is None:
-            self.crash = CrashSeen(text, line, self.open(), self.kernel, rank, signal)
 
 
 MARK = re.compile(

@@ -11,8 +11,9 @@ from fusiondoc.fusers.inductor.compilation import Compilation
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Evidence
 from fusiondoc.numbers import BITS_64, whole_number
-from fusiondoc.parsers.facts import CacheInstance, ErrorSeen, Facts, KernelNamed, PlanLevel, Work
-from fusiondoc.parsers.jit.plan import Plan, PlanGroup
+from fusiondoc.parsers.facts import ErrorSeen, Facts, PlanLevel
+from fusiondoc.parsers.fuser_work import CacheInstance, KernelNamed, Work
+from fusiondoc.parsers.jit.plan import PlanGroup, Traits
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
 
@@ -181,7 +182,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     """Merge the streams: for lines that torch prints once a process the first stream's counts, for the last
     work of the fuser each stream's own."""
     merged = _Merged(list(streams), files)
-    plans = [plan for table in merged.tables for plan in _plans(table)]
+    plans = [plan for table in merged.tables for plan in _traits(table)]
     return Observed(
         files=tuple(files),
         headers=merged.headers(),
@@ -207,27 +208,18 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         other_gradients=merged.rows_with_other_gradients(),
         traced=any(plan.traced for plan in plans),
         plans_cut=any(not plan.complete for plan in plans),
-        looked_at_in_part=sum(_looked_at_in_part(table) for table in merged.tables),
+        looked_at_in_part=sum(plan.looked_at_in_part for plan in plans),
     )
 
 
-def _plans(table: GroupTable) -> list[Plan]:
-    return [use.plan for use, _ in table.plans]
+def _traits(table: GroupTable) -> list[Traits]:
+    return [use.traits for use, _ in table.plans]
 
 
 def _has_only_inner_plans(table: GroupTable) -> bool:
     """Whether the log has plans of differentiable graphs, and none of the graphs that they are in."""
-    plans = _plans(table)
+    plans = _traits(table)
     return any(plan.of_region for plan in plans) and not any(plan.diff_graphs for plan in plans)
-
-
-def _looked_at_in_part(table: GroupTable) -> int:
-    """Nodes with so many neighbours that the rules for reasons looked at the first ones alone."""
-    flows = set()
-    for plan in _plans(table):
-        flows.add(plan.flow)
-        flows.update(region.flow for region in plan.diff_graphs)
-    return sum(flow.looked_at_in_part for flow in flows if flow is not None)
 
 
 def _line_of_other_tools(facts: Facts) -> int | None:
@@ -291,6 +283,8 @@ class _Merged:
     def sized(self) -> Iterator[SizedReduction]:
         for table in self.tables:
             for plan in table.plans:
+                if not plan.use.traits.sized:
+                    continue
                 for group, row in table.rows_of(plan):
                     for sized in group.sized:
                         line = self.evidence(row.lines[0])
@@ -383,7 +377,7 @@ def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:
     printed = [
         (line, plan)
         for plan in groups.plans
-        if plan.use.plan.groups and plan.use.level is PlanLevel.FUSION_PASS
+        if plan.use.traits.groups and plan.use.level is PlanLevel.FUSION_PASS
         for line in plan.use.lines
         if line < cache.created
     ]

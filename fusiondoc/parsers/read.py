@@ -159,9 +159,9 @@ def _plans_that_count(facts: Facts, level: PlanLevel) -> list[PlanUse]:
     """
     limit = PlanLevel.PRINT if level == PlanLevel.PRINT else PlanLevel.EXECUTOR
     counting = [use for use in facts.plans if use.lines and use.level <= limit]
-    if level == PlanLevel.PRINT and any(use.plan.groups or use.plan.diff_graphs for use in counting):
+    if level == PlanLevel.PRINT and any(use.traits.groups or use.traits.diff_graphs for use in counting):
         # Prints of the graph before optimisation stand beside prints of the plan.
-        counting = [use for use in counting if use.plan.groups or use.plan.diff_graphs]
+        counting = [use for use in counting if use.traits.groups or use.traits.diff_graphs]
     # The rest of a plan has no phase of its own: it comes behind those whose groups may tell it.
     return sorted(counting, key=lambda use: (use.headless, use.lines[0]))
 

@@ -22,7 +22,8 @@ from fusiondoc.parsers.events import (
     PassBegan,
     TextDump,
 )
-from fusiondoc.parsers.facts import MARK, Facts, KernelNamed, LineCounts
+from fusiondoc.parsers.facts import MARK, Facts, LineCounts
+from fusiondoc.parsers.fuser_work import KernelNamed
 from fusiondoc.parsers.gathering import Gathering
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.message_runs import (

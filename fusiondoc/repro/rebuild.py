@@ -191,11 +191,11 @@ def find_group(group: Group, logs: Sequence[LogInput]) -> Found | None:
 
 def _in_print(group: Group, shown: _GraphPrint, line: int, file: str) -> Found | None:
     dump = parse_dump(shown.lines)
-    plan = summarise(dump)
-    inner = [group for diff in plan.diff_graphs for group in diff.groups]
+    plan = summarise(dump).plan
     body = tuple((node.op, node.source) for node in group.nodes)
-    every = (*plan.groups, *inner)
-    same = [printed for printed in every if printed.body == body and printed.inputs == group.inputs]
+    same = [
+        printed for printed in plan.every_group() if printed.body == body and printed.inputs == group.inputs
+    ]
     if not same:
         return None
     nearest = min(same, key=lambda printed: abs(shown.first + printed.line - line))

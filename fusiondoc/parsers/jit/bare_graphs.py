@@ -20,7 +20,7 @@ from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_text
 from fusiondoc.parsers.jit.lost_sources import LostSources
 from fusiondoc.parsers.jit.message_runs import Lines, Print, Run
-from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.jit.plan import PlanGroup, PlanParts
 from fusiondoc.parsers.jit.plan_reading import PlanPrint, read_group, read_plan
 from fusiondoc.parsers.jit.plan_walk import summarise_rest
 from fusiondoc.parsers.jit.printed_forms import PrintedForms
@@ -215,9 +215,9 @@ class HeadlessPlans:
             # Of the graphs of graph_fuser.cpp only plans hold groups; of others, see whether a plan is there.
             if header not in _HEADERS and (header is not None or (planned and file != "graph_fuser")):
                 continue
-            plan = summarise_rest(parse_text(run.text, run.cut))
-            if plan.groups:
-                made.append(_use(run, PlanUse(plan, PlanLevel.EXECUTOR, headless=True)))
+            parts = PlanParts.of(*summarise_rest(parse_text(run.text, run.cut)))
+            if parts.traits.groups:
+                made.append(_use(run, PlanUse(parts, PlanLevel.EXECUTOR, headless=True)))
         return made
 
 
@@ -280,8 +280,8 @@ class KnownPlans:
             elif level is PlanLevel.EXECUTOR and self._left is not None and self._left[0] == graph.printed():
                 began = self._left[1]
             printed = PlanPrint(graph, began, of_pass, executor, rest)
-            plan = read_plan(printed, self._forms, self._regions, self._sources)
-            use = PlanUse(plan, level, simple, headless=rest)
+            parts = read_plan(printed, self._forms, self._regions, self._sources)
+            use = PlanUse(parts, level, simple, headless=rest)
             self._facts.plans.append(use)
             self._plans[bare] = use
             self._first_prints.add(key)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.events import NncLinesAgain, PrintedGraph
-from fusiondoc.parsers.facts import CacheInstance, Facts, FallbackSeen, PlanLevel, PlanUse, Work, positions
+from fusiondoc.parsers.facts import Facts, FallbackSeen, PlanLevel, PlanUse, positions
+from fusiondoc.parsers.fuser_work import CacheInstance, Work
 from fusiondoc.parsers.jit.bare_graphs import KnownPlans
 from fusiondoc.parsers.jit.message_headers import POINTER_MADE, POINTER_RUNS, TOO_SMALL, GraphKind
 from fusiondoc.parsers.jit.message_runs import Print
@@ -107,7 +108,7 @@ class GraphFacts:
             return
         known = self._known.plan(self._created, PlanLevel.UNFINISHED, False)
         value = node.split(b" ", 1)[0].lstrip(b"%").rstrip(b",").decode("utf-8", "replace")
-        for group in known[0].plan.groups if known is not None else ():
+        for group in known[0].plan().groups if known is not None else ():
             if value in group.values:
                 for kind, source in group.body:
                     node_text = NodeText(kind, source, value, True)
@@ -218,7 +219,7 @@ class GraphFacts:
             known[0].lines.append(at)
             if graph.stretches is not None:
                 known[0].stretches[at] = graph.stretches
-        return rest or known is None or known[0].plan.complete
+        return rest or known is None or known[0].traits.complete
 
     def _cache_made(self, pos: int, at: int, graph: Print) -> None:
         cache, self._begun = self._begun or CacheInstance(self._pointer, None, pos, begun=True), None

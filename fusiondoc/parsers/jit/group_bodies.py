@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fusiondoc.parsers.jit import SizedOnly
 from fusiondoc.parsers.jit.layers import Layers
+from fusiondoc.parsers.jit.patterns import Canonical
 from fusiondoc.parsers.jit.plan import PlanGroup
-from fusiondoc.parsers.jit.printed_forms import Canonical
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Graph, Node

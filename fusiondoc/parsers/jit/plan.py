@@ -1,24 +1,34 @@
 """A printed execution plan as it is kept: its fusion groups, the tensor operators outside them, their flow.
 
-``plan_walk.py`` makes it of a parsed dump (:mod:`fusiondoc.parsers.ir`), which can then be dropped.
+``plan_walk.py`` makes it of a parsed dump (:mod:`fusiondoc.parsers.ir`), which can then be dropped. How
+tensors flow through it stands apart from it: that takes most of the memory, and few steps need it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.jit import SizedOnly
 from fusiondoc.parsers.jit.flow import Flow
 from fusiondoc.parsers.jit.gradient_plans import GradientPlan
+from fusiondoc.parsers.jit.patterns import Kept, Whole
 
 Op = tuple[str, "str | None"]
 """(kind, source): what identifies an operator across dumps, in which value names change."""
 
+HashedOps = frozenset[int]
+"""Hashes of operators, by which plans are compared: a log can have a hundred thousand operators."""
 
-@dataclass(frozen=True)
-class PlanGroup:
+
+def hashed(ops: Iterable[Op]) -> HashedOps:
+    return frozenset(map(hash, ops))
+
+
+class PlanGroup(NamedTuple):
+    """A fusion group in a plan, or a graph of a group that is printed alone."""
+
     kind: str
     name: str
     body: tuple[Op, ...]
@@ -70,7 +80,47 @@ class DiffGraph:
     """It stands in another differentiable graph, or in a graph whose node is missing."""
     groups: list[PlanGroup] = field(default_factory=list)
     loose: list[LooseNode] = field(default_factory=list)
-    flow: Flow | None = None
+
+
+class Flows(NamedTuple):
+    """How tensors flow through a plan."""
+
+    outer: Flow | None = None
+    inner: tuple[Flow | None, ...] = ()
+    """Those of its differentiable graphs, in order."""
+
+    @property
+    def looked_at_in_part(self) -> int:
+        """How many nodes have more neighbours than the rules for reasons look at."""
+        return sum(flow.looked_at_in_part for flow in (self.outer, *self.inner) if flow is not None)
+
+
+class Traits(NamedTuple):
+    """The facts about a plan that hold for all plans of its form (``printed_forms.py``)."""
+
+    backward: bool
+    of_region: bool
+    users: bool
+    traced: bool
+    complete: bool
+    may_be_fallback: bool
+    gradient: bool
+    """It has checks of which gradients are defined."""
+    groups: bool
+    """It has groups of its own, outside differentiable graphs."""
+    diff_graphs: bool
+    numbers: bool
+    """Some nodes compute with numbers of the host alone."""
+    sized: bool
+    """Some group has reductions of which the plan computes the size."""
+    looked_at_in_part: int
+    """See ``Flows``."""
+    nodes: int
+    """Of its own flow."""
+    profiled_gradients: bool
+    """A tensor in that was profiled with ``requires_grad=1``."""
+    copies: tuple[str, ...]
+    """The kinds of copies that stand in its groups for views (``prim::*_copy``)."""
 
 
 @dataclass
@@ -92,7 +142,6 @@ class Plan:
     complete: bool = True
     may_be_fallback: bool = False
     """It has the form of a fallback function; the group that its guard protects decides whether it is."""
-    flow: Flow | None = None
     gradient: GradientPlan | None = None
     """Set for a gradient's plan with checks of what is defined."""
 
@@ -108,3 +157,40 @@ class Plan:
         for group in self.groups:
             found.update(group.body)
         return frozenset(found)
+
+    def content(self) -> int:
+        """The same of two plans if their groups and operators are equal, types included."""
+        groups = tuple((group.body, group.inputs, group.node) for group in self.groups)
+        return hash((groups, tuple((node.op, node.source, node.types, node.node) for node in self.loose)))
+
+    def traits(self, flows: Flows) -> Traits:
+        return Traits(
+            self.backward,
+            self.of_region,
+            self.users,
+            self.traced,
+            self.complete,
+            self.may_be_fallback,
+            self.gradient is not None,
+            bool(self.groups),
+            bool(self.diff_graphs),
+            bool(self.numbers),
+            any(group.sized for group in self.every_group()),
+            flows.looked_at_in_part,
+            len(flows.outer.nodes) if flows.outer is not None else 0,
+            flows.outer is not None and flows.outer.gradients,
+            tuple(sorted({kind for kind, _ in self.ops() if kind.endswith("_copy")})),
+        )
+
+
+class PlanParts(NamedTuple):
+    """A plan as it is kept: its graph is made of its form and texts when it is needed."""
+
+    traits: Traits
+    plan: Kept[Plan]
+    flows: Kept[Flows]
+
+    @classmethod
+    def of(cls, plan: Plan, flows: Flows) -> PlanParts:
+        """A plan that is read by itself."""
+        return cls(plan.traits(flows), Whole(plan), Whole(flows))

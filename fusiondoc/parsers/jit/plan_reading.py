@@ -13,9 +13,10 @@ from typing import NamedTuple
 from fusiondoc.parsers.ir.parse import parse_text
 from fusiondoc.parsers.jit.lost_sources import FoundSources, LostSources, give_sources
 from fusiondoc.parsers.jit.message_runs import Print
-from fusiondoc.parsers.jit.plan import Plan, PlanGroup
+from fusiondoc.parsers.jit.patterns import Canonical, canonical_digest
+from fusiondoc.parsers.jit.plan import Flows, Plan, PlanGroup, PlanParts, Traits
 from fusiondoc.parsers.jit.plan_walk import summarise, summarise_group, summarise_rest
-from fusiondoc.parsers.jit.printed_forms import Canonical, PrintedForms, canonical_digest
+from fusiondoc.parsers.jit.printed_forms import PrintedForms, whole
 from fusiondoc.parsers.jit.profiled_graphs import profiled_in
 from fusiondoc.parsers.jit.regions import Around, Kept, Regions
 
@@ -44,14 +45,19 @@ class _Earlier(NamedTuple):
     """Sources of operators that lost their own, where an earlier pass found them."""
 
 
-class _Read(NamedTuple):
-    """The plan of a print, and the facts in it about later graphs."""
+class _AtOnce(NamedTuple):
+    """The facts in the print of a plan that are needed when it is read."""
 
-    plan: Plan
+    traits: Traits
     learnt: list[tuple[tuple[str, ...], Around]]
+    """The layers around its differentiable graphs."""
     kept: list[tuple[Kept, ...]]
     sources: FoundSources | None
     """Those of operators that lost their own, as the pass found them."""
+
+
+_Read = tuple[_AtOnce, Plan, Flows]
+"""The parts of what is read of a plan's print."""
 
 
 class _OfOnePlan(Regions):
@@ -80,28 +86,30 @@ class _OfOnePlan(Regions):
         self.returned.append(returned)
 
 
-def read_plan(printed: PlanPrint, forms: PrintedForms, regions: Regions, sources: LostSources) -> Plan:
+def read_plan(printed: PlanPrint, forms: PrintedForms, regions: Regions, sources: LostSources) -> PlanParts:
     """The plan of a print; its facts about later plans go into ``regions`` and ``sources``."""
     texts = [graph.printed() for graph in (printed.graph, printed.began) if graph is not None]
     about = printed.of_pass, printed.executor, printed.rest
     if not printed.executor:
         earlier = _Earlier(Regions(), None, {})
-        return forms.read(texts, (*about, None), partial(_read, printed, earlier)).plan
+        at_once, plan, flows = forms.read(texts, (*about, None), partial(_read, printed, earlier))
+        return PlanParts(at_once.get().traits, plan, flows)
     inputs = regions.inputs_of(printed.graph)
     finds_sources = _finds_sources(printed)
     around = regions.around(inputs)
     earlier = _Earlier(regions, around, {} if finds_sources else sources.known(inputs))
     if regions.live or earlier.sources:  # they name source positions and values
-        read = _read(printed, earlier, texts, canonical_digest)
+        at_once, plan, flows = whole(partial(_read, printed, earlier), texts)
     else:
-        read = forms.read(texts, (*about, around), partial(_read, printed, earlier))
+        at_once, plan, flows = forms.read(texts, (*about, around), partial(_read, printed, earlier))
+    read: _AtOnce = at_once.get()
     for names, surroundings in read.learnt:
         regions.learn(names, surroundings)
     for returned in read.kept:
         regions.keep(returned)
     if finds_sources and read.sources is not None:
         sources.note(inputs, read.sources)
-    return read.plan
+    return PlanParts(read.traits, plan, flows)
 
 
 def _finds_sources(printed: PlanPrint) -> bool:
@@ -110,24 +118,27 @@ def _finds_sources(printed: PlanPrint) -> bool:
 
 
 def _read(printed: PlanPrint, earlier: _Earlier, texts: Sequence[bytes], canonical: Canonical) -> _Read:
-    """Read the texts of a plan and, where it is there, of the graph that its pass began with."""
+    """Read the texts of a plan and, where it is in the log, of the graph that its pass began with."""
     dump, *began = map(parse_text, texts)
     before = began[0] if began else None
     found = None
     if printed.executor:
         found = give_sources(dump, before if _finds_sources(printed) else None, earlier.sources)
     if printed.rest:
-        return _Read(summarise_rest(dump, canonical), [], [], found)
+        plan, flows = summarise_rest(dump, canonical)
+        return _AtOnce(plan.traits(flows), [], [], found), plan, flows
     added = _OfOnePlan(earlier, pattern=canonical is not canonical_digest)
     profiled = profiled_in(before) if before is not None else None
-    plan = summarise(dump, profiled, added, canonical)
-    return _Read(plan, added.learnt, added.returned, found)
+    plan, flows = summarise(dump, profiled, added, canonical)
+    return _AtOnce(plan.traits(flows), added.learnt, added.returned, found), plan, flows
 
 
 def read_group(graph: Print, forms: PrintedForms) -> PlanGroup:
     """The group of a printed body."""
 
-    def read(texts: Sequence[bytes], canonical: Canonical) -> PlanGroup:
-        return summarise_group(parse_text(texts[0]), canonical)
+    def read(texts: Sequence[bytes], canonical: Canonical) -> tuple[PlanGroup]:
+        return (summarise_group(parse_text(texts[0]), canonical),)
 
-    return forms.read([graph.printed()], None, read)
+    (kept,) = forms.read([graph.printed()], None, read)
+    group: PlanGroup = kept.get()
+    return group

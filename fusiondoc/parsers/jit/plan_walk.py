@@ -7,7 +7,6 @@ each fuser.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,8 +28,8 @@ from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, PYTHON, REGION,
 from fusiondoc.parsers.jit.gradient_plans import gradient_plan
 from fusiondoc.parsers.jit.group_bodies import GroupNode, group_of
 from fusiondoc.parsers.jit.layers import Layers, layers_of
-from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Plan, PlanGroup
-from fusiondoc.parsers.jit.printed_forms import Canonical, canonical_digest
+from fusiondoc.parsers.jit.patterns import Canonical, canonical_digest
+from fusiondoc.parsers.jit.plan import DiffGraph, Flows, LooseNode, Plan, PlanGroup
 from fusiondoc.parsers.jit.profiled_graphs import Profiled
 from fusiondoc.parsers.jit.regions import Regions
 
@@ -42,13 +41,20 @@ _DEEPEST = 60
 _TUPLE = "prim::TupleConstruct"
 
 
+class Summary(NamedTuple):
+    """A plan, and how tensors flow through it."""
+
+    plan: Plan
+    flows: Flows
+
+
 def summarise(
     dump: Dump,
     profiled: Profiled | None = None,
     regions: Regions | None = None,
     canonical: Canonical = canonical_digest,
-) -> Plan:
-    """The plan of a dump. Bodies of FallbackGraph and fallback_function count for nothing.
+) -> Summary:
+    """The plan of a dump, and its flows. Bodies of FallbackGraph and fallback_function count for nothing.
 
     Args:
         profiled: known from the graph that the same pass began with.
@@ -57,22 +63,23 @@ def summarise(
     """
     plan = Plan(complete=dump.complete, may_be_fallback=_may_be_fallback(dump), gradient=gradient_plan(dump))
     layers = layers_of(dump, regions if regions is not None else Regions())
-    walk = _Walk(_Walked(dump, plan, layers, canonical), plan.groups, plan.loose, profiled)
-    plan.flow = walk.graph(dump.graph)
+    walked = _Walked(dump, plan, layers, canonical, [])
+    outer = _Walk(walked, plan.groups, plan.loose, profiled).graph(dump.graph)
     plan.traced = layers.scopes
     plan.of_region = plan.backward or (dump.graph.complete and len(dump.graph.outputs) != 1)
     if not dump.complete:
-        _add_ownerless(_Walked(dump, plan, layers, canonical))
-    return plan
+        _add_ownerless(walked)
+    return Summary(plan, Flows(outer, tuple(walked.inner)))
 
 
-def summarise_rest(dump: Dump, canonical: Canonical = canonical_digest) -> Plan:
+def summarise_rest(dump: Dump, canonical: Canonical = canonical_digest) -> Summary:
     """The rest of a plan's dump whose beginning is missing: its groups that are printed whole.
 
     The owner of the first nodes is not known: they may be in a group or a FallbackGraph."""
-    known = summarise(dump, canonical=canonical)
-    groups = [replace(group, node=-1) for group in known.every_group()]
-    return Plan(groups, backward=known.backward, of_region=known.of_region, users=known.users, complete=False)
+    known = summarise(dump, canonical=canonical).plan
+    groups = [group._replace(node=-1) for group in known.every_group()]
+    plan = Plan(groups, backward=known.backward, of_region=known.of_region, users=known.users, complete=False)
+    return Summary(plan, Flows())
 
 
 def summarise_group(dump: Dump, canonical: Canonical = canonical_digest) -> PlanGroup:
@@ -87,6 +94,8 @@ class _Walked(NamedTuple):
     plan: Plan
     layers: Layers
     canonical: Canonical
+    inner: list[Flow | None]
+    """The flows of the plan's differentiable graphs, in their order."""
 
 
 def _add_ownerless(walked: _Walked) -> None:
@@ -106,7 +115,7 @@ def _add_ownerless(walked: _Walked) -> None:
         elif section.kind == "prim::DifferentiableGraph":
             inner: list[PlanGroup] = []
             _Walk(walked, inner, [], region=-1).graph(section.graph)
-            plan.groups += [replace(group, node=-1) for group in inner]
+            plan.groups += [group._replace(node=-1) for group in inner]
 
 
 def _add_group(groups: list[PlanGroup], group: PlanGroup, plan: Plan) -> None:
@@ -265,8 +274,9 @@ class _Walk:
         ops = frozenset((inner.kind, inner.source) for inner in body.walk())
         outermost = index if self._region is None else self._region
         inside = DiffGraph(ops, outermost, self._region is not None)
-        inside.flow = _Walk(self._walked, inside.groups, inside.loose, None, depth, outermost).graph(body)
+        flow = _Walk(self._walked, inside.groups, inside.loose, None, depth, outermost).graph(body)
         self._plan.diff_graphs.append(inside)
+        self._walked.inner.append(flow)
 
     def _other(self, node: Node, block: tuple[int, ...]) -> None:
         if node.kind.startswith(AUTOGRAD):

@@ -69,6 +69,8 @@ class Regions:
         self._kept: dict[_Values, list[tuple[int, tuple[tuple[str, ...], ...]]]] = {}
         """Values that a differentiable graph returns -> the number in the order of the log, and the layers of
         the values, for each such graph whose gradient made no plan yet. A log has few different ones."""
+        self._ending: dict[tuple[str, str], dict[_Values, None]] = {}
+        """The keys of ``_kept`` by stem and kind of their last value."""
         self._number = 0
         self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
         """The last graph of a gradient: its inputs, the layers around it, and whether its pass printed it."""
@@ -83,6 +85,8 @@ class Regions:
         """Note the values that a differentiable graph returns, for the plan of its gradient."""
         values = _values((one.name, one.type) for one in returned)
         self._kept.setdefault(values, []).append((self._number, tuple(one.layers for one in returned)))
+        if values:
+            self._ending.setdefault(values[-1], {})[values] = None
         self._number += 1
 
     def around(self, names: tuple[str, ...]) -> Around | None:
@@ -135,16 +139,29 @@ class Regions:
             return last[1]
         self._gradient = None
         captured = _values(inputs[gradients:])
-        fitting = [values for values in self._kept if _are_last_of(captured, values)]
+        fitting = [values for values in self._that_may_end_so(captured) if _are_last_of(captured, values)]
         if not fitting:
             return None
         latest = max(fitting, key=lambda values: self._kept[values][-1][0])
         _, layers = self._kept[latest].pop()
         if not self._kept[latest]:
             del self._kept[latest]
+            alike = self._ending[latest[-1]]
+            del alike[latest]
+            if not alike:
+                del self._ending[latest[-1]]
         around = Around((), (), (), (), (*((),) * gradients, *layers[-len(captured) :]))
         self._gradient = (names, around, of_pass)
         return around
+
+    def _that_may_end_so(self, captured: _Values) -> Iterable[_Values]:
+        """Values that differentiable graphs return, whose last one may be the last of those captured."""
+        if not captured:
+            return ()
+        stem, kind = captured[-1]
+        if not stem:
+            return self._kept
+        return (*self._ending.get((stem, kind), ()), *self._ending.get(("", kind), ()))
 
 
 def _input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:

@@ -19,7 +19,8 @@ from functools import lru_cache
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.numbers import whole_numbers
-from fusiondoc.parsers.facts import CacheInstance, DumpSeen, Facts, KernelUse, Runtime
+from fusiondoc.parsers.facts import DumpSeen, Facts, KernelUse, Runtime
+from fusiondoc.parsers.fuser_work import CacheInstance
 from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind, TextStore
 
 _PARAMETERS = re.compile(rb"=+ (\w+) Parameters =+")

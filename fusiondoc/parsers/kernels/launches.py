@@ -15,7 +15,8 @@ from functools import lru_cache
 from fusiondoc.fusers import stdout_marks
 from fusiondoc.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.events import Event, Launched, LibraryLine, Performed, Ran
-from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
+from fusiondoc.parsers.facts import Facts, KernelUse
+from fusiondoc.parsers.fuser_work import CacheInstance
 from fusiondoc.parsers.kernels.dump_kernel import Placer
 from fusiondoc.parsers.kernels.dump_kinds import digest_of
 

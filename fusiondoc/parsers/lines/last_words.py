@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable
 
 from fusiondoc.numbers import whole_number
-from fusiondoc.parsers.facts import ErrorSeen, Facts, Work
+from fusiondoc.parsers.facts import ErrorSeen, Facts
+from fusiondoc.parsers.fuser_work import Work
 from fusiondoc.parsers.lines.error_texts import (
     INTERPRETER,
     OPTIONS_SET,

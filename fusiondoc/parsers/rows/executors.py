@@ -30,7 +30,8 @@ from operator import itemgetter
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
 from fusiondoc.parsers.jit.gradient_plans import Checks, GradientPlan
-from fusiondoc.parsers.jit.plan import DiffGraph, Op, PlanGroup
+from fusiondoc.parsers.jit.plan import HashedOps, Op, Plan, PlanGroup, hashed
+from fusiondoc.parsers.rows.shared_operators import SharedOperators
 
 _PENDING = 8
 """Passes whose ``Optimized Graph:`` may still come: processes in one log interleave."""
@@ -39,7 +40,7 @@ _Body = tuple[Op, ...]
 _Bodies = Mapping[_Body, int]
 _Specialised = tuple[_Body, tuple[str, ...]]
 """A group for the types of its inputs."""
-_Content = tuple[frozenset[Op], frozenset[_Specialised]]
+_Content = tuple[HashedOps, frozenset[_Specialised]]
 _Print = tuple[int, int, PlanUse]
 """(position, number of the plan, plan)."""
 
@@ -89,7 +90,7 @@ def executors_of(
     uses: Iterable[PlanUse],
     lines: int | None = None,
     profiled: Mapping[tuple[str, ...], Sequence[int]] | None = None,
-) -> list[Executor]:
+) -> Iterator[Executor]:
     """The executors whose plans these are, in the order of their first prints.
 
     Args:
@@ -104,7 +105,7 @@ def executors_of(
     paired = _paired(prints, plans)
     del prints  # a log can have a hundred thousand
     executors = _Fallbacks(_outside(paired, profiled or {}), plans).executors(paired)
-    return [_in_first_copy(executor, last) for executor in executors]
+    return (_in_first_copy(executor, last) for executor in executors)
 
 
 def _in_first_copy(executor: Executor, last: int) -> Executor:
@@ -118,17 +119,26 @@ class _Compared:
     """The sets by which a plan is compared with others; each is worked out when it is first read."""
 
     def __init__(self, use: PlanUse) -> None:
-        self._plan = use.plan
+        self.use = use
 
     @cached_property
-    def ops(self) -> frozenset[Op]:
+    def _plan(self) -> Plan:
+        return self.use.plan()
+
+    @property
+    def every_group(self) -> Sequence[PlanGroup]:
+        traits = self.use.traits
+        return self._plan.every_group() if traits.groups or traits.diff_graphs else ()
+
+    @cached_property
+    def ops(self) -> HashedOps:
         """Every operator outside regions."""
-        return self._plan.ops()
+        return self.use.ops()
 
     @cached_property
-    def operators(self) -> frozenset[Op]:
+    def operators(self) -> HashedOps:
         """Every operator, in regions too."""
-        return self.ops.union((n.op, n.source) for diff in self._plan.diff_graphs for n in diff.loose)
+        return self.ops.union(*self.regions)
 
     @cached_property
     def content(self) -> _Content:
@@ -139,12 +149,12 @@ class _Compared:
     @cached_property
     def bodies(self) -> _Bodies:
         """How often it has each group."""
-        return dict(Counter(one.body for one in self._plan.every_group()))
+        return dict(Counter(one.body for one in self.every_group))
 
     @cached_property
-    def group_operators(self) -> list[frozenset[Op]]:
+    def group_operators(self) -> list[HashedOps]:
         """Those of each group."""
-        return [frozenset(group.body) for group in self._plan.every_group()]
+        return [hashed(group.body) for group in self.every_group]
 
     @cached_property
     def groups(self) -> Counter[_Specialised]:
@@ -152,9 +162,9 @@ class _Compared:
         return Counter((group.body, group.inputs) for group in self._plan.groups)
 
     @cached_property
-    def regions(self) -> list[frozenset[Op]]:
+    def regions(self) -> list[HashedOps]:
         """The operators of each region that stand in no group."""
-        return [frozenset((n.op, n.source) for n in diff.loose) for diff in self._plan.diff_graphs]
+        return [hashed((node.op, node.source) for node in diff.loose) for diff in self._plan.diff_graphs]
 
     @cached_property
     def groups_inside(self) -> list[Counter[_Specialised]]:
@@ -206,19 +216,15 @@ def _paired(prints: Iterable[_Print], plans: _ComparedPlans) -> list[list[PlanPr
     """The prints of each executor, executors by first print."""
     executors: list[list[PlanPrint]] = []
     bare: dict[int, list[PlanPrint]] = {}
-    pending: list[tuple[list[PlanPrint], _Bodies]] = []
+    pending: list[tuple[list[PlanPrint], _Compared]] = []
     for at, number, use in prints:
         one = PlanPrint(use, at)
         if use.level == PlanLevel.PRINT and number in bare:
             bare[number].append(one)
             continue
         left = None
-        if use.level == PlanLevel.EXECUTOR and not use.simple:
-            bodies = plans.of(use).bodies if pending else {}
-            for number, (before, known) in enumerate(pending):
-                if known == bodies and _becomes(plans.of(before[0].use), plans.of(use)):
-                    left = number
-                    break
+        if use.level == PlanLevel.EXECUTOR and not use.simple and pending:
+            left = _first_that_becomes(plans.of(use), [known for _, known in pending])
         if left is not None:
             pending.pop(left)[0].append(one)
             continue
@@ -226,8 +232,16 @@ def _paired(prints: Iterable[_Print], plans: _ComparedPlans) -> list[list[PlanPr
         if use.level == PlanLevel.PRINT:
             bare[number] = executors[-1]
         elif use.level == PlanLevel.FUSION_PASS:
-            pending = [*pending[1 - _PENDING :], (executors[-1], plans.of(use).bodies)]
+            pending = [*pending[1 - _PENDING :], (executors[-1], plans.of(use))]
     return executors
+
+
+def _first_that_becomes(optimised: _Compared, pending: Sequence[_Compared]) -> int | None:
+    """The index of the first pass that may have left what this optimised graph came of."""
+    for index, left in enumerate(pending):
+        if left.bodies == optimised.bodies and _becomes(left, optimised):
+            return index
+    return None
 
 
 def _outside(
@@ -260,15 +274,14 @@ class _Fallbacks:
         self._compared = plans
         self._profiled = {kinds: sorted(begun) for kinds, begun in profiled.items()}
         """Where the gradients of the program began to be profiled, by the kinds of their inputs."""
-        self._gradients: dict[tuple[str, ...], dict[Checks, list[tuple[int, PlanUse]]]] = {}
+        self._gradients: dict[tuple[str, ...], dict[Checks, list[tuple[int, GradientPlan, PlanUse]]]] = {}
         """The first plan of each gradient, and how many there were before it, by the kinds of its inputs and
         by its checks."""
-        self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
+        self._groups: dict[HashedOps, list[PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
-        self._bodies: list[tuple[frozenset[Op], list[PlanGroup]]] = []
-        """The first of them, as far as ``_with_operator`` has them."""
-        self._with_operator: dict[Op, list[int]] = {}
-        """The indices of those that hold an operator."""
+        self._bodies: list[tuple[HashedOps, list[PlanGroup]]] = []
+        """The first of them, as far as ``_shared`` has them."""
+        self._shared = SharedOperators()
         self._with_groups: set[int] = set()
         """The ids of the uses whose groups are among them."""
         self._plans: set[_Content] = set()
@@ -277,7 +290,7 @@ class _Fallbacks:
         """Plans whose content is not in ``_plans`` yet: few logs have fallback functions."""
         self._inside: list[Counter[_Specialised]] = []
         """The groups inside each region that has no executor yet."""
-        self._regions: list[tuple[frozenset[Op], tuple[PlanGroup, ...]]] = []
+        self._regions: list[tuple[HashedOps, tuple[PlanGroup, ...]]] = []
         """The operators of each region that has no forward executor yet, and the groups that the executor
         around it stands for."""
         self._regions_with_a_plan = {False: 0, True: 0}
@@ -297,15 +310,16 @@ class _Fallbacks:
         use, at = prints[0].use, prints[0].at
         if use.level == PlanLevel.PRINT:
             return Executor(tuple(prints), bare=True, known=self._shown(use))
-        plan = use.plan
+        traits = use.traits
         other_gradients = False
         stands_for: tuple[PlanGroup, ...] = ()
-        if plan.may_be_fallback:
+        gradient = use.plan().gradient if traits.gradient else None
+        if traits.may_be_fallback:
             stands_for = self._protected(use)
-        elif plan.gradient is not None:
-            stands_for = self._of_gradient(use, plan.gradient, at)
+        elif gradient is not None:
+            stands_for = self._of_gradient(use, gradient, at)
             other_gradients = bool(stands_for)
-        elif not plan.backward and not plan.diff_graphs:
+        elif not traits.backward and not traits.diff_graphs:
             stands_for = self._around(self._compared.of(use).ops)
         fallback = bool(stands_for)
         return Executor(tuple(prints), False, fallback, stands_for, other_gradients, self._shown(use))
@@ -318,7 +332,7 @@ class _Fallbacks:
             self._to_plans.append(use)
         if id(use) not in self._with_groups:
             self._with_groups.add(id(use))
-            for ops, group in zip(plan.group_operators, use.plan.every_group()):
+            for ops, group in zip(plan.group_operators, plan.every_group):
                 same = self._groups.setdefault(ops, [])
                 if not any(known.body == group.body and known.inputs == group.inputs for known in same):
                     same.append(group)
@@ -332,13 +346,13 @@ class _Fallbacks:
         count = sum(map(len, known.values()))
         if begun <= count:
             others = (of for checks, of in known.items() if checks != gradient.checks)
-            for _, first in sorted(chain.from_iterable(others), key=itemgetter(0)):
-                if first.plan.gradient is not None and first.plan.gradient.is_of(gradient):
-                    return tuple(first.plan.every_group())
+            for _, first, its_use in sorted(chain.from_iterable(others), key=itemgetter(0)):
+                if first.is_of(gradient):
+                    return tuple(its_use.plan().every_group())
         if self._is_of_a_fallback():
             self._gradients_of_fallbacks += 1
             return self._most_alike(self._compared.of(use).operators)
-        known.setdefault(gradient.checks, []).append((count, use))
+        known.setdefault(gradient.checks, []).append((count, gradient, use))
         self._first_gradients += 1
         return ()
 
@@ -366,22 +380,20 @@ class _Fallbacks:
             return ()
         return self._most_alike(ops)
 
-    def _most_alike(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
+    def _most_alike(self, ops: HashedOps) -> tuple[PlanGroup, ...]:
         """The groups that share most operators with these, if these are more than half of all."""
         for body, groups in islice(self._groups.items(), len(self._bodies), None):
-            for op in body:
-                self._with_operator.setdefault(op, []).append(len(self._bodies))
+            self._shared.add(body)
             self._bodies.append((body, groups))
-        shared = Counter(chain.from_iterable(self._with_operator.get(op, ()) for op in ops))
         best: tuple[float, list[PlanGroup]] = (0.5, [])
-        for index, count in sorted(shared.items()):
+        for index, count in sorted(self._shared.shared(ops).items()):
             body, groups = self._bodies[index]
             share = count / (len(ops) + len(body) - count)
             if share > best[0]:
                 best = (share, groups)
         return tuple(best[1])
 
-    def _around(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
+    def _around(self, ops: HashedOps) -> tuple[PlanGroup, ...]:
         """The groups that the executor of the region with these operators stands for; its own passes rewrite
         some."""
         alike = [
@@ -398,37 +410,10 @@ class _Fallbacks:
         return stands_for
 
     def _shown(self, use: PlanUse) -> bool:
-        if not self._inside or not use.plan.groups or use.plan.diff_graphs:
+        if not self._inside or not use.traits.groups or use.traits.diff_graphs:
             return False
         mine = self._compared.of(use).groups
         if mine not in self._inside:
             return False
         self._inside.remove(mine)
         return True
-
-
-class RanPlans:
-    """The operators of plans in the log."""
-
-    def __init__(self, plans: Iterable[frozenset[Op]]) -> None:
-        self._with: dict[Op, list[int]] = {}
-        self._copies: dict[str, set[int]] = {}
-        """Kind of a view that a group holds (``prim::*_copy``) -> the plans."""
-        for number, plan in enumerate(plans):
-            for op in plan:
-                self._with.setdefault(op, []).append(number)
-                if op[0].endswith("_copy"):
-                    self._copies.setdefault(op[0], set()).add(number)
-
-    def of_executor(self, inner: DiffGraph) -> bool:
-        """Whether some plan is that of the executor of this DifferentiableGraph.
-
-        Its own passes rewrite some operators (dropout, layer_norm; views in groups become ``prim::*_copy``),
-        so most of the tensor operators must agree.
-        """
-        mine = {(n.op, n.source) for n in inner.loose}
-        shared: Counter[int] = Counter()
-        for op in mine:
-            copies = self._copies.get(f"prim::{op[0][len('aten::') :]}_copy", ())
-            shared.update({*self._with.get(op, ()), *copies})
-        return not mine or max(shared.values(), default=0) * 2 > len(mine)

@@ -17,9 +17,11 @@ from typing import NamedTuple
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.source import Source
 from fusiondoc.operators import GRADIENTS
-from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
-from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
+from fusiondoc.parsers.facts import Facts, PlanUse, positions, unpack
+from fusiondoc.parsers.fuser_work import CacheInstance
+from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup, hashed
 from fusiondoc.parsers.rows.executors import Executor, executors_of
+from fusiondoc.parsers.rows.shared_operators import SharedOperators
 
 Body = tuple[Op, ...]
 _Key = tuple[str, "str | None", Body, tuple[str, ...], int]
@@ -102,18 +104,21 @@ class GroupTable:
         self._of_graph: dict[bytes, list[GroupRow]] = {}
         self._in_graph: set[tuple[bytes, str]] = set()
         """The same, as pairs with the id of the row: ten thousand rows can have one graph."""
+        self._graphs_of: dict[int, set[bytes]] = {}
+        """Digests of the graphs of a use."""
         self._of_use: dict[int, list[GroupRow]] = {}
         self._of_plain: dict[int, list[GroupRow]] = {}
         """Rows of the groups of a use, where they are the same for each executor that has the plan, ..."""
         self._of_print: dict[tuple[int, int], list[GroupRow]] = {}
         """... and of a use that is another print of such a plan."""
-        self._diff_graphs: list[frozenset[Op]] = []
+        self._diff_graphs = SharedOperators()
 
     def _phase_of(self, use: PlanUse, stands_for: Sequence[PlanGroup]) -> str | None:
         """Gradient executors have prim::Autograd* nodes; a plan that re-specialises a group has its phase."""
-        plan = use.plan
-        if plan.backward:
+        traits = use.traits
+        if traits.backward:
             return "backward"
+        plan = use.plan()
         phase = self._phase_of_code(plan)
         if phase is not None:
             return phase
@@ -123,7 +128,7 @@ class GroupTable:
             known = self._of_body.get(group.body)
             if known:
                 return known[0].phase
-        if plan.users or plan.diff_graphs or self._is_region_of_outer(plan):
+        if traits.users or traits.diff_graphs or self._is_region_of_outer(use):
             return "forward"
         return _phase_by(plan.ops())
 
@@ -138,10 +143,10 @@ class GroupTable:
                 return self.facts.phases[source.file]
         return None
 
-    def _is_region_of_outer(self, plan: Plan) -> bool:
+    def _is_region_of_outer(self, use: PlanUse) -> bool:
         """Whether it is of the executor of a differentiable graph that an outer plan printed."""
-        ops = plan.ops()
-        return any(len(ops & inner) * 2 > len(ops) for inner in self._diff_graphs)
+        ops = use.ops()
+        return self._diff_graphs.most_shared(ops) * 2 > len(ops)
 
     def add(self, executor: Executor) -> None:
         """Add an executor. Its phase can depend on the groups of those before it."""
@@ -152,7 +157,7 @@ class GroupTable:
         rows = self._rows_for(executor)
         self._add_members(executor, rows)
         for printed in executor.prints:
-            groups = printed.use.plan.every_group()
+            groups = printed.use.plan().every_group()
             for group, row in zip(groups, self._rows_in(printed.use, executor.use, rows)):
                 row.lines.append(printed.position(group.line))
 
@@ -160,7 +165,7 @@ class GroupTable:
         """Add the groups of an executor as instances of its rows, unless they are instances already."""
         use = executor.use
         seen: Counter[int] = Counter()
-        for group, row in zip(use.plan.every_group(), rows):
+        for group, row in zip(use.plan().every_group(), rows):
             shown = executor.known
             if executor.bare:
                 seen[id(row)] += 1
@@ -179,8 +184,10 @@ class GroupTable:
         if known is not None:
             return known
         phase = self._phases[id(use)]
-        self._diff_graphs.extend(inner.ops for inner in use.plan.diff_graphs)
-        groups = use.plan.every_group()
+        for inner in use.plan().diff_graphs:
+            self._diff_graphs.add(hashed(inner.ops))
+        groups = use.plan().every_group()
+        self._graphs_of[id(use)] = {group.canonical for group in groups}
         # Only these read it, as in ``_specialises``.
         compared = [group.body for group in groups if executor.bare or group.kind == "FusionGroup"]
         before = {body: tuple(self._of_body.get(body, ())) for body in compared}
@@ -197,8 +204,8 @@ class GroupTable:
         known = self._of_print.get((id(use), id(first)))
         if known is not None:
             return known
-        groups = use.plan.every_group()
-        mine = rows if use is first else _matching(groups, first.plan.every_group(), rows)
+        groups = use.plan().every_group()
+        mine = rows if use is first else _matching(groups, first.plan().every_group(), rows)
         self._of_use.setdefault(id(use), mine)
         for group, row in zip(groups, mine):
             # Equal by the contract, yet the graphs may differ (in what they return): each has its GraphCache.
@@ -251,7 +258,11 @@ class GroupTable:
 
     def rows_of(self, plan: PhasedPlan) -> Iterator[tuple[PlanGroup, GroupRow]]:
         """The groups of one of ``plans``, each with its row."""
-        return zip(plan.use.plan.every_group(), self._of_use.get(id(plan.use), ()))
+        return zip(plan.use.plan().every_group(), self.rows_of_use(plan.use))
+
+    def rows_of_use(self, use: PlanUse) -> Sequence[GroupRow]:
+        """The row of each group of a plan, in the order of ``Plan.every_group``."""
+        return self._of_use.get(id(use), ())
 
     def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
         """Rows of which ``graph`` is the body: equal groups share one GraphCache."""
@@ -278,10 +289,12 @@ class GroupTable:
             of_files = _of_one_process(row.members, caches)
             row.members = max(of_files, key=len, default=[])
         self.plans = [PhasedPlan(use, self._phases[id(use)]) for use in plans]
+        self._diff_graphs = SharedOperators()
         self._in_graph.clear()
         self._of_plain.clear()
         self._of_print.clear()
         self._executors.clear()
+        self._graphs_of.clear()
 
     def _count_plans(self, caches: Mapping[tuple[bytes, int], int]) -> None:
         of_file: dict[int, list[int]] = {}
@@ -299,7 +312,7 @@ class GroupTable:
                 continue
             processes = processes_of.get((id(use), file))
             if processes is None:
-                keys = {group.canonical for group in use.plan.every_group()}
+                keys = self._graphs_of[id(use)]
                 # A plan without groups is as often there as the processes that share all others.
                 shares = [caches.get((key, file), 1) for key in keys] or [fewest.get(file, 1)]
                 processes = processes_of[id(use), file] = max(shares)

@@ -14,12 +14,12 @@ from fusiondoc.model.report import Program, ProgramNode, Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow, FlowNode
-from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
+from fusiondoc.parsers.jit.plan import Flows, Plan, PlanGroup, hashed
 from fusiondoc.parsers.rows import PackedEvidence
-from fusiondoc.parsers.rows.executors import RanPlans
 from fusiondoc.parsers.rows.finished_groups import MOST_VALUES, beyond_the_most
 from fusiondoc.parsers.rows.group_rows import GroupTable, PhasedPlan
-from fusiondoc.parsers.rows.unfused_rows import RowOfNode
+from fusiondoc.parsers.rows.row_of_node import OUTER, RowOfNode
+from fusiondoc.parsers.rows.shared_operators import RanPlans
 
 MOST_NODES = 3_000
 """Nodes of all programs together: a picture of more helps nobody, and memory stays bounded."""
@@ -47,9 +47,9 @@ class PlansOfStream(NamedTuple):
     def facts(self) -> Facts:
         return self.groups.facts
 
-    def row(self, node: FlowNode) -> Unfused | None:
-        """The row of an operator outside groups; None for other nodes."""
-        index = self.row_of.get(node)
+    def row(self, use: PlanUse, part: int, node: int) -> Unfused | None:
+        """The row of an operator outside groups, by its index in a part of a plan; None for other nodes."""
+        index = self.row_of.of(use, part, node)
         return None if index is None else self.rows[index - self.first]
 
 
@@ -82,12 +82,11 @@ class _ProgramTable:
     def add(self, stream: PlansOfStream) -> None:
         """The plans of one stream."""
         shown = list(_distinct(stream.groups.plans))
-        regions = any(use.plan.diff_graphs for use, _ in shown)
-        ran = [use.plan.ops() for use, _ in shown] if regions else []
-        elsewhere = RanPlans(ran)
+        regions = any(use.traits.diff_graphs for use, _ in shown)
+        elsewhere = RanPlans((use.ops(), use.traits.copies) for use, _ in shown if regions)
         made = [(plan.use, self._index_of(plan, stream, elsewhere)) for plan in shown]
         if regions:
-            self._tie_regions(made, ran)
+            self._tie_regions(made)
 
     def finished(self) -> Programs:
         return Programs(tuple(self._programs), sum(index < 0 for index in self._seen.values()))
@@ -95,19 +94,19 @@ class _ProgramTable:
     def _index_of(self, shown: PhasedPlan, stream: PlansOfStream, elsewhere: RanPlans) -> int:
         """The index of the program that this plan is; -1 for none."""
         (use, phase), facts = shown, stream.facts
-        plan = use.plan
-        if plan.flow is None or not plan.flow.nodes:
+        nodes_of_flow = use.traits.nodes
+        if not nodes_of_flow:
             return -1
-        loose = tuple((node.op, node.source, node.types, node.node) for node in plan.loose)
-        why = tuple(_why(row) for row in map(stream.row, plan.flow.nodes) if row is not None)
-        key = hash((phase, tuple((g.body, g.inputs, g.node) for g in plan.groups), loose, why))
+        rows = (stream.row(use, OUTER, node) for node in range(nodes_of_flow))
+        why = tuple(_why(row) for row in rows if row is not None)
+        key = hash((phase, use.content(), why))
         index = self._seen.get(key)
         if index is not None:
             if index >= 0 and facts.rank is not None:
-                self._add_rank(index, facts.rank, _rows_of(_flows(plan, elsewhere), stream))
+                self._add_rank(index, facts.rank, _rows_of(use, elsewhere, stream))
             return index
         left = MOST_NODES - self._nodes
-        if left < min(len(plan.flow.nodes), MOST_NODES):
+        if left < min(nodes_of_flow, MOST_NODES):
             self._seen[key] = -1
             return -1
         drawing = _Drawing(self, shown, stream, elsewhere, left, MOST_EDGES - self._edges)
@@ -115,6 +114,7 @@ class _ProgramTable:
         self._nodes += len(nodes)
         edges = drawing.edges
         self._edges += len(edges)
+        plan = use.plan()
         shape = hash((phase, tuple(g.body for g in plan.groups), tuple((n.op, n.source) for n in plan.loose)))
         nth = self._shapes[shape] = self._shapes.get(shape, 0) + 1
         self._seen[key] = len(self._programs)
@@ -145,18 +145,19 @@ class _ProgramTable:
         ranks = tuple(sorted((*program.ranks, rank)))
         self._programs[index] = replace(program, ranks=ranks, nodes=tuple(nodes))
 
-    def _tie_regions(self, made: Sequence[tuple[PlanUse, int]], ran: Sequence[frozenset[Op]]) -> None:
+    def _tie_regions(self, made: Sequence[tuple[PlanUse, int]]) -> None:
         """A region names the program that its own executor made of it."""
-        drawn = [(use, index, ops) for (use, index), ops in zip(made, ran) if index >= 0]
+        drawn = [(use, index, use.ops()) for use, index in made if index >= 0]
         for use, index, _ in drawn:
             program = self._programs[index]
             nodes = list(program.nodes)
             others = [(other, ops) for _, other, ops in drawn if other != index]
-            for inner in use.plan.diff_graphs:
+            for inner in use.plan().diff_graphs:
                 if inner.nested or inner.node >= len(nodes) or not inner.loose or not others:
                     continue
-                best, ops = max(others, key=lambda other: len(inner.ops & other[1]))
-                if len(inner.ops & ops) * 2 > len(inner.loose):
+                inside = hashed(inner.ops)
+                best, ops = max(others, key=lambda other: len(inside & other[1]))
+                if len(inside & ops) * 2 > len(inner.loose):
                     nodes[inner.node] = replace(nodes[inner.node], program=self._programs[best].id)
             self._programs[index] = replace(program, nodes=tuple(nodes))
 
@@ -193,25 +194,30 @@ class _Drawing:
         self._owner = owner
         self._use = shown.use
         self._stream = stream
-        self._ids = {id(group): row.id for group, row in stream.groups.rows_of(shown)}
-        for flow, groups, region in _flows(shown.use.plan, elsewhere):
-            self._add(flow, groups, region)
+        plan = shown.use.plan()
+        rows = stream.groups.rows_of_use(shown.use)
+        self._ids = {id(group): row.id for group, row in zip(plan.every_group(), rows)}
+        for graph in _graphs(plan, shown.use.flows(), elsewhere):
+            self._add(graph)
 
-    def _add(self, flow: Flow, groups: Iterable[PlanGroup], region: int | None) -> None:
+    def _add(self, graph: _Graph) -> None:
         start = len(self.nodes)
+        flow = graph.flow
         shown = self._most - start
         self.cut += max(0, len(flow.nodes) - shown)
-        ids = {group.node: self._ids[id(group)] for group in groups}
+        ids = {group.node: self._ids[id(group)] for group in graph.groups}
         for node in flow.nodes[:shown]:
-            inside = start + node.block[-1] if node.block else region
+            inside = start + node.block[-1] if node.block else graph.region
             first = _maker_of_first_operand(node)
             drawn_first = start + first if first is not None and first < shown else None
-            self.nodes.append(self._drawn(node, ids.get(node.index), inside, drawn_first))
+            row = self._stream.row(self._use, graph.part, node.index)
+            self.nodes.append(self._drawn(node, row, ids.get(node.index), inside, drawn_first))
             self._add_edges(flow, node, start, shown)
 
-    def _drawn(self, node: FlowNode, group: str | None, inside: int | None, first: int | None) -> ProgramNode:
+    def _drawn(
+        self, node: FlowNode, row: Unfused | None, group: str | None, inside: int | None, first: int | None
+    ) -> ProgramNode:
         """The node as the report has it; ``inside`` and ``first`` are indexes in the program."""
-        row = self._stream.row(node)
         tensors = node.kind in (OPERATOR, REGION)
         inputs = node.inputs if tensors else ()
         outputs = node.outputs if tensors else ()
@@ -250,15 +256,25 @@ def _maker_of_first_operand(node: FlowNode) -> int | None:
     return node.operands[0].by if node.kind == OPERATOR and node.operands else None
 
 
-def _flows(plan: Plan, elsewhere: RanPlans) -> Iterator[tuple[Flow, Sequence[PlanGroup], int | None]]:
-    """The graphs that are drawn of a plan, each with its groups and the index of the node in the outer graph
-    that holds it: its own graph, and those of differentiable graphs whose executor printed no plan."""
-    if plan.flow is None:
+class _Graph(NamedTuple):
+    """A graph of a plan that is drawn."""
+
+    part: int
+    """OUTER, or the index of the differentiable graph."""
+    flow: Flow
+    groups: Sequence[PlanGroup]
+    region: int | None
+    """Index of the node in the outer graph that holds it."""
+
+
+def _graphs(plan: Plan, flows: Flows, elsewhere: RanPlans) -> Iterator[_Graph]:
+    """The graph of the plan, and those of differentiable graphs whose executor printed no plan."""
+    if flows.outer is None:
         return
-    yield plan.flow, plan.groups, None
-    for inner in plan.diff_graphs:
-        if inner.flow is not None and (inner.groups or not elsewhere.of_executor(inner)):
-            yield inner.flow, inner.groups, inner.node if inner.node >= 0 else None
+    yield _Graph(OUTER, flows.outer, plan.groups, None)
+    for part, (inner, flow) in enumerate(zip(plan.diff_graphs, flows.inner)):
+        if flow is not None and (inner.groups or not elsewhere.of_executor(inner)):
+            yield _Graph(part, flow, inner.groups, inner.node if inner.node >= 0 else None)
 
 
 def _why(row: Unfused) -> tuple[Reason, bool | None]:
@@ -266,13 +282,11 @@ def _why(row: Unfused) -> tuple[Reason, bool | None]:
     return row.reason, row.ran
 
 
-def _rows_of(
-    flows: Iterable[tuple[Flow, Sequence[PlanGroup], int | None]], stream: PlansOfStream
-) -> Iterator[int | None]:
+def _rows_of(use: PlanUse, elsewhere: RanPlans, stream: PlansOfStream) -> Iterator[int | None]:
     """The index of the row of each node that is drawn."""
-    for flow, _, _ in flows:
-        for node in flow.nodes:
-            yield stream.row_of.get(node)
+    for graph in _graphs(use.plan(), use.flows(), elsewhere):
+        for node in range(len(graph.flow.nodes)):
+            yield stream.row_of.of(use, graph.part, node)
 
 
 def _decided(flow: Flow, node: FlowNode, most: int) -> Iterator[int]:
@@ -287,13 +301,13 @@ def _distinct(plans: Sequence[PhasedPlan]) -> Iterator[PhasedPlan]:
     if all(use.level == PlanLevel.FUSION_PASS for use, _ in plans):
         yield from plans
         return
-    of_passes = {use.plan.ops() for use, _ in plans if use.level == PlanLevel.FUSION_PASS}
+    of_passes = {use.ops() for use, _ in plans if use.level == PlanLevel.FUSION_PASS}
     few = of_passes if len(of_passes) <= _FEW else ()
     for plan in plans:
         use = plan.use
-        if use.level == PlanLevel.FUSION_PASS or use.plan.diff_graphs or use.simple:
+        if use.level == PlanLevel.FUSION_PASS or use.traits.diff_graphs or use.simple:
             yield plan
             continue
-        ops = use.plan.ops()
+        ops = use.ops()
         if ops not in of_passes and not any(ops <= known for known in few):
             yield plan

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
@@ -16,17 +17,17 @@ from fusiondoc.parsers.jit import NO_WORK
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.plan import LooseNode, Op
 from fusiondoc.parsers.jit.statements import Alike, Further, Statement, Statements, best_of, telling
-from fusiondoc.parsers.rows.executors import RanPlans
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
+from fusiondoc.parsers.rows.row_of_node import NO_ROW, OUTER, RowOfNode
 from fusiondoc.parsers.rows.row_totals import RowTotals
+from fusiondoc.parsers.rows.shared_operators import RanPlans
+from fusiondoc.parsers.rows.stated_reasons import StatedReasons
 from fusiondoc.parsers.rows.tallies import BoundedRows, CountedRow, by_log
 
 NO_REASON = "FD299"
 GAVE_UP = "FD304"
 NOT_YET = "FD103"
 NO_RULE = "FD233"
-_OF_A_KIND = ("FD201", "FD211")
-"""Statements that a fuser has no rule for a kind of node, where that is so."""
 NEVER_RAN = "FD232"
 
 LEGACY_PLAN = "After compileSpec optimizations:"
@@ -69,10 +70,6 @@ class WorkOut(Protocol):
         """The nodes that each node keeps out of groups. ``reasons``: codes by node index."""
 
 
-RowOfNode = Mapping[FlowNode, int]
-"""An operator in the flow of its plan -> ``Unfused.index`` of its row."""
-
-
 class UnfusedRows(NamedTuple):
     """The unfused operators of one stream as the report has them, and the row of each node."""
 
@@ -101,9 +98,11 @@ def unfused_of(
         most: rows with a source position.
         first: index of the first row in the report.
     """
-    table = _UnfusedTable(facts, fuser, work_out, copies, BoundedRows(most))
+    stated = StatedReasons(plans, facts.unplanned)
+    table = _UnfusedTable(facts, fuser, work_out, copies, BoundedRows(most), stated)
     table.add_plans(plans)
-    row_of = table.row_of(first)
+    row_of = table.row_of
+    row_of.settle(lambda number: first + table.rows.index_of(number))
     return UnfusedRows(table.finished(*names, first), row_of, table.rows.left_out)
 
 
@@ -112,23 +111,28 @@ _NEVER_RAN = Reason.of(NEVER_RAN, Unprofiled("never_ran"))
 _GIVEN_UP = Reason.of(GAVE_UP, NotOptimised("gave_up"), stated=True)
 _NO_PLAN_YET = Reason.of(NOT_YET, NotOptimised("no_plan_yet"))
 
-_Stated = dict[Op, list[Statement]]
-
 ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 """Statements about joining one group, not about the operator itself."""
 
 
-class _PlanPart(NamedTuple):
+class _Part(NamedTuple):
     """A plan, or a differentiable graph inside it, whose operators are counted."""
 
     use: PlanUse
     phase: str | None
+    number: int
+    """OUTER, or the index of the differentiable graph."""
+    nodes: Sequence[LooseNode]
     flow: Flow | None
     given: Reason | None
-    refused: Mapping[int, Reason]
+    """The reason of operators for which the log states none, where it follows from the plan itself."""
 
     def flow_node(self, node: LooseNode) -> FlowNode | None:
         return self.flow.nodes[node.node] if self.flow is not None else None
+
+    @property
+    def of_fusion_pass(self) -> bool:
+        return self.use.level == PlanLevel.FUSION_PASS
 
 
 def _add_lines(row: CountedRow, use: PlanUse, node: LooseNode, statements: Sequence[Statement]) -> None:
@@ -149,14 +153,14 @@ class _UnfusedTable:
         work_out: WorkOut | None,
         copies: Mapping[int, Sequence[Copies]],
         rows: BoundedRows,
+        stated: StatedReasons,
     ) -> None:
         self._facts = facts
         self._copies = {use: by_log(those) for use, those in copies.items()}
         self._fuser = fuser
         self._work_out = work_out
         self.rows = rows
-        self._of_phase: dict[str | None, _Stated] = {}
-        self._anywhere: _Stated = {}
+        self._stated = stated
         self._placed: set[Op] = set()
         self._numbers: set[Op] = set()
         """Nodes that compute with numbers of the host, by the plan of a pass: the executor's print of the
@@ -164,53 +168,43 @@ class _UnfusedTable:
         self._settled: dict[tuple[str, str | None, str | None], list[CountedRow]] = {}
         """Rows of the nodes of one line in the first plan that a fusion pass left, in their order. The
         executor's print of the same plan knows fewer types and adds no reason."""
-        self._unseen: dict[Flow, bool] = {}
-        """Plans that no fusion pass looked at -> whether gradients were recorded for certain."""
-        self._number_of: dict[FlowNode, int] = {}
-        """Node -> ``CountedRow.number`` of its row."""
-        self._latest_reason = _UNKNOWN
-        self._alike: dict[Reason, Reason] = {_UNKNOWN: _UNKNOWN}
-        """Equal reasons -> the first of them: there are few."""
+        self._unseen: dict[int, bool] = {}
+        """Id of the use of a plan that no fusion pass looked at -> whether gradients were recorded for
+        certain."""
+        self.row_of = RowOfNode()
+        """By ``CountedRow.number`` until all is counted."""
         self._region_ends: dict[tuple[str, str | None, str], FlowNode | None] = {}
         """Operator, source and value of the result of a differentiable graph -> the only node that takes
         it."""
 
     def add_plans(self, uses: Sequence[PhasedPlan]) -> None:
         """Every plan that counts, with its phase."""
-        self._index_statements(uses)
         for use, _ in uses:
-            if use.level == PlanLevel.FUSION_PASS and use.plan.numbers:
-                self._numbers |= use.plan.numbers - use.plan.ops()
+            if use.level == PlanLevel.FUSION_PASS and use.traits.numbers:
+                self._numbers |= use.plan().numbers - use.plan().ops()
         self._mark_unseen(uses)
         self._note_region_ends(uses)
-        regions = any(use.plan.diff_graphs for use, _ in uses)
-        elsewhere = RanPlans(use.plan.ops() for use, _ in uses if regions)
+        regions = any(use.traits.diff_graphs for use, _ in uses)
+        elsewhere = RanPlans((use.ops(), use.traits.copies) for use, _ in uses if regions)
         for use, phase in sorted(uses, key=lambda item: item[0].level):
             self._add_plan(use, phase, elsewhere)
         self._add_unplanned(self._facts.unplanned)
         for use, _ in uses:
-            if not use.plan.complete:
+            if not use.traits.complete:
                 # Statements about nodes that the cut took hold all the same.
                 self._add_unplanned(use.stated)
 
-    def _index_statements(self, uses: Sequence[PhasedPlan]) -> None:
-        """Statements by the operator that they are about, of each phase and of all."""
-        for use, phase in uses:
-            for index in (self._of_phase.setdefault(phase, {}), self._anywhere):
-                _enter(index, use.stated)
-        _enter(self._anywhere, self._facts.unplanned)
-
     def _add_plan(self, use: PlanUse, phase: str | None, elsewhere: RanPlans) -> None:
         """Count the operators of a plan, and of its differentiable graphs that have no plan of their own."""
-        plan = use.plan
+        plan, flows = use.plan(), use.flows()
         for group in plan.groups:
             self._placed.update(group.body)
         given = _GIVEN_UP if use.simple else None
-        self._add_nodes(use, phase, plan.loose, plan.flow, given)
+        self._add_part(_Part(use, phase, OUTER, plan.loose, flows.outer, given))
         not_yet = _NO_PLAN_YET if LEGACY_PLAN not in self._facts.headers else None
-        for inner in plan.diff_graphs:
+        for number, (inner, flow) in enumerate(zip(plan.diff_graphs, flows.inner)):
             if not elsewhere.of_executor(inner):
-                self._add_nodes(use, phase, inner.loose, inner.flow, not_yet)
+                self._add_part(_Part(use, phase, number, inner.loose, flow, not_yet))
 
     def _mark_unseen(self, uses: Sequence[PhasedPlan]) -> None:
         """Plans that no fusion pass looked at: with gradients and without a differentiable graph the executor
@@ -219,71 +213,100 @@ class _UnfusedTable:
         if all(use.level != PlanLevel.EXECUTOR for use, _ in uses):
             return
         trained = any(mark.phase == "backward" for mark in self._facts.iterations)
-        passed = frozenset().union(*(use.plan.ops() for use, _ in uses if use.level == PlanLevel.FUSION_PASS))
+        passed: set[int] = set()
         for use, _ in uses:
-            plan = use.plan
-            bare = use.level == PlanLevel.EXECUTOR and not plan.diff_graphs and not plan.groups
-            if plan.flow is not None and bare and not plan.ops() & passed:
-                self._unseen[plan.flow] = trained or plan.flow.gradients or bool(passed)
+            if use.level == PlanLevel.FUSION_PASS:
+                passed.update(use.ops())
+        for use, _ in uses:
+            traits = use.traits
+            if use.level != PlanLevel.EXECUTOR or traits.diff_graphs or traits.groups:
+                continue
+            if not passed.isdisjoint(use.ops()):
+                continue
+            if traits.nodes:
+                self._unseen[id(use)] = trained or traits.profiled_gradients or bool(passed)
 
     def _note_region_ends(self, uses: Sequence[PhasedPlan]) -> None:
         """The node behind each differentiable graph: the plan of its own executor does not show it."""
         for use, _ in uses:
-            for inner in use.plan.diff_graphs:
-                if use.plan.flow is None or inner.flow is None or inner.nested or not inner.loose:
+            if not use.traits.diff_graphs:
+                continue
+            flows = use.flows()
+            for inner, flow in zip(use.plan().diff_graphs, flows.inner):
+                if flows.outer is None or flow is None or inner.nested or not inner.loose:
                     continue
                 last = inner.loose[-1]
-                end = _only_taker(use.plan.flow, inner.node)
+                end = _only_taker(flows.outer, inner.node)
                 key = (last.op, last.source, last.value)
                 known = self._region_ends.setdefault(key, end)
                 if known is None or end is None or (known.op, known.source) != (end.op, end.source):
                     self._region_ends[key] = None
 
-    def _add_nodes(
-        self,
-        use: PlanUse,
-        phase: str | None,
-        nodes: Iterable[LooseNode],
-        flow: Flow | None,
-        given: Reason | None,
-    ) -> None:
-        """Count the operators of a plan, each in the row of its reason.
-
-        Args:
-            given: the reason of those for which the log states none, where it follows from the plan itself.
-        """
+    def _add_part(self, part: _Part) -> None:
+        """Count the operators of a part of a plan, each in the row of its reason."""
+        use = part.use
         copies = self._copies.get(id(use), ())
         # The optimised graph of an executor whose fusion pass is in the log.
         printed_again = use.level == PlanLevel.EXECUTOR and not copies
-        counted = [node for node in nodes if not printed_again or (node.op, node.source) not in self._numbers]
-        statements = self._statements(use, phase, counted, flow)
-        part = _PlanPart(use, phase, flow, given, self._refused(counted, statements))
+        counted = part.nodes
+        rows = array("q", [NO_ROW]) * (len(part.flow.nodes) if part.flow is not None else 0)
+        if printed_again:
+            counted = [node for node in counted if (node.op, node.source) not in self._numbers]
+        self._placed.update((node.op, node.source) for node in counted)
+        left = self._not_settled(part, counted, rows) if printed_again else counted
+        if left:
+            self._add_nodes(part, counted, left, copies, rows)
+        if part.flow is not None:
+            self.row_of.add_part(use, part.number, rows)
+
+    def _add_nodes(
+        self,
+        part: _Part,
+        counted: Sequence[LooseNode],
+        left: Sequence[LooseNode],
+        copies: Sequence[Copies],
+        rows: array[int],
+    ) -> None:
+        """Count the nodes of ``counted`` that are ``left``, and note the number of each node's row."""
+        # Statements of its own pass about the nodes of one line name each of them.
+        own_pass = part.number == OUTER and part.of_fusion_pass and bool(part.use.stated)
+        statements = [self._stated.about(part.use, part.phase, node, own_pass) for node in counted]
+        refused = self._refused(counted, statements)
+        stated_of = {id(node): stated for node, stated in zip(counted, statements)}
         totals = RowTotals()
         settled: dict[tuple[str, str | None, str | None], list[CountedRow]] = {}
+        for node in left:
+            flow_node = part.flow_node(node)
+            reason, stated = self._reason(part, refused, node, stated_of[id(node)])
+            ran = flow_node.ran if flow_node is not None else None
+            row = self.rows.of((node.op, node.source, part.phase, reason, ran))
+            if flow_node is not None:
+                rows[node.node] = row.number
+            totals.add(node, flow_node, row)
+            if part.of_fusion_pass:
+                settled.setdefault((node.op, node.source, part.phase), []).append(row)
+            _add_lines(row, part.use, node, stated)
+        totals.enter(copies, self._kept(part.flow, totals.row_of))
+        for line, rows_of_line in settled.items():
+            self._settled.setdefault(line, rows_of_line)
+
+    def _not_settled(self, part: _Part, nodes: Sequence[LooseNode], rows: array[int]) -> Sequence[LooseNode]:
+        """The nodes that have no row by the pass's print of the plan. The rows of the others get their
+        lines, too."""
         nth_of_line: Counter[tuple[str, str | None]] = Counter()
-        for node, stated in zip(counted, statements):
-            self._placed.add((node.op, node.source))
-            if printed_again and self._is_settled(part, node, nth_of_line):
+        left = []
+        for node in nodes:
+            row = self._settled_as(node, part.phase, nth_of_line)
+            if row is None:
+                left.append(node)
                 continue
-            reason, stated = self._reason(part, node, stated)
-            row = self._row(part, node, reason)
-            totals.add(node, part.flow_node(node), row)
-            if use.level == PlanLevel.FUSION_PASS:
-                settled.setdefault((node.op, node.source, phase), []).append(row)
-            _add_lines(row, use, node, stated)
-        totals.enter(copies, self._kept(flow, totals.row_of))
-        for line, rows in settled.items():
-            self._settled.setdefault(line, rows)
+            if part.flow is not None:
+                rows[node.node] = row.number
+            if not row.reason.stated:
+                row.lines.extend(part.use.places(node.line))
+        return left
 
     # -- reasons that the log states -------------------------------------------------------------------------
-
-    def _statements(
-        self, use: PlanUse, phase: str | None, nodes: Sequence[LooseNode], flow: Flow | None
-    ) -> list[Sequence[Statement]]:
-        """For each node the most telling statement, in all its forms; empty where the log has none."""
-        # Statements of its own pass about the nodes of one line name each of them.
-        own_pass = flow is use.plan.flow and use.level == PlanLevel.FUSION_PASS and bool(use.stated)
-        return [self._statements_of(use, phase, node, own_pass) for node in nodes]
 
     def _refused(
         self, nodes: Sequence[LooseNode], statements: Sequence[Sequence[Statement]]
@@ -292,74 +315,51 @@ class _UnfusedTable:
         refused = {}
         for node, stated in zip(nodes, statements):
             if stated and stated[0].code not in ABOUT_A_MERGE:
-                refused[node.node] = self._stated(stated[0])
+                refused[node.node] = self._stated.reason(stated[0])
         return refused
 
     # -- reasons that are worked out -------------------------------------------------------------------------
 
     def _reason(
-        self, part: _PlanPart, node: LooseNode, statements: Sequence[Statement]
+        self,
+        part: _Part,
+        refused: Mapping[int, Reason],
+        node: LooseNode,
+        statements: Sequence[Statement],
     ) -> tuple[Reason, Sequence[Statement]]:
         """The reason of a node, and the statements that show it."""
         flow_node = part.flow_node(node)
         if flow_node is not None and flow_node.ran is False:
             return _NEVER_RAN, statements
-        stated = self._stated(statements[0]) if statements else None
+        stated = self._stated.reason(statements[0]) if statements else None
         if part.flow is None or self._work_out is None:
             return stated or part.given or _UNKNOWN, statements
-        outside = self._outside(part, node, part.flow)
+        outside = self._outside(part, refused, node, part.flow)
         if stated is not None:
-            return self._one_of_equal(self._work_out.refine(outside, stated)), statements
+            return self._stated.one_of_equal(self._work_out.refine(outside, stated)), statements
         reason = part.given or self._work_out(outside) or _UNKNOWN
         if reason.code == NO_RULE:
-            statements = self._of_kind(node)
-            reason = self._stated(statements[0]) if statements else reason
-        return self._one_of_equal(reason), statements
+            statements = self._stated.of_kind(node)
+            reason = self._stated.reason(statements[0]) if statements else reason
+        return self._stated.one_of_equal(reason), statements
 
-    def _outside(self, part: _PlanPart, node: LooseNode, flow: Flow) -> Outside:
+    def _outside(self, part: _Part, refused: Mapping[int, Reason], node: LooseNode, flow: Flow) -> Outside:
+        unseen = self._unseen.get(id(part.use)) if part.number == OUTER else None
         region_end = None
-        if part.use.plan.of_region:
+        if part.use.traits.of_region:
             region_end = self._region_ends.get((node.op, node.source, node.value))
         return Outside(
             node,
             flow,
             self._fuser,
-            part.refused,
-            flow in self._unseen,
-            self._unseen.get(flow, False),
+            refused,
+            unseen is not None,
+            bool(unseen),
             self._facts.release,
             region_end,
         )
 
-    def _one_of_equal(self, reason: Reason) -> Reason:
-        """The first of equal reasons: rows are found by it."""
-        if reason is not self._latest_reason:
-            self._latest_reason = self._alike.setdefault(reason, reason)
-        return self._latest_reason
-
     # -- rows ------------------------------------------------------------------------------------------------
-
-    def _row(self, part: _PlanPart, node: LooseNode, reason: Reason) -> CountedRow:
-        flow_node = part.flow_node(node)
-        ran = flow_node.ran if flow_node is not None else None
-        row = self.rows.of((node.op, node.source, part.phase, reason, ran))
-        if flow_node is not None:
-            self._number_of[flow_node] = row.number
-        return row
-
-    def _is_settled(
-        self, part: _PlanPart, node: LooseNode, nth_of_line: Counter[tuple[str, str | None]]
-    ) -> bool:
-        """Whether the node has a row by the pass's print of the plan. That row gets its line too."""
-        row = self._settled_as(node, part.phase, nth_of_line)
-        if row is None:
-            return False
-        flow_node = part.flow_node(node)
-        if flow_node is not None:
-            self._number_of[flow_node] = row.number
-        if not row.reason.stated:
-            row.lines.extend(part.use.places(node.line))
-        return True
 
     def _settled_as(
         self, node: LooseNode, phase: str | None, nth_of_line: Counter[tuple[str, str | None]]
@@ -377,14 +377,6 @@ class _UnfusedTable:
         nth_of_line[node.op, node.source] += 1
         return known[nth] if nth < len(known) else known[0]
 
-    def row_of(self, first: int) -> RowOfNode:
-        """The index of each node's row, that of the first row being ``first``."""
-        return {node: first + self.rows.index_of(number) for node, number in self._number_of.items()}
-
-    def _stated(self, statement: Statement) -> Reason:
-        reason = Reason.of(statement.code, statement.detail, stated=True)
-        return self._alike.setdefault(reason, reason)
-
     def _kept(self, flow: Flow | None, rows: Mapping[int, CountedRow]) -> dict[CountedRow, int]:
         """How many operators the nodes of each row keep out of groups, each counted once a row."""
         kept: dict[CountedRow, set[int]] = {}
@@ -393,31 +385,6 @@ class _UnfusedTable:
             for barrier, indexes in self._work_out.kept_out(flow, self._fuser, codes).items():
                 kept.setdefault(rows[barrier], set()).update(indexes)
         return {row: len(indexes) for row, indexes in kept.items()}
-
-    def _statements_of(
-        self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool
-    ) -> Sequence[Statement]:
-        """The most telling statement of the log about a node; first those of its own pass.
-
-        Args:
-            own_pass: the statements of its own pass are in the log: no others are about it.
-        """
-        if node.source is None:
-            # Without a source the value's name must do, which holds only inside one pass.
-            own = use.stated.of((node.op, "%" + node.value))
-            return best_of(own)
-        key = (node.op, node.source)
-        own = use.stated.of(key)
-        if own_pass:
-            return best_of([statement for statement in own if statement.is_about(node.value)])
-        if own:
-            return best_of(own)
-        return best_of(self._of_phase.get(phase, {}).get(key, ())) or best_of(self._anywhere.get(key, ()))
-
-    def _of_kind(self, node: LooseNode) -> Sequence[Statement]:
-        """Statements about the kind of node on that line: they hold for all of them."""
-        about = self._anywhere.get((node.op, node.source), [])
-        return best_of([statement for statement in about if statement.code in _OF_A_KIND])
 
     def _add_unplanned(self, statements: Statements) -> None:
         """Count operators that were refused in a pass whose plan is not in the log, or not whole."""
@@ -429,7 +396,7 @@ class _UnfusedTable:
             if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
             statement = best[0]
-            row = self.rows.of((op, position, None, self._stated(statement), None))
+            row = self.rows.of((op, position, None, self._stated.reason(statement), None))
             row.count.rest += statement.count
             row.add_statement(statement)
 
@@ -450,7 +417,7 @@ class _UnfusedTable:
         if not new:
             return
         known.update(more.nodes)
-        key = (alike.op, None, None, self._stated(more.said), None)
+        key = (alike.op, None, None, self._stated.reason(more.said), None)
         row = self.rows.more(key, new) if alike.sourced else self.rows.of(key)
         row.count.rest += new
         row.add_statement(more.said)
@@ -489,8 +456,3 @@ def _only_taker(flow: Flow, index: int) -> FlowNode | None:
         return None
     (taker,) = node.after
     return flow.nodes[taker] if flow.nodes[taker].block == node.block else None
-
-
-def _enter(index: _Stated, statements: Statements) -> None:
-    for key, about in statements.items():
-        index.setdefault(key, []).extend(about)

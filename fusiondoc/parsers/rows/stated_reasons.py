@@ -1,0 +1,80 @@
+"""Which statements of the log are about an operator outside groups, and the reasons that they state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.parsers.facts import PlanUse
+from fusiondoc.parsers.jit.plan import LooseNode, Op
+from fusiondoc.parsers.jit.statements import Statement, Statements, best_of
+from fusiondoc.parsers.rows.group_rows import PhasedPlan
+from fusiondoc.parsers.rows.shared_operators import SharedOperators
+
+_OF_A_KIND = ("FD201", "FD211")
+"""Statements that a fuser has no rule for a kind of node, where that is so."""
+
+
+class StatedReasons:
+    """The statements of one stream, by the operator that they are about.
+
+    Args:
+        uses: the plans that count, with their statements.
+        unplanned: statements of passes whose plan is not in the log.
+    """
+
+    def __init__(self, uses: Iterable[PhasedPlan], unplanned: Statements) -> None:
+        self._planned = [(phase, use.stated) for use, phase in uses if use.stated]
+        self._unplanned = unplanned
+        self._with = SharedOperators()
+        for _, statements in self._planned:
+            self._with.add(map(hash, statements))
+        self._alike: dict[Reason, Reason] = {}
+        """Equal reasons -> the first of them: there are few."""
+        self._latest: Reason | None = None
+
+    def about(self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool) -> Sequence[Statement]:
+        """The most telling statement of the log about a node, in all its forms; first those of its own pass.
+
+        Args:
+            own_pass: the statements of its own pass are in the log: no others are about it.
+        """
+        if node.source is None:
+            # Without a source the value's name must do, which holds only inside one pass.
+            return best_of(use.stated.of((node.op, "%" + node.value)))
+        key = (node.op, node.source)
+        own = use.stated.of(key)
+        if own_pass:
+            return best_of([statement for statement in own if statement.is_about(node.value)])
+        if own:
+            return best_of(own)
+        planned = self._of_plans(key)
+        same_phase = [statement for its_phase, statement in planned if its_phase == phase]
+        return best_of(same_phase) or best_of(self._anywhere(key))
+
+    def of_kind(self, node: LooseNode) -> Sequence[Statement]:
+        """Statements about the kind of node on that line: they hold for all of them."""
+        about = self._anywhere((node.op, node.source))
+        return best_of([statement for statement in about if statement.code in _OF_A_KIND])
+
+    def _of_plans(self, key: Op) -> list[tuple[str | None, Statement]]:
+        """The statements about an operator in the passes whose plan is in the log, and the phase of each."""
+        found = []
+        for number in self._with.of(hash(key)):
+            phase, statements = self._planned[number]
+            found += [(phase, statement) for statement in statements.get(key, ())]
+        return found
+
+    def _anywhere(self, key: Op) -> list[Statement]:
+        planned = [statement for _, statement in self._of_plans(key)]
+        return [*planned, *self._unplanned.get(key, ())]
+
+    def reason(self, statement: Statement) -> Reason:
+        """The reason that a statement gives."""
+        return self.one_of_equal(Reason.of(statement.code, statement.detail, stated=True))
+
+    def one_of_equal(self, reason: Reason) -> Reason:
+        """The first of equal reasons: rows are found by it."""
+        if reason is not self._latest:
+            self._latest = self._alike.setdefault(reason, reason)
+        return self._latest
