@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fusiondoc.captures.raw_records import RawRecords
-from fusiondoc.fusers import TE_MODULE
+from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.te.records import BasicOperator, Plan
 from fusiondoc.model import dataclass, field
 
@@ -198,7 +198,7 @@ class FusionFunction:
 
     @property
     def own(self) -> bool:
-        return not self.module.startswith(f"{TE_MODULE}.")
+        return not self.module.startswith(f"{TE.module}.")
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,9 @@ def _known_groups(arguments: tuple[str, ...], wanted: str | None) -> Iterator[Gr
     """The groups of the logs, but those of te.ops. Stdin is kept for as long as it is needed: the
     log is read twice."""
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.fusers import TE_PACKAGE, is_te
+    from fusiondoc.fusers import frontend_of_group
+    from fusiondoc.fusers.te import TE
+    from fusiondoc.fusers.torchscript import TORCHSCRIPT
     from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
     from fusiondoc.repro.write import groups_of
     from fusiondoc.workflows.load import logs_behind, report_from
@@ -137,12 +139,12 @@ def _known_groups(arguments: tuple[str, ...], wanted: str | None) -> Iterator[Gr
                 file.writelines(read_chunks(LogInput("<stdin>", None)))
             given = [str(kept) if argument == "-" else argument for argument in given]
         report = report_from(given)
-        groups = tuple(group for group in report.groups if not is_te(group.kind))
+        groups = tuple(group for group in report.groups if frontend_of_group(group.kind) is TORCHSCRIPT)
         if report.te is not None and (
             not groups or wanted in {group.id for group in report.groups} - {g.id for g in groups}
         ):
             raise UsageError(
-                f"groups of {TE_PACKAGE}'s operation fuser have no TorchScript graph to write",
+                f"groups of {TE.title}'s operation fuser have no TorchScript graph to write",
                 "Put the operators into a file of their own, with the shapes that fusiondoc parse shows, and"
                 " run that: fusiondoc diagnose FILE.py:NAME --frontend te",
             )

@@ -12,6 +12,7 @@ from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.rules.fd1_fd2_not_fused import listed
 from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.fusers import takers
+from fusiondoc.fusers.te import TE
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.equal_ranks import EachRank, each_rank
 from fusiondoc.model.remedies import Nothing
@@ -100,7 +101,7 @@ def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
 def _fused(report: Report, each: EachRank | None) -> str:
     """How much is fused, of what the fuser can take."""
     cover = report.coverage
-    fuser = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
+    fuser = takers(report.fuser.effective or report.fuser.requested, TE if report.te is not None else None)
     on_each = f"On {each.whose}: " if each is not None else ""
     if report.groups and cover.fraction == 1.0:
         whose = f"{each.whose} has " if each is not None else ""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fusiondoc.fusers import TE, at_work
+from fusiondoc.fusers import at_work, fusers_of_frontends
 from fusiondoc.model import dataclass
 
 PHASES = ("forward", "backward")
@@ -94,7 +94,7 @@ MODULE: Mapping[str, Field] = {
 }
 
 WHEN: Mapping[str, Field] = {
-    "fuser": Field("choice", "The fuser that worked.", "either", (*at_work(), TE)),
+    "fuser": Field("choice", "The fuser that worked.", "either", (*at_work(), *fusers_of_frontends())),
     "torch": Field("versions", "Versions of torch, in quotes; '2.1' is every 2.1.x."),
     "gpu": Field("text", "A part of the GPU's name: H100.", "either"),
     "target": Field("text", "The model: the end of its path, bias_gelu.py or model.py:block.", "either"),

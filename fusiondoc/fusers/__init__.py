@@ -1,4 +1,4 @@
-"""The registry of fusers, and what it answers for all of them.
+"""The registries of fusers and of frontends, and their answers for all of them.
 
 All facts that hold for one fuser alone stand in a folder of its name here, with a module a concern: the
 operators that it takes (``takes.py``), its lines in logs (``log.py``). "Takes" means: for some types, shapes
@@ -12,12 +12,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from fusiondoc.fusers import inductor
+from fusiondoc.fusers.aot import AOT
+from fusiondoc.fusers.dynamo import DYNAMO
+from fusiondoc.fusers.frontend import Frontend
 from fusiondoc.fusers.fuser import Fuser
-from fusiondoc.fusers.inductor.kinds import KIND
 from fusiondoc.fusers.legacy import LEGACY
 from fusiondoc.fusers.nnc import NNC
 from fusiondoc.fusers.nvfuser import NVFUSER
 from fusiondoc.fusers.onednn import ONEDNN
+from fusiondoc.fusers.te import TE
+from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.numbers import version_pair
 from fusiondoc.operators import VIEWS
 
@@ -163,52 +167,69 @@ def may_write_to_stdout(name: str | None) -> bool:
     return name not in at_work() or facts_of(name).writes_to_stdout
 
 
-TE = "te"
-TE_MODULE = "transformer_engine"
-TE_PACKAGE = "Transformer Engine"
-"""How sentences name the package of ``te.ops``."""
-"""The operation fuser of Transformer Engine: a frontend with a fuser of its own."""
-
-TE_KIND = "te.ops."
-"""How ``Group.kind`` of its groups begins; the class of the fused operator follows."""
-
-
-def is_te(name: str) -> bool:
-    """Whether the kind of a group, or an operator, is Transformer Engine's."""
-    return name.startswith(TE_KIND)
-
-
-def is_compiled(kind: str) -> bool:
-    """Whether the kind of a group is one of torch.compile's."""
-    return kind.startswith(KIND)
-
-
 COMPILER = inductor.VARIANT
 """The variant of a bench that torch.compile makes with its default backend."""
 
-AOT = "aot"
-"""AOTAutograd in front of TorchScript and its fusers."""
+FRONTENDS: dict[str, Frontend] = {frontend.name: frontend for frontend in (TORCHSCRIPT, AOT, TE, DYNAMO)}
+"""Every frontend by its name, in the order in which options list them."""
 
-FRONTENDS = ("auto", "torchscript", AOT, TE)
-"""What ``--frontend`` takes."""
 
-RECIPES = ("none", "delayed", "current", "block", "mxfp8", "nvfp4")
-"""What ``--recipe`` takes: recipes of Transformer Engine."""
+def frontend_choices() -> tuple[str, ...]:
+    """What ``--frontend`` takes; "auto" leaves the choice to what the target uses."""
+    return ("auto", *(frontend.name for frontend in FRONTENDS.values() if frontend.can_be_requested))
+
+
+def frontend_of_group(kind: str) -> Frontend:
+    """The frontend whose fuser makes groups of that kind (``Group.kind``), or has that operator."""
+    for frontend in FRONTENDS.values():
+        if frontend.group_prefix is not None and kind.startswith(frontend.group_prefix):
+            return frontend
+    return TORCHSCRIPT
+
+
+def is_switched_by_package(*names: str | None) -> bool:
+    """Whether one of these frontends fuses without a switch of torch (``Frontend.switched_by_package``)."""
+    return any(FRONTENDS[name].switched_by_package for name in names if name in FRONTENDS)
+
+
+def fusers_of_frontends() -> tuple[str, ...]:
+    """``FuserState.effective`` of the fusers that belong to frontends and are no entries of ``FUSERS``."""
+    own = (frontend.fuser for frontend in FRONTENDS.values() if frontend.fuser_title is not None)
+    return tuple(name for name in own if name is not None)
+
+
+def bench_variants() -> tuple[str, ...]:
+    """Variants of a bench that go through a frontend before TorchScript, in the order of the table."""
+    return tuple(name for frontend in FRONTENDS.values() for name in frontend.variants)
+
+
+def recipes() -> tuple[str, ...]:
+    """What ``--recipe`` takes."""
+    return tuple(recipe for frontend in FRONTENDS.values() for recipe in frontend.recipes)
 
 
 def fuser_title(name: str) -> str:
     """The fuser as a sentence names it; another name, such as none, as it is."""
-    if name == TE:
-        return "the operation fuser of Transformer Engine"
-    return FUSERS[name].title if name in FUSERS else name
+    if name in FUSERS:
+        return FUSERS[name].title
+    for frontend in FRONTENDS.values():
+        if frontend.fuser == name and frontend.fuser_title is not None:
+            return frontend.fuser_title
+    return name
 
 
-def takers(effective: str | None, te: bool) -> str:
-    """What could take an operator, as a sentence names it; ``te``: Transformer Engine was at work too."""
-    if effective == TE:
-        return "Transformer Engine"
+def takers(effective: str | None, beside: Frontend | None) -> str:
+    """How a sentence names those that could take an operator.
+
+    Args:
+        effective: ``FuserState.effective``.
+        beside: a frontend with a fuser of its own that was at work too.
+    """
+    for frontend in FRONTENDS.values():
+        if frontend.fuser == effective and effective in fusers_of_frontends():
+            return frontend.title
     name = fuser_title(effective) if effective in FUSERS else "the fuser"
-    return f"{name} and Transformer Engine" if te else name
+    return f"{name} and {beside.title}" if beside is not None else name
 
 
 @cache

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, Flag, auto
 from typing import Any, NamedTuple
 
-from fusiondoc.fusers import FRONTENDS, RECIPES, requests
+from fusiondoc.fusers import frontend_choices, recipes, requests
 
 
 class Kind(Enum):
@@ -95,7 +95,7 @@ RUN_OPTIONS = (
         "--frontend",
         "What builds the fusion groups: TorchScript, AOTAutograd (memory_efficient_fusion) before it, "
         "or te.ops of Transformer Engine; auto: what the target uses.",
-        choices=FRONTENDS,
+        choices=frontend_choices(),
     ),
     RunOption(
         "device",
@@ -137,7 +137,7 @@ RUN_OPTIONS = (
         Offer.COMMANDS,
         "--recipe",
         "Run te.ops operators under this FP8 or FP4 recipe. Repeat for more.",
-        choices=RECIPES,
+        choices=recipes(),
     ),
     RunOption(
         "step_function",

@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from fusiondoc.fusers import TE, TE_PACKAGE, fuser_title, is_te, takers
+from fusiondoc.fusers import frontend_of_group, fuser_title, fusers_of_frontends, takers
+from fusiondoc.fusers.te import TE
+from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.masking import texts_changed
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try
@@ -83,7 +85,7 @@ def covered(report: Report, show: Callable[[float], str]) -> str | None:
     cover = report.coverage
     if cover.fraction is None:
         return None if cover.is_known else f"share unknown: {cover.unknown}"
-    own = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
+    own = takers(report.fuser.effective or report.fuser.requested, TE if report.te is not None else None)
     text = f"{show(cover.fraction)} of what {own} can fuse"
     if cover.any_fuser.fraction not in (None, cover.fraction):
         text += f", {show(cover.any_fuser.fraction or 0.0)} of what any fuser can"
@@ -107,9 +109,24 @@ def groups_of(report: Report) -> str:
     more = sum(group.count for group in report.groups if group.specialisation > 1)
     again = f" (and {more:,} in further specialisations)" if more else ""
     first = report.fusion_groups - more
-    te = sum(one.count for one in report.groups if is_te(one.kind) and one.specialisation == 1)
-    of_both = f" ({first - te:,} of TorchScript, {te:,} of {TE_PACKAGE})" if 0 < te < first else ""
-    return count(first, "group") + of_both + again
+    return count(first, "group") + _by_frontend(report, first) + again
+
+
+def _by_frontend(report: Report, groups: int) -> str:
+    """`` (3 of TorchScript, 2 of torch.compile)`` where several frontends made groups, else nothing.
+
+    Args:
+        groups: those of the first specialisation, with those that the report does not list, which are
+            TorchScript's.
+    """
+    counts = {TORCHSCRIPT.title: groups}
+    for group in report.groups:
+        title = frontend_of_group(group.kind).title
+        if group.specialisation == 1 and title != TORCHSCRIPT.title:
+            counts[title] = counts.get(title, 0) + group.count
+            counts[TORCHSCRIPT.title] -= group.count
+    shares = [f"{number:,} of {title}" for title, number in counts.items() if number]
+    return f" ({', '.join(shares)})" if len(shares) > 1 else ""
 
 
 def verdict(report: Report) -> str:
@@ -135,8 +152,8 @@ def verdict(report: Report) -> str:
 def fuser(report: Report, none: str = "no fuser") -> str:
     """Which fuser worked, and which one was asked for. ``none``: how to say that none did."""
     state = report.fuser
-    if state.effective == TE:
-        return state.why or fuser_title(TE)
+    if state.effective in fusers_of_frontends():
+        return state.why or fuser_title(state.effective or "unknown")
     if report.te is not None:
         return f"{fuser(replace(report, te=None), none)} and {report.te.in_words}"
     if state.effective is None and state.requested is None:

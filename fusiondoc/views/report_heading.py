@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
-from fusiondoc.fusers import TE, titles
+from fusiondoc.fusers import fusers_of_frontends, titles
 from fusiondoc.model import count
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
@@ -73,7 +73,7 @@ def _heading(report: Report, all_of_it: bool, with_lines: bool) -> Iterator[_Fac
     if parts:
         yield "Machine", ", ".join(parts)
     yield "Fuser", _fuser(replace(report, te=None), all_of_it)
-    if report.te is not None and report.fuser.effective != TE:
+    if report.te is not None and report.fuser.effective not in fusers_of_frontends():
         yield "", report.te.in_words
     knobs = [f"{knob.name}={knob.requested}" for knob in report.knobs if knob.requested is not None]
     if knobs:
@@ -109,7 +109,7 @@ def _fuser(report: Report, all_of_it: bool) -> str:
     """On one line; where the fuser is missing, which is the usual case, the long reason only if asked for."""
     state = report.fuser
     name = fuser(report, none="none")
-    if state.effective == TE:
+    if state.effective in fusers_of_frontends():
         return name
     gone = next((f for f in report.findings if f.code == "FD001" and f.in_header), None)
     if gone is not None and not (all_of_it and state.why):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fusiondoc.fusers import is_te
+from fusiondoc.fusers import frontend_of_group
+from fusiondoc.fusers.te import TE
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.reasons.reason import Reason
@@ -80,7 +81,8 @@ def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
     def rank(rows: list[Unfused]) -> tuple[bool, int, tuple[int, str]]:
         first = rows[0]
         moved = sum(row.bytes_moved or 0 for row in rows)
-        return not first.reason.stated, -moved, _mendable(first.reason) if is_te(first.op) else (0, "")
+        loss = _mendable(first.reason) if frontend_of_group(first.op) is TE else (0, "")
+        return not first.reason.stated, -moved, loss
 
     return [(rows[0].reason, rows) for rows in sorted(of_words.values(), key=rank)]
 

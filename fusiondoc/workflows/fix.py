@@ -28,6 +28,7 @@ from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fixes import Program
 from fusiondoc.fixes.bundles import Bundle, alters_signature, bundles, changes_for, described
+from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report
@@ -142,7 +143,7 @@ def fix_target(
 def _must_be_model(request: RunRequest, capture: Capture, report: Report) -> None:
     if capture.records.target.how == "script":
         raise _no_model(request)
-    if report.frontend not in (None, "torchscript"):
+    if report.frontend not in (None, TORCHSCRIPT.name):
         raise UsageError(
             f"fix changes programs for TorchScript; {request.target.label} goes through {report.frontend}",
             "fusiondoc diagnose says what fuses there.",

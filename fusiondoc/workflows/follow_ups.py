@@ -25,6 +25,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.tries import eval_mode, suggested
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fusers import choices
+from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EAGER, FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
 from fusiondoc.model.change_plan import Try
@@ -77,7 +78,7 @@ def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[R
 
 def _start(request: RunRequest, fuser: str | None) -> Start | None:
     """A function that starts a process of it; None if it cannot be timed."""
-    if fuser not in choices() or request.script or request.frontend not in ("auto", "torchscript"):
+    if fuser not in choices() or request.script or request.frontend not in ("auto", TORCHSCRIPT.name):
         return None
     wanted = BenchRequest(
         target=request.target,

@@ -26,7 +26,7 @@ from fusiondoc.diagnosis.failing_read import suspects
 from fusiondoc.diagnosis.tries import another_fuser, other_fuser
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.fusers import TE, facts_of
+from fusiondoc.fusers import facts_of, is_switched_by_package
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Try
 from fusiondoc.model.remedies import Setting
@@ -70,7 +70,9 @@ def wants_to_know(report: Report, capture: Capture) -> bool:
     records, request = capture.records, capture.request
     if records.fuser.effective in (None, "none") or request.options.launcher:
         return False
-    if records.target.how == IN_PROCESS or TE in (report.frontend, records.frontend.effective):
+    if records.target.how == IN_PROCESS:
+        return False
+    if is_switched_by_package(report.frontend, records.frontend.effective):
         return False
     if capture.result.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.UNFINISHED, Ended.DONE):
         return False

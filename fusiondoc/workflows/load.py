@@ -21,7 +21,8 @@ from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.fusers import TE
+from fusiondoc.fusers.aot import AOT
+from fusiondoc.fusers.te import TE
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Evidence, Report
@@ -320,12 +321,12 @@ def report_of(
         report,
         speed=speed,
         speed_note=note,
-        frontend=run_records.frontend.effective or ("aot" if run_records.aot.sites else report.frontend),
+        frontend=run_records.frontend.effective or (AOT.name if run_records.aot.sites else report.frontend),
         aot=aot_functions(run_records.aot, report),
         fused_modules=fused_modules(run_records.aot),
     )
     report = with_profile(report, capture)
-    if run_records.frontend.effective == TE or run_records.te.plans:
+    if run_records.frontend.effective == TE.name or run_records.te.plans:
         report = te_report(report, run_records.te, run_records.frontend.requested)
     report = replace(report, fuser=replace(report.fuser, by_itself=own_fuser(report, capture)))
     ending = capture.ending

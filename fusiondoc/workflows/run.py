@@ -24,7 +24,7 @@ from fusiondoc.captures.trust import PackageFiles, keep_sources
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.fuser_knobs import catalogue, exists_in
 from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
-from fusiondoc.fusers import TE
+from fusiondoc.fusers import is_switched_by_package
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
@@ -316,7 +316,7 @@ def _keep_sources(
 
 def _te_alone(report: Report, capture: Capture) -> bool:
     """The run was one of te.ops, or its program reached nothing else."""
-    return TE in (report.frontend, capture.records.frontend.effective)
+    return is_switched_by_package(report.frontend, capture.records.frontend.effective)
 
 
 def _te_files(capture: Capture) -> set[str]:

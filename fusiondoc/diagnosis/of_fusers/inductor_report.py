@@ -31,6 +31,7 @@ from fusiondoc.diagnosis.of_fusers.inductor_rows import (
 )
 from fusiondoc.diagnosis.of_fusers.inductor_section import compiled_section
 from fusiondoc.diagnosis.rules import compiled_coverage
+from fusiondoc.fusers.dynamo import DYNAMO
 from fusiondoc.fusers.inductor.compilation import Compilation, GeneratedKernel, Line
 from fusiondoc.model.code_kinds import Loss
 from fusiondoc.model.codes import CODES
@@ -46,8 +47,6 @@ from fusiondoc.model.report import (
     Unfused,
 )
 from fusiondoc.model.runs import FuserState
-
-INDUCTOR, DYNAMO = "inductor", "dynamo"
 
 _SCHEDULERS: Mapping[str, str] = {
     "poi": "pointwise",
@@ -111,8 +110,8 @@ class _Rows:
         ran = None if self._compilation.cache_hits else True
         return replace(
             made,
-            fuser=FuserState(requested, INDUCTOR, ran, before.fuser.why),
-            frontend=DYNAMO,
+            fuser=FuserState(requested, DYNAMO.fuser, ran, before.fuser.why),
+            frontend=DYNAMO.name,
             coverage=compiled_coverage(made),
         )
 

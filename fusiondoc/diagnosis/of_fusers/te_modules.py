@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiondoc.fusers import TE_MODULE
+from fusiondoc.fusers.te import TE
 from fusiondoc.model.other_frontends import TeSplit
 
 _OPS = {
@@ -19,7 +19,7 @@ _OPS = {
 """Modules of torch.nn and transformer_engine.pytorch with a counterpart in te.ops, and from which version on
 (transformer_engine/pytorch/ops/basic, 1.13 to 2.20)."""
 
-_OF_TE = f"{TE_MODULE}.pytorch"
+_OF_TE = f"{TE.module}.pytorch"
 
 
 def named(split: TeSplit) -> str:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from fusiondoc.captures.frontend_records import Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.of_fusers.te_rules import Planner, lacks_recipe, version_of
 from fusiondoc.diagnosis.rules import te_coverage
-from fusiondoc.fusers import TE, TE_KIND
+from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.te.records import Plan, PlannedOperator
 from fusiondoc.fusers.te.rules import LATEST
+from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
 from fusiondoc.model.other_frontends import (
     TeFuser,
@@ -85,9 +86,9 @@ class _Rows:
         """All that there is."""
         made = replace(
             self.beside(),
-            fuser=FuserState(requested, TE, self.ran, self._section().in_words),
+            fuser=FuserState(requested, TE.fuser, self.ran, self._section().in_words),
             iterations=(),  # passes differ by recipe, not by shape
-            frontend=TE,
+            frontend=TE.name,
             speed_note=None,  # of TorchScript
         )
         return replace(made, coverage=te_coverage(made))
@@ -103,7 +104,7 @@ class _Rows:
             groups=(*report.groups, *groups),
             unfused=(*report.unfused, *self._unfused()),
             kernels=(*report.kernels, *kernels),
-            frontend=report.frontend if report.frontend not in (None, TE) else "torchscript",
+            frontend=report.frontend if report.frontend not in (None, TE.name) else TORCHSCRIPT.name,
             te=self._section(),
         )
 
@@ -117,7 +118,7 @@ class _Rows:
         rows: dict[_Key, list[_Seen]] = {}
         for seen in self._seen():
             nodes = tuple(self._node(seen.fuser, index) for index in seen.step.operators)
-            key = _Key(TE_KIND + seen.step.kind, seen.phase, nodes, 1 if seen.first else 2)
+            key = _Key(f"{TE.group_prefix}{seen.step.kind}", seen.phase, nodes, 1 if seen.first else 2)
             rows.setdefault(key, []).append(seen)
         order = sorted(rows, key=lambda key: (key.specialisation, key.phase == BACKWARD))
         groups = []
@@ -179,8 +180,8 @@ class _Rows:
     def _node(self, fuser: int, index: int) -> OpNode:
         operators = self._pipelines[fuser].operators
         if index >= len(operators):
-            return OpNode(TE_KIND + "?", None, None)
-        return OpNode(TE_KIND + operators[index].kind, None, operators[index].source)
+            return OpNode(f"{TE.group_prefix}?", None, None)
+        return OpNode(f"{TE.group_prefix}{operators[index].kind}", None, operators[index].source)
 
     def _layer(self, fuser: int) -> str | None:
         """The path of the sequence; of operators that are called by themselves their own."""

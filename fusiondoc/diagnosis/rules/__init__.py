@@ -24,14 +24,18 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.casts import casts_to_other_types
-from fusiondoc.fusers import TE_PACKAGE, facts_of, is_compiled, is_te, taken_by
+from fusiondoc.fusers import facts_of, frontend_of_group, taken_by
+from fusiondoc.fusers.dynamo import DYNAMO
+from fusiondoc.fusers.frontend import Frontend
+from fusiondoc.fusers.te import TE
+from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons import CompiledCall
 from fusiondoc.model.reasons.lacking_constants import reads_training_flag
 from fusiondoc.model.remedies import Remedy
-from fusiondoc.model.report import Evidence, Finding, Group, Program, ProgramNode, Report, Unfused
+from fusiondoc.model.report import Evidence, Finding, Program, ProgramNode, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
 from fusiondoc.model.source import file_of
 from fusiondoc.operators import CONTROL_FLOW, OF_MANY_ELEMENTS, VIEWS
@@ -357,18 +361,14 @@ def _gradients(report: Report, types: Iterable[str], backward: bool, live: bool)
     return False if live or "0" in flags else None
 
 
-TORCHSCRIPT, OPERATIONS, COMPILED = "torchscript", "te", "dynamo"
-"""Frontends, of which one report can hold rows: TorchScript, te.ops, torch.compile."""
-
-
 def of_te(report: Report) -> Report:
     """The report with the rows of te.ops alone."""
-    return _with_rows(report, OPERATIONS)
+    return _with_rows(report, TE)
 
 
 def of_compiled(report: Report) -> Report:
     """The report with the rows of torch.compile alone."""
-    return _with_rows(report, COMPILED)
+    return _with_rows(report, DYNAMO)
 
 
 def of_torchscript(report: Report) -> Report:
@@ -382,25 +382,20 @@ def has_torchscript(report: Report) -> bool:
     """Whether there are rows of TorchScript, or nothing else."""
     if report.te is None and report.compiled is None:
         return True
-    rows = [*map(_frontend_of_group, report.groups), *map(_frontend_of_row, report.unfused)]
-    return TORCHSCRIPT in rows
+    groups = [frontend_of_group(group.kind) for group in report.groups]
+    return TORCHSCRIPT in (*groups, *map(_frontend_of_row, report.unfused))
 
 
-def _frontend_of_group(group: Group) -> str:
-    if is_te(group.kind):
-        return OPERATIONS
-    return COMPILED if is_compiled(group.kind) else TORCHSCRIPT
+def _frontend_of_row(row: Unfused) -> Frontend:
+    if isinstance(row.reason.detail, CompiledCall):
+        return DYNAMO
+    return frontend_of_group(row.op)
 
 
-def _frontend_of_row(row: Unfused) -> str:
-    if is_te(row.op):
-        return OPERATIONS
-    return COMPILED if isinstance(row.reason.detail, CompiledCall) else TORCHSCRIPT
-
-
-def _with_rows(report: Report, frontend: str) -> Report:
-    groups = tuple(one for one in report.groups if _frontend_of_group(one) == frontend)
-    unfused = tuple(row for row in report.unfused if _frontend_of_row(row) == frontend)
+def _with_rows(report: Report, frontend: Frontend) -> Report:
+    """The report with the rows of that frontend alone."""
+    groups = tuple(group for group in report.groups if frontend_of_group(group.kind) is frontend)
+    unfused = tuple(row for row in report.unfused if _frontend_of_row(row) is frontend)
     others = frozenset(one.id for one in report.groups) - {one.id for one in groups}
     other_rows = frozenset(row.index for row in report.unfused) - {row.index for row in unfused}
     made = replace(
@@ -409,9 +404,9 @@ def _with_rows(report: Report, frontend: str) -> Report:
         unfused=unfused,
         kernels=tuple(one for one in report.kernels if not others.intersection(one.groups)),
         programs=tuple(one for one in report.programs if not _has_any(one, others, other_rows)),
-        compiled=report.compiled if frontend == COMPILED else None,
+        compiled=report.compiled if frontend is DYNAMO else None,
     )
-    if frontend == TORCHSCRIPT:
+    if frontend is TORCHSCRIPT:
         return made
     return replace(made, fusion_groups_left_out=0, fused_operators_left_out=0)
 
@@ -425,7 +420,7 @@ def te_coverage(report: Report) -> Coverage:
     fused = report.fused_operators
     total = fused + sum(row.count for row in report.unfused if row.reason.code != "FD246")
     share = fused / total if total else None
-    unknown = None if total else f"no operator ran that {TE_PACKAGE} has a rule for"
+    unknown = None if total else f"no operator ran that {TE.title} has a rule for"
     return Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fusiondoc.fusers import TE_PACKAGE
+from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.te.rules import CONDITIONS_IN_WORDS
 from fusiondoc.model.reasons import (
     AbsentGradients,
@@ -111,11 +111,11 @@ def _unmet_conditions(detail: UnmetConditions) -> str:
 
 def _not_in_pattern(detail: NotInPattern) -> str:
     if detail.why == "called_alone":
-        return f"called by itself: {TE_PACKAGE} before 2.7 fuses inside a te.ops.Sequential only"
+        return f"called by itself: {TE.title} before 2.7 fuses inside a te.ops.Sequential only"
     if detail.why == "newer_rule":
-        return f"{detail.rule} takes it from {TE_PACKAGE} {detail.since} on"
+        return f"{detail.rule} takes it from {TE.title} {detail.since} on"
     if detail.why == "no_rule":
-        return f"no rule of {TE_PACKAGE} fuses it in this pass"
+        return f"no rule of {TE.title} fuses it in this pass"
     needs = []
     for missing in detail.neighbours:
         sides = [

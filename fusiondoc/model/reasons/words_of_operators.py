@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fusiondoc.fusers import FUSERS, TE_PACKAGE, facts_of, fuser_title, titles
+from fusiondoc.fusers import FUSERS, facts_of, fuser_title, titles
+from fusiondoc.fusers.te import TE
 from fusiondoc.model.reasons import (
     Argument,
     ControlFlow,
@@ -184,7 +185,7 @@ def not_optimised(detail: NotOptimised) -> str:
 def not_known(detail: NotKnown) -> str:
     return {
         "log": "the log does not say why",
-        "te_version": f"the version of {TE_PACKAGE} is not known",
+        "te_version": f"the version of {TE.title} is not known",
         "te_operator": "an operator of the plan is not known",
         **{fuser.name: fuser.left_out for fuser in FUSERS.values()},
     }[detail.because] or ""

@@ -1,0 +1,6 @@
+"""torch.compile: Dynamo, whose frames Inductor compiles."""
+
+from fusiondoc.fusers.frontend import Frontend
+from fusiondoc.fusers.inductor.kinds import KIND
+
+DYNAMO = Frontend("dynamo", "torch.compile", fuser="inductor", group_prefix=KIND, can_be_requested=False)

@@ -1,0 +1,34 @@
+"""A frontend: all facts about it that options, readers, rules and reports need, in one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Frontend:
+    """A way from a program to fusion groups. A new frontend is an entry of the registry
+    (``fusers/__init__.py``)."""
+
+    name: str
+    """As ``--frontend`` and ``Report.frontend`` have it: ``aot``."""
+    title: str
+    """How a sentence names it where groups of several frontends are counted: "TorchScript"."""
+    module: str | None = None
+    """The package that it comes from, as Python imports it; None for torch."""
+    can_be_requested: bool = True
+    """False for a frontend whose logs are read, and that no run of fusiondoc chooses."""
+    fuser: str | None = None
+    """``FuserState.effective`` of a run under the fuser that belongs to it; None where the fusers of
+    TorchScript fuse its graphs."""
+    fuser_title: str | None = None
+    """How a sentence names that fuser, where it is no entry of the registry of fusers."""
+    group_prefix: str | None = None
+    """How ``Group.kind`` and the operators of that fuser begin. None where the groups are TorchScript's."""
+    switched_by_package: bool = False
+    """Whether its package fuses without a switch of torch: such a run is neither repeated without the fuser
+    nor timed under others."""
+    variants: tuple[str, ...] = ()
+    """Variants of a bench that go through it, in the order of the table."""
+    recipes: tuple[str, ...] = ()
+    """Values of ``--recipe``."""
