@@ -13,10 +13,11 @@ from enum import Enum
 import pytest
 from conftest import FIXTURES
 
+from fusiondoc.model.source import MOST_EVIDENCE
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.reports.json_format import as_dict, read_part, read_report, render
 from fusiondoc.reports.json_schema import _object
-from fusiondoc.reports.json_text import MOST_EVIDENCE, text_of
+from fusiondoc.reports.json_text import text_of
 from fusiondoc.workflows.load import report_from
 
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))[:2]

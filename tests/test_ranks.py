@@ -26,7 +26,8 @@ from fusiondoc.diagnosis import ranks_compared
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.outer_prefix import MARKER, OuterPrefix, sample_of, text_field
+from fusiondoc.parsers.lines.outer_prefix import MARKER, SAMPLE, OuterPrefix, sample_of, text_field
+from fusiondoc.parsers.read import Reading
 from fusiondoc.probe import rank_process
 from fusiondoc.views.report_ranks import rank_sentences, ranks_merged
 from fusiondoc.workflows import with_ranks
@@ -595,3 +596,21 @@ def test_logs_of_which_nothing_tells_the_machine_are_parts_of_one(launch: str, t
         path.write_text(path.read_text().replace("[default", "[rank"))
     report = report_from([str(tmp_path / "0.log"), str(tmp_path / "1.log")])
     assert not [one for one in report.findings if "same local ranks" in one.message]
+
+
+def test_a_prefix_of_all_lines_is_looked_for_in_the_first_lines_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A service writes no line of torch for hours: each piece of its log was cut into lines once more."""
+    looked_at = []
+    real = OuterPrefix.of_every_line
+
+    def note(lines: list[bytes]) -> OuterPrefix | None:
+        looked_at.append(len(lines))
+        return real(lines)
+
+    monkeypatch.setattr(OuterPrefix, "of_every_line", note)
+    piece = b"".join(b"%d requests served\n%s\n" % (number, b"x" * number) for number in range(1500))
+    reading = Reading()
+    reading.take(LogInput("service.log", None), iter([piece] * 5))
+    assert sum(looked_at) == SAMPLE < reading.lines

@@ -18,6 +18,9 @@ from fusiondoc.numbers import whole_number
 if TYPE_CHECKING:
     from fusiondoc.model.report import Evidence
 
+MOST_EVIDENCE = 200
+"""Lines of evidence of one row that a report shows; the others are counted (``evidence_left_out``)."""
+
 
 _WRITTEN = re.compile(r"(.+?):([0-9]{1,9})(?::([0-9]{1,9}))?\Z", re.DOTALL)
 

@@ -17,13 +17,11 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from fusiondoc.model.report import Evidence
+from fusiondoc.model.source import MOST_EVIDENCE
 
 DERIVED: Mapping[str, tuple[str, ...]] = {"Group": ("ops",), "Comparison": ("same", "coverage_changed")}
 """Properties that stand in JSON beside the fields of a class, by its name: the JSON of a report needs no
 import of the comparison."""
-
-MOST_EVIDENCE = 200
-"""Lines of evidence of one thing that are written; the others are counted (``evidence_left_out``)."""
 
 _LEFT_OUT = "evidence_left_out"
 

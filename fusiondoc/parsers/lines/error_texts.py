@@ -196,21 +196,30 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
             return FuserError(kind, text.strip().rstrip("`")[:MOST]), False
     line = _SEGMENT.sub("", line)
     python = _PYTHON.match(line)
-    said = (python.group(2) or "") if python else line
-    match = _assert(said)
+    message = (python.group(2) or "") if python else line
+    match = _assert(message)
     if match is not None:
-        text, condition = match.group("text").strip(), said[: match.start() - len(_ASSERT_MARK)].strip()
-        kind = CODEGEN if _NVFUSER_FILE.search(match.group("file")) else PROGRAM
-        where = last_name(match.group("file")) + ":" + match.group("line")
-        wraps = bool(_WRAPPER_TEXT.search(text)) or text.startswith("namespace CudaCodeGen")
-        return FuserError(kind, (_vectorised(text) or text or condition)[:MOST], where), wraps
-    if python is None:
-        return None
-    if _NVFUSER_TEXT.search(said):
-        return FuserError(CODEGEN, said.strip()[:MOST]), False
-    if _SOURCE.match(said) and "RuntimeError" in line:
+        return _failed_assert(match, message)
+    return _python_error(python, message, line) if python is not None else None
+
+
+def _failed_assert(match: re.Match[str], message: str) -> tuple[FuserError, bool]:
+    """The error of an internal assert of torch, as ``_error`` returns it."""
+    text = match.group("text").strip()
+    condition = message[: match.start() - len(_ASSERT_MARK)].strip()
+    kind = CODEGEN if _NVFUSER_FILE.search(match.group("file")) else PROGRAM
+    where = last_name(match.group("file")) + ":" + match.group("line")
+    wraps = bool(_WRAPPER_TEXT.search(text)) or text.startswith("namespace CudaCodeGen")
+    return FuserError(kind, (_vectorised(text) or text or condition)[:MOST], where), wraps
+
+
+def _python_error(python: re.Match[str], message: str, line: str) -> tuple[FuserError, bool]:
+    """The error of the last line of a traceback, as ``_error`` returns it."""
+    if _NVFUSER_TEXT.search(message):
+        return FuserError(CODEGEN, message.strip()[:MOST]), False
+    if _SOURCE.match(message) and "RuntimeError" in line:
         return FuserError(PROGRAM, ""), True
-    return FuserError(PROGRAM, f"{python.group(1)}: {said}".rstrip(": ")[:MOST]), False
+    return FuserError(PROGRAM, f"{python.group(1)}: {message}".rstrip(": ")[:MOST]), False
 
 
 def _vectorised(text: str) -> str | None:

@@ -302,6 +302,8 @@ class _Around:
         self._rows = Layers()
         self._prefixed_rows = Layers()
         self._learnt = False
+        self._left_to_compare = SAMPLE
+        """Lines that are still looked at for a prefix of all lines, where torch has written none yet."""
 
     def whole_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Lines as the program wrote them; the outer prefix is still before them.
@@ -335,8 +337,10 @@ class _Around:
         text = self._rows.joined(text)
         if self.prefix is not None or not self._learnt:
             self.prefix = with_those_of_tracebacks(self.prefix, text)
-        if self.prefix is None and not self._learnt:
-            self.prefix = OuterPrefix.of_every_line(text.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE])
+        if self.prefix is None and not self._learnt and self._left_to_compare:
+            first = text.rstrip(b"\n").split(b"\n", self._left_to_compare)[: self._left_to_compare]
+            self._left_to_compare -= len(first)
+            self.prefix = OuterPrefix.of_every_line(first)
         return self._prefixed_rows.joined(text)
 
     def _learn(self, sample: Sequence[bytes]) -> None:

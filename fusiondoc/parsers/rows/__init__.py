@@ -15,6 +15,7 @@ from typing import overload
 
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Evidence
+from fusiondoc.model.source import MOST_EVIDENCE
 from fusiondoc.parsers.facts import unpack
 from fusiondoc.parsers.jit.message_runs import PREFIX
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -39,8 +40,8 @@ class PackedEvidence(Sequence[Evidence]):
         self._lines = lines
         """All, or of many parts the first."""
         self._parts: _Parts | None = None
-        if parts is not None and len(lines) > _LOOKED_AT:
-            self._lines = lines[:_LOOKED_AT]
+        if parts is not None and len(lines) > MOST_EVIDENCE:
+            self._lines = lines[:MOST_EVIDENCE]
             self._parts = parts
 
     def __len__(self) -> int:
@@ -81,11 +82,6 @@ class PackedEvidence(Sequence[Evidence]):
         files = self._files
         for file, line in map(unpack, positions):
             yield Evidence(files[file], line)
-
-
-_LOOKED_AT = 200
-"""Lines that a report shows of one thing, at most (``reports/json_text.py``): of many parts these are at
-hand."""
 
 
 class _Parts:

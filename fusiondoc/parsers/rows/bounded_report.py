@@ -10,9 +10,7 @@ from itertools import chain, islice
 from typing import TypeVar
 
 from fusiondoc.model.report import Fallback, Group, Kernel, Program, Report
-
-_MOST_EVIDENCE = 200
-"""Lines of a row that stands for several."""
+from fusiondoc.model.source import MOST_EVIDENCE
 
 _Row = TypeVar("_Row", Group, Kernel)
 
@@ -92,7 +90,7 @@ def _of_groups(rows: Iterable[Fallback], known: AbstractSet[str]) -> list[Fallba
 
 
 def _together(rows: Sequence[Fallback]) -> Fallback:
-    evidence = tuple(islice(chain.from_iterable(row.evidence for row in rows), _MOST_EVIDENCE))
+    evidence = tuple(islice(chain.from_iterable(row.evidence for row in rows), MOST_EVIDENCE))
     return replace(
         rows[0],
         group=None,
