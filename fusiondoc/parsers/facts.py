@@ -16,6 +16,7 @@ from typing import NamedTuple
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import LeftOut
 from fusiondoc.parsers.fuser_work import CacheInstance, Work, WorkSeen
+from fusiondoc.parsers.jit.kept_statements import KeptStatements
 from fusiondoc.parsers.jit.patterns import Kept
 from fusiondoc.parsers.jit.plan import Flows, HashedOps, Plan, PlanGroup, PlanParts, Traits
 from fusiondoc.parsers.jit.statements import Statements
@@ -75,7 +76,7 @@ class PlanUse:
     stretches: dict[int, array[int]] = field(default_factory=dict)
     """Of a print (by its start) between whose lines others stand, as of another rank: where each stretch of
     consecutive lines starts, as (offset in the print, position) after one another."""
-    stated: Statements = field(default_factory=Statements)
+    stated: KeptStatements = field(default_factory=KeptStatements)
     iteration: int | None = None
 
     @property

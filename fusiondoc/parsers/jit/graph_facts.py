@@ -203,7 +203,9 @@ class GraphFacts:
         if graph.stretches is not None:
             use.stretches[at] = graph.stretches
         if self._pending:
-            self._pending.belongs_to(use.stated, at, same_names)
+            self._pending.belongs_to(use.stated.opened(), at, same_names)
+            if len(use.lines) == 1:
+                use.stated.pack()
             self._pending = OfPass()
         iterations = len(self._facts.iterations)
         if iterations:

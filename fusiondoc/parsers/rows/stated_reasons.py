@@ -14,6 +14,9 @@ from fusiondoc.parsers.rows.shared_operators import SharedOperators
 _OF_A_KIND = ("FD201", "FD211")
 """Statements that a fuser has no rule for a kind of node, where that is so."""
 
+_OfPhase = tuple["str | None", Statement]
+"""A statement, and the phase of the plan whose pass made it."""
+
 
 class StatedReasons:
     """The statements of one stream, by the operator that they are about.
@@ -28,7 +31,9 @@ class StatedReasons:
         self._unplanned = unplanned
         self._with = SharedOperators()
         for _, statements in self._planned:
-            self._with.add(map(hash, statements))
+            self._with.add(statements.hashes())
+        self._of_several = self._open_those_of_several()
+        """Hash of an operator that several plans have statements about -> these, with their phase."""
         self._alike: dict[Reason, Reason] = {}
         """Equal reasons -> the first of them: there are few."""
         self._latest: Reason | None = None
@@ -41,9 +46,9 @@ class StatedReasons:
         """
         if node.source is None:
             # Without a source the value's name must do, which holds only inside one pass.
-            return best_of(use.stated.of((node.op, "%" + node.value)))
+            return best_of(use.stated.get().of((node.op, "%" + node.value)))
         key = (node.op, node.source)
-        own = use.stated.of(key)
+        own = use.stated.get().of(key)
         if own_pass:
             return best_of([statement for statement in own if statement.is_about(node.value)])
         if own:
@@ -57,12 +62,28 @@ class StatedReasons:
         about = self._anywhere((node.op, node.source))
         return best_of([statement for statement in about if statement.code in _OF_A_KIND])
 
-    def _of_plans(self, key: Op) -> list[tuple[str | None, Statement]]:
-        """The statements about an operator in the passes whose plan is in the log, and the phase of each."""
-        found = []
+    def _open_those_of_several(self) -> dict[int, list[_OfPhase]]:
+        """Formulas of gradients and lines of libraries stand in thousands of plans: their statements are made
+        once, and not for each node that they may be about."""
+        found: dict[int, list[_OfPhase]] = {}
+        for phase, statements in self._planned:
+            shared = {op for op in statements.hashes() if len(self._with.of(op)) > 1}
+            if not shared:
+                continue
+            for key, about in statements.get().items():
+                if hash(key) in shared:
+                    found.setdefault(hash(key), []).extend((phase, one) for one in about)
+        return found
+
+    def _of_plans(self, key: Op) -> Sequence[_OfPhase]:
+        """The statements about an operator in the passes whose plan is in the log."""
+        several = self._of_several.get(hash(key))
+        if several is not None:
+            return several
+        found: list[_OfPhase] = []
         for number in self._with.of(hash(key)):
             phase, statements = self._planned[number]
-            found += [(phase, statement) for statement in statements.get(key, ())]
+            found += [(phase, statement) for statement in statements.get().get(key, ())]
         return found
 
     def _anywhere(self, key: Op) -> list[Statement]:

@@ -99,14 +99,14 @@ class CountedRow:
         self.layers: dict[str, Tally] | None = None
         """The number in each layer, in order."""
         self.statements: dict[int, array[int]] | None = None
-        """Lines of statements, by the id of each."""
+        """Lines of statements, by the id of the array."""
 
     def add_statement(self, statement: Statement) -> None:
         """Make its lines evidence, once."""
         if statement.lines:
             if self.statements is None:
                 self.statements = {}
-            self.statements[id(statement)] = statement.lines
+            self.statements[id(statement.lines)] = statement.lines
 
     def evidence(self, files: Sequence[str]) -> PackedEvidence:
         return PackedEvidence(self.lines, files, tuple(self.statements.values()) if self.statements else ())

@@ -192,7 +192,7 @@ class _UnfusedTable:
         for use, _ in uses:
             if not use.traits.complete:
                 # Statements about nodes that the cut took hold all the same.
-                self._add_unplanned(use.stated)
+                self._add_unplanned(use.stated.get())
 
     def _add_plan(self, use: PlanUse, phase: str | None, elsewhere: RanPlans) -> None:
         """Count the operators of a plan, and of its differentiable graphs that have no plan of their own."""

@@ -1,0 +1,97 @@
+"""The statements of the passes that left a plan, as bytes while only one pass did: of a log in which all is
+different they are a third of the memory.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from array import array
+from collections.abc import Iterable
+from functools import lru_cache
+
+from fusiondoc.model.reasons import Stated
+from fusiondoc.parsers.jit.plan import Op
+from fusiondoc.parsers.jit.statements import Statement, Statements
+
+
+class KeptStatements:
+    """The statements about the nodes of one plan."""
+
+    __slots__ = ("_hashes", "_open", "_packed")
+
+    def __init__(self) -> None:
+        self._open: Statements | None = None
+        self._packed: bytes | None = None
+        self._hashes: array[int] = array("q")
+        """Hashes of the nodes, while they are packed."""
+
+    def __bool__(self) -> bool:
+        return self._packed is not None or bool(self._open)
+
+    def opened(self) -> Statements:
+        """For the statements of a further pass; they are not packed any more."""
+        if self._open is None:
+            self._open = Statements() if self._packed is None else _unpacked(self._packed)
+            self._packed, self._hashes = None, array("q")
+        return self._open
+
+    def pack(self) -> None:
+        """A pass has left the plan for the first time: few plans are left twice."""
+        statements = self._open
+        if not statements or statements.further:
+            return
+        self._hashes = array("q", map(hash, statements))
+        rows = [(key, [_row(one) for one in about]) for key, about in statements.items()]
+        self._packed = zlib.compress(pickle.dumps(rows, pickle.HIGHEST_PROTOCOL), 1)
+        self._open = None
+
+    def get(self) -> Statements:
+        """To read them."""
+        if self._packed is not None:
+            return _last_unpacked(self._packed)
+        return self._open if self._open is not None else Statements()
+
+    def hashes(self) -> Iterable[int]:
+        """Hashes of the nodes that they are about."""
+        return self._hashes if self._packed is not None else map(hash, self._open or ())
+
+    def settle(self) -> None:
+        """See ``Statements.settle``; those of one pass are settled."""
+        if self._open is not None:
+            self._open.settle()
+
+
+_Row = tuple[str, Stated, bool, "array[int]", int, "tuple[str, ...] | None"]
+
+
+def _row(statement: Statement) -> _Row:
+    return (
+        statement.code,
+        statement.detail,
+        statement.tensor,
+        statement.lines,
+        statement.nodes,
+        statement.of_plan,
+    )
+
+
+def _unpacked(packed: bytes) -> Statements:
+    """The statements of bytes that ``pack`` has made: they never leave the process."""
+    statements = Statements()
+    rows: list[tuple[Op, list[_Row]]] = pickle.loads(zlib.decompress(packed))
+    for key, about in rows:
+        statements[key] = tuple(_statement(row) for row in about)
+    return statements
+
+
+def _statement(row: _Row) -> Statement:
+    code, detail, tensor, lines, nodes, of_plan = row
+    made = Statement(code, detail, tensor)
+    made.lines, made.nodes, made.of_plan = lines, nodes, of_plan
+    return made
+
+
+@lru_cache(maxsize=32)
+def _last_unpacked(packed: bytes) -> Statements:
+    return _unpacked(packed)
