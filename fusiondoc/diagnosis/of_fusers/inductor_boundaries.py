@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
 
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import CAT, FinalGraph, Node, Role, joins, operator_name
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import CAT, FinalGraph, Node, Role, operator_name
 from fusiondoc.fusers.inductor.causes import (
     CODE_OF_CAUSE,
     ApartCause,
@@ -198,10 +198,9 @@ class GraphBoundaries:
         """What reads a concatenation reads another buffer than its parts are written to: torch pairs them
         not."""
         for access in pair.second.final.reads:
-            is_of_pair = not set(self._found.roots(access.buffer)).isdisjoint(pair.written)
-            for node in self._found.ways(access.buffer) if is_of_pair else ():
-                if joins(node):
-                    return StayedApart(cause=ApartCause.BETWEEN.value, source="never tried", op=CAT)
+            roots = self._found.roots(access.buffer)
+            if self._found.is_joined(access.buffer) and not set(roots).isdisjoint(pair.written):
+                return StayedApart(cause=ApartCause.BETWEEN.value, source="never tried", op=CAT)
         return StayedApart(cause=ApartCause.UNSTATED.value, source="never tried")
 
     def _op(self, node: Node) -> str:

@@ -5,7 +5,7 @@ buffers that really hold data, and where every operator of the graph went.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from fusiondoc.fusers.inductor.compilation import (
     FinalNode,
     GeneratedKernel,
     GraphOperator,
+    Part,
 )
 from fusiondoc.model.compiled import Accounts
 from fusiondoc.operators import BY_NAME, VIEWS
@@ -45,8 +46,8 @@ def name_without_graph(node: str) -> str:
 
 
 CAT = "aten::cat"
-"""The operator of which a node that passes several buffers on is left: its parts are written to their final
-memory (``ConcatKernel``, torch/_inductor/ir.py)."""
+"""The operator that nothing computes where its parts are written to their final memory (``ConcatKernel``,
+torch/_inductor/ir.py)."""
 
 
 def moves_nothing(op: str) -> bool:
@@ -87,7 +88,8 @@ class FinalGraph:
         self.graph = graph
         self._operators = {operator.name: operator for operator in graph.operators}
         self._order = {operator.name: number for number, operator in enumerate(graph.operators)}
-        roles = [_role(final) for final in graph.final]
+        has_code = Part.CODE in graph.holds
+        roles = [_role(final, has_code) for final in graph.final]
         called = [
             self._called(final) if role is Role.CALL else None for final, role in zip(graph.final, roles)
         ]
@@ -150,10 +152,12 @@ class FinalGraph:
         op = operator_name(operator.target)
         if operator.name in self._in_calls:
             return "in_calls"
-        if moves_nothing(op) or (op == CAT and any(map(joins, self.nodes))):
+        if moves_nothing(op):
             return "views"
         if operator.name in self._mentioned:
             return "in_groups"
+        if op == CAT:
+            return "views"
         is_read = operator.name in self._read or operator.name in self.graph.outputs
         return "not_found" if is_read else "dead"
 
@@ -182,23 +186,32 @@ class FinalGraph:
         what computed them."""
         if buffer not in self._roots:
             self._roots[buffer] = (buffer,)  # before the search: names can go round in a damaged log
-            writer = self._writers.get(buffer)
-            if writer is not None and self.nodes[writer].role is Role.PASSES_ON:
-                found: dict[str, None] = {}
-                for access in self.nodes[writer].final.reads:
-                    found.update(dict.fromkeys(self.roots(access.buffer)))
-                self._roots[buffer] = tuple(found) or (buffer,)
+            found: dict[str, None] = {}
+            for name in self._sources(buffer):
+                found.update(dict.fromkeys(self.roots(name)))
+            self._roots[buffer] = tuple(found) or (buffer,)
         return self._roots[buffer]
 
-    def ways(self, buffer: str) -> Iterator[Node]:
-        """The nodes that pass its memory on, from what computes it."""
+    def _sources(self, buffer: str) -> Sequence[str]:
+        """The buffers of which a buffer that nothing computes is made."""
         writer = self._writers.get(buffer)
-        seen: set[int] = set()
-        while writer is not None and writer not in seen and self.nodes[writer].role is Role.PASSES_ON:
-            seen.add(writer)
-            yield self.nodes[writer]
-            reads = self.nodes[writer].final.reads
-            writer = self._writers.get(reads[0].buffer) if reads else None
+        if writer is not None and self.nodes[writer].role is not Role.PASSES_ON:
+            return ()
+        reads = self.nodes[writer].final.reads if writer is not None else ()
+        return [access.buffer for access in reads] or self._parts.get(buffer, ())
+
+    @cached_property
+    def _parts(self) -> Mapping[str, list[str]]:
+        """Buffer -> those that look into its memory and are written."""
+        parts: dict[str, list[str]] = {}
+        for part in self.graph.buffers:
+            if part.part_of is not None and part.name in self._writers:
+                parts.setdefault(part.part_of, []).append(part.name)
+        return parts
+
+    def is_joined(self, buffer: str) -> bool:
+        """Whether a buffer is a concatenation: others are written to parts of its memory."""
+        return len(self.roots(buffer)) > 1
 
     def writer(self, buffer: str) -> Node | None:
         """The node that computes a buffer; None for one that the graph is given."""
@@ -223,21 +236,19 @@ class FinalGraph:
         }
 
 
-def joins(node: Node) -> bool:
-    """Whether a node that passes memory on stands for a concatenation."""
-    return node.role is Role.PASSES_ON and len(node.final.reads) > 1
-
-
 def _own(node: Node, buffer: str) -> bool:
     return any(access.buffer == buffer for access in node.final.writes)
 
 
-def _role(final: FinalNode) -> Role:
+def _role(final: FinalNode, has_code: bool) -> Role:
+    """``has_code``: the calls of the generated code are known. A call that is none of them takes a result
+    apart (``MultiOutput``, which the fusion log calls an ExternKernelSchedulerNode)."""
     if final.kind is FinalKind.NOTHING or final.call is CallKind.VIEW:
         return Role.PASSES_ON
     if final.kind is not FinalKind.CALL or is_pattern(final):
         return Role.GROUP
-    return Role.CALL
+    is_called = final.kernel is not None or final.operators or not has_code
+    return Role.CALL if is_called else Role.PASSES_ON
 
 
 def is_pattern(final: FinalNode) -> bool:

@@ -23,6 +23,14 @@ _KINDS: Mapping[FinalKind, str] = {
 }
 """How it ends, where the class of the node decides."""
 
+_LANGUAGES: Mapping[str, str] = {
+    "cpp": "Cpp",
+    "triton": "Triton",
+    "template": "Template",
+    "foreach": "Foreach",
+}
+"""``GeneratedKernel.kind`` -> the same."""
+
 _CODE_OF_CALL: Mapping[CallKind, str] = {
     CallKind.LIBRARY: "FD251",
     CallKind.NO_LOWERING: "FD252",
@@ -107,13 +115,20 @@ def group_kind(found: FinalGraph, node: Node) -> str:
     known = _KINDS.get(node.final.kind)
     if known is not None:
         return KIND + known
+    language = _language(found, node)
+    return f"{KIND}{_LANGUAGES[language]}" if language in _LANGUAGES else KIND
+
+
+def _language(found: FinalGraph, node: Node) -> str:
+    """Of its kernel; where that is not known of all kernels of the graph, which are for one device mostly."""
     kernel = found.kernels.get(node.final.kernel or "")
-    language = kernel.kind if kernel is not None else (node.final.kernel or "").partition("_")[0]
-    if language == "cpp" or (node.final.device or "").startswith("cpu"):
-        return f"{KIND}Cpp"
-    if language == "triton" or node.final.device is not None:
-        return f"{KIND}Triton"
-    return f"{KIND}Template" if language == "template" else KIND
+    known = kernel.kind if kernel is not None else (node.final.kernel or "").partition("_")[0]
+    if known in _LANGUAGES:
+        return known
+    if node.final.device is not None:
+        return "cpp" if node.final.device.startswith("cpu") else "triton"
+    languages = {one.kind for one in found.graph.kernels} & {"cpp", "triton"}
+    return languages.pop() if len(languages) == 1 else ""
 
 
 def group_key(graph: ReportedGraph, node: Node) -> GroupKey:
