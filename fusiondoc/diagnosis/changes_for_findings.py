@@ -33,7 +33,7 @@ def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
         if finding.code == "FD309" and fault is not None and fault.ways:
             continue  # its ways around come first
         seen.add(finding.code)
-        yield _of_finding(finding, report, context)
+        yield step_of(finding, report, context)
     switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
     if switched_off and "FD104" not in seen and not context.switches.fuser_off_in_run:
         yield PlannedChange(
@@ -103,7 +103,7 @@ def later_steps(report: Report, context: Context, changed: bool) -> Iterable[Pla
         if finding.code in _OF_SHAPES and seen & _OF_SHAPES:
             continue
         seen.add(finding.code)
-        yield _of_finding(finding, report, context)
+        yield step_of(finding, report, context)
 
 
 def _comes_later(finding: Finding, changed: bool) -> bool:
@@ -115,7 +115,8 @@ def _comes_later(finding: Finding, changed: bool) -> bool:
     return family in _LATER or (family is Family.NODE and bool(finding.keeps_out))
 
 
-def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedChange:
+def step_of(finding: Finding, report: Report, context: Context) -> PlannedChange:
+    """The first step that the remedy of a finding names."""
     step, setting = _step(finding, report, context)
     return PlannedChange(
         step.rstrip(".;"),

@@ -15,7 +15,9 @@ from fusiondoc.rendering.blocks import Document, Section
 from fusiondoc.rendering.hues import colours
 from fusiondoc.views import report_heading
 from fusiondoc.views.formatting import verdict, with_near_paths
+from fusiondoc.views.report_boundaries import boundaries
 from fusiondoc.views.report_checks import numbers, tried
+from fusiondoc.views.report_compiled import compiled
 from fusiondoc.views.report_context import Context
 from fusiondoc.views.report_findings import fallbacks, findings
 from fusiondoc.views.report_frontends import aot, script
@@ -62,5 +64,7 @@ def _sections(context: Context) -> Iterator[Section]:
         yield make(report)
     yield groups(context)
     yield unfused(context)
+    yield boundaries(context)
+    yield compiled(report)
     for make in (kernels, speed, where_time_goes, shapes, time_line, numbers, tried, reproduce, log):
         yield make(report)

@@ -23,6 +23,7 @@ from fusiondoc.views.formatting import (
     verdict,
     with_near_paths,
 )
+from fusiondoc.views.report_boundaries import boundaries
 from fusiondoc.views.report_context import Context
 from fusiondoc.views.report_findings import fallbacks, findings
 from fusiondoc.views.report_groups import groups
@@ -44,6 +45,7 @@ _SHARES = {
     "fallbacks": 0.4,
     "groups": 0.55,
     "unfused": 0.8,
+    "boundaries": 0.9,
     "kernels": 1.0,
 }
 """Of the room, what may be used up when a section ends, so that none crowds out the others."""
@@ -62,7 +64,9 @@ def render(report: Report) -> str:
     report = ranks_merged(report)
     context = Context(report, Formats.MARKDOWN)
     sections = (expectations(report), findings(context), fallbacks(context), groups(context))
-    for section in shown((*sections, unfused(context), kernels(report)), Formats.MARKDOWN):
+    for section in shown(
+        (*sections, unfused(context), boundaries(context), kernels(report)), Formats.MARKDOWN
+    ):
         limit = int((LIMIT - _SPARE) * _SHARES[section.key])
         for line in folded_section(section, limit - room.used, section.key in _OPEN):
             room.force(line)

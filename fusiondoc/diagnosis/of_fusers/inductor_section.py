@@ -95,8 +95,8 @@ def _graph_row(one: ReportedGraph) -> CompiledGraphRow:
 
 
 def helpful(hints: Sequence[str]) -> tuple[str, ...]:
-    """Torch's hints without those that advise nothing but a report to torch."""
-    return tuple(hint for hint in hints if not _REPORT_IT.search(hint))
+    """Torch's hints, each once, without those that advise nothing but a report to torch."""
+    return tuple(hint for hint in dict.fromkeys(hints) if not _REPORT_IT.search(hint))
 
 
 _REPORT_IT = re.compile(r"report an issue|file an issue|may have found a bug", re.IGNORECASE)

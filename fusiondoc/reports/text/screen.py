@@ -15,7 +15,9 @@ from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.terminal_documents import head, sections
 from fusiondoc.views.formatting import with_near_paths
 from fusiondoc.views.plan_words import last_word
+from fusiondoc.views.report_boundaries import boundaries
 from fusiondoc.views.report_checks import numbers, numbers_in_a_line, tried
+from fusiondoc.views.report_compiled import compiled
 from fusiondoc.views.report_context import Context
 from fusiondoc.views.report_findings import fallbacks, findings
 from fusiondoc.views.report_frontends import aot, script
@@ -99,6 +101,8 @@ def _sections(context: Context) -> Iterator[Section]:
         yield make(report)
     yield groups(context)
     yield unfused(context)
+    yield boundaries(context)
+    yield compiled(report)
     yield fallbacks(context)
     for make in (shapes, kernels, numbers, tried):
         yield make(report)
