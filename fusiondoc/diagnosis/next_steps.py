@@ -15,7 +15,7 @@ from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_prod
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, Rated, best
 from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
-from fusiondoc.diagnosis.of_fusers.inductor_changes import compiled_changes
+from fusiondoc.diagnosis.of_fusers.compiled_changes import compiled_changes
 from fusiondoc.diagnosis.of_fusers.te_changes import te_changes
 from fusiondoc.diagnosis.planned_changes import planned
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups

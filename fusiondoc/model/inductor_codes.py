@@ -100,8 +100,8 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "warning",
         "Two kernels use one tensor in other orders or parts",
         Remedy(
-            "Let both kernels use the tensor in one layout and as a whole: .contiguous() once before both, the"
-            " same slice, or a split by hand."
+            "Let both kernels use the tensor in one layout and as a whole: .contiguous() once before both,"
+            " the same slice, or a split by hand."
         ),
     ),
     (

@@ -54,8 +54,9 @@ class GraphBoundaries:
         self._end = end
         self._nodes = [node for node in found.nodes if node.role is not Role.PASSES_ON]
         self._after = _reached(found, self._nodes)
+        self._refusals = [_with_node_names(refusal, found) for refusal in found.graph.refusals]
         self._refused: dict[frozenset[str], Refusal] = {}
-        for refusal in found.graph.refusals:
+        for refusal in self._refusals:
             pair = frozenset((refusal.first, refusal.second))
             known = self._refused.get(pair)
             if known is None or refusal.text is not None or known.text is None:
@@ -153,7 +154,7 @@ class GraphBoundaries:
 
     def _call_is_stated(self, pair: _Pair) -> bool:
         calls = [node for node in (pair.first, pair.second) if node.final.kind is FinalKind.CALL]
-        return any(node.final.call_is_stated for node in calls)
+        return any(map(self._found.call_is_stated, calls))
 
     def _of_pair(self, pair: _Pair, between: Node | None) -> StayedApart | None:
         """By the refusal of these two."""
@@ -161,16 +162,14 @@ class GraphBoundaries:
         if refusal is None:
             return None
         if refusal.text is None:
-            cause = _by_sizes(pair)
-            accesses: tuple[SharedAccess, ...] = ()
-            return StayedApart(cause=cause.value, source="no text", accesses=accesses)
+            return StayedApart(cause=_by_sizes(pair).value, source="no text")
         return self._detail(pair, refusal, between, "pair")
 
     def _of_members(self, pair: _Pair, between: Node | None) -> StayedApart | None:
         """By a refusal of parts of the two, in an earlier round."""
         first, second = set(pair.first.final.members), set(pair.second.final.members)
         found = None
-        for refusal in self._found.graph.refusals:
+        for refusal in self._refusals:
             if refusal.text is None:
                 continue
             one, other = self._members(refusal.first), self._members(refusal.second)
@@ -201,7 +200,9 @@ class GraphBoundaries:
             roots = self._found.roots(access.buffer)
             if self._found.is_joined(access.buffer) and not set(roots).isdisjoint(pair.written):
                 return StayedApart(cause=ApartCause.BETWEEN.value, source="never tried", op=CAT)
-        return StayedApart(cause=ApartCause.UNSTATED.value, source="never tried")
+        if Part.LAYERS in self._found.graph.holds:  # hooks saw all that was tried
+            return StayedApart(cause=ApartCause.UNSTATED.value, source="never tried")
+        return StayedApart(cause=_by_sizes(pair).value, source="no line")
 
     def _op(self, node: Node) -> str:
         """The operator of a call; of a group its first one."""
@@ -218,6 +219,15 @@ class GraphBoundaries:
         ]
         on_the_way.sort(key=lambda node: node.final.kind is not FinalKind.CALL)
         return on_the_way[0] if on_the_way else None
+
+
+def _with_node_names(refusal: Refusal, found: FinalGraph) -> Refusal:
+    """A benchmark's line names the buffers that the nodes write, which have the numbers of the nodes."""
+    by_operation = any(member.startswith("op") for node in found.nodes for member in node.final.members)
+    if not (refusal.by_benchmark and by_operation):
+        return refusal
+    first, second = refusal.first.replace("buf", "op"), refusal.second.replace("buf", "op")
+    return replace(refusal, first=first, second=second)
 
 
 _WITHOUT_REMEDY = (
@@ -256,7 +266,10 @@ def _by_sizes(pair: _Pair) -> ApartCause:
 
 
 def _reduces(node: Node) -> bool:
-    return any(operator_name(one.target) in OF_MANY_ELEMENTS for one in node.operators)
+    return any(operator_name(one.target) in _REDUCTIONS for one in node.operators)
+
+
+_REDUCTIONS = OF_MANY_ELEMENTS | {"aten::var_mean"}
 
 
 def _are_stages(pair: _Pair) -> bool:

@@ -15,7 +15,7 @@ from fusiondoc.model.code_kinds import Loss
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.compiled import CompiledGraphRow, GraphBreakRow, RecompileRow
 from fusiondoc.model.operator_places import folded
-from fusiondoc.model.remedies import Remedy
+from fusiondoc.model.remedies import Nothing, Remedy
 from fusiondoc.model.report import Finding, Report, rows_by_index
 
 MOST_NAMES = 3
@@ -133,7 +133,8 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
             f"{row.op}{times} is a call in the {row.phase} pass{layers}: {row.reason.text}{costs}",
             source=row.user_source,
             evidence=row.evidence[:1],
-            remedy=code.remedy,
+            severity="note" if row.phase == "backward" else None,
+            remedy=_FORMULAS if row.phase == "backward" else code.remedy,
             ops=(row.op,),
             rows=(row,),
             saves_bytes=moved or row.bytes_moved,
@@ -161,13 +162,32 @@ def boundaries(report: Report, context: Context) -> Iterable[Finding]:
     for (code, source), several in found.items():
         sizes = [one.bytes * one.count for one in several if one.bytes is not None]
         moved = sum(sizes)
+        in_formulas = all(_is_backward(one, report) for one in several)
         yield finding(
             code,
             _of_boundaries(several, moved),
             source=source,
-            remedy=CODES[code].remedy,
+            severity="note" if in_formulas else None,
+            remedy=_FORMULAS if in_formulas else CODES[code].remedy,
             saves_bytes=moved or None,
         )
+
+
+_FORMULAS = Remedy(
+    "Nothing in the program: torch's own gradient formulas make these operators.",
+    "Another way to write the forward pass can bring other ones.",
+    nothing=Nothing.FORMULAS,
+)
+
+
+def _is_backward(boundary: Boundary, report: Report) -> bool:
+    """Whether both ends are in a backward pass."""
+    rows = rows_by_index(report)
+    for end in (boundary.producer, boundary.consumer):
+        known = report.group(end.group) or rows.get(end.row)
+        if known is None or known.phase != "backward":
+            return False
+    return True
 
 
 def _line(boundary: Boundary, report: Report) -> str | None:

@@ -84,8 +84,10 @@ class Node:
 class FinalGraph:
     """A compiled graph, looked at from its final nodes."""
 
-    def __init__(self, graph: CompiledGraph) -> None:
+    def __init__(self, graph: CompiledGraph, fallbacks: Sequence[str] = ()) -> None:
+        """``fallbacks``: the operators of which torch printed that they are calls."""
         self.graph = graph
+        self._fallbacks = frozenset(fallbacks)
         self._operators = {operator.name: operator for operator in graph.operators}
         self._order = {operator.name: number for number, operator in enumerate(graph.operators)}
         has_code = Part.CODE in graph.holds
@@ -119,6 +121,11 @@ class FinalGraph:
         computing = [one for one in operators if not moves_nothing(operator_name(one.target))]
         candidates = computing or operators
         return candidates[-1] if candidates else None
+
+    def call_is_stated(self, node: Node) -> bool:
+        """Whether torch itself printed that it made a call of the operator."""
+        printed = any(operator.target in self._fallbacks for operator in node.operators)
+        return node.final.call_is_stated or (printed and node.final.kind is FinalKind.CALL)
 
     def _in_order(self, names: Sequence[str]) -> list[GraphOperator]:
         last = len(self._order)

@@ -79,7 +79,9 @@ class _Rows:
         self._report = report
         self._compilation = compilation
         self._files = files
-        self._graphs = with_specialisations([FinalGraph(graph) for graph in compilation.graphs])
+        self._graphs = with_specialisations(
+            [FinalGraph(graph, compilation.fallbacks) for graph in compilation.graphs]
+        )
 
     def report(self, requested: str | None) -> Report:
         """All that there is."""
@@ -272,7 +274,7 @@ class _Rows:
 
     def _program_node(self, graph: ReportedGraph, node: Node) -> ProgramNode:
         end = graph.end(node)
-        reason = reason_of(node) if node.role is Role.CALL else None
+        reason = reason_of(graph.found, node) if node.role is Role.CALL else None
         return ProgramNode(
             kind="group" if node.role is Role.GROUP else "operator",
             op=end.op,

@@ -151,13 +151,14 @@ def nodes_of(node: Node) -> tuple[OpNode, ...]:
 
 def call_key(graph: ReportedGraph, node: Node) -> CallKey:
     op = node.op or node.final.kernel or node.final.name
-    return CallKey(op, source_of(node), graph.graph.phase, graph.graph.rank, reason_of(node))
+    return CallKey(op, source_of(node), graph.graph.phase, graph.graph.rank, reason_of(graph.found, node))
 
 
-def reason_of(node: Node) -> Reason:
+def reason_of(found: FinalGraph, node: Node) -> Reason:
+    """Why a call is one."""
     call = node.final.call or CallKind.UNKNOWN
     detail = CompiledCall(call=call.value, calls=node.final.kernel)
-    return Reason.of(_CODE_OF_CALL[call], detail, node.final.call_is_stated)
+    return Reason.of(_CODE_OF_CALL[call], detail, found.call_is_stated(node))
 
 
 def source_of(node: Node) -> str | None:

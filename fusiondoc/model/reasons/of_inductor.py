@@ -73,10 +73,11 @@ class StayedApart:
 
     kind: Literal["stayed_apart"] = field(default="stayed_apart", init=False)
     cause: KindOfCause
-    source: Literal["pair", "members", "no text", "never tried", "worked out"]
+    source: Literal["pair", "members", "no text", "no line", "never tried", "worked out"]
     """``pair``: torch refused these two with a text; ``members``: it refused nodes that are parts of them, in
-    an earlier round; ``no text``: it refused these two without one; ``never tried``: it did not try them;
-    ``worked out``: of calls, which the scheduler takes out before it tries pairs."""
+    an earlier round; ``no text``: it refused these two without one; ``no line``: the log has none on them, so
+    it refused them without a text or did not try them; ``never tried``: it did not try them; ``worked out``:
+    of calls, which the scheduler takes out before it tries pairs."""
     text: str | None = None
     """Torch's text."""
     op: str | None = None

@@ -35,7 +35,7 @@ _NOUNS: Mapping[KindOfCall, str] = {
 }
 
 _CAUSES: Mapping[str, str] = {
-    "access": "both use the tensor, but by other index expressions",
+    "access": "both use the tensor, but in another order or in other parts",
     "sizes": "their loops have other sizes",
     "elements": "the second reads other elements than the first has just written",
     "split reduction": "a reduction runs in two stages, each a kernel",
@@ -77,9 +77,16 @@ def stayed_apart(detail: StayedApart) -> str:
         return f"{text} (torch on parts of them, in an earlier round: {detail.text})"
     if detail.text is not None:
         return f"{text} (torch: {detail.text})"
-    if detail.source == "no text" and detail.cause != "unstated":
-        return f"{text} (torch refused them without a text)"
+    if detail.cause != "unstated" and detail.source in _WITHOUT_TEXT:
+        return f"{text} ({_WITHOUT_TEXT[detail.source]})"
     return text
+
+
+_WITHOUT_TEXT: Mapping[str, str] = {
+    "no text": "torch refused them without a text",
+    "no line": "the log has no line on these two",
+    "never tried": "torch never tried to fuse them",
+}
 
 
 def _why_apart(detail: StayedApart) -> str:
@@ -90,8 +97,7 @@ def _why_apart(detail: StayedApart) -> str:
     if detail.cause == "access" and detail.accesses:
         return f"both use {_in_words(detail.accesses)}"
     if detail.cause == "unstated":
-        never = "torch never tried to fuse them"
-        return never if detail.source == "never tried" else "torch refused them without a text"
+        return _WITHOUT_TEXT.get(detail.source, "nothing shows why they stayed apart")
     return _CAUSES[detail.cause]
 
 

@@ -89,7 +89,9 @@ class _Matching:
             if len(nodes) == 1:
                 made.append(_with_call(nodes[0], call))
             elif nodes:
-                made += _in_function(nodes, call, self._nests.get(index, []))
+                computing = [node for node in nodes if node.kind is not FinalKind.NOTHING]
+                made += _in_function(computing, call, self._nests.get(index, []))
+                made += [node for node in nodes if node.kind is FinalKind.NOTHING]
             else:
                 made.append(call)
         made += [replace(node, kind=FinalKind.NOTHING) for node in self._parts]
