@@ -12,6 +12,7 @@ from typing import Any
 
 from fusiondoc.captures.process_records import check_step_function
 from fusiondoc.errors import UsageError
+from fusiondoc.fusers import facts_of
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import KeptResults
@@ -397,10 +398,11 @@ class KeptRequest:
         return words
 
     def off_by_variable(self, fuser: str | None) -> str | None:
-        """``PYTORCH_TENSOREXPR=0``, if that is set: torch's fuser pass (tensorexpr_fuser.cpp) reads it before
-        any switch of a program."""
-        name = "PYTORCH_TENSOREXPR"
-        return f"{name}=0" if fuser == "nnc" and self.variables.get(name) == "0" else None
+        """The variable with its value, if it is set and switches that fuser off whatever the program does."""
+        off = facts_of(fuser).off_by_variable
+        if off is None or self.variables.get(off[0]) != off[1]:
+            return None
+        return "=".join(off)
 
     @property
     def variables(self) -> dict[str, str]:

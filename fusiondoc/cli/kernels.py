@@ -199,13 +199,16 @@ def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folde
 def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
     """Dumps that the user may miss in the result, with the next step."""
     from fusiondoc.fuser_knobs.checks import USUAL
+    from fusiondoc.fusers import FUSERS, facts_of, fuser_title, titles
     from fusiondoc.reports.kernel_choice import present
 
     if not report.kernels:
         if not report.groups:
             text = "no group was formed, so there is no kernel: fusiondoc parse says why"
-        elif report.fuser.effective == "legacy":
-            text = "fusiondoc reads no kernels of the legacy fuser; it reads those of nvFuser and NNC"
+        elif report.fuser.effective in FUSERS and not facts_of(report.fuser.effective).prints_kernels:
+            of_others = titles(lambda fuser: fuser.prints_kernels and not fuser.partitions)
+            name = fuser_title(report.fuser.effective)
+            text = f"fusiondoc reads no kernels of {name}; it reads those of {of_others}"
         else:
             named = USUAL.get(report.fuser.effective or "", ("cuda_kernel",))[0]
             text = f"the log names no kernel: --dump {named} makes the fuser print them"

@@ -131,6 +131,16 @@ def variables_set() -> tuple[str, ...]:
     return tuple(name for fuser in FUSERS.values() for name in fuser.variables_set)
 
 
+def fuser_of_dumps() -> Fuser:
+    """The fuser whose kernels a log of dumps alone shows."""
+    return next(fuser for fuser in FUSERS.values() if fuser.dump_variable is not None)
+
+
+def calls_off() -> str:
+    """The calls with which programs switch fusers off."""
+    return " or ".join(fuser.off_by_call for fuser in FUSERS.values() if fuser.off_by_call is not None)
+
+
 def titles(holds: Callable[[Fuser], object]) -> str:
     """The fusers for which something holds, as a sentence names them."""
     return " and ".join(fuser.title for fuser in FUSERS.values() if holds(fuser))

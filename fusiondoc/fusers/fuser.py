@@ -157,6 +157,14 @@ class Fuser:
     """Environment variables of it that fusiondoc sets."""
     dump_variable: str | None = None
     """The environment variable that makes it print its kernels."""
+    refusal_log: str | None = None
+    """Value of PYTORCH_JIT_LOG_LEVEL with which its pass states which operators it rejects, and why."""
+    only_profiled: bool = False
+    """Whether it fuses only graphs that the profiling executor of torch has profiled."""
+    off_by_variable: tuple[str, str] | None = None
+    """A variable and its value with which the pass does nothing, whatever a program switches on."""
+    off_by_call: str | None = None
+    """The call that switches it off in programs."""
     in_builds: Span | None = None
     """The releases whose builds for its devices hold it; None: all do that have it."""
     variable_families: tuple[str, ...] = ()
@@ -212,6 +220,11 @@ class Fuser:
     """Whether it takes aten::to only where all arguments are constants."""
     instead: tuple[str, ...] = ()
     """Names of the fusers to try instead, best first."""
+
+    @property
+    def prints_kernels(self) -> bool:
+        """Whether it can be made to print its kernels or partitions."""
+        return bool(self.dumps) or self.dump_variable is not None
 
     @property
     def pass_headers(self) -> tuple[str, ...]:

@@ -83,3 +83,23 @@ class OwnSwitches:
     def write(self, records: Records) -> None:
         """A record ``by_itself`` {"fusers": of each device, "switches": by the functions that set them}."""
         records.write("by_itself", fusers=self._fusers, switches=self._switches)
+
+
+def switched_on(torch: Any) -> str | None:
+    """The fuser that this process has switched on and can reach; None where torch has no function for it."""
+    switch = torch._C
+    built_with_cuda = torch.version.cuda is not None
+    with contextlib.suppress(AttributeError, RuntimeError):
+        if (
+            built_with_cuda
+            and environment.torch_release(torch) < (2, 2)
+            and environment.is_on(torch, "nvfuser")
+        ):
+            return "nvfuser"
+        if hasattr(switch, "_jit_llga_enabled") and switch._jit_llga_enabled():
+            return "onednn"
+        gpu = built_with_cuda and switch._jit_can_fuse_on_gpu()
+        if switch._jit_texpr_fuser_enabled() and (switch._jit_can_fuse_on_cpu() or gpu):
+            return "nnc"
+        return "legacy" if switch._jit_can_fuse_on_cpu_legacy() else "none"
+    return None

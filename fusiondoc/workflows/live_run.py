@@ -25,13 +25,13 @@ from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
 from fusiondoc.captures.trust import sign
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
-from fusiondoc.fusers import requests
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, facts_of, fuser_of_dumps, requests
 from fusiondoc.model.report import Report
 from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
-from fusiondoc.probe.own_switches import OwnSwitches
+from fusiondoc.probe.own_switches import OwnSwitches, switched_on
 from fusiondoc.probe.program_watch import ProgramWatch
 from fusiondoc.probe.switch_watch import SwitchWatch, off_in_process
 from fusiondoc.runner.capped_log import GrowingLog
@@ -174,7 +174,7 @@ class LiveRun:
                 "Install it (pip install torch), or read a saved log: fusiondoc.parse('train.log').",
             ) from None
         switches = live_capture.Switches(torch)
-        self._switched_on = _switched_on(torch)
+        self._switched_on = switched_on(torch)
         level, variables, notes = self._wanted(torch, switches)
         self._notes += notes
         self.path = self._new_folder()
@@ -246,7 +246,7 @@ class LiveRun:
         """The log level, the variables that are to be set in the block, and notes about them."""
         version, cuda = str(torch.__version__), torch.version.cuda
         fuser = self._fuser
-        if fuser == "auto" and self._switched_on in ("onednn", "legacy"):
+        if fuser == "auto" and self._switched_on is not None and _is_chosen_by_name(self._switched_on):
             fuser = self._switched_on
         # The level in effect, which need not be that of the environment.
         user = {**os.environ, JIT_LOG: switches.level()}
@@ -264,10 +264,11 @@ class LiveRun:
                 "PYTORCH_JIT_TYPE_VERBOSITY is below 3, and torch reads it once: the log lacks types. Set it"
                 " where the program starts: export PYTORCH_JIT_TYPE_VERBOSITY=3"
             )
-        if DUMP in wanted and "nvfuser" in (fuser, self._switched_on):
+        printing = [own for own in map(facts_of, (fuser, self._switched_on)) if own.dump_variable == DUMP]
+        if DUMP in wanted and printing:
             notes.append(
-                f"nvFuser reads {DUMP} once, at its first kernel: what it prints goes on after the block,"
-                " until the process ends"
+                f"{printing[0].title} reads {DUMP} once, at its first kernel: what it prints goes on after"
+                " the block, until the process ends"
             )
         return level, wanted, notes
 
@@ -297,7 +298,7 @@ class LiveRun:
             "environment", **environment.torch_environment(torch, device=torch.cuda.is_initialized())
         )
         records.write("target", how=IN_PROCESS, label=_entered_at, signature=None)
-        now = _switched_on(torch)
+        now = switched_on(torch)
         # torch.jit.fuser inside the block switches another one on, and back.
         if now == self._switched_on and not (now == "none" and _names_a_group(self.log)):
             records.write("fuser", requested=None, effective=now, live=None, why=None)
@@ -317,12 +318,13 @@ class LiveRun:
     def _after(self) -> list[str]:
         """Notes on the parts that the report shows to be missing."""
         report = self.report
-        if any(group.kind == "CudaFusionGroup" for group in report.groups) and not report.kernels:
+        own = fuser_of_dumps()
+        if any(group.kind in own.kinds for group in report.groups) and not report.kernels:
             wanted = run_environment(
-                str(self._torch.__version__), self._torch.version.cuda, "nvfuser", self._dumps, {}
+                str(self._torch.__version__), self._torch.version.cuda, own.name, self._dumps, {}
             ).set.get(DUMP)
             return [
-                f"nvFuser had read {DUMP} before this block, so no kernel is in the log. Set it where the"
+                f"{own.title} had read {DUMP} before this block, so no kernel is in the log. Set it where the"
                 f" program starts: export {DUMP}={wanted}"
             ]
         return [sentence(report.fuser.by_itself)] if report.fuser.by_itself is not None else []
@@ -348,24 +350,9 @@ def _looked_at(log: GrowingLog) -> Iterator[None]:
         thread.join()
 
 
-def _switched_on(torch: Any) -> str | None:
-    """The fuser that this process has switched on and can reach; None where torch has no function for it."""
-    switch = torch._C
-    built_with_cuda = torch.version.cuda is not None
-    with contextlib.suppress(AttributeError, RuntimeError):
-        if (
-            built_with_cuda
-            and environment.torch_release(torch) < (2, 2)
-            and environment.is_on(torch, "nvfuser")
-        ):
-            return "nvfuser"
-        if hasattr(switch, "_jit_llga_enabled") and switch._jit_llga_enabled():
-            return "onednn"
-        gpu = built_with_cuda and switch._jit_can_fuse_on_gpu()
-        if switch._jit_texpr_fuser_enabled() and (switch._jit_can_fuse_on_cpu() or gpu):
-            return "nnc"
-        return "legacy" if switch._jit_can_fuse_on_cpu_legacy() else "none"
-    return None
+def _is_chosen_by_name(fuser: str) -> bool:
+    """Whether the registry has the fuser, and "auto" never chooses it."""
+    return fuser in FUSERS and not facts_of(fuser).by_default
 
 
 def _names_a_group(log: Path) -> bool:
@@ -373,7 +360,7 @@ def _names_a_group(log: Path) -> bool:
     if not log.stat().st_size:
         return False
     with open_regular(log) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return any(data.find(kind) >= 0 for kind in (b"FusionGroup_", b"TensorExprGroup_"))
+        return any(data.find(kind) >= 0 for kind in (f"{kind}_".encode() for kind in FUSER_OF_KIND))
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:

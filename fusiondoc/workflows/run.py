@@ -12,7 +12,7 @@ raises the error. Whose error it is that a run ended with: ``fuser_faults.py``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,13 +22,10 @@ from fusiondoc.captures.request import IN_PROCESS, RunRequest
 from fusiondoc.captures.store import CaptureLocation, Within, while_writing
 from fusiondoc.captures.trust import PackageFiles, keep_sources
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
-from fusiondoc.fuser_knobs import catalogue, exists_in
-from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
 from fusiondoc.fusers import is_switched_by_package
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
-from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error
 from fusiondoc.runner import keep_peak
 from fusiondoc.runner.interpreter import inspect
@@ -37,6 +34,7 @@ from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.follow_ups import run_timing, run_tries
 from fusiondoc.workflows.fuser_faults import find_fault, wants_to_know
 from fusiondoc.workflows.load import parse_capture, report_of
+from fusiondoc.workflows.nvfuser_fallback import fallback_off, is_off
 
 _RERUN = "rerun"
 """The rerun's own capture, inside the capture of the run it belongs to."""
@@ -84,37 +82,6 @@ def _error(capture: Capture) -> FuserError | None:
     except OSError:
         return error
     return fuser_error(text) or error
-
-
-NUMBER = "PYTORCH_NVFUSER_DISABLE_FALLBACK"
-
-
-def fallback_off(torch: str, user: Mapping[str, str]) -> dict[str, str]:
-    """The variables that switch the fallback off in this torch, with what the user has set in them.
-
-    Torch 1.11 reads only PYTORCH_NVFUSER_DISABLE_FALLBACK (with atoi: a number), later ones the option
-    ``fallback`` of PYTORCH_NVFUSER_DISABLE too (utils.cpp of each; strings of the wheels).
-    For a torch without nvFuser both are given: a log with fallbacks then comes from another torch, which the
-    program starts itself.
-    """
-    option = next(known for known in catalogue.options(DISABLE) if known.name == "fallback")
-    number = next(known for known in catalogue.variables() if known.name == NUMBER)
-    version = catalogue.as_version(torch)
-    by_option, by_number = exists_in(option.live, version), exists_in(number.live, version)
-    if not (by_option or by_number):
-        by_option = by_number = True
-    variables = {}
-    if by_option:
-        variables[DISABLE] = merge_option_lists(user.get(DISABLE, ""), "fallback")[0]
-    if by_number:
-        variables[NUMBER] = "1"
-    return variables
-
-
-def is_off(variables: Mapping[str, str]) -> bool:
-    """Whether the fallback is switched off already."""
-    number = whole_number(variables.get(NUMBER, "").strip())
-    return "fallback" in variables.get(DISABLE, "").split(",") or (number or 0) > 0
 
 
 _PROFILE = "profile"

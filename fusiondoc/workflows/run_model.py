@@ -33,6 +33,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import of_file, of_name
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError
+from fusiondoc.fusers import facts_of
 from fusiondoc.model.source import from_package
 from fusiondoc.numbers import pair_of
 from fusiondoc.probe import CALLER, FUSER
@@ -346,7 +347,10 @@ def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest)
     of_capture = capture.records
     known = {row.what for row in of_capture.switches.rows}
     for what in off:
-        of_run = of_capture.fuser.effective == "nnc" if what == FUSER else what not in request.knobs
+        if what == FUSER:
+            of_run = facts_of(of_capture.fuser.effective).off_by_call is not None
+        else:
+            of_run = what not in request.knobs
         if of_run and what not in known:
             capture.add_record("switched_off", what=what, when=CALLER)
 

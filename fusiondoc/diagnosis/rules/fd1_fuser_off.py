@@ -15,18 +15,20 @@ from fusiondoc.captures.switch_records import (
     SwitchedOff,
 )
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.fusers import fuser_title
+from fusiondoc.fusers import calls_off, fuser_title, titles
 from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Finding, Report
 
+_ONLY_PROFILED = titles(lambda fuser: fuser.only_profiled)
+
 WHAT_FUSION_NEEDS = {
-    "profiling_executor": "nvFuser and NNC fuse only what the profiling executor profiled",
+    "profiling_executor": f"{_ONLY_PROFILED} fuse only what the profiling executor profiled",
     "profiling_mode": "without profiled types nothing is fused",
     "graph_optimize": "graphs run as they are written, without any pass",
 }
 
 SWITCHES_OFF = {
-    FUSER: "torch._C._jit_set_texpr_fuser_enabled(False)",
+    FUSER: calls_off(),
     "profiling_executor": "torch._C._jit_set_profiling_executor(False)",
     "profiling_mode": "torch._C._jit_set_profiling_mode(False)",
     "graph_optimize": "torch._C._set_graph_executor_optimize(False) or torch.jit.optimized_execution(False)",
@@ -36,9 +38,7 @@ _SEARCH = "Search the program and the packages that it imports for _jit_set_ and
 
 
 def executor_off(report: Report, context: Context) -> Iterable[Finding]:
-    """FD104: a knob or a variable of the user's switches off what every fusion pass needs. nvFuser then still
-    makes groups, and refuses to compile them (kernel_cache.cpp: "legacy executor is not supported by
-    nvfuser")."""
+    """FD104: a knob or a variable of the user's switches off what every fusion pass needs."""
     if report.fuser.requested in ("none", "legacy") or _fused(report):
         return
     for knob in report.knobs:
@@ -53,7 +53,7 @@ def executor_off(report: Report, context: Context) -> Iterable[Finding]:
     if variable is not None:
         yield finding(
             "FD104",
-            f"{variable} is set: it switches NNC off, whatever the program says",
+            f"{variable} is set: it switches {_fuser(report)} off, whatever the program says",
             remedy=f"Unset it: unset {variable.partition('=')[0]}",
         )
 
@@ -123,7 +123,7 @@ def _advice(row: SwitchedOff) -> str:
 
 
 def variable_off(report: Report, context: Context) -> str | None:
-    """``PYTORCH_TENSOREXPR=0``, if that is set and switched the fuser of the run off."""
+    """The variable with its value, if it is set and switched the fuser of the run off."""
     return context.request.off_by_variable(report.fuser.effective) if context.request is not None else None
 
 

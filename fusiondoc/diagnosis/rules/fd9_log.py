@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable
 
@@ -10,19 +9,20 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.no_log import program_of
+from fusiondoc.diagnosis.of_fusers.nvfuser_alone import errors_of_stand_alone, of_other_tools
 from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
-from fusiondoc.fusers import plan_headers
+from fusiondoc.fusers import facts_of, fuser_of_dumps, plan_headers
+from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.model import count
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Ranks
 from fusiondoc.parsers.jit.graph_facts import LOOKS_AT
-from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
-from fusiondoc.parsers.observed import LoggedError
+from fusiondoc.parsers.lines.error_texts import is_of_fuser
 
 HOW_TO_LOG = Remedy(
     "Let fusiondoc run it: fusiondoc diagnose FILE.py;",
@@ -35,26 +35,25 @@ PLANS = ("Optimized Graph:", *plan_headers())
 
 _OF_FUSION = {"Profiled Graph:", *PLANS}
 
-_FUSERS = ("nvfuser", "nnc")
-
 _STATED_BY_A_FUSER = ("FD222", "FD223", "FD224", "FD233", "FD299")
 """Causes that are worked out only where the fuser's own word is not in the log."""
 
 
 def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
     """FD906: groups without kernels, kernels without groups, operators without the fuser's own reason."""
-    fuser = report.fuser.effective or ("nvfuser" if report.kernels else None)
-    if context.request is not None or fuser not in _FUSERS or any(of_other_tools(report, context)):
+    effective = report.fuser.effective
+    fuser = fuser_of_dumps() if effective is None and report.kernels else facts_of(effective)
+    if context.request is not None or fuser.refusal_log is None or any(of_other_tools(report, context)):
         return
     missing = list(_plans(context))
     missing += _reasons(report, context, fuser)
-    if fuser == "nvfuser":
-        missing += _kernels(report)
+    if fuser.dump_variable is not None:
+        missing += _kernels(report, fuser.dump_variable)
     if not missing:
         return
-    variables = f"PYTORCH_JIT_LOG_LEVEL='{LOG_LEVELS[fuser]}'"
-    if fuser == "nvfuser":
-        variables += f" PYTORCH_NVFUSER_DUMP={','.join(KERNEL_DUMPS)}"
+    variables = f"PYTORCH_JIT_LOG_LEVEL='{LOG_LEVELS[fuser.name]}'"
+    if fuser.dump_variable is not None:
+        variables += f" {fuser.dump_variable}={','.join(KERNEL_DUMPS)}"
     yield finding(
         "FD906",
         "This log cannot tell " + "; nor ".join(missing),
@@ -73,25 +72,25 @@ def _plans(context: Context) -> Iterable[str]:
         )
 
 
-def _reasons(report: Report, context: Context, fuser: str) -> Iterable[str]:
+def _reasons(report: Report, context: Context, fuser: Fuser) -> Iterable[str]:
     worked_out = any(
         row.reason.code in _STATED_BY_A_FUSER for row in report.unfused if row.op.startswith("aten::")
     )
     stated = any(row.reason.stated for row in report.unfused)
     seen = context.observed
-    asked = "partition" in seen.levels if fuser == "nvfuser" else LOOKS_AT in seen.headers
-    if worked_out and not stated and not asked:
-        log = ">partition" if fuser == "nvfuser" else ">>tensorexpr_fuser"
-        yield f"what the fuser itself says about the operators that it rejected ({log})"
+    own = fuser.refusals
+    is_logged = own.file in seen.levels if own is not None else LOOKS_AT in seen.headers
+    if worked_out and not stated and not is_logged:
+        yield f"what the fuser itself says about the operators that it rejected ({fuser.refusal_log})"
 
 
-def _kernels(report: Report) -> Iterable[str]:
+def _kernels(report: Report, dump_variable: str) -> Iterable[str]:
     if report.kernels and not report.groups:
         yield "which operators the kernels compute (graph_fuser)"
     elif any(not kernel.groups for kernel in report.kernels):
         yield "to which group each kernel belongs (>>kernel_cache)"
     if any(not group.fallback for group in report.groups) and not report.kernels:
-        yield "which kernels ran and how fast (PYTORCH_NVFUSER_DUMP)"
+        yield f"which kernels ran and how fast ({dump_variable})"
 
 
 def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
@@ -123,7 +122,7 @@ def _is_about_fusion(report: Report, context: Context) -> bool:
         return True
     if report.groups or report.kernels or report.fallbacks or report.unfused:
         return True
-    return bool(_errors_of_stand_alone(context))
+    return bool(errors_of_stand_alone(context))
 
 
 def _what_fusion_needs_is_off(report: Report, context: Context) -> bool:
@@ -252,59 +251,6 @@ def turned_away(report: Report, context: Context) -> Iterable[Finding]:
                 "sys.stdout and sys.stderr may be replaced.",
             ),
         )
-
-
-_STAND_ALONE = re.compile(r"nvfuser_\w+_f\d+_c\d+_r\d+_g\d+\Z")
-"""How stand-alone nvFuser names kernels: scheduler, fusion, concretisation, runtime and group
-(``KernelExecutor::kernelName``, csrc/runtime/compiled_kernel.cpp)."""
-
-
-def _errors_of_stand_alone(context: Context) -> list[LoggedError]:
-    return [one for one in context.observed.errors if of_stand_alone(one.text)]
-
-
-def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
-    """FD910: the log is of another tool of nvFuser's: its stand-alone library, or Lightning Thunder."""
-    observed = context.observed
-    kernels = [kernel for kernel in report.kernels if _STAND_ALONE.match(kernel.name)]
-    errors = _errors_of_stand_alone(context)
-    if report.groups or (observed.other_tools is None and not kernels and not errors):
-        return
-    evidence = [error.line for error in errors]
-    evidence += [kernel.evidence[0] for kernel in kernels if kernel.evidence]
-    if observed.other_tools is not None:
-        evidence = [observed.other_tools]
-    whose = "Lightning Thunder" if observed.thunder_traces else "stand-alone nvFuser"
-    content = "; ".join(_content_of_other_tools(report, context, len(kernels)))
-    report_it = " Report the error where it asks to." if errors else ""
-    yield finding(
-        "FD910",
-        f"This is a log of {whose}, whose fusions are not TorchScript's: {content}",
-        evidence=evidence[:1],
-        remedy=Remedy(
-            "For groups and reasons read what that tool itself reports (thunder.last_traces and"
-            " thunder.examine.get_fusions; FusionDefinition.fusion_ir);",
-            f"fusiondoc explains those of TorchScript.{report_it}",
-        ),
-        severity="error" if errors else None,
-    )
-
-
-def _content_of_other_tools(report: Report, context: Context, kernels: int) -> Iterable[str]:
-    """What was read of other tools. ``kernels``: those whose names are of the stand-alone library."""
-    observed = context.observed
-    errors = _errors_of_stand_alone(context)
-    if observed.thunder_traces:
-        yield f"traces of Lightning Thunder read: {observed.thunder_traces}"
-    if kernels or not (observed.thunder_traces or errors):
-        yield f"kernels of stand-alone nvFuser read: {kernels or len(report.kernels)}"
-    if observed.other_fusions:
-        names = ", ".join(observed.other_fusions[:4])
-        more = ", ..." if len(observed.other_fusions) > 4 else ""
-        yield f"fusions named in it: {len(observed.other_fusions)} ({names}{more})"
-    read = (read_error(error.text) for error in errors)
-    for text in dict.fromkeys(str(error) for error in read if error):
-        yield f"an error of stand-alone nvFuser: {text}"
 
 
 def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]:

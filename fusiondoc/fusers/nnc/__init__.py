@@ -30,6 +30,10 @@ NNC = Fuser(
     error_marks=("NVRTC", "CUDA driver error"),
     profile_names=("fused_|.*_fused_",),  # ``fused_add_mul`` (passes/tensorexpr_fuser.cpp)
     stops_at_side_effects=True,
+    refusal_log=">>tensorexpr_fuser",
+    only_profiled=True,
+    off_by_variable=("PYTORCH_TENSOREXPR", "0"),  # read before any switch (passes/tensorexpr_fuser.cpp)
+    off_by_call="torch._C._jit_set_texpr_fuser_enabled(False)",
     device_knobs={
         "cpu": {"fuse_on_cpu": "on", "nnc_must_use_llvm": "off"},
         "cuda": {"fuse_on_gpu": "on"},

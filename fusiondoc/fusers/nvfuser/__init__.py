@@ -46,6 +46,10 @@ NVFUSER = Fuser(
         "PYTORCH_NVFUSER_DISABLE_FALLBACK",
     ),
     dump_variable="PYTORCH_NVFUSER_DUMP",
+    refusal_log=">partition",
+    # Without the profiling executor its pass still makes groups, and refuses to compile them: "legacy
+    # executor is not supported by nvfuser" (kernel_cache.cpp).
+    only_profiled=True,
     most_dimensions=takes.MOST_DIMENSIONS,
     writes_to_stdout=True,
     pass_start=log.PASS_START,
