@@ -16,6 +16,7 @@ from fusiondoc.fusers.aot import AOT
 from fusiondoc.fusers.dynamo import DYNAMO
 from fusiondoc.fusers.frontend import Frontend
 from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.inductor.files import is_debug_file as is_debug_file
 from fusiondoc.fusers.legacy import LEGACY
 from fusiondoc.fusers.nnc import NNC
 from fusiondoc.fusers.nvfuser import NVFUSER

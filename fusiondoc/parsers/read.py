@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from fusiondoc.fusers import FUSER_OF_KIND, FUSERS
+from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, is_debug_file
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import (
     Fallback,
@@ -28,7 +29,7 @@ from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, posit
 from fusiondoc.parsers.inductor import may_hold_lines
 from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.dump_kinds import TextStore
-from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.parsers.lines.machines import Machines
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
 from fusiondoc.parsers.lines.torn_lines import note_torn_lines
@@ -276,6 +277,14 @@ class Reading:
             if progress is not None:
                 progress(size)
 
+        if blocks is None and log.path is not None and is_debug_file(log.path):
+            self._take_file(log, log.path, read)
+        else:
+            self._take_lines(log, blocks, read)
+        self._logs += 1
+
+    def _take_lines(self, log: LogInput, blocks: Iterable[bytes] | None, read: Callable[[int], None]) -> None:
+        """Read the lines of a log to its end."""
         reserve = bytearray(_RESERVE)
         own = b"rank %d" % log.rank if log.rank is not None else None
         number = 1
@@ -294,26 +303,34 @@ class Reading:
                 tagged.leave(text[size:])
             self._counts.lines += count
             number += count
-        self._end_log(log)
+        if self._compiled is not None:
+            self._compiled.end_log(log)
         if own is not None:
             self._by_files = True
         elif self._first is None:
             self._first = tagged.first
 
-    def _end_log(self, log: LogInput) -> None:
-        if self._compiled is not None:
-            self._compiled.end_log(log)
-        self._logs += 1
+    def _take_file(self, log: LogInput, path: Path, read: Callable[[int], None]) -> None:
+        """Take a file that the compiler of torch.compile wrote for a graph."""
+        data = b"".join(read_chunks(log))
+        read(len(data))
+        self._compilers().take_file(path, data, self._logs)
+        self._counts.lines += data.count(b"\n") + (not data.endswith(b"\n"))
 
     def _of_torch_compile(self, tag: Tag, text: bytes) -> TorchOutputs | None:
         """The reader of lines of torch.compile, where some may be in the text."""
-        if self._compiled is None and may_hold_lines(text):
-            # Only here: most logs have none, and do not wait for this import.
+        if self._compiled is None and not may_hold_lines(text):
+            return None
+        compiled = self._compilers()
+        return compiled if compiled.may_hold(tag, text) else None
+
+    def _compilers(self) -> TorchOutputs:
+        if self._compiled is None:
+            # Only here: most logs have no line of it, and do not wait for this import.
             from fusiondoc.parsers.inductor.processes import TorchOutputs
 
             self._compiled = TorchOutputs(self._counts)
-        compiled = self._compiled
-        return compiled if compiled is not None and compiled.may_hold(tag, text) else None
+        return self._compiled
 
     def _read(self, tag: Tag, text: bytes, number: int, may_leave: int) -> tuple[int, int]:
         """Take lines of one process; how many lines and bytes are read."""

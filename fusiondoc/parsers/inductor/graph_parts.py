@@ -7,11 +7,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusiondoc.fusers.inductor.compilation import GraphBreak, Line, Recompile
+from fusiondoc.fusers.inductor.compilation import FinalNode, GraphBreak, Line, Recompile
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.inductor.fusion_log import Decisions, FusionLog
 from fusiondoc.parsers.inductor.fx_graph import ReadGraph, graph_of
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule, generated_module
+from fusiondoc.parsers.inductor.post_fusion_ir import final_nodes
 from fusiondoc.parsers.inductor.provenance import Provenance, object_of
 
 _BYTES = re.compile(r"'num_bytes_accessed': (\d{1,19})")
@@ -27,6 +28,8 @@ class GraphParts:
     line: Line | None = None
     graph: ReadGraph | None = None
     decisions: Decisions | None = None
+    ir: list[FinalNode] = field(default_factory=list)
+    """Final nodes that the IR after fusion shows."""
     module: GeneratedModule | None = None
     module_line: Line | None = None
     provenance: Provenance = field(default_factory=Provenance)
@@ -77,6 +80,10 @@ class PartsOfProcess:
         if parts.graph is not None or parts.decisions is not None or parts.module is not None:
             parts = self._begin(compile_id, line)
         parts.graph = graph_of(text, *line)
+
+    def post_fusion_ir(self, compile_id: str | None, text: str, line: Line) -> None:
+        """Take the loop IR after fusion."""
+        self._current(compile_id, line).ir = final_nodes(text, *line)
 
     def output_code(self, compile_id: str | None, text: str, line: Line) -> None:
         """Take a generated module."""

@@ -30,6 +30,7 @@ from fusiondoc.parsers.inductor.generated_code import GeneratedModule
 from fusiondoc.parsers.inductor.graph_parts import GraphParts, PartsOfProcess
 from fusiondoc.parsers.inductor.library_calls import with_operators
 from fusiondoc.parsers.inductor.matched_nodes import matched
+from fusiondoc.parsers.inductor.post_fusion_ir import in_memory, with_accesses
 
 
 def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
@@ -82,7 +83,8 @@ def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:
 
 def _fits(one: GraphParts, other: GraphParts) -> bool:
     """Whether two sources show the same graph: nothing says otherwise."""
-    if one.compile_id != other.compile_id or one.from_cache != other.from_cache:
+    ids = {one.compile_id, other.compile_id} - {None}  # files of a debug folder do not tell it
+    if len(ids) > 1 or one.from_cache != other.from_cache:
         return False
     if one.module is None or other.module is None:
         return True
@@ -95,7 +97,9 @@ def _calls(module: GeneratedModule) -> list[str]:
 
 def _fill(one: GraphParts, other: GraphParts) -> None:
     """Put what another source shows of a graph to what the first showed."""
+    one.compile_id = one.compile_id or other.compile_id
     one.graph = one.graph or other.graph
+    one.ir = one.ir or other.ir
     one.decisions = one.decisions or other.decisions
     if one.module is None:
         one.module, one.module_line = other.module, other.module_line
@@ -124,9 +128,9 @@ def _graph(parts: GraphParts, order: int) -> CompiledGraph:
     )
     if parts.graph is not None:
         graph = replace(graph, operators=parts.graph.operators, outputs=parts.graph.outputs)
-    decided: list[FinalNode] = []
+    decided = parts.ir
     if parts.decisions is not None:
-        decided = parts.decisions.final_nodes()
+        decided = with_accesses(parts.decisions.final_nodes(), parts.ir)
         refusals = parts.decisions.refusals
         graph = replace(graph, refusals=refusals, refusals_left_out=parts.decisions.left_out)
     if parts.module is None:
@@ -145,6 +149,9 @@ def _with_code(
     buffers = typed_buffers(module.wrapper, named, graph.operators)
     by_name = {buffer.name: buffer for buffer in buffers}
     functions = {kernel.name for kernel in module.kernels.values() if kernel.kind == "cpp"}
+    used = {access.buffer for node in named for access in (*node.reads, *node.writes)}
+    in_use = {name: buffer for name, buffer in by_name.items() if name in used}
+    decided = [in_memory(node, in_use) for node in decided]
     final = matched(decided, called, functions, module.wrapper.elements) if decided else tuple(named)
     return replace(
         graph,

@@ -162,13 +162,12 @@ def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
         node,
         kind=kind,
         operators=tuple(dict.fromkeys(call.operators + node.operators)),
-        reads=call.reads,
-        writes=call.writes,
-        read_bytes=call.read_bytes,
-        write_bytes=call.write_bytes,
+        reads=node.reads or call.reads,
+        writes=node.writes or call.writes,
+        read_bytes=call.read_bytes if not node.reads else None,
+        write_bytes=call.write_bytes if not node.writes else None,
         kernel=call.kernel,
         call=call.call,
-        device=call.device,
         lines=node.lines + call.lines,
     )
 
@@ -191,9 +190,8 @@ def _in_function(
             replace(
                 node,
                 kernel=call.kernel,
-                reads=tuple(map(Access, read_before)),
-                writes=tuple(map(Access, writes)),
-                device=call.device,
+                reads=node.reads or tuple(map(Access, read_before)),
+                writes=node.writes or tuple(map(Access, writes)),
                 lines=node.lines + call.lines,
             )
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from fusiondoc.fusers.inductor.compilation import Compilation
 from fusiondoc.parsers.facts import LineCounts, position
 from fusiondoc.parsers.inductor import may_hold_lines
+from fusiondoc.parsers.inductor.debug_files import DebugFiles
 from fusiondoc.parsers.inductor.joined import compilation_of
 from fusiondoc.parsers.inductor.structured_trace import rank_in_name
 from fusiondoc.parsers.inductor.torch_output import TorchOutput
@@ -22,6 +24,7 @@ class TorchOutputs:
         self._open: dict[Tag, TorchOutput] = {}
         """Of the log that is read."""
         self._done: list[tuple[Tag, TorchOutput]] = []
+        self._files = DebugFiles()
 
     def may_hold(self, tag: Tag, text: bytes) -> bool:
         """Whether lines of a process may be of torch.compile."""
@@ -36,6 +39,11 @@ class TorchOutputs:
         self._counts.recognised += output.lines - lines - len(new)
         for line, unread in new:
             self._counts.unknown(position(log, line), unread)
+
+    def take_file(self, path: Path, data: bytes, log: int) -> None:
+        """Take a file that Inductor wrote for a graph. ``log``: its number among the logs."""
+        self._files.take(path, data.decode("utf-8", "replace"), log)
+        self._counts.recognised += data.count(b"\n") + (not data.endswith(b"\n"))
 
     def end_log(self, log: LogInput) -> None:
         """A log ends. Its name tells the rank of a file of TORCH_TRACE."""
@@ -54,10 +62,12 @@ class TorchOutputs:
             first: the text behind the tag None (``TaggedLog.first``).
         """
         both = [*self._done, *self._open.items()]
-        if not any(output.lines for _, output in both):
+        files = self._files.process()
+        if files is None and not any(output.lines for _, output in both):
             return None
         tagged = ranks(dict.fromkeys(tag for tag, _ in both), first)
         for tag, output in both:
             if output.parts.rank is None:
                 output.parts.rank = tagged.get(tag)
-        return compilation_of([output.parts for _, output in both])
+        processes = [output.parts for _, output in both]
+        return compilation_of(processes if files is None else [*processes, files])

@@ -25,6 +25,7 @@ _BEGINNINGS = {
     "graph_breaks": ("Graph break ",),
     "recompiles": ("Recompiling function ",),
     "recompiles_verbose": ("Recompiling function ",),
+    "ir_post_fusion": ("AFTER FUSION",),
     "inductor_metrics": ("Graph Metrics:",),
 }
 """How a message of an artifact begins, of those whose messages have several lines and are read."""
@@ -210,6 +211,9 @@ class TorchOutput:
             elif "def call(" in text or "async_compile" in text:
                 parts.output_code(compile_id, text, message.line)
             return begins or "Output code written to" in text
+        if artifact == "ir_post_fusion":
+            parts.post_fusion_ir(compile_id, text, message.line)
+            return message.lines[0].startswith(_BEGINNINGS[artifact])
         if artifact == "graph_breaks":
             found = graph_break(text, compile_id, parts.rank, message.line)
             parts.breaks += [found] if found is not None else []

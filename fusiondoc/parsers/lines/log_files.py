@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from fusiondoc.errors import CannotRun, NotFound, UsageError
+from fusiondoc.fusers import is_debug_file
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import whole_number
 from fusiondoc.whole_files import open_given, open_regular, refuse_endless
@@ -83,7 +84,7 @@ def _logs_in(folder: Path) -> list[LogInput]:
         if ranks:
             return [LogInput(str(one), one) for one in ranks if whole_number(one.parent.name) is not None]
         return [LogInput(str(one), one) for one in (folder / "log", *sorted(folder.glob("log.[12]")))]
-    paths = sorted(p for p in folder.rglob("*") if p.is_file() and is_log_name(p) and not _leads_away(p))
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and _is_read(p) and not _leads_away(p))
     if not paths:
         endings = ", ".join(LOG_ENDINGS)
         raise UsageError(
@@ -92,6 +93,11 @@ def _logs_in(folder: Path) -> list[LogInput]:
             f" (also compressed: {', '.join(COMPRESSED)}).",
         )
     return [LogInput(str(p), p) for p in paths]
+
+
+def _is_read(path: Path) -> bool:
+    """Whether a file of a folder is a log, or what a compiler wrote for a graph."""
+    return is_log_name(path) or is_debug_file(path)
 
 
 def _leads_away(path: Path) -> bool:

@@ -1,0 +1,58 @@
+"""Files that Inductor writes for a graph: those of a ``torch_compile_debug`` folder (TORCH_COMPILE_DEBUG=1;
+``torch/_inductor/debug.py``), and generated modules of its cache. Each is read whole."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fusiondoc.numbers import whole_number
+from fusiondoc.parsers.inductor.fx_graph import graph_of
+from fusiondoc.parsers.inductor.generated_code import generated_module
+from fusiondoc.parsers.inductor.graph_parts import GraphParts, PartsOfProcess
+from fusiondoc.parsers.inductor.post_fusion_ir import final_nodes
+
+_NUMBER = re.compile(r"\.(\d{1,9})$")
+"""At the end of a graph's folder: ``model__0_forward_1.0``."""
+
+
+class DebugFiles:
+    """Graphs by the files that show them: all of one folder are of one graph, but for modules of a cache."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[str, GraphParts] = {}
+
+    def take(self, path: Path, text: str, log: int) -> None:
+        """Take a file. ``log``: its number among the logs."""
+        name = path.name.partition(".")[0]
+        is_module = name not in _PARTS
+        key = str(path if is_module else path.parent)
+        parts = self._graphs.setdefault(key, GraphParts(None, line=(log, 1)))
+        if name == "fx_graph_transformed":
+            parts.graph = graph_of(text, log, 1)
+        elif name == "ir_post_fusion":
+            parts.ir = final_nodes(text, log, 1)
+        elif name == "inductor_provenance_tracking_node_mappings":
+            parts.provenance.take_mappings(text)
+        else:
+            parts.module, parts.module_line = generated_module(text), (log, 1)
+
+    def process(self) -> PartsOfProcess | None:
+        """All graphs in the order of their compilation; None without any."""
+        if not self._graphs:
+            return None
+        process = PartsOfProcess()
+        process.graphs = [self._graphs[key] for key in sorted(self._graphs, key=_order)]
+        return process
+
+
+_PARTS = frozenset(
+    ("output_code", "fx_graph_transformed", "ir_post_fusion", "inductor_provenance_tracking_node_mappings")
+)
+
+
+def _order(key: str) -> tuple[str, int, str]:
+    path = Path(key)
+    found = _NUMBER.search(path.name)
+    number = whole_number(found.group(1)) if found is not None else None
+    return (str(path.parent), number if number is not None else -1, key)

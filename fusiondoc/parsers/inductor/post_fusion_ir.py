@@ -1,0 +1,179 @@
+"""The loop IR after fusion: ``ir_post_fusion.txt`` of a debug folder, the artifact ``ir_post_fusion`` of
+TORCH_LOGS (2.11, 2.13; ``debug_str`` in ``torch/_inductor/scheduler.py``). It names the final nodes, and
+every access of theirs with its index expression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fusiondoc.fusers.inductor.compilation import Access, Buffer, FinalKind, FinalNode, Line
+from fusiondoc.parsers.inductor.fusion_log import kind_of, members_of
+from fusiondoc.parsers.inductor.python_text import arguments, size_of
+from fusiondoc.parsers.inductor.tensor_types import element_size, short_name
+
+_NODE = re.compile(r"(\w{1,4000}): (\w+)\(.*\)\s*$")
+_MEMBER = re.compile(r"\w+\.snodes\[\d+\] =")
+_FIELD = re.compile(r"(\w+)\.(writes|unmet_dependencies|met_dependencies|sizes|group\.device) = ?(.*)")
+_DEPENDENCY = re.compile(r"(MemoryDep|StarDep|WeakDep)\(")
+_QUOTED = re.compile(r"'(\w+)'")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
+_LAYOUT = re.compile(r"\s*(\w+?)(?:\.layout|_layout) = \w+\('([\w:]+)', torch\.(\w+)")
+
+
+class _Node:
+    """A final node as it is read."""
+
+    def __init__(self, name: str, scheduler_class: str, line: Line) -> None:
+        self.name = name
+        self.scheduler_class = scheduler_class
+        self.line = line
+        self.fields: dict[str, list[str]] = {}
+
+    def text(self, field: str) -> str:
+        return " ".join(self.fields.get(field, ())).strip()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.nodes: list[_Node] = []
+        self.types: dict[str, str] = {}
+        """Buffer -> element type: ``f32``."""
+        self._member_comes = False
+        self._open: list[str] | None = None
+        """Lines of the field that is read."""
+
+    def take(self, text: str, line: Line) -> None:
+        """Take the next line."""
+        layout = _LAYOUT.match(text)
+        if layout is not None:
+            self.types[layout.group(1)] = short_name(layout.group(3))
+        if _MEMBER.match(text):
+            self._member_comes, self._open = True, None
+            return
+        node = _NODE.match(text)
+        if node is not None:
+            if not self._member_comes:
+                self.nodes.append(_Node(node.group(1), node.group(2), line))
+            self._member_comes, self._open = False, None
+            return
+        field = _FIELD.match(text)
+        if field is not None:
+            self._begin_field(*field.groups())
+        elif self._open is not None and text.startswith(" "):
+            self._open.append(text.strip())
+        else:
+            self._open = None
+
+    def _begin_field(self, owner: str, name: str, rest: str) -> None:
+        self._open = None
+        if self.nodes and self.nodes[-1].name == owner and name not in self.nodes[-1].fields:
+            self._open = self.nodes[-1].fields[name] = [rest.strip()]
+
+
+def final_nodes(text: str, log: int = 0, first: int = 0) -> list[FinalNode]:
+    """The final nodes that the IR shows, in their order, with what each reads and writes.
+
+    Args:
+        log: the number of the log that it stands in.
+        first: the line of its first line there.
+    """
+    reader = _Reader()
+    for number, line in enumerate(text.splitlines()):
+        reader.take(line, (log, first + number))
+    return [_final_node(node, reader.types) for node in reader.nodes]
+
+
+def _final_node(node: _Node, types: dict[str, str]) -> FinalNode:
+    writes = _accesses(node.text("writes"), types)
+    reads = _accesses(node.text("unmet_dependencies") + node.text("met_dependencies"), types)
+    return FinalNode(
+        node.name,
+        members_of(node.name),
+        kind_of(node.scheduler_class),
+        node.scheduler_class,
+        (),
+        reads=reads,
+        writes=writes,
+        sizes=node.text("sizes") or None,
+        device=node.text("group.device") or None,
+        lines=(node.line,),
+    )
+
+
+def _accesses(text: str, types: dict[str, str]) -> tuple[Access, ...]:
+    """The buffers of a list of dependencies, each once; of several accesses the first index is shown."""
+    made: dict[str, Access] = {}
+    for found in _DEPENDENCY.finditer(text):
+        if found.group(1) == "WeakDep":  # an order, no data
+            continue
+        parts, _ = arguments(text, found.end() - 1)
+        name = _QUOTED.search(parts[0]) if parts else None
+        if name is None:
+            continue
+        access = _access(name.group(1), parts, types)
+        before = made.get(access.buffer)
+        made[access.buffer] = access if before is None else _both(before, access)
+    return tuple(made.values())
+
+
+def _access(name: str, parts: list[str], types: dict[str, str]) -> Access:
+    if len(parts) < 3:
+        return Access(name)
+    ranges = [part.partition(":") for part in arguments(parts[2], 0)[0]]
+    in_index = set(_VARIABLE.findall(parts[1]))
+    size = element_size(types.get(name, ""))
+    for variable, _, text in ranges:
+        if variable.strip() in in_index:
+            number = size_of(text.strip(), {})
+            size = None if size is None or number is None else size * number
+    shown = ", ".join(text.strip() for _, _, text in ranges)
+    return Access(name, size, f"{parts[1]}, ({shown})")
+
+
+def _both(one: Access, other: Access) -> Access:
+    """Two accesses of a buffer: they move what both do, at most."""
+    known = one.bytes is not None and other.bytes is not None
+    return replace(one, bytes=(one.bytes or 0) + (other.bytes or 0) if known else None)
+
+
+def in_memory(node: FinalNode, buffers: Mapping[str, Buffer]) -> FinalNode:
+    """A node of the IR whose accesses move no more than there is of a buffer. What no buffer of the code has
+    is never in memory: it passes in registers.
+    """
+
+    def moved(access: Access) -> Access:
+        buffer = buffers.get(access.buffer)
+        if buffer is None:
+            return replace(access, bytes=0)
+        both = (access.bytes, buffer.bytes)
+        return replace(access, bytes=min(size for size in both if size is not None)) if any(both) else access
+
+    if not any(access.index for access in (*node.reads, *node.writes)):
+        return node
+    return replace(node, reads=tuple(map(moved, node.reads)), writes=tuple(map(moved, node.writes)))
+
+
+def with_accesses(decided: list[FinalNode], of_ir: list[FinalNode]) -> list[FinalNode]:
+    """Final nodes of the fusion log with the accesses that the IR shows; without the log those of the IR."""
+    if not decided:
+        return of_ir
+    by_name = {node.name: node for node in of_ir}
+    made = []
+    for node in decided:
+        shown = by_name.get(node.name)
+        if shown is not None:
+            node = replace(
+                node,
+                kind=node.kind if node.kind is not FinalKind.LOOPS else shown.kind,
+                scheduler_class=shown.scheduler_class,
+                reads=shown.reads,
+                writes=shown.writes,
+                sizes=shown.sizes,
+                device=shown.device,
+                lines=node.lines + shown.lines,
+            )
+        made.append(node)
+    return made
