@@ -167,12 +167,20 @@ MUTATIONS: Sequence[Mutation] = (
     *_of(
         "limits_of_changes plan_changes plan",
         "diagnosis/next_steps.py",
-        ("MOST - bool(changes)) + changes", "MOST) + changes"),
+        ("[: MOST - bool(changes)] + changes", "[:MOST] + changes"),
         ("if other is not one and not changed.isdisjoint", "if not changed.isdisjoint"),
         (
-            "later_steps(report, context, bool(changes)) if named.isdisjoint(one.codes)",
-            "later_steps(report, context, bool(changes))",
+            "later_steps(left, context, bool(changes)) if named.isdisjoint(one.codes)",
+            "later_steps(left, context, bool(changes))",
         ),
+    ),
+    *_of(
+        "proofs",
+        "diagnosis/proofs.py",
+        ("issuperset(change.lines) and self._kept_lines", "issuperset(change.lines) or self._kept_lines"),
+        ("if not self._kept_lines.issuperset(change.lines):", "if self._kept_lines.isdisjoint(change.lines):"),
+        ("if tried.helps(base) else None", "if tried.ops_fused else None"),
+        ("if setting == AS_REQUESTED or self.of_setting", "if self.of_setting"),
     ),
     *_of(
         "limits_of_changes plan plan_changes",

@@ -11,7 +11,7 @@ from conftest import FIXTURES
 
 import fusiondoc
 from fusiondoc.diagnosis.advice import advice_on
-from fusiondoc.diagnosis.change_candidates import candidates
+from fusiondoc.diagnosis.change_candidates import changes_of_rows
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import Context, run_facts
 from fusiondoc.model.reasons import Detail
@@ -81,5 +81,5 @@ def test_other_words_change_no_advice_and_no_change(name: str) -> None:
     assert run_facts(reworded, context) == run
     advice = [advice_on(row, run) for row in report.unfused]
     assert [advice_on(row, run) for row in reworded.unfused] == advice
-    assert candidates(reworded, run) == candidates(report, run)
+    assert changes_of_rows(reworded, run) == changes_of_rows(report, run)
     assert with_plan(reworded, context).plan == with_plan(report, context).plan

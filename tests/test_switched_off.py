@@ -340,3 +340,13 @@ def test_the_pytest_fixture_fails_where_the_model_s_module_switches_off(
     variables = {**os.environ, "PYTHONPATH": path}
     done = python_apart(str(tmp_path / "test_it.py"), cwd=tmp_path, env=variables)
     assert outcome in done.stdout
+
+
+def test_the_unfused_run_of_verify_is_no_switch_of_the_program(fusiondoc: Run, tmp_path: Path) -> None:
+    """``--verify`` runs a copy of the model without optimisation, as ``torch.jit.optimized_execution(False)``
+    does."""
+    (tmp_path / "model.py").write_text(MODEL.format(switch=""))
+    done = fusiondoc("diagnose", "model.py", "--fuser", "nnc", "--verify", "-f", "json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert report["verification"] and "FD104" not in {one["code"] for one in report["findings"]}
+    assert not any("optimized_execution" in one["change"] for one in report["plan"])

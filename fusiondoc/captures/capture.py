@@ -1,6 +1,6 @@
 """A capture: a folder with the log of a run, the probe's records, the request, the result, and the results of
 further runs: bandwidth, the rerun without fallback, whose error it is, the timed and profiled runs, the
-tries."""
+tries, and what ``fix`` tried."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.change_plan import Try
+from fusiondoc.model.change_plan import Fixes, Try
 from fusiondoc.model.runs import Peak, Speed
 from fusiondoc.model.typed_fields import as_json, object_of, read_object, sound
 from fusiondoc.numbers import whole_number
@@ -92,7 +92,7 @@ _SCHEMA_NUMBER = re.compile(r"fusiondoc\.capture/(\d+)\Z")
 
 REQUEST, RESULT, RECORDS = "request.json", "result.json", "records.jsonl"
 _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "tries.json"
-_PROFILE, _FAULT = "profile.json", "fault.json"
+_PROFILE, _FAULT, FIXES = "profile.json", "fault.json", "fixes.json"
 LOGS = ("log", "log.1", "log.2")
 """The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
 INNER = (
@@ -109,7 +109,7 @@ INNER = (
     "ranks/*",
 )
 """Folders of a capture with captures of further runs."""
-FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _FAULT, _TIMING, _PROFILE, _TRIES, *LOGS)
+FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _FAULT, _TIMING, _PROFILE, _TRIES, FIXES, *LOGS)
 
 
 _MOST_BYTES = 256 << 20
@@ -261,6 +261,13 @@ class Capture:
         """The runs of ``--try``; () if there were none."""
         return (read_object(Tries, object_of(self._bytes(_TRIES))) or Tries()).tries
 
+    @cached_property
+    def fixes(self) -> Fixes | None:
+        """The changes of the program that ``fix`` tried on this run, and what became of each; None if there
+        were none."""
+        kept = object_of(self._bytes(FIXES))
+        return read_object(Fixes, kept) if kept else None
+
     @property
     def left_later(self) -> LeftRunning | None:
         """The processes that further runs (without fallback, timed, tries) left running; None without any."""
@@ -358,6 +365,11 @@ class Capture:
         """Write the runs of ``--try``."""
         self._write(_TRIES, Tries(tries))
         self.tries = tries
+
+    def keep_fixes(self, fixes: Fixes) -> None:
+        """Write what ``fix`` tried on this run."""
+        self._write(FIXES, fixes)
+        self.fixes = fixes
 
     def add_source_map(self, source_map: Mapping[str, object]) -> None:
         """Add lines and layers of the program that the probe could not find, as it would have recorded

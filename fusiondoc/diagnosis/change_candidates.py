@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
@@ -21,9 +21,10 @@ ONE_NAME = (
 )
 
 
-def candidates(report: Report, run: RunFacts) -> list[Change]:
-    """Every change that the operators outside groups suggest and that can matter in this run."""
-    found = _Found(report)
+def changes_of_rows(report: Report, run: RunFacts) -> list[Change]:
+    """The change that each operator outside groups suggests and that can matter in this run, where there is
+    one; ``rows`` begins with the operator."""
+    found = []
     lines = Lines(report, run)
     plans = RowsInPlans(report)
     for index, row in enumerate(report.unfused):
@@ -35,7 +36,15 @@ def candidates(report: Report, run: RunFacts) -> list[Change]:
         written = lines.of(made, row)
         one = _in_the_plan(written, row, report, plans) if written is not None else None
         if one is not None:
-            found.add(replace(one, rows=(index, *_read_with(row, report))))
+            found.append(replace(one, rows=(index, *_read_with(row, report))))
+    return found
+
+
+def joined(changes: Iterable[Change], report: Report) -> list[Change]:
+    """The changes of rows, those of equal words or lines as one."""
+    found = _Found(report)
+    for one in changes:
+        found.add(one)
     return found.all()
 
 

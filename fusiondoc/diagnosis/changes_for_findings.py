@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from fusiondoc.captures.fuser_fault import FuserFault
 from fusiondoc.diagnosis.commands import can_run_again, command_of, compare_logs, run_again, to_keep
+from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.step_time import slow_products
 from fusiondoc.model import count
@@ -97,13 +98,18 @@ def later_steps(report: Report, context: Context, changed: bool) -> Iterable[Pla
         changed: the plan has changes that bring operators into groups.
     """
     seen: set[str] = set()
+    proofs = Proofs(report, context.fixes)
     for finding in report.findings:
         if finding.code in seen or not _comes_later(finding, changed):
             continue
         if finding.code in _OF_SHAPES and seen & _OF_SHAPES:
             continue
         seen.add(finding.code)
-        yield step_of(finding, report, context)
+        setting = finding.remedy.setting if finding.remedy is not None else None
+        if setting is None:
+            yield step_of(finding, report, context)
+        elif not proofs.refutes_setting(setting):
+            yield replace(step_of(finding, report, context), proof=proofs.of_setting(setting))
 
 
 def _comes_later(finding: Finding, changed: bool) -> bool:

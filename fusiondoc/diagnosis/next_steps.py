@@ -1,25 +1,28 @@
 """What to do now: the plan of a report, at most three changes, best first; or why there is none.
 
 First what keeps the run from being judged at all (an error, too few passes, no fuser), then changes of the
-program and the run by what they gain (``gains.py``).
+program and the run by what they gain (``gains.py``). What ``fix`` or ``--try`` refuted in this run is left
+out, and what ``fix`` alone found comes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
-from fusiondoc.diagnosis.change_candidates import candidates
+from fusiondoc.diagnosis.change_candidates import changes_of_rows, joined
 from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, Rated, best
 from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
 from fusiondoc.diagnosis.of_fusers.compiled_changes import compiled_changes
 from fusiondoc.diagnosis.of_fusers.te_changes import te_changes
-from fusiondoc.diagnosis.planned_changes import planned
+from fusiondoc.diagnosis.planned_changes import kept_by_fix, planned
+from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
-from fusiondoc.diagnosis.rules import Context, has_torchscript, of_te, of_torchscript, run_facts
+from fusiondoc.diagnosis.rules import Context, RunFacts, has_torchscript, of_te, of_torchscript, run_facts
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Report
@@ -27,16 +30,23 @@ from fusiondoc.model.report import Report
 
 def with_plan(report: Report, context: Context) -> Report:
     """The report with what to do now."""
+    proofs, refuted = Proofs(report, context.fixes), frozenset[int]()
     blocking = list(blocking_steps(report, context))
     changes = te_changes(of_te(report), context)[:MOST] if report.te is not None else []
     if report.compiled is not None:
         changes += compiled_changes(report, context)[:MOST]
     if has_torchscript(report):  # of both, if both have something to change
-        changes = _changes(of_torchscript(report), context, MOST - bool(changes)) + changes
+        rows = of_torchscript(report)
+        run = run_facts(rows, context)
+        suggested = changes_of_rows(rows, run)
+        refuted = _rows_refuted(suggested, rows, proofs)
+        found = joined((one for one in suggested if not proofs.refutes(one, rows)), rows)
+        changes = _changes(found, rows, run, context, proofs)[: MOST - bool(changes)] + changes
     if changes:
         blocking = [one for one in blocking if one.codes != ("FD102",)]
     named = {code for one in blocking for code in one.codes}
-    later = [one for one in later_steps(report, context, bool(changes)) if named.isdisjoint(one.codes)]
+    left = _without_findings_on(refuted, report)
+    later = [one for one in later_steps(left, context, bool(changes)) if named.isdisjoint(one.codes)]
     plan = tuple([*blocking, *faster_products(report, context), *changes, *later][:MOST])
     if plan:
         return replace(report, plan=plan, plan_title=None, plan_note=None, plan_try=None)
@@ -44,15 +54,30 @@ def with_plan(report: Report, context: Context) -> Report:
     return replace(report, plan=(), plan_title=none.verdict.value, plan_note=none.note, plan_try=none.command)
 
 
-def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]:
-    """What operators outside groups suggest, best first."""
-    run = run_facts(report, context)
-    found = candidates(report, run)
+def _rows_refuted(changes: Sequence[Change], report: Report, proofs: Proofs) -> frozenset[int]:
+    """The rows (``Unfused.index``) of which the change was run, and did not help."""
+    refuted = [one for one in changes if proofs.refutes(one, report)]
+    indices = [report.unfused[row].index for one in refuted for row in one.rows]
+    return frozenset(index for index in indices if index is not None)
+
+
+def _without_findings_on(rows: AbstractSet[int], report: Report) -> Report:
+    """The report without findings on these rows alone: their advice was followed, and did not help."""
+    if not rows:
+        return report
+    left = [one for one in report.findings if not one.rows or not rows >= set(one.rows)]
+    return replace(report, findings=tuple(left))
+
+
+def _changes(
+    found: list[Change], report: Report, run: RunFacts, context: Context, proofs: Proofs
+) -> list[PlannedChange]:
+    """The best of the changes that operators outside groups suggest, and what else ``fix`` proved."""
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[MOST_TRIED:]
     plan_of = regions_as_groups(with_numbers(report, found), _between_regions(found, report))
     plans = Plans(plan_of, run.fuser, run.torch, run.gradients)
-    rated = best(found, plans, report, list(prints_between_groups(report, run)))[:most]
+    rated = best(found, plans, report, list(prints_between_groups(report, run)))
     first = _folds_groups_of_others(rated)
     if first is not None:
         rated = [first, *(one for one in rated if one is not first)]
@@ -63,8 +88,10 @@ def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]
             change = replace(change, note="; ".join(filter(None, (change.note, _FOLDED))))
         if _folds(one, report):
             change = replace(change, unlocks=_FOLDS, gain_bytes=None, gain_ms=None)
-        changes.append(change)
-    return changes
+        changes.append(replace(change, proof=proofs.of(one.change, report)))
+    shown = {line for one in rated for line in one.change.lines}
+    found_by_fix = [kept_by_fix(one, report, context) for one in proofs.beside(changes, shown)]
+    return [*found_by_fix, *changes]
 
 
 _BETWEEN_REGIONS = (

@@ -14,6 +14,7 @@ from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.fusers import takers
 from fusiondoc.fusers.te import TE
 from fusiondoc.model import count, dataclass
+from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.equal_ranks import EachRank, each_rank
 from fusiondoc.model.remedies import Nothing
 from fusiondoc.model.report import Report, rows_by_index
@@ -93,9 +94,19 @@ def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
     tried = any(one.helps(report.tries[one.against]) for one in report.tries[1:])
     mine = any(row.user_source is not None for row in report.unfused if row.ran is not False)
     command = None
-    if mine and context.request is not None and can_be_fixed(context):
+    if context.fixes is not None and not context.fixes.interrupted:
+        note += f"; {_tried_by_fix(context.fixes)}"
+    elif mine and context.request is not None and can_be_fixed(context):
         command = run_again(context.request, command="fix")
     return NothingToDo(Verdict.TRIED if tried else Verdict.NOT_FOUND, note, command)
+
+
+def _tried_by_fix(fixes: Fixes) -> str:
+    """That ``fix`` found nothing in this run."""
+    if not fixes.tried:
+        return "fusiondoc fix found nothing to try"
+    kept = len(fixes.kept)
+    return f"fusiondoc fix tried {count(len(fixes.tried), 'change')} and kept {kept or 'none'}"
 
 
 def _fused(report: Report, each: EachRank | None) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.commands import can_run_again, command_of, run_again, to_keep
 from fusiondoc.diagnosis.gains import Rated
+from fusiondoc.diagnosis.proofs import by_fix
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.unlocked import WouldBeGroup
 from fusiondoc.model import count
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange, TriedFix
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 from fusiondoc.model.report import Report
@@ -48,6 +49,39 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
     )
 
 
+def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChange:
+    """A change that ``fix`` proved and that no operator of the report suggested."""
+    first = one.edits[0]
+    more = one.after.ops_fused - one.before.ops_fused
+    return PlannedChange(
+        change=f"{one.change[:1].upper()}{one.change[1:]}",
+        kind=one.kind,
+        where=f"{first.file}:{first.line}",
+        before=first.before.strip(),
+        after=_without_indents(first.after),
+        unlocks=f"{count(more, 'operator')} more in groups" if more > 0 else "fewer kernels and operators",
+        gain_ms=None,
+        gain_bytes=None,
+        command=_command_of_fix(report, context),
+        operators=max(more, 0),
+        groups=one.after.groups - one.before.groups,
+        ops=one.ops,
+        note="; ".join(one.notes) or None,
+        edits=one.edits if context.own else (),
+        proof=by_fix(one),
+    )
+
+
+def _command_of_fix(report: Report, context: Context) -> str:
+    if context.request is not None and can_be_fixed(context):
+        return run_again(context.request, command="fix")
+    return command_of(report, context)
+
+
+def _without_indents(lines: str) -> str:
+    return "\n".join(line.strip() for line in lines.split("\n"))
+
+
 _SHOWS_ALL_LINES = (ChangeKind.SPLIT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
 
 
@@ -56,7 +90,7 @@ def _lines(one: Change) -> tuple[str | None, str | None]:
     if not one.lines or one.kind in _SHOWS_ALL_LINES:
         return one.before, one.after
     first = one.lines[0]
-    return first.before.strip(), "\n".join(line.strip() for line in first.after.split("\n"))
+    return first.before.strip(), _without_indents(first.after)
 
 
 def _in_their_names(one: Change) -> str:

@@ -249,13 +249,23 @@ class Program:
         names = (stem.with_suffix(".py"), stem / "__init__.py")
         return next((found for name in names if (found := self.file(str(name))) is not None), None)
 
+    @cached_property
+    def _names(self) -> Sequence[str]:
+        """The files of the lines that the report names, sorted."""
+        names = [row.user_source for row in self.rows]
+        names += [node.user_source for group in self.report.groups for node in group.nodes]
+        return sorted({source.file for source in map(Source.parse, names) if source is not None})
+
+    @property
+    def names_in_report(self) -> Mapping[Path, str]:
+        """How the report names the user's files."""
+        paths = {name: self.path_of(name) for name in self._names}
+        return {path: name for name, path in paths.items() if path is not None}
+
     @property
     def files(self) -> Sequence[ParsedFile]:
         """The user's files that the run shows: those of unfused operators and of groups, and the target's."""
-        names = [row.user_source for row in self.rows]
-        names += [node.user_source for group in self.report.groups for node in group.nodes]
-        found = {str(source.file) for source in map(Source.parse, names) if source is not None}
-        parsed = [self.target_file, *map(self.file, sorted(found))]
+        parsed = [self.target_file, *map(self.file, self._names)]
         by_path = {one.source.path: one for one in parsed if one is not None}
         return list(by_path.values())
 

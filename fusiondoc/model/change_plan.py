@@ -9,6 +9,7 @@ from enum import Enum
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
+from fusiondoc.model.remedies import AS_REQUESTED, Setting
 
 NEW_LOG, NEW_FOLDER = "new.log", "new"
 """What a command calls the log, or the folder of logs, that a user is to record."""
@@ -87,6 +88,26 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """Runs that showed what a change does: more is fused, and no result differs. Counts are sums over
+    instances."""
+
+    by: str
+    """The command that ran them: ``fusiondoc fix`` or ``fusiondoc diagnose --try``."""
+    change: str
+    """What was changed for them, in the words of that command; it may be more than this change."""
+    groups_before: int
+    """Without it, and with all that was kept before it."""
+    groups: int
+    ops_fused_before: int
+    ops_fused: int
+    same_results: bool | None
+    """Its results were compared, and none differs beyond rounding; None where they were not compared."""
+    speed: Ratio | None = None
+    """Against the unchanged program, with all that was kept before it; None where it was not timed."""
+
+
+@dataclass(frozen=True)
 class PlannedChange:
     """One thing to do, in the user's words, with what it brings."""
 
@@ -127,6 +148,8 @@ class PlannedChange:
     """Every line of the user's files that it changes, where its file is at hand."""
     python: str | None = None
     """Lines of Python that do the same from outside or for good; a comment before them says where they go."""
+    proof: Proof | None = None
+    """The runs of ``fix`` and ``--try`` of this capture that proved it; None where it was not run."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +181,8 @@ class Try:
     """Which of the tries it is compared with: a frozen module with a frozen one."""
     frozen: bool = False
     """The module was frozen for it."""
+    setting: Setting = field(default=AS_REQUESTED, metadata={"json": False})
+    """How its run differs from the first one; nothing of a change of the program."""
 
     def helps(self, base: Try) -> bool:
         """Whether more is fused than in another run, or it is faster; and it is right and not slower."""
@@ -261,6 +286,12 @@ class TriedFix:
     speed: Ratio | None = None
     """Of the program with it and all that was kept before it, against the unchanged one; None where
     it was not timed."""
+    edits: tuple[Edit, ...] = ()
+    """The lines of the user's files that it changes, as they stand in the unchanged program."""
+    ops: tuple[str, ...] = ()
+    """The kinds of the operators that it is about; empty where it is about none in particular."""
+    setting: Setting = AS_REQUESTED
+    """Of the run, instead of edits or beside them."""
 
 
 @dataclass(frozen=True)

@@ -219,6 +219,8 @@ def as_json(value: Any) -> Any:
         return value.value
     if isinstance(value, (tuple, list)):
         return [as_json(element) for element in value]
+    if isinstance(value, frozenset):
+        return sorted(as_json(element) for element in value)
     if isinstance(value, AnyMapping):
         return {str(name): as_json(element) for name, element in value.items()}
     return str(value) if isinstance(value, Path) else value

@@ -281,11 +281,14 @@ def unfused(torch: Any) -> Iterator[None]:
     those of the model under test."""
     switch = torch._C
     levels = switch._jit_get_logging_option()
+    # As torch.jit.optimized_execution (torch/jit/_fuser.py), of which a call counts as one of the program.
+    optimizes = switch._get_graph_executor_optimize()
     switch._jit_set_logging_option("")
+    switch._set_graph_executor_optimize(False)
     try:
-        with torch.jit.optimized_execution(False):
-            yield
+        yield
     finally:
+        switch._set_graph_executor_optimize(optimizes)
         switch._jit_set_logging_option(levels)
 
 

@@ -222,6 +222,7 @@ class Step:
         unlocks: what becomes possible.
         diff: its lines, with - and +.
         code: lines of a program that do it.
+        proof: the runs that showed that it helps.
         command: what tries it.
     """
 
@@ -232,6 +233,7 @@ class Step:
     diff: str = ""
     note: str = ""
     code: str = ""
+    proof: str = ""
     command: Command | None = None
 
 

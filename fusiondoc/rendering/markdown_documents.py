@@ -162,7 +162,7 @@ def _step(number: int, step: Step) -> Iterator[str]:
     """An entry of a numbered list."""
     where = f" ({markdown_code(step.position)})" if step.position else ""
     yield f"{number}. **{markdown(step.text)}**{where}" + (f": {markdown(step.gain)}" if step.gain else "")
-    yield from (f"   {markdown(text)}" for text in (step.unlocks, step.note) if text)
+    yield from (f"   {markdown(text)}" for text in (step.unlocks, step.proof, step.note) if text)
     for text, language in ((step.diff, "diff"), (step.code, "python")):
         if text:
             rows = [one_line(row).replace("```", "`` `") for row in text.split("\n")]

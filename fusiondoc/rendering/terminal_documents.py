@@ -146,6 +146,8 @@ def _of_step(step: Step) -> Iterator[RenderableType]:
     """What stands below the text of a step."""
     if step.unlocks:
         yield prose(step.unlocks)
+    if step.proof:
+        yield prose(step.proof, STYLES[Tone.GOOD])
     if step.position:
         yield Styled(step.position, style=STYLES[Tone.DIM])
     for line in step.diff.split("\n") if step.diff else ():

@@ -36,7 +36,7 @@ from fusiondoc.views.formatting import (
     with_near_paths,
     with_near_places,
 )
-from fusiondoc.views.plan_words import gain, unlocks
+from fusiondoc.views.plan_words import gain, proof, unlocks
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""
@@ -83,7 +83,7 @@ def planned(report: Report) -> list[Problem]:
         if place is None or _of_a_package(place.file) or change.kind in _OF_A_FINDING:
             continue
         head = f"Do this first ({number} of {len(report.plan)}): {change.change}"
-        said = [unlocks(change), gain(change)]
+        said = [unlocks(change), gain(change), proof(change)]
         if change.before is not None and change.after is not None:
             said += [f"- {change.before}", f"+ {change.after}"]
         where = Location(relative(place.file, folder), place.line)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Report
 from fusiondoc.rendering.blocks import Block, Command, Section, Sentences, Step, Steps
-from fusiondoc.views.plan_words import ONLY_TRYING, TITLE, before_command, gain, no_plan, position, unlocks
+from fusiondoc.views.plan_words import (
+    ONLY_TRYING,
+    TITLE,
+    before_command,
+    gain,
+    no_plan,
+    position,
+    proof,
+    unlocks,
+)
 
 
 def plan(report: Report) -> Section:
@@ -43,6 +52,7 @@ def _step(change: PlannedChange, is_known: bool = False, without_command: bool =
         unlocks=unlocks(change) if not is_known else "",
         diff=diff,
         note=change.note or "",
+        proof=proof(change),
         code=change.python or "",
         command=Command(change.command, before_command(change) or "") if not without_command else None,
     )

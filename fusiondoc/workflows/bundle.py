@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from fusiondoc.captures.capture import FILES, INNER, LOGS, REQUEST, Capture
+from fusiondoc.captures.capture import FILES, FIXES, INNER, LOGS, REQUEST, Capture
 from fusiondoc.captures.trust import SOURCES
 from fusiondoc.masking import KINDS
 from fusiondoc.model import dataclass
@@ -155,6 +155,8 @@ def _goes_with_it(name: str, path: Path, sources: bool) -> bool:
         return False
     if name.startswith(SOURCES):
         return sources and re.fullmatch(r"index\.json|\d{1,6}\.py", path.name) is not None
+    if name == FIXES and not sources:
+        return False  # it holds lines of them
     if path.stat().st_size > MOST_SMALL and name not in LOGS:
         return False
     if name == "files/*":

@@ -97,6 +97,8 @@ def fix_target(
         timed: leave out what is slower; else speed is not looked at.
         other_fusers: also try another fuser.
 
+    The capture of the unchanged program keeps what was found, so that its report knows it.
+
     Raises:
         UsageError: it has no model, or is no TorchScript.
         FusiondocError: the unchanged program failed.
@@ -132,12 +134,15 @@ def fix_target(
             asking,
             done.capture,
             {one.source.path: one for one in found.program.files},
+            found.program.names_in_report,
             folder,
             progress,
         )
         rounding = Rounding(done.capture.records.rounding)
         unchanged = measured(done.report, done.capture, rounding), replace(asking, results=None)
-        return _search(found, Search(versions, unchanged, most_tries, timed, notify), request.cwd)
+        made = _search(found, Search(versions, unchanged, most_tries, timed, notify), request.cwd)
+        done.capture.keep_fixes(made.fixes)
+        return made
 
 
 def _must_be_model(request: RunRequest, capture: Capture, report: Report) -> None:
@@ -269,6 +274,7 @@ def with_fixes(
         return done
     rows = done.report.tries or (measured_try(ASKED, (), done.report, done.capture, done.failed),)
     done.capture.keep_tries((*rows, *as_tries(fixes, len(rows))))
+    done.capture.keep_fixes(fixes)
     if fixes.diff:
         notify(f"the changes as a diff: fusiondoc fix {request.target.text}")
     report = report_of(done.capture)

@@ -18,6 +18,7 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.changes.edits import Edit, changed_text, overlapping
 from fusiondoc.changes.inserted_lines import without_unused
+from fusiondoc.changes.line_edits import line_edits
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes import COUNTER
@@ -25,6 +26,7 @@ from fusiondoc.fixes.bundles import Bundle
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
+from fusiondoc.model.change_plan import Edit as LineEdit
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import Verification
 from fusiondoc.operators import CONTROL_FLOW
@@ -48,6 +50,7 @@ class Versions:
     Args:
         request: of the unchanged program, which ran; ``capture`` is that run's.
         files: those that edits are of.
+        names: how reports name these files, where it is not by their paths.
         folder: for changed files and for what the unchanged program computes.
     """
 
@@ -56,12 +59,14 @@ class Versions:
         request: RunRequest,
         capture: Capture,
         files: Mapping[Path, ParsedFile],
+        names: Mapping[Path, str],
         folder: Path,
         progress: ShowProgress,
     ) -> None:
         self._request = request
         self._capture = capture
         self._files = files
+        self._names = names
         self._folder = folder
         self._progress = progress
         self._number = 0
@@ -84,15 +89,26 @@ class Versions:
         request = self._request_of(bundle)
         return self._measured(request, name), request
 
-    def _request_of(self, bundle: Bundle) -> RunRequest:
-        overlay: dict[str, str] = {}
-        edits = _edits_for_the_run(bundle)
+    def lines_changed(self, bundle: Bundle) -> tuple[LineEdit, ...]:
+        """The whole lines of the unchanged files that a bundle changes, as reports name them."""
+        lines: list[LineEdit] = []
+        for file, own in self._by_file(bundle.edits):
+            path = file.source.path
+            lines += line_edits(file, self._names.get(path, str(path)), own)
+        return tuple(lines)
+
+    def _by_file(self, edits: Sequence[Edit]) -> Iterator[tuple[ParsedFile, Sequence[Edit]]]:
+        """Each file with its edits, without imports that nothing needs."""
         for path in sorted({edit.path for edit in edits}):
             file = self._files[path]
-            own = without_unused(file, [edit for edit in edits if edit.path == path])
+            yield file, without_unused(file, [edit for edit in edits if edit.path == path])
+
+    def _request_of(self, bundle: Bundle) -> RunRequest:
+        overlay: dict[str, str] = {}
+        for file, own in self._by_file(_edits_for_the_run(bundle)):
             copy = self._folder / f"{self._number}-{len(overlay)}.py"
             copy.write_bytes(file.source.bytes_of(changed_text(file.source.text, own)))
-            overlay[str(path)] = str(copy)
+            overlay[str(file.source.path)] = str(copy)
         results = KeptResults(str(results_file(self._folder, _in_eval_mode(bundle))), compare=True)
         return replace(
             self._request.with_setting(bundle.setting),
@@ -372,7 +388,7 @@ class Search:
             if good and not whole.version[0].better_than(after):
                 left.remove(one)
                 self._steps[-1] = Step(wanted, (after, request), whole.row)
-                self.tried[whole.row] = _tried(fewer, Outcome.KEPT, before.version[0], after)
+                self.tried[whole.row] = self._tried(fewer, Outcome.KEPT, before.version[0], after)
 
     # -- one run --------------------------------------------------------------------------------------------
 
@@ -393,7 +409,7 @@ class Search:
         before, wanted = self.now[0], self._steps[-1].changes.plus(bundle)
         after, request = self._versions.measure(wanted, bundle.kind.name.lower())
         outcome = self._judged(bundle, after, before)
-        done = _tried(bundle, outcome, before, after)
+        done = self._tried(bundle, outcome, before, after)
         if row is None:
             self.tried.append(done)
             row = len(self.tried) - 1
@@ -410,6 +426,20 @@ class Search:
             return Outcome.WRONG
         return Outcome.KEPT if after.better_than(before, bundle.replaces_by_several) else Outcome.NO_GAIN
 
+    def _tried(self, bundle: Bundle, outcome: Outcome, before: Version, after: Version) -> TriedFix:
+        return TriedFix(
+            bundle.kind,
+            bundle.title,
+            bundle.where,
+            bundle.notes,
+            outcome,
+            before,
+            after,
+            edits=self._versions.lines_changed(bundle),
+            ops=tuple(sorted(bundle.about)),
+            setting=bundle.setting,
+        )
+
 
 @dataclass(frozen=True)
 class Step:
@@ -422,10 +452,6 @@ class Step:
 
 def _value(speed: Ratio | None) -> float:
     return 1.0 if speed is None else speed.value
-
-
-def _tried(bundle: Bundle, outcome: Outcome, before: Version, after: Version) -> TriedFix:
-    return TriedFix(bundle.kind, bundle.title, bundle.where, bundle.notes, outcome, before, after)
 
 
 def _combines(bundle: Bundle) -> bool:

@@ -209,7 +209,8 @@ def try_change(
         return _failed(change, FusiondocError("interrupted")), None, True
     report = report_of(done)
     row = measured(_named(change.title, done), change.codes, report, done, done.error())
-    return replace(row, capture=folder, frozen=_froze(done)), _timeable(row, report), False
+    row = replace(row, capture=folder, frozen=_froze(done), setting=change.setting)
+    return row, _timeable(row, report), False
 
 
 def _froze(capture: Capture) -> bool:
@@ -273,7 +274,19 @@ def steady_seconds(report: Report) -> float | None:
 
 
 def _failed(change: Change, error: FusiondocError) -> Try:
-    return Try(change.title, change.codes, 0, 0, 0, 0, None, None, error.exit_code, error.in_one_line)
+    return Try(
+        change.title,
+        change.codes,
+        groups=0,
+        ops_fused=0,
+        unfused=0,
+        fallbacks=0,
+        gb_per_s=None,
+        steady_seconds=None,
+        exit=error.exit_code,
+        problem=error.in_one_line,
+        setting=change.setting,
+    )
 
 
 def _slug(name: str) -> str:

@@ -340,6 +340,7 @@ def report_of(
         capture.fault,
         run_records.left,
         capture.left_later,
+        capture.fixes,
         run_records.switches,
         run_records.redirected,
         run_records.te,

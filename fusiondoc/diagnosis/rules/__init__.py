@@ -31,6 +31,7 @@ from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons import CompiledCall
 from fusiondoc.model.reasons.lacking_constants import reads_training_flag
@@ -61,6 +62,8 @@ class Context:
     """Processes that the program left running."""
     left_later: LeftRunning | None = None
     """Processes that further runs of the capture left running."""
+    fixes: Fixes | None = None
+    """The changes of the program that ``fix`` tried on this run."""
     switches: Switches = field(default_factory=Switches)
     """Parts of torch that the program switched off."""
     redirected: Redirected = field(default_factory=Redirected)
