@@ -65,7 +65,10 @@ def test_what_fix_kept_is_proved_in_the_plan_of_its_capture(fusiondoc: Run, tmp_
     write(tmp_path, "block.py", BLOCK)
     plan = plan_of(fusiondoc, tmp_path, "diagnose", "block.py", "--runs", 3)["plan"]
     assert plan and all(one["proof"] is None for one in plan)
-    fixed = plan_of(fusiondoc, tmp_path, "fix", "block.py", "--runs", 3)
+    done = fusiondoc("fix", "block.py", "--runs", 3, "-f", "json", cwd=tmp_path)
+    fixed = json.loads(done.stdout)
+    notes = [line for line in done.stderr.splitlines() if line.startswith(("trying", "proved"))]
+    assert notes[0].startswith("trying 1 of ") and notes[1].startswith("proved: operators in place")
     kept = [one for one in fixed["tried"] if one["outcome"] == "kept"]
     assert [edit["line"] for edit in kept[0]["edits"]] == [9, 13]
     found = plan_of(fusiondoc, tmp_path)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, Iterable, Sequence
 
 from . import Refused, UserError, first_line
+from .light_torch import backward
 
 DTYPES = (
     "bfloat16",
@@ -330,7 +331,7 @@ def tensor_text(tensor: Any) -> str:
 def backward_from_ones(torch: Any, outputs: Sequence[Any]) -> None:
     """The backward pass from every output that requires grad, each with a gradient of ones."""
     roots = [output for output in outputs if output.requires_grad]
-    torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+    backward(torch, roots, [torch.ones_like(root) for root in roots])
 
 
 def tensors_in(torch: Any, value: Any) -> list[Any]:

@@ -19,6 +19,7 @@ import time
 from typing import Any, Callable, ContextManager, Iterable, Sequence
 
 from . import UserError, first_line
+from .light_torch import dispatch_mode
 from .pass_inputs import Arguments, named_of, parameters_of, tensors_in
 from .same_results import (
     eager_twin,
@@ -294,7 +295,7 @@ def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
     context does nothing."""
     try:
         dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
-        base: Any = dispatch.TorchDispatchMode
+        base: Any = dispatch_mode(dispatch.TorchDispatchMode)
     except (ImportError, AttributeError):
         return contextlib.nullcontext()
     widening = _Widening(torch, wide) if wide is not None else None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ContextManager, Sequence
 
+from .light_torch import dispatch_mode
+
 _NAMES = """
 dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout bernoulli binomial multinomial
 normal normal_functional uniform exponential geometric log_normal cauchy random poisson rrelu rrelu_with_noise
@@ -40,7 +42,7 @@ def same_draws(torch: Any) -> ContextManager[object]:
                 return _masked(torch, args[0], args[1])
         return func(*args, **(kwargs or {}))
 
-    mode: Any = type("SameDraws", (TorchDispatchMode,), {"__torch_dispatch__": dispatch})
+    mode: Any = type("SameDraws", (dispatch_mode(TorchDispatchMode),), {"__torch_dispatch__": dispatch})
     entered: ContextManager[object] = mode() if hasattr(mode, "__enter__") else mode.push()  # 1.12
     return entered
 

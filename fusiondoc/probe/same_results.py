@@ -8,6 +8,7 @@ import io
 from typing import Any, Callable, Iterator, Sequence, Tuple
 
 from . import CANNOT_RUN, Refused, first_line
+from .light_torch import backward
 
 RELATIVE = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 1e-2}
 """How far a value may be off, by dtype. Fused kernels add in another order and keep intermediates in float32,
@@ -318,7 +319,7 @@ def differentiate(torch: Any, outputs: list[Any], starts: Sequence[Any] | None =
     if starts is None:
         starts = cotangents(torch, outputs)
     given = [starts[i].to(device=root.device, dtype=root.dtype) for i, root in roots]
-    torch.autograd.backward([root for _, root in roots], given)
+    backward(torch, [root for _, root in roots], given)
 
 
 def random_state(torch: Any) -> list[Any]:

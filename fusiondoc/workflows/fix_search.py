@@ -23,7 +23,7 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes import COUNTER
 from fusiondoc.fixes.bundles import Bundle
-from fusiondoc.model import dataclass
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
 from fusiondoc.model.change_plan import Edit as LineEdit
@@ -248,6 +248,8 @@ class Search:
         self._steps: list[Step] = [Step(Bundle(), original, -1)]
         self.tried: list[TriedFix] = []
         self.untried = 0
+        self._progress = ""
+        """Which of the changes is tried, as notes say it: `` 2 of 5``."""
         self.together_tries = 0
         """Runs of the second round."""
 
@@ -255,13 +257,15 @@ class Search:
         """All of them; those that did not help alone once more, if operators changed after them."""
         waiting: list[tuple[int, int, Bundle]] = []
         rewritten = 0
-        for bundle in found:
+        for number, bundle in enumerate(found, 1):
+            self._progress = f" {number} of {len(found)}"
             for one, index in self._try_whole(bundle):
                 outcome = self.tried[index].outcome
                 if outcome is Outcome.NO_GAIN:
                     waiting.append((rewritten, index, one))
                 elif outcome is Outcome.KEPT and one.kind.in_source:
                     rewritten += 1
+        self._progress = ""
         for before, index, bundle in waiting:
             if rewritten > before and self._left > 0:
                 self._try(bundle, index)
@@ -405,7 +409,7 @@ class Search:
             self.untried += 1
             return None
         self._left -= 1
-        self._notify(f"trying{'' if row is None else ' again'}: {bundle.title}")
+        self._notify(f"trying{self._progress if row is None else ' again'}: {bundle.title}")
         before, wanted = self.now[0], self._steps[-1].changes.plus(bundle)
         after, request = self._versions.measure(wanted, bundle.kind.name.lower())
         outcome = self._judged(bundle, after, before)
@@ -417,6 +421,10 @@ class Search:
             self.tried[row] = done
         if outcome is Outcome.KEPT:
             self._steps.append(Step(wanted, (after, request), row))
+            self._notify(
+                f"proved: {bundle.title}: {before.groups} -> {count(after.groups, 'group')},"
+                f" {before.ops_fused} -> {count(after.ops_fused, 'operator')} fused"
+            )
         return row
 
     def _judged(self, bundle: Bundle, after: Version, before: Version) -> Outcome:
