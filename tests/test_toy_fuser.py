@@ -109,3 +109,9 @@ def test_groups_of_its_second_kind_are_its_own(toy: Path) -> None:
     report = json.loads(done.stdout)
     assert [group["kind"] for group in report["groups"]] == ["ToyLibraryCall"]
     assert report["fuser"]["effective"] == "toy"
+
+
+def test_a_fuser_without_dumps_prints_no_kernels_that_are_read(toy: Path) -> None:
+    done = run(toy, "kernels", "toy.log")
+    note = "fusiondoc reads no kernels of the toy fuser; it reads those of nvFuser and NNC"
+    assert note in " ".join(done.stderr.split())
