@@ -50,6 +50,8 @@ def parse(logs: Log | Sequence[Log] | None = None, *, peak: float | None = None)
         logs: the path of a log (also ``.gz``, ``.xz``, ``.bz2``, ``.zst``), of a folder of logs or of a
             capture; a capture itself; several logs in a list are parts of the same run and give a
             single report. None is the newest capture in ``.fusiondoc/`` of the current folder.
+        mode, dynamic: of torch.compile, under Inductor; no_run: kernels are generated, and neither compiled
+            nor run.
         peak: memory bandwidth of the GPU in GB/s (10^9 bytes a second) to hold kernels against, if the figure
             of the log and the table of GPUs is not right.
 
@@ -92,6 +94,9 @@ def diagnose(
     rerun: bool = True,
     no_freeze: bool = False,
     freeze: bool = False,
+    mode: str = "default",
+    dynamic: bool = False,
+    no_run: bool = False,
     peak: float | None = None,
     script: bool = False,
     script_args: Sequence[str] = (),
@@ -118,9 +123,10 @@ def diagnose(
             tuples for several shapes. Of a target, the texts of ``--input``, such as
             ``["float32[8,128]:grad"]``; None takes the file's own.
         backward: add a backward pass to every run.
-        fuser: "auto" (nvFuser where this torch really has it, else NNC), "nvfuser", "nnc", "onednn"
-            or "none".
-        frontend: what builds the groups: "torchscript", "aot", "te" or "auto", what the target uses.
+        fuser: "auto" (Inductor for a program that calls torch.compile, else nvFuser where this torch really
+            has it, else NNC), "nvfuser", "nnc", "onednn", "inductor" or "none".
+        frontend: what builds the groups: "torchscript", "aot", "te", "dynamo" (torch.compile) or "auto", what
+            the target uses.
         runs: passes for each shape; a group appears in the second or third.
         trace: trace instead of scripting.
         knobs: as ``--knob``: name to value; True and False are "on" and "off".
@@ -167,6 +173,9 @@ def diagnose(
             "verify": verify,
             "no_freeze": no_freeze,
             "freeze": freeze,
+            "mode": mode,
+            "dynamic": dynamic,
+            "no_run": no_run,
             "script": script,
             "script_args": script_args,
             "step_function": step_function,

@@ -21,7 +21,7 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption(
         "--fusion-fuser",
         metavar="FUSER",
-        help="Fuser of tests that do not choose one: auto, nvfuser, nnc, onednn or none.",
+        help="Fuser of tests that do not choose one, as fusiondoc diagnose --fuser takes it.",
     )
     group.addoption(
         "--fusion-keep",

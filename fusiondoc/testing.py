@@ -68,7 +68,8 @@ class Fusion:
 
     ``fuser`` None is ``--fusion-fuser``, else ``fusion_fuser`` of the ini file, else "auto". ``options`` are
     those of ``fusiondoc diagnose``: ``trace``, ``knobs`` (a dict), ``dumps`` (a list), ``seed``, ``timeout``
-    (seconds), ``verify``, ``no_freeze``, ``freeze``.
+    (seconds), ``verify``, ``no_freeze``, ``freeze``, and of torch.compile ``mode``, ``dynamic``,
+    ``no_run``.
 
     Both methods skip the test where the fuser cannot work, unless ``required``, and raise
     ``fusiondoc.errors.ModelFailed`` with the model's own traceback where ``fn`` cannot be compiled or fails,

@@ -42,6 +42,6 @@ def test_what_is_lost_and_what_sums_up_the_run() -> None:
 def test_fusers_and_their_kinds_are_one_to_one() -> None:
     assert {fuser.name: fuser for fuser in FUSER_OF_KIND.values()} == FUSERS
     assert FUSION_KINDS["prim::CudaFusionGroup"] == "CudaFusionGroup" == FUSERS["nvfuser"].kinds[0]
-    assert choices() == ("nvfuser", "nnc", "onednn", "none")
-    assert at_work() == ("nvfuser", "nnc", "onednn", "legacy", "none")
+    assert choices() == ("nvfuser", "nnc", "onednn", "inductor", "none")
+    assert at_work() == ("nvfuser", "nnc", "onednn", "legacy", "inductor", "none")
     assert [fuser_title(name) for name in ("onednn", "none", "other")] == ["oneDNN Graph", "none", "other"]

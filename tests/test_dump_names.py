@@ -7,7 +7,7 @@ import pytest
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import check_dumps, how_to_set, is_set, together
-from fusiondoc.runner.launch import run_environment
+from fusiondoc.runner.run_variables import run_environment
 
 NVFUSER = ("2.1.2+cu121", "12.1")
 NONE = ("2.13.0+cpu", None)

@@ -16,7 +16,7 @@ from fusiondoc.captures.trust import SIGNATURE, is_own, request_again, sign
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import yaml_text
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.runner.launch import run_environment
+from fusiondoc.runner.run_variables import run_environment
 
 
 @pytest.fixture

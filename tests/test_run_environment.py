@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fusiondoc.errors import UsageError
-from fusiondoc.runner.launch import run_environment
+from fusiondoc.runner.run_variables import run_environment
 
 
 def levels(value: str) -> dict[str, int]:

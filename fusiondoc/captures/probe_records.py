@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fusiondoc.captures.frontend_records import AotRecords, TeRecords, read_te
+from fusiondoc.captures.inductor_records import InductorRecords, read_inductor
 from fusiondoc.captures.process_records import (
     RankProcess,
     ScriptRecords,
@@ -88,7 +89,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Frontend:
-    """The frontend that made the graphs: "torchscript" or "aot"."""
+    """The frontend that made the graphs: "torchscript", "aot", "te" or "dynamo"."""
 
     requested: str | None = None
     effective: str | None = None
@@ -286,6 +287,7 @@ class Records:
     frontend: Frontend = Frontend()
     aot: AotRecords = field(default_factory=AotRecords)
     te: TeRecords = field(default_factory=TeRecords)
+    inductor: InductorRecords = field(default_factory=InductorRecords)
     script: ScriptRecords = field(default_factory=ScriptRecords)
     rank: RankProcess | None = None
 
@@ -370,6 +372,7 @@ def read_records(data: bytes) -> Records:
         frontend=raw.read_merged("frontend", Frontend) or Frontend(),
         aot=read_aot_of_processes(raw),
         te=read_te(raw),
+        inductor=read_inductor(raw),
         script=read_script(raw),
         rank=read_rank(raw),
     )

@@ -12,7 +12,9 @@ from typing import Any
 
 from fusiondoc.captures.process_records import check_step_function
 from fusiondoc.errors import UsageError
+from fusiondoc.fusers import COMPILER as INDUCTOR
 from fusiondoc.fusers import facts_of
+from fusiondoc.fusers.dynamo import DYNAMO
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import KeptResults
@@ -207,8 +209,8 @@ class RunRequest:
     python: Path
     fuser: str = DEFAULTS["fuser"]
     frontend: str = DEFAULTS["frontend"]
-    """The frontend that builds the fusion groups: "torchscript", "aot" or "te"; "auto" is the one that the
-    target uses."""
+    """The frontend that builds the fusion groups: "torchscript", "aot", "te" or "dynamo"; "auto" is the one
+    that the target uses."""
     recipes: tuple[str, ...] = ()
     """Recipes of Transformer Engine to run under, one after the other; without any the model's own."""
     runs: int = DEFAULTS["runs"]
@@ -225,6 +227,12 @@ class RunRequest:
     dumps: tuple[str, ...] = ()
     verify: bool = False
     """Compare every pass with an eager one."""
+    mode: str = DEFAULTS["mode"]
+    """Of torch.compile."""
+    dynamic: bool = False
+    """Torch.compile compiles for any sizes at once."""
+    no_run: bool = False
+    """Inductor generates kernels, and neither compiles nor runs them."""
     no_freeze: bool = False
     """Leave a module unfrozen under oneDNN Graph."""
     freeze: bool = False  # the same under every fuser, in eval mode
@@ -266,6 +274,7 @@ class RunRequest:
                 f"an archive has no inputs of its own: {self.target.label} needs --input",
                 "Give one --input for each argument, such as --input 'float32[8,128]'.",
             )
+        _check_frontend(self)
         if self.runs < 1:
             raise UsageError(
                 f"--runs {self.runs}: at least 1 is needed", "A group appears in the second or third run."
@@ -295,6 +304,24 @@ class RunRequest:
         return KeptRequest(
             target=KeptTarget(self.target.text, self.target.kind), options=self.options()
         ).argv()
+
+
+def _check_frontend(request: RunRequest) -> None:
+    """Refuse options of torch.compile for a run without it, and the reverse (UsageError)."""
+    inductor = request.fuser == INDUCTOR or request.frontend == DYNAMO.name
+    if inductor and (
+        request.fuser not in ("auto", INDUCTOR) or request.frontend not in ("auto", DYNAMO.name)
+    ):
+        raise UsageError(
+            f"--fuser {request.fuser} does not go with --frontend {request.frontend}",
+            f"Inductor is the fuser of torch.compile: --fuser {INDUCTOR}, or --frontend {DYNAMO.name}.",
+        )
+    if request.no_run and (request.verify or request.timing or request.profile):
+        raise UsageError(
+            "--no-run computes no results: there is nothing to compare or to time", "Leave one of them out."
+        )
+    if request.no_run and request.fuser not in ("auto", INDUCTOR):
+        raise UsageError("--no-run is for Inductor", f"Add --fuser {INDUCTOR}.")
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,8 @@ def _fusers(tried: Tried) -> str:
 def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], format_: str | None) -> None:
     from fusiondoc.fuser_knobs.checks import check_knob
     from fusiondoc.runner.interpreter import inspect, try_everything
-    from fusiondoc.runner.launch import run_environment
     from fusiondoc.runner.own_launcher import choose_fuser, export
+    from fusiondoc.runner.run_variables import run_environment
 
     request = make_request(target, script_args, options)
     interpreter = inspect(request.python)

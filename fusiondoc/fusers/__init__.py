@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from fusiondoc.fusers import inductor
 from fusiondoc.fusers.aot import AOT
 from fusiondoc.fusers.dynamo import DYNAMO
 from fusiondoc.fusers.frontend import Frontend
 from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.inductor import INDUCTOR
 from fusiondoc.fusers.inductor.files import is_debug_file as is_debug_file
 from fusiondoc.fusers.legacy import LEGACY
 from fusiondoc.fusers.nnc import NNC
@@ -42,7 +42,7 @@ def register(fuser: Fuser) -> None:
     FUSER_OF_KIND.update(dict.fromkeys(fuser.kinds, fuser))
 
 
-for _fuser in (NVFUSER, NNC, ONEDNN, LEGACY):
+for _fuser in (NVFUSER, NNC, ONEDNN, LEGACY, INDUCTOR):
     register(_fuser)
 
 
@@ -163,6 +163,12 @@ def choices() -> tuple[str, ...]:
     return (*(fuser.name for fuser in FUSERS.values() if fuser.can_be_requested), "none")
 
 
+def of_torchscript() -> tuple[str, ...]:
+    """Fusers that can be requested and whose groups are nodes of TorchScript's plans."""
+    requested = (FUSERS[name] for name in choices() if name in FUSERS)
+    return tuple(fuser.name for fuser in requested if fuser.of_torchscript)
+
+
 def requests() -> tuple[str, ...]:
     """What ``--fuser`` takes; "auto" leaves the choice to what this torch has."""
     return ("auto", *choices())
@@ -178,7 +184,7 @@ def may_write_to_stdout(name: str | None) -> bool:
     return name not in at_work() or facts_of(name).writes_to_stdout
 
 
-COMPILER = inductor.VARIANT
+COMPILER = INDUCTOR.name
 """The variant of a bench that torch.compile makes with its default backend."""
 
 FRONTENDS: dict[str, Frontend] = {frontend.name: frontend for frontend in (TORCHSCRIPT, AOT, TE, DYNAMO)}
@@ -217,6 +223,10 @@ def bench_variants() -> tuple[str, ...]:
 def recipes() -> tuple[str, ...]:
     """What ``--recipe`` takes."""
     return tuple(recipe for frontend in FRONTENDS.values() for recipe in frontend.recipes)
+
+
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""What ``--mode`` takes: modes of torch.compile."""
 
 
 def fuser_title(name: str) -> str:

@@ -3,4 +3,4 @@
 from fusiondoc.fusers.frontend import Frontend
 from fusiondoc.fusers.inductor.kinds import KIND
 
-DYNAMO = Frontend("dynamo", "torch.compile", fuser="inductor", group_prefix=KIND, can_be_requested=False)
+DYNAMO = Frontend("dynamo", "torch.compile", fuser="inductor", group_prefix=KIND)

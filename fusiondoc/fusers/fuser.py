@@ -68,7 +68,7 @@ class WithKnob:
 
 @dataclass(frozen=True)
 class Fuser:
-    """A fuser of TorchScript. A new one is an entry of the registry (``fusers/__init__.py``)."""
+    """A fuser. A new one is an entry of the registry (``fusers/__init__.py``)."""
 
     name: str
     """As options and reports have it: ``nnc``."""
@@ -77,6 +77,8 @@ class Fuser:
     kinds: tuple[str, ...]
     """``Group.kind`` of its fusion groups: ``CudaFusionGroup``; several where it makes groups
     of several kinds."""
+    of_torchscript: bool = True
+    """Whether its groups are nodes of TorchScript's plans."""
     heading: str | None = None
     """The title over a list, where it is another: "Legacy fuser"."""
     old_nodes: tuple[str, ...] = ()
@@ -155,6 +157,12 @@ class Fuser:
     """Regular expressions for the names of its groups in a profile."""
     variables_set: tuple[str, ...] = ()
     """Environment variables of it that fusiondoc sets."""
+    own_variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that a run under it needs beside those of its log."""
+    log_list: tuple[str, tuple[str, ...]] | None = None
+    """The environment variable that lists what it logs, with the words for a run; None: TorchScript's."""
+    trace_variable: str | None = None
+    """The environment variable that names a folder for its trace."""
     dump_variable: str | None = None
     """The environment variable that makes it print its kernels."""
     refusal_log: str | None = None
@@ -234,6 +242,8 @@ class Fuser:
     @property
     def nodes(self) -> dict[str, str]:
         """Kind of a node that holds one of its groups (``prim::CudaFusionGroup``) -> ``Group.kind``."""
+        if not self.of_torchscript:
+            return {}
         return {
             **{f"prim::{kind}": kind for kind in self.kinds},
             **dict.fromkeys(self.old_nodes, self.kinds[0]),

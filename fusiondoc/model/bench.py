@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import comb
 
-from fusiondoc.fusers import COMPILER, bench_variants, choices
+from fusiondoc.fusers import COMPILER, bench_variants, of_torchscript
 from fusiondoc.model import dataclass
 
 SCHEMA = "fusiondoc.bench/1"
@@ -16,7 +16,7 @@ SCHEMA = "fusiondoc.bench/1"
 EAGER = "eager"
 WITHOUT_GROUPS = frozenset((EAGER, "none", COMPILER))
 """Variants that show no fusion groups."""
-VARIANTS = (EAGER, *choices(), *bench_variants(), COMPILER)
+VARIANTS = (EAGER, *of_torchscript(), "none", *bench_variants(), COMPILER)
 """In the order of the table."""
 EACH_CALL = "aot-each-call"
 """``memory_efficient_fusion`` anew in every call, as modules of xFormers do it: run where it is named."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, Flag, auto
 from typing import Any, NamedTuple
 
-from fusiondoc.fusers import frontend_choices, recipes, requests
+from fusiondoc.fusers import COMPILE_MODES, frontend_choices, recipes, requests
 
 
 class Kind(Enum):
@@ -84,7 +84,8 @@ RUN_OPTIONS = (
         "auto",
         ANY_RUN,
         "--fuser",
-        "auto: nvFuser where this torch really has it, else NNC.",
+        "auto: Inductor for a program that calls torch.compile, else nvFuser where this torch really has "
+        "it, else NNC.",
         choices=requests(),
     ),
     RunOption(
@@ -94,7 +95,7 @@ RUN_OPTIONS = (
         ANY_RUN,
         "--frontend",
         "What builds the fusion groups: TorchScript, AOTAutograd (memory_efficient_fusion) before it, "
-        "or te.ops of Transformer Engine; auto: what the target uses.",
+        "te.ops of Transformer Engine, or torch.compile (dynamo); auto: what the target uses.",
         choices=frontend_choices(),
     ),
     RunOption(
@@ -128,6 +129,31 @@ RUN_OPTIONS = (
     ),
     RunOption(
         "script", Kind.FLAG, False, ANY_RUN, "--script", "Run FILE.py as it is; its own arguments after --."
+    ),
+    RunOption(
+        "mode",
+        Kind.CHOICE,
+        COMPILE_MODES[0],
+        EVERYWHERE,
+        "--mode",
+        "Mode of torch.compile, under Inductor.",
+        choices=COMPILE_MODES,
+    ),
+    RunOption(
+        "dynamic",
+        Kind.FLAG,
+        False,
+        EVERYWHERE,
+        "--dynamic",
+        "Let torch.compile compile for any sizes at once, under Inductor.",
+    ),
+    RunOption(
+        "no_run",
+        Kind.FLAG,
+        False,
+        EVERYWHERE,
+        "--no-run",
+        "Under Inductor: generate kernels, and neither compile nor run them; for a report in seconds.",
     ),
     RunOption("no_freeze", Kind.FLAG, False, EVERYWHERE, "--no-freeze"),
     RunOption(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FuserState:
-    """Which fuser was asked for and which one really worked: nvfuser, nnc, onednn, legacy or none."""
+    """Which fuser was asked for and which one really worked: names of the registry, or "none"."""
 
     requested: str | None
     effective: str | None

@@ -216,6 +216,9 @@ class Options:
     knobs: Mapping[str, str] = field(default_factory=dict)
     dumps: tuple[str, ...] = ()
     verify: bool | None = None
+    mode: str | None = None
+    dynamic: bool | None = None
+    no_run: bool | None = None
     no_freeze: bool | None = None
     freeze: bool | None = None
     eval: bool | None = None

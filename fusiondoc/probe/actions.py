@@ -29,6 +29,7 @@ from . import (
 )
 from .aot_watch import Watch
 from .frontends import FusedModules
+from .inductor_watch import InductorWatch
 from .log_and_records import Clock, Records
 from .model_run import ModelRun
 from .models import frozen, not_compiled, prepared, signature, to_torchscript
@@ -137,7 +138,7 @@ def _try_everything(records: Records, clock: Clock) -> None:
 
 
 def _measure_bandwidth(records: Records, clock: Clock) -> None:
-    from .environment import measured_bandwidth
+    from .bandwidth import measured_bandwidth
 
     records.write("bandwidth", **measured_bandwidth(_import_torch(clock)))
 
@@ -155,23 +156,25 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     modules = FusedModules(torch, records, watch)
     switches = SwitchWatch(torch, records, fuser, spec["knobs"], own)
     switches.start()
-    watches_aot = spec.get("frontend") in (None, "auto", "aot")
+    watches_aot = fuser != environment.INDUCTOR and spec.get("frontend") in (None, "auto", "aot")
     if watches_aot:
         watch.start()
         if not spec.get("timing"):
             modules.start()
     te_watch = _te_watch(spec, records, clock, watch)
+    inductor = _inductor_watch(torch, spec, records, fuser)
     if script:
         watching = [watch, modules] if watches_aot else []
         try:
-            with log_and_records.LOG.recorded_when_put_back(records.write):
-                run_as_script(torch, spec, records, clock, fuser, watching, switches)
+            with log_and_records.LOG.recorded_when_put_back(records.write), _kernels(torch, spec):
+                run_as_script(torch, spec, records, clock, fuser, [*watching, *inductor], switches)
         finally:
             switches.write_own_fuser()
             log_and_records.mark("end")
             watch.finish()
             modules.finish()
             te_watch.end(None)
+            _end_of_compiled_script(spec, records, inductor)
             _write_end_of_script(torch, spec, records)
     else:
         try:
@@ -179,6 +182,8 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         finally:
             watch.finish()
             modules.finish()
+            for inductor_watch in inductor:
+                inductor_watch.finish()
 
 
 def _found_as_script(spec: dict[str, Any], records: Records) -> bool:
@@ -222,7 +227,8 @@ def _write_end_of_script(torch: Any, spec: dict[str, Any], records: Records) -> 
 
 def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
     """Set the fuser, then the knobs, which override it; record the values that both read back as."""
-    fuser, why = environment.choose_fuser(torch, spec["fuser"])
+    wanted = environment.INDUCTOR if spec.get("frontend") == "dynamo" else spec["fuser"]
+    fuser, why = environment.choose_fuser(torch, wanted)
     environment.switch_on(torch, fuser)
     live = environment.is_on(torch, fuser)
     records.write("fuser", requested=spec["fuser"], effective=fuser, live=live, why=why)
@@ -249,6 +255,35 @@ def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch
     elif frontend == "auto" and not spec.get("timing"):
         watch.after_import[te_plans.OPS] = waiting.imported
     return waiting
+
+
+def _inductor_watch(torch: Any, spec: dict[str, Any], records: Records, fuser: str) -> list[InductorWatch]:
+    """The watch of Inductor, which is on; none of a run that is timed, or that cannot come to Inductor."""
+    quiet = spec.get("timing") or spec.get("profile")
+    if quiet or not environment.may_be_inductor(torch, spec, fuser):
+        return []
+    watch = InductorWatch(torch, records)
+    watch.start()
+    return [watch]
+
+
+def _kernels(torch: Any, spec: dict[str, Any]) -> Any:
+    """The block in which a script runs: without kernels of Inductor for ``--no-run``."""
+    if not spec.get("no_run"):
+        return contextlib.nullcontext()
+    from .inductor_run import without_kernels
+
+    return without_kernels(torch)
+
+
+def _end_of_compiled_script(spec: dict[str, Any], records: Records, watches: list[InductorWatch]) -> None:
+    """Under an automatic choice, a script that compiled graphs is one of torch.compile."""
+    for watch in watches:
+        watch.finish()
+        if watch.graphs:
+            from .inductor_run import write_choice
+
+            write_choice(records, spec, "the program calls torch.compile")
 
 
 def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:

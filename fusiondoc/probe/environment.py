@@ -1,5 +1,5 @@
-"""The environment of the probe (Python, torch, the GPU, its memory and how fast that is copied), and which
-fusers work here; choosing a fuser, and switching it on for the rest of the process.
+"""The environment of the probe (Python, torch, the GPU and its memory), and which fusers work here; choosing
+a fuser, and switching it on for the rest of the process.
 
 The switches are those of ``torch.jit.fuser`` (torch/jit/_fuser.py), set for good instead of inside a context:
 plans compile at run time, wherever the user's code calls the model. Whether a fuser works is found with a
@@ -161,56 +161,6 @@ def take_own_gpu(torch: Any) -> None:
         torch.cuda.set_device(int(local) % torch.cuda.device_count())
 
 
-_MOST_BYTES = 1 << 30
-"""Far beyond every cache (50 MB of L2 on an H200)."""
-_COPIES = 20
-_WARM_UP = 3
-
-
-def measured_bandwidth(torch: Any) -> dict[str, Any]:
-    """``gpu``, ``gb_per_s`` (10^9 bytes read plus written in a second, of the median copy) and
-    ``copied_bytes``.
-
-    Raises Refused (status 4) without a GPU, or with too little of its memory free to outgrow its caches.
-    """
-    if not torch.cuda.is_available():
-        raise Refused(
-            "bandwidth",
-            "no GPU to measure: torch %s sees no CUDA device here" % torch.__version__,
-            "Run it on the machine with the GPU and a CUDA build of torch (--python), or give the figure to"
-            " a report: --peak GB_PER_S.",
-            CANNOT_RUN,
-        )
-    try:
-        size = min(_MOST_BYTES, torch.cuda.mem_get_info()[0] // 4) // 512 * 512
-        if size < _MOST_BYTES // 8:
-            raise Refused(
-                "bandwidth",
-                "too little of the GPU's memory is free to measure it (%d MB)" % (size * 4 // 10**6),
-                "End what else runs on it, or give the figure to a report: --peak GB_PER_S.",
-                CANNOT_RUN,
-            )
-        return dict(_copies(torch, size), gpu=torch.cuda.get_device_name(torch.cuda.current_device()))
-    except RuntimeError as error:
-        raise Refused("bandwidth", "the GPU cannot copy: %s" % first_line(error), None, CANNOT_RUN) from None
-
-
-def _copies(torch: Any, size: int) -> dict[str, Any]:
-    source = torch.empty(size, dtype=torch.uint8, device="cuda").zero_()
-    target = torch.empty_like(source)
-    for _ in range(_WARM_UP):
-        target.copy_(source)
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(_COPIES + 1)]
-    for number, mark in enumerate(marks):
-        if number:
-            target.copy_(source)
-        mark.record()
-    torch.cuda.synchronize()
-    times = sorted(before.elapsed_time(after) for before, after in zip(marks, marks[1:]))
-    milliseconds = times[len(times) // 2]
-    return {"gb_per_s": round(2.0 * size / (milliseconds * 1e6), 1), "copied_bytes": size}
-
-
 _SWITCHES = {
     # (fuse on CPU, fuse on GPU, tensor expressions, nvFuser, oneDNN Graph)
     "nnc": (True, True, True, False, False),
@@ -276,6 +226,36 @@ def why_no_onednn(torch: Any) -> str | None:
     return None if works else "torch %s does not switch oneDNN Graph on" % torch.__version__
 
 
+INDUCTOR = "inductor"
+"""The fuser of torch.compile, which no switch of TorchScript concerns."""
+
+_FIRST_INDUCTOR = (2, 6)
+
+
+def why_no_inductor(torch: Any) -> str | None:
+    """Why the graphs of Inductor cannot be seen here, or None if they can."""
+    if torch_release(torch) < _FIRST_INDUCTOR or not hasattr(torch, "compile"):
+        return "its scheduler is read from torch 2.6 on; this is torch %s" % torch.__version__
+    return None
+
+
+def is_compiler(fuser: str) -> bool:
+    """Whether it is the fuser of torch.compile."""
+    return fuser == INDUCTOR
+
+
+def may_be_inductor(torch: Any, spec: dict[str, Any], fuser: str) -> bool:
+    """Whether the run is one of torch.compile if the program comes to that by itself.
+
+    Args:
+        fuser: the one that is switched on.
+    """
+    if fuser == INDUCTOR:
+        return True
+    automatic = spec["fuser"] == "auto" and (spec.get("frontend") or "auto") == "auto"
+    return automatic and why_no_inductor(torch) is None
+
+
 def choose_fuser(torch: Any, requested: str) -> tuple[str, str]:
     """The fuser that ``requested`` means here and a sentence why; Refused (status 4) if it cannot work."""
     nvfuser_problem = why_no_nvfuser(torch) if requested in ("auto", "nvfuser") else None
@@ -293,6 +273,15 @@ def choose_fuser(torch: Any, requested: str) -> tuple[str, str]:
             "interpreter), or --fuser nnc here.",
             CANNOT_RUN,
         )
+    if requested == INDUCTOR:
+        problem = why_no_inductor(torch)
+        if problem is not None:
+            raise Refused(
+                "fuser",
+                "Inductor cannot be watched here: " + problem,
+                "Use torch 2.6 or newer (--python chooses the interpreter).",
+                CANNOT_RUN,
+            )
     if requested == "onednn":
         problem = why_no_onednn(torch)
         if problem is not None:
@@ -317,6 +306,8 @@ def note_on_fuser(torch: Any, fuser: str) -> str | None:
 
 def switch_on(torch: Any, fuser: str) -> None:
     """Set every switch for ``fuser``."""
+    if fuser == INDUCTOR:
+        return
     cpu, gpu, tensor_expressions, nvfuser, onednn = _SWITCHES[fuser]
     switch = torch._C
     llvm = bool(switch._llvm_enabled())
@@ -341,6 +332,8 @@ def switch_on(torch: Any, fuser: str) -> None:
 
 def is_on(torch: Any, fuser: str) -> bool:
     """Whether the switches read back as ``fuser`` needs them."""
+    if fuser == INDUCTOR:
+        return why_no_inductor(torch) is None
     switch = torch._C
     if fuser == "nvfuser":
         return switch._jit_nvfuser_enabled() is True

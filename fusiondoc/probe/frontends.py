@@ -17,7 +17,7 @@ import sys
 import types
 from typing import Any, Iterator, Sequence
 
-from . import CANNOT_RUN, Refused, UserError, first_line
+from . import CANNOT_RUN, Refused, UserError, environment, first_line
 from .aot_records import WRAPPED
 from .aot_watch import ENTRIES, Watch
 from .log_and_records import Records
@@ -50,7 +50,7 @@ def choose(torch: Any, requested: str, model: Any) -> Chosen:
     scripted = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
     used = None if scripted else uses_aot(torch, model)
     if used is not None:
-        return Chosen("aot", model, "the target " + used, _inside(model))
+        return Chosen("aot", model, "the target " + used, eager_form(model))
     if requested == "auto":
         return Chosen("torchscript", model, "auto: the target uses no other", model)
     if scripted:
@@ -136,7 +136,7 @@ def _wrapped(model: Any) -> Any:
         raise UserError("frontend") from error
 
 
-def _inside(model: Any) -> Any:
+def eager_form(model: Any) -> Any:
     """The model that ``aot_function``, ``aot_module`` or ``torch.compile`` wrapped; None if not known."""
     if WRAPPED in getattr(model, "__dict__", {}):
         while WRAPPED in vars(model):
@@ -167,6 +167,52 @@ def uses_aot(torch: Any, model: Any) -> str | None:
             if name in ENTRIES and _is_torchs(value):
                 return "calls " + str(name)
     return None
+
+
+def comes_to_inductor(torch: Any, model: Any) -> str | None:
+    """How the model comes to torch.compile with its default backend by itself, as the end of a sentence; None
+    if it does not."""
+    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    for candidate in (model, *modules):
+        if _is_compiled(candidate) and _by_inductor(candidate):
+            return "is compiled by torch.compile"
+    functions = [getattr(type(module), "forward", None) for module in modules] if modules else [model]
+    seen: set[int] = set()
+    for function in functions:
+        for value in _reached(function, seen):
+            if _is_compiled(value) and _by_inductor(value):
+                return "calls what torch.compile has compiled"
+    return None
+
+
+def ran_compiled(
+    torch: Any, loaded: Any, spec: dict[str, Any], fuser: str, records: Records, clock: Any
+) -> bool:
+    """Run a loaded model with torch.compile, where that is requested or the model comes to it by itself;
+    whether it was run.
+
+    Raises:
+        Refused, UserError: as ``CompiledRun``.
+    """
+    own = None
+    if environment.may_be_inductor(torch, spec, fuser):
+        own = comes_to_inductor(torch, loaded.model)
+    if own is None and not environment.is_compiler(fuser):
+        return False
+    from .inductor_run import CompiledRun
+
+    note_ignored_options(records, spec, ("trace", "freeze", "no_freeze"), "a model that is compiled")
+    eager = eager_form(loaded.model) if own is not None else None
+    CompiledRun(torch, loaded, spec, records, own, eager).run(clock)
+    return True
+
+
+def _is_compiled(value: Any) -> bool:
+    """Whether ``torch.compile`` made it, or its method ``compile`` was called."""
+    if type(value).__name__ == "OptimizedModule":
+        return True
+    held = getattr(value, "__dict__", {})
+    return "_torchdynamo_orig_callable" in held or held.get("_compiled_call_impl") is not None
 
 
 def _by_inductor(compiled: Any) -> bool:

@@ -22,7 +22,7 @@ from .pass_inputs import Shape, positional
 from .passes import Passes, Verifier
 from .same_results import eager_twin
 from .switch_watch import SwitchWatch
-from .targets import ready
+from .targets import Ready, ready
 
 
 class ModelRun:
@@ -65,14 +65,31 @@ class ModelRun:
             loaded = ready(torch, spec, self._clock)
         finally:
             self._switches.write_own_fuser()
+        if not self._runs_itself(loaded, te_watch):
+            self._run_torchscript(loaded, before)
+
+    def _runs_itself(self, loaded: Ready, te_watch: te_plans.Waiting) -> bool:
+        """Run a model of te.ops or torch.compile; False for another, which is TorchScript's."""
+        torch, spec = self._torch, self._spec
         frontend = spec.get("frontend") or "auto"
-        if frontend == "te" or (frontend == "auto" and frontends.holds_te(loaded.model)):
+        by_choice = frontend == "auto" and not environment.is_compiler(self._fuser)
+        if frontend == "te" or (by_choice and frontends.holds_te(loaded.model)):
             from .te_run import run_te_model
 
             watch = te_watch.imported(te_plans.import_te())
             run_te_model(torch, loaded, spec, watch, self._records, self._clock)
-            return
+            return True
         self._records.write("target", **as_given(torch, loaded.model))
+        return frontends.ran_compiled(torch, loaded, spec, self._fuser, self._records, self._clock)
+
+    def _run_torchscript(self, loaded: Ready, before: tuple[Any, ...]) -> None:
+        """Script or trace the model, or hand it to AOTAutograd, and run it.
+
+        Args:
+            before: the switches before the file was loaded.
+        """
+        torch, spec = self._torch, self._spec
+        frontend = spec.get("frontend") or "auto"
         with self._clock.users_work():
             model, chosen = self._prepared(frontend, loaded.model)
             if spec.get("results") and chosen.frontend != "aot":

@@ -229,7 +229,7 @@ def _device_facts(torch: Any, cuda: bool) -> dict[str, Any]:
 def _bandwidth(torch: Any, cuda: bool) -> float | None:
     """GB/s, read plus written; None where there is no room to measure it."""
     if cuda:
-        from .environment import measured_bandwidth
+        from .bandwidth import measured_bandwidth
 
         try:
             return float(measured_bandwidth(torch)["gb_per_s"])

@@ -1,8 +1,5 @@
-"""One run of a target: its environment variables, a child process, a capture of all that it printed, and a
-bar that shows its progress.
-
-The variables are what each fuser needs to talk, merged with what the user has set.
-"""
+"""One run of a target: a child process, a capture of all that it printed, and a bar that shows its
+progress."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
@@ -26,23 +23,8 @@ from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import CaptureLocation, cannot_write, while_writing
 from fusiondoc.captures.trust import collect, sign
-from fusiondoc.errors import CannotRun, ModelFailed, UsageError
-from fusiondoc.fuser_knobs import catalogue, checks, gpu_fuser_in_release, has_gpu_fuser
-from fusiondoc.fuser_knobs.checks import (
-    DISABLE,
-    DUMP,
-    ENABLE,
-    INSTEAD,
-    JIT_LOG,
-    KERNEL_DUMPS,
-    LOG_LEVELS,
-    WITH_OPTIONS,
-    check_knob,
-    check_log_level,
-    merge_log_levels,
-)
-from fusiondoc.fusers import FUSERS, facts_of
-from fusiondoc.model import dataclass
+from fusiondoc.errors import CannotRun, ModelFailed
+from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.runner.child import Child, Ending, NotStarted
 from fusiondoc.runner.interpreter import (
     Interpreter,
@@ -50,131 +32,15 @@ from fusiondoc.runner.interpreter import (
     launcher_command,
     probe_command,
 )
+from fusiondoc.runner.run_variables import (
+    RunEnvironment,
+    fuser_of,
+    quiet_environment,
+    run_environment,
+    traced_into,
+)
 from fusiondoc.version import __version__, seconds_since_start
 from fusiondoc.whole_files import read_within
-
-_VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
-
-
-@dataclass(frozen=True)
-class RunEnvironment:
-    """``set``: the variables that fusiondoc sets. ``user``: what the user had set that bears on a run.
-    ``merged``: those of ``set`` that the user had set too; the user's values are part of the new ones.
-    ``notes``: sentences on what was added to them. ``dropped``: variables of the user that the run is to be
-    without."""
-
-    set: Mapping[str, str]
-    user: Mapping[str, str]
-    merged: tuple[str, ...]
-    notes: tuple[str, ...]
-    dropped: tuple[str, ...] = ()
-
-    def child(self, user: Mapping[str, str]) -> dict[str, str]:
-        """The whole environment of the run."""
-        kept = {name: value for name, value in user.items() if name not in self.dropped}
-        return {**kept, **self.set}
-
-
-_SLOWS = (
-    JIT_LOG,
-    DUMP,
-    *(name for fuser in FUSERS.values() for name in fuser.printing_variables),
-    "CUDA_LAUNCH_BLOCKING",
-    "PYTORCH_FUSION_DEBUG",
-)
-"""Variables that make a fuser print, or wait for the device after each kernel."""
-
-
-def quiet_environment(user: Mapping[str, str]) -> RunEnvironment:
-    """For a run that is timed: fusiondoc sets nothing, and variables of the user's that make torch print or
-    wait are dropped."""
-    _check_torchscript_is_on(user)
-    of_interest = {name: value for name, value in sorted(user.items()) if catalogue.is_kept(name)}
-    dropped = tuple(name for name in _SLOWS if user.get(name))
-    return RunEnvironment({}, of_interest, (), (), dropped)
-
-
-def run_environment(
-    torch: str, cuda: str | None, fuser: str, dumps: Sequence[str], user: Mapping[str, str]
-) -> RunEnvironment:
-    """The variables for a run.
-
-    Args:
-        torch: version of the torch that will run; ``cuda`` its CUDA version or None.
-        fuser: as requested; "auto" means one of two, which only the run itself shows, so it gets the
-            variables of both where this torch has both.
-        dumps: names of dumps to add, as ``fusiondoc knobs`` lists them.
-        user: the user's environment.
-
-    Raises:
-        UsageError: a dump option or log level that this torch does not know. For an unknown option the fuser
-            would take the fallback path everywhere, silently.
-    """
-    with_options = has_gpu_fuser(torch, cuda) and fuser in ("auto", WITH_OPTIONS.name)
-    _check_torchscript_is_on(user)
-    checks.check_dumps(dumps, fuser, torch, gpu_fuser_in_release(torch))
-    wanted = _wanted_variables(torch, fuser, with_options, dumps, user)
-    merged: list[str] = []
-    notes: list[str] = []
-    if user.get(JIT_LOG):
-        check_log_level(user[JIT_LOG], torch)
-        wanted[JIT_LOG], remarks = merge_log_levels(user[JIT_LOG], wanted[JIT_LOG])
-        merged.append(JIT_LOG)
-        notes.extend(f"{JIT_LOG}: {sentence}" for sentence in remarks)
-    if with_options:
-        for variable in (DUMP, ENABLE, DISABLE):
-            checks.check_option_list(variable, user.get(variable, ""), torch)
-    if with_options and user.get(DUMP):
-        wanted[DUMP], added = checks.merge_option_lists(user[DUMP], wanted[DUMP])
-        merged.append(DUMP)
-        notes.extend(f"{DUMP}: added '{name}'." for name in added)
-    if user.get(_VERBOSITY, "3") in ("0", "1", "2"):
-        # Below 3 strides, devices or all types are missing from the printed graphs.
-        wanted[_VERBOSITY] = "3"
-        notes.append(f"{_VERBOSITY}: raised from {user[_VERBOSITY]} to 3, else the log lacks types.")
-    of_interest = {name: value for name, value in sorted(user.items()) if catalogue.is_kept(name)}
-    return RunEnvironment(wanted, of_interest, tuple(merged), tuple(notes))
-
-
-def _check_torchscript_is_on(user: Mapping[str, str]) -> None:
-    if user.get("PYTORCH_JIT") == "0":
-        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
-
-
-def _wanted_variables(
-    torch: str, fuser: str, with_options: bool, dumps: Sequence[str], user: Mapping[str, str]
-) -> dict[str, str]:
-    """The variables that make the fuser print, before those of the user are merged with them."""
-    wanted = {JIT_LOG: _log_level(fuser, with_options)}
-    options = checks.options_of_dumps(dumps)
-    if with_options or options:
-        known = catalogue.dump_options(torch)
-        usual = checks.without_hidden([name for name in KERNEL_DUMPS if name in known], options)
-        wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
-    # Without it a log of partitions shows neither their fate nor how long they take.
-    usual_of_fuser = checks.USUAL[fuser] if facts_of(fuser).partitions else ()
-    _add_needs(wanted, (*dumps, *usual_of_fuser), user)
-    return wanted
-
-
-def _add_needs(wanted: dict[str, str], dumps: Sequence[str], user: Mapping[str, str]) -> None:
-    """Add the variables that dumps need which are no options of a variable; a level that the user has set
-    stays."""
-    for name in dumps:
-        dump = catalogue.fuser_dump(name)
-        for variable, value in dump.needs if dump is not None else ():
-            if variable == JIT_LOG:
-                wanted[JIT_LOG] = merge_log_levels(wanted[JIT_LOG], value)[0]
-            elif user.get(variable, "0") in ("", "0", "none", "error"):
-                wanted[variable] = value
-
-
-def _log_level(fuser: str, with_options: bool) -> str:
-    if fuser != "auto":
-        return LOG_LEVELS[fuser]
-    if not with_options:
-        return LOG_LEVELS[INSTEAD]
-    return merge_log_levels(LOG_LEVELS[WITH_OPTIONS.name], LOG_LEVELS[INSTEAD])[0]
 
 
 class Progress(Protocol):
@@ -264,6 +130,7 @@ def run(request: RunRequest, store: CaptureLocation, progress: Progress | None =
     looked = time.perf_counter()
     environment = _environment_of(request, interpreter)
     folder = store.new(request.target.slug)
+    environment = traced_into(environment, fuser_of(request), folder)
     try:
         with while_writing(folder):
             kept = _kept(request, interpreter, environment).without_secrets()
@@ -308,7 +175,7 @@ def _environment_of(request: RunRequest, interpreter: Interpreter) -> RunEnviron
         environment = quiet_environment(os.environ)
     else:
         environment = run_environment(
-            torch, interpreter.torch_cuda, request.fuser, request.dumps, dict(os.environ)
+            torch, interpreter.torch_cuda, fuser_of(request), request.dumps, dict(os.environ)
         )
     return replace(environment, set={**environment.set, **request.variables})
 

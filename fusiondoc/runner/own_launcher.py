@@ -19,7 +19,7 @@ from fusiondoc.probe import knobs as probe_knobs
 from fusiondoc.probe.environment import switch_on
 from fusiondoc.probe.knobs import KNOBS, Blind, Readable, Skipped
 from fusiondoc.runner.interpreter import Tried
-from fusiondoc.runner.launch import RunEnvironment
+from fusiondoc.runner.run_variables import RunEnvironment
 
 _ORDER = (
     "import ctypes, sys",

@@ -21,7 +21,7 @@ from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_trace
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled
 from fusiondoc.runner.interpreter import Interpreter
-from fusiondoc.runner.launch import quiet_environment
+from fusiondoc.runner.run_variables import quiet_environment
 
 ROUND_SECONDS = 0.2
 PROCESSES = 2

@@ -9,11 +9,11 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.fuser_knobs import has_gpu_fuser
 from fusiondoc.fuser_knobs.checks import INSTEAD, WITH_OPTIONS
-from fusiondoc.fusers import choices
+from fusiondoc.fusers import of_torchscript
 from fusiondoc.model.own_fuser import OwnFuser
 from fusiondoc.model.report import Report
 
-_FUSERS = tuple(name for name in choices() if name != "none")
+_FUSERS = of_torchscript()
 
 
 def own_fuser(report: Report, capture: Capture) -> OwnFuser | None:

@@ -35,7 +35,7 @@ from fusiondoc.probe.own_switches import OwnSwitches, switched_on
 from fusiondoc.probe.program_watch import ProgramWatch
 from fusiondoc.probe.switch_watch import SwitchWatch, off_in_process
 from fusiondoc.runner.capped_log import GrowingLog
-from fusiondoc.runner.launch import run_environment
+from fusiondoc.runner.run_variables import run_environment
 from fusiondoc.version import __version__
 from fusiondoc.views.program_by_itself import sentence
 from fusiondoc.whole_files import open_regular

@@ -22,6 +22,7 @@ from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fusers.aot import AOT
+from fusiondoc.fusers.inductor.live_facts import with_live
 from fusiondoc.fusers.te import TE
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model import dataclass
@@ -244,6 +245,9 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
         layers=run_records.layers,
         phases=run_records.aot.phases,
     )
+    if run_records.inductor.graphs:
+        live = run_records.inductor.as_compilation()
+        observed = replace(observed, compilation=with_live(observed.compilation, live))
     return ParsedLog(report, observed, tuple(logs))
 
 

@@ -16,6 +16,7 @@ from fusiondoc.fusers.inductor.compilation import (
     Line,
     Refusal,
 )
+from fusiondoc.fusers.inductor.node_kinds import final_kind
 from fusiondoc.numbers import whole_number
 
 MOST_REFUSALS = 4096
@@ -35,22 +36,6 @@ _MEMBER = re.compile(r"(?:op|buf)\d+")
 _ORIGINS = re.compile(r"origins=(?:OrderedSet\(\[|\{)([\w, .]*)")
 _FRAME = re.compile(r"File \"([^\"]{1,400})\", line (\d{1,9}), in")
 _COLOUR = re.compile("\x1b\\[[0-9;]*m|\\[\\d{1,3}m(?=[\\d.])|(?<=[\\dx])\\[0?m")
-
-KINDS = {
-    "SchedulerNode": FinalKind.LOOPS,
-    "FusedSchedulerNode": FinalKind.LOOPS,
-    "OuterLoopFusedSchedulerNode": FinalKind.OUTER_LOOP,
-    "ForeachKernelSchedulerNode": FinalKind.FOREACH,
-    "FusedMixOrderReductions": FinalKind.MIXED_ORDER,
-    "ExternKernelSchedulerNode": FinalKind.CALL,
-    "NopKernelSchedulerNode": FinalKind.NOTHING,
-}
-"""Class of a scheduler node -> what it is."""
-
-
-def kind_of(scheduler_class: str) -> FinalKind:
-    """What a node of this class is; OTHER for a class that this version does not know."""
-    return KINDS.get(scheduler_class, FinalKind.OTHER)
 
 
 def members_of(name: str) -> tuple[str, ...]:
@@ -135,7 +120,7 @@ def _final_node(name: str, scheduler_class: str, text: str, line: Line) -> Final
     return FinalNode(
         name,
         members_of(name),
-        kind_of(scheduler_class),
+        final_kind(scheduler_class),
         scheduler_class,
         tuple(operators),
         stack_sources=_sources(text),

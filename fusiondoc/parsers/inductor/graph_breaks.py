@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
+from fusiondoc.fusers.inductor.break_texts import break_of_text
 from fusiondoc.fusers.inductor.compilation import GraphBreak, Line, Recompile
 
 _BREAK = re.compile(r"Graph break (?:\(details suppressed\) )?(?:in user code )?at (.{1,400}?):(\d{1,9})\s*$")
-_NUMBER = re.compile(r"/gb/(gb\d{1,6})\.html", re.IGNORECASE)
 _FUNCTION = re.compile(r"\s*File \"[^\"]*\", line \d+, in (\S+)")
 _RECOMPILING = re.compile(r"Recompiling function (\S{1,400}) in (.{1,400}?):(\d{1,9})\s*$")
 _GUARD = re.compile(r"\s*(?:- )?(?:\d+/\d+(?:_\d+)?: )?(.+)$")
 _LIMIT = re.compile(r"torch\._dynamo hit config\.(\w*(?:recompile|cache_size)_limit)")
 _LIMIT_FUNCTION = re.compile(r"\s*function: '(.{1,400}?)' \((.{1,400}?):(\d{1,9})\)")
 _LAST_REASON = re.compile(r"\s*last reason: (?:\d+/\d+(?:_\d+)?: )?(.+)$")
-
-_AROUND = "Encountered graph break when attempting to trace"
 
 
 def graph_break(text: str, compile_id: str | None, rank: int | None, line: Line) -> GraphBreak | None:
@@ -29,48 +28,14 @@ def graph_break(text: str, compile_id: str | None, rank: int | None, line: Line)
     found = _BREAK.match(lines[0])
     if found is None:
         return None
-    number = _NUMBER.search(text)
-    return GraphBreak(
+    return replace(
+        break_of_text("\n".join(lines[1:])),
         source=f"{found.group(1)}:{found.group(2)}",
-        reason=_reason(lines[1:]),
-        explanation=_after(lines, "Explanation: "),
-        hints=tuple(part.strip()[len("Hint: ") :] for part in lines if part.lstrip().startswith("Hint: ")),
-        number=number.group(1).upper() if number is not None else None,
-        context=_after(lines, "Developer debug context: "),
         compile_id=compile_id,
         function=_function(lines),
         rank=rank,
         lines=(line,),
     )
-
-
-def _reason(lines: list[str]) -> str:
-    """The first line of the reason; of what was traced around it only where nothing else is given."""
-    reason = ""
-    for text in lines:
-        text = text.strip()
-        for start in ("Graph Break Reason: ", "Reason: "):
-            text = text.removeprefix(start)
-        if text.startswith(("User code traceback:", "Explanation:")):
-            break
-        if text and not text.startswith(_AROUND):
-            return text
-        reason = reason or text
-    return reason
-
-
-def _after(lines: list[str], start: str) -> str | None:
-    """The text behind ``start``, with the lines that go on with it."""
-    for index, text in enumerate(lines):
-        if not text.lstrip().startswith(start):
-            continue
-        parts = [text.lstrip()[len(start) :].strip()]
-        for more in lines[index + 1 :]:
-            if not more.strip() or more.lstrip().startswith(("Hint:", "Developer debug context:")):
-                break
-            parts.append(more.strip())
-        return " ".join(parts)
-    return None
 
 
 def _function(lines: list[str]) -> str | None:

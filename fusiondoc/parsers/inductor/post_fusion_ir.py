@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fusiondoc.fusers.inductor.compilation import Access, Buffer, FinalKind, FinalNode, Line
-from fusiondoc.parsers.inductor.fusion_log import kind_of, members_of
+from fusiondoc.fusers.inductor.node_kinds import final_kind
+from fusiondoc.parsers.inductor.fusion_log import members_of
 from fusiondoc.parsers.inductor.python_text import arguments, size_of
 from fusiondoc.parsers.inductor.tensor_types import element_size, short_name
 
@@ -92,7 +93,7 @@ def _final_node(node: _Node, types: dict[str, str]) -> FinalNode:
     return FinalNode(
         node.name,
         members_of(node.name),
-        kind_of(node.scheduler_class),
+        final_kind(node.scheduler_class),
         node.scheduler_class,
         (),
         reads=reads,

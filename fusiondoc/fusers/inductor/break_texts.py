@@ -1,0 +1,59 @@
+"""The reason of a graph break in words, as logs and traces have it, and ``graph_break_reasons`` of
+torch/_dynamo/utils.py.
+
+From 2.7 on it has parts (torch/_dynamo/exc.py, ``format_graph_break_message``): the reason, then indented
+``Explanation:``, ``Hint:`` (several), ``Developer debug context:``, and a link with the number of the reason.
+Before, it is one line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fusiondoc.fusers.inductor.compilation import GraphBreak
+
+_NUMBER = re.compile(r"/gb/(gb\d{1,6})\.html", re.IGNORECASE)
+_AROUND = "Encountered graph break when attempting to trace"
+
+
+def break_of_text(text: str) -> GraphBreak:
+    """A graph break with what the text holds; its position in the program is not in it."""
+    lines = text.split("\n")
+    number = _NUMBER.search(text)
+    return GraphBreak(
+        source=None,
+        reason=_reason(lines),
+        explanation=_after(lines, "Explanation: "),
+        hints=tuple(part.strip()[len("Hint: ") :] for part in lines if part.lstrip().startswith("Hint: ")),
+        number=number.group(1).upper() if number is not None else None,
+        context=_after(lines, "Developer debug context: "),
+    )
+
+
+def _reason(lines: list[str]) -> str:
+    """The first line of the reason; of what was traced around it only where nothing else is given."""
+    reason = ""
+    for text in lines:
+        text = text.strip()
+        for start in ("Graph Break Reason: ", "Reason: "):
+            text = text.removeprefix(start)
+        if text.startswith(("User code traceback:", "Explanation:")):
+            break
+        if text and not text.startswith(_AROUND):
+            return text
+        reason = reason or text
+    return reason
+
+
+def _after(lines: list[str], start: str) -> str | None:
+    """The text behind ``start``, with the lines that go on with it."""
+    for index, text in enumerate(lines):
+        if not text.lstrip().startswith(start):
+            continue
+        parts = [text.lstrip()[len(start) :].strip()]
+        for more in lines[index + 1 :]:
+            if not more.strip() or more.lstrip().startswith(("Hint:", "Developer debug context:")):
+                break
+            parts.append(more.strip())
+        return " ".join(parts)
+    return None

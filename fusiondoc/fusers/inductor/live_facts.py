@@ -1,0 +1,81 @@
+"""What the log of a run shows of torch.compile, together with what the probe saw in the process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fusiondoc.fusers.inductor.compilation import (
+    CallKind,
+    Compilation,
+    CompiledGraph,
+    FinalNode,
+    GeneratedKernel,
+    GraphBreak,
+)
+
+_Key = tuple[str | None, str | None, int]
+
+
+def with_live(read: Compilation | None, live: Compilation) -> Compilation:
+    """Both together. The scheduler's own objects are the truth on operators, final nodes, refusals and
+    buffers; lines, code, configurations, recompiles and what torch stated come from the log."""
+    if read is None:
+        return live
+    of_log: dict[_Key, CompiledGraph] = {_key(graph): graph for graph in read.graphs}
+    graphs = [_joined(graph, of_log.pop(_key(graph), None)) for graph in live.graphs]
+    return replace(
+        read,
+        graphs=(*graphs, *of_log.values()),
+        breaks=_breaks(read.breaks, live.breaks),
+        torch=live.torch or read.torch,
+        torch_is_guessed=read.torch_is_guessed and live.torch is None,
+    )
+
+
+def _key(graph: CompiledGraph) -> _Key:
+    return graph.compile_id, graph.phase, graph.order
+
+
+def _joined(live: CompiledGraph, read: CompiledGraph | None) -> CompiledGraph:
+    if read is None:
+        return live
+    return replace(
+        live,
+        rank=read.rank,
+        holds=live.holds | read.holds,
+        final=_final(live.final, read.final),
+        kernels=_kernels(live.kernels, read.kernels),
+        bytes_accessed=read.bytes_accessed,
+        failed=live.failed or read.failed,
+        seconds=(*read.seconds, *live.seconds),
+        line=read.line,
+    )
+
+
+def _final(live: Sequence[FinalNode], read: Sequence[FinalNode]) -> tuple[FinalNode, ...]:
+    """The scheduler's nodes with their lines in the log, then the wrapper's own calls, which are no nodes of
+    the scheduler."""
+    by_name: Mapping[str, FinalNode] = {node.name: node for node in read}
+    nodes = [_with_lines(node, by_name.get(node.name)) for node in live]
+    return (*nodes, *(node for node in read if node.call in (CallKind.EAGER_SUM, CallKind.COPY)))
+
+
+def _with_lines(node: FinalNode, read: FinalNode | None) -> FinalNode:
+    if read is None:
+        return node
+    return replace(
+        node, lines=read.lines, call_is_stated=read.call_is_stated, stack_sources=read.stack_sources
+    )
+
+
+def _kernels(live: Sequence[GeneratedKernel], read: Sequence[GeneratedKernel]) -> tuple[GeneratedKernel, ...]:
+    """As the generated code has them; those that it lacks as the probe saw them."""
+    known = {kernel.name: kernel for kernel in (*live, *read)}
+    return tuple(known.values())
+
+
+def _breaks(read: Sequence[GraphBreak], live: Sequence[GraphBreak]) -> tuple[GraphBreak, ...]:
+    """Those of the log, which has their lines; of others the probe's."""
+    known = {(found.source, found.reason) for found in read}
+    return (*read, *(found for found in live if (found.source, found.reason) not in known))

@@ -1,0 +1,73 @@
+"""What the classes of Inductor's nodes mean: those of torch/_inductor/scheduler.py, ir.py and mkldnn_ir.py of
+torch 2.6, 2.11 and 2.13."""
+
+from __future__ import annotations
+
+from fusiondoc.fusers.inductor.compilation import CallKind, FinalKind
+
+MULTI_OUTPUT = "MultiOutput"
+"""The IR class that takes one result of a call: it computes nothing."""
+
+_FINAL_KINDS = {
+    "SchedulerNode": FinalKind.LOOPS,
+    "FusedSchedulerNode": FinalKind.LOOPS,
+    "OuterLoopFusedSchedulerNode": FinalKind.OUTER_LOOP,
+    "ForeachKernelSchedulerNode": FinalKind.FOREACH,
+    "FusedMixOrderReductions": FinalKind.MIXED_ORDER,
+    "ExternKernelSchedulerNode": FinalKind.CALL,
+    "NopKernelSchedulerNode": FinalKind.NOTHING,
+}
+
+_CALL_KINDS = {
+    "UserDefinedTritonKernel": CallKind.USER_TRITON,
+    "RandomSeeds": CallKind.RANDOM_SEED,
+    "ComplexView": CallKind.VIEW,
+    "InplaceCopyFallback": CallKind.COPY,
+    "DeviceCopy": CallKind.COPY,
+    "InplaceBernoulliFallback": CallKind.ON_PURPOSE,
+    "ScatterFallback": CallKind.ON_PURPOSE,
+    "IndexPutFallback": CallKind.ON_PURPOSE,
+    "ExternKernelOut": CallKind.LIBRARY,
+    "ExternKernelAlloc": CallKind.LIBRARY,
+    "_CollectiveKernel": CallKind.COLLECTIVE,
+    "_AllReduce_Kernel": CallKind.COLLECTIVE,
+    "_AllReduceKernel": CallKind.COLLECTIVE,
+    "_WaitKernel": CallKind.COLLECTIVE,
+}
+_LIBRARY_CLASSES = ("Convolution", "Linear", "QConv", "QLinear", "MKLPacked", "Mkldnn", "WeightInt4")
+"""How the classes of oneDNN's calls begin (mkldnn_ir.py)."""
+_OWN_NAMESPACES = ("aten.", "prims.")
+_VIEWS = ("aten.view_as_real.", "aten.view_as_complex.", "aten.view.dtype")
+
+
+def final_kind(scheduler_class: str, template: bool = False) -> FinalKind:
+    """The kind of a node of the scheduler.
+
+    Args:
+        template: a template is among its members.
+    """
+    kind = _FINAL_KINDS.get(scheduler_class, FinalKind.OTHER)
+    return FinalKind.TEMPLATE if template and kind is FinalKind.LOOPS else kind
+
+
+def call_kind(ir_class: str, target: str | None, on_purpose: bool | None) -> CallKind:
+    """Why an operator is a call.
+
+    Args:
+        ir_class: of its node: ``FallbackKernel``.
+        target: the overload that it calls: ``aten.sort.stable``.
+        on_purpose: Inductor lists the overload among those that it leaves to eager code.
+    """
+    if ir_class in _CALL_KINDS:
+        return _CALL_KINDS[ir_class]
+    if ir_class.startswith(_LIBRARY_CLASSES):
+        return CallKind.LIBRARY
+    if ir_class != "FallbackKernel" or target is None:
+        return CallKind.UNKNOWN
+    if target.startswith("_c10d_functional."):
+        return CallKind.COLLECTIVE
+    if not target.startswith(_OWN_NAMESPACES):
+        return CallKind.CUSTOM
+    if target.startswith(_VIEWS):
+        return CallKind.VIEW
+    return CallKind.ON_PURPOSE if on_purpose else CallKind.NO_LOWERING

@@ -1,0 +1,88 @@
+"""Inductor's environment variables: those that change what it fuses or prints, and those of a run here."""
+
+from __future__ import annotations
+
+from fusiondoc.fusers.knob_rows import Variable, variables
+
+ARTIFACTS = ("+fusion", "output_code", "graph_breaks", "recompiles", "perf_hints")
+"""What TORCH_LOGS lists in a run here: torch 2.6, 2.11 and 2.13 know all of them (torch/_logging)."""
+
+LOGS = "TORCH_LOGS"
+TRACE = "TORCH_TRACE"
+
+OWN = {
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # from a cache nothing is lowered, and nothing is seen
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no worker processes: errors are of this process
+}
+"""Variables of a run here, beside these two."""
+
+_LOGGING, _CONFIG = "torch/_logging/_internal.py", "torch/_inductor/config.py"
+
+VARIABLES: tuple[Variable, ...] = variables(
+    "2.6-2.13",
+    (
+        LOGS,
+        "NAME,+NAME,-NAME",
+        "",
+        "What torch.compile logs: fusion, output_code and others.",
+        _LOGGING,
+    ),
+    (TRACE, "a folder", "", "Where torch.compile writes its structured trace.", _LOGGING),
+    (
+        "TORCH_COMPILE_DEBUG",
+        "0 or 1",
+        "0",
+        "Writes a folder with the graphs and code of Inductor.",
+        "torch/_inductor",
+    ),
+    (
+        "INDUCTOR_PROVENANCE",
+        "0 or 1",
+        "0",
+        "Ties kernels to operators of the graph.",
+        _CONFIG,
+    ),
+    (
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+        "0 or 1",
+        "0",
+        "1: every graph is compiled, none is taken from a cache.",
+        _CONFIG,
+    ),
+    (
+        "TORCHINDUCTOR_FX_GRAPH_CACHE",
+        "0 or 1",
+        "1",
+        "Whether compiled graphs are taken from a cache.",
+        _CONFIG,
+    ),
+    (
+        "TORCHINDUCTOR_COMPILE_THREADS",
+        "a number",
+        "32 at most",
+        "How many processes compile kernels.",
+        _CONFIG,
+    ),
+    (
+        "TORCHINDUCTOR_MAX_AUTOTUNE",
+        "0 or 1",
+        "0",
+        "Tries templates for products of matrices and convolutions; they can take in what follows.",
+        _CONFIG,
+    ),
+    (
+        "TORCHINDUCTOR_FREEZING",
+        "0 or 1",
+        "0",
+        "Makes constants of the weights of a model in eval mode.",
+        _CONFIG,
+    ),
+    (
+        "TORCHINDUCTOR_BENCHMARK_FUSION",
+        "0 or 1",
+        "0",
+        "Times both before two nodes are fused.",
+        _CONFIG,
+    ),
+    ("TORCHDYNAMO_DISABLE", "0 or 1", "0", "1: torch.compile does nothing.", "torch/_dynamo/eval_frame.py"),
+)

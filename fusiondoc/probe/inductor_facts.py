@@ -1,0 +1,308 @@
+"""Facts of a graph that Inductor compiles, read from its own objects: operators of the FX graph after the
+post-grad passes, nodes of the scheduler, buffers.
+
+Attributes are those of torch/_inductor/scheduler.py, ir.py and dependencies.py, 2.6 to 2.13; a fact of which
+a version lacks the attribute is left out. Sizes with symbols count by the hints of these.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, Callable, Iterable
+
+from . import folder_of
+
+MOST_OPERATORS = 20_000
+"""Operators that are recorded of a graph."""
+
+_FRAME = re.compile(r'File "(.+?)", line (\d+), in (.+)')
+_DTYPES = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "complex64": "c64",
+    "complex128": "c128",
+    "bool": "b8",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+}
+"""How FX graphs print types of tensors (``dtype_abbrs`` in torch/fx/graph.py of 2.6, in
+torch/utils/_dtype_abbrs.py of 2.13); others, such as ``float8_e4m3fn``, stay as they are here."""
+
+
+def or_none(function: Callable[..., Any], *args: Any) -> Any:
+    """What the function returns; None if it fails, as with attributes that this torch does not have."""
+    try:
+        return function(*args)
+    except Exception:
+        return None
+
+
+# -- operators -----------------------------------------------------------------------------------------------
+
+
+class Operators:
+    """Reads nodes of FX graphs.
+
+    Args:
+        torch: its own files are no lines of the user's program.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._library = folder_of(torch)
+
+    def of_graph(self, graph: Any) -> list[dict[str, Any]]:
+        """A record for each node of the graph."""
+        nodes = list(graph.nodes)
+        return [self._of_node(node) for node in nodes[:MOST_OPERATORS]]
+
+    def _of_node(self, node: Any) -> dict[str, Any]:
+        source, function = self._users_line(node.meta.get("stack_trace"))
+        decomposed = node.meta.get("original_aten")
+        return {
+            "name": node.name,
+            "op": node.op,
+            "target": target_text(node.target),
+            "inputs": [read.name for read in node.all_input_nodes],
+            "type": or_none(type_text, node.meta.get("val")),
+            "source": source,
+            "function": function,
+            "layer": or_none(layer_of, node.meta),
+            "from_": None if decomposed is None else str(decomposed),
+        }
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019  # it lives as long as the process
+    def _users_line(self, stack: str | None) -> tuple[str | None, str | None]:
+        """``file:line`` of the innermost line outside torch, and its function."""
+        frames = _FRAME.findall(stack or "")
+        outside = [frame for frame in frames if not frame[0].startswith(self._library)]
+        if not outside:
+            return None, None
+        file, line, function = outside[-1]
+        return "%s:%s" % (file, line), function
+
+
+def target_text(target: Any) -> str:
+    """``aten.add.Tensor``, ``getitem``; the text itself of a placeholder or an attribute."""
+    if isinstance(target, str) or hasattr(target, "_schema"):
+        return str(target)
+    return str(getattr(target, "__name__", target))
+
+
+def type_text(value: Any) -> str | None:
+    """``f32[64, 128][128, 1]cpu``, as FX graphs print it (torch/fx/graph.py, ``_type_repr``); None of a value
+    that is no tensor."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None:
+        return None
+    strides = or_none(lambda: "[%s]" % ", ".join(map(str, value.stride()))) or ""
+    return "%s%s%s" % (_shaped(dtype, shape), strides, value.device)
+
+
+def _shaped(dtype: Any, sizes: Iterable[Any]) -> str:
+    name = str(dtype).replace("torch.", "")
+    return "%s[%s]" % (_DTYPES.get(name, name), ", ".join(map(str, sizes)))
+
+
+_STEP = re.compile(r"\['?([^'\[\]]+)'?\]|\.(\w+)")
+_CONTAINERS = ("_modules", "_parameters", "_buffers")
+
+
+def layer_of(meta: dict[str, Any]) -> str | None:
+    """The path of the module that called the operator: ``layers.0.norm``, "" for the outermost.
+
+    A node of a backward graph has ``fwd_nn_module_stack`` (torch/_functorch/_aot_autograd/utils.py,
+    ``copy_fwd_metadata_to_bw_nodes``). Paths begin with the local variable in Dynamo's frame: ``L['self']``.
+    """
+    stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
+    if not stack:
+        return None
+    innermost = list(stack.values())[-1]
+    path = str(innermost[0] if isinstance(innermost, tuple) else innermost)
+    return module_path(path)
+
+
+@functools.lru_cache(maxsize=4096)
+def module_path(path: str) -> str:
+    """``layers.0.norm`` of ``L['self'].layers[0].norm``, of ``L['self']._modules['layers']._modules['0']``
+    and of ``getattr(L['self'].layers, '0').norm``."""
+    flat = re.sub(r", '(\w+)'\)", r".\1", path.replace("getattr(", ""))
+    steps = ["".join(step) for step in _STEP.findall(flat)]
+    if flat.startswith("L["):
+        steps = steps[1:]
+    return ".".join(step for step in steps if step not in _CONTAINERS)
+
+
+# -- nodes of the scheduler ----------------------------------------------------------------------------------
+
+
+def final_node(node: Any, called: Any, explicit: Any) -> dict[str, Any]:
+    """The record of a node of the scheduler's last list.
+
+    Args:
+        called: names of operators that calls compute; loops only read them.
+        explicit: overloads that Inductor leaves to eager code on purpose.
+    """
+    ir = getattr(node, "node", None)
+    members = [member.get_name() for member in node.get_nodes()]
+    return {
+        "name": node.get_name(),
+        "members": members,
+        "scheduler_class": type(node).__name__,
+        "template": bool(or_none(node.is_template)),
+        "operators": operators_of(node, called),
+        "reads": _accesses(node, "reads"),
+        "writes": _accesses(node, "writes"),
+        "read_bytes": or_none(lambda: int(node.get_read_buffer_sizes())),
+        "write_bytes": or_none(lambda: int(node.get_write_buffer_sizes())),
+        "sizes": or_none(lambda: str(node.group[1])) if hasattr(node, "group") else None,
+        "device": or_none(_device, node),
+        "call": _call(ir, explicit) if is_call(node) else None,
+    }
+
+
+def _device(node: Any) -> str | None:
+    device = node.get_device()
+    return None if device is None else str(device)
+
+
+def is_call(node: Any) -> bool:
+    """Whether it is no loop of a kernel: ExternKernelSchedulerNode."""
+    return "Extern" in type(node).__name__ and len(node.get_nodes()) == 1
+
+
+def operators_of(node: Any, called: Any) -> list[str]:
+    """Names of the FX nodes that a node of the scheduler computes."""
+    if type(node.node).__name__ == "MultiOutput":
+        return []  # it takes one result of a call
+    if is_call(node) or type(node).__name__ == "NopKernelSchedulerNode":
+        origin = getattr(node.node, "origin_node", None)
+        if origin is not None:
+            return [str(origin.name)]
+    found: dict[str, None] = {}
+    for member in node.get_nodes():
+        for origin in getattr(member.node, "origins", None) or ():
+            if origin.op == "call_function":
+                found[str(origin.name)] = None
+    return [name for name in found if is_call(node) or name not in called]
+
+
+def called_operators(nodes: Iterable[Any]) -> set[str]:
+    """Names of the FX nodes that calls compute (``origin_node``). Loops that read them name them too
+    (pytorch/pytorch#95022)."""
+    found = set()
+    for node in nodes:
+        if is_call(node):
+            found.update(operators_of(node, ()))
+    return found
+
+
+def _call(ir: Any, explicit: Any) -> dict[str, Any]:
+    """What a call runs: the class of its IR, ``aten.sort.stable``, ``extern_kernels.addmm``."""
+    overload = getattr(ir, "op_overload", None)
+    return {
+        "ir_class": type(ir).__name__,
+        "overload": None if overload is None else target_text(overload),
+        "function": or_none(lambda: str(ir.get_kernel_name())) or getattr(ir, "python_kernel_name", None),
+        "on_purpose": overload in explicit if overload is not None else None,
+    }
+
+
+def _accesses(node: Any, side: str) -> list[dict[str, Any]]:
+    """Each buffer once, with its bytes and the different index expressions on it."""
+    reads = side == "reads"
+    moved = or_none(lambda: node.get_read_write_buffer_accesses(reads, not reads))
+    indices: dict[str, dict[str, None]] = {}
+    for access in getattr(node.read_writes, side):
+        of_buffer = indices.setdefault(str(access.name), {})
+        text = or_none(_index_text, access)
+        if text is not None:
+            of_buffer[text] = None
+    found = []
+    for name, texts in sorted(indices.items()):
+        size = moved.get(name) if moved else None
+        found.append(
+            {
+                "buffer": name,
+                "bytes": None if size is None else int(size),
+                "index": "; ".join(list(texts)[:_MOST_INDICES]) or None,
+            }
+        )
+    return found
+
+
+_MOST_INDICES = 4
+
+
+def _index_text(access: Any) -> str | None:
+    """``128*d0 + d1, (32, 128)``; None of an access to a whole buffer (StarDep, WeakDep)."""
+    if not hasattr(access, "index") or not hasattr(access, "size"):
+        return None
+    sizes = ", ".join(map(str, access.size))
+    return "%s, (%s%s)" % (access.index, sizes, "," if len(access.size) == 1 else "")
+
+
+# -- buffers -------------------------------------------------------------------------------------------------
+
+
+def buffers_of(graph: Any, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Type and bytes of buffers of a ``GraphLowering``."""
+    unknown = {"type": None, "bytes": None}
+    return [dict(or_none(_buffer, graph, name) or unknown, name=name) for name in names]
+
+
+def _buffer(graph: Any, name: str) -> dict[str, Any]:
+    buffer = graph.get_buffer(name) if hasattr(graph, "get_buffer") else graph.name_to_buffer[name]
+    sizes, dtype = list(buffer.get_size()), buffer.get_dtype()
+    number = int(dtype.itemsize)
+    known = True
+    for size in sizes:
+        hint = size_hint(graph, size)
+        known = known and hint is not None
+        number *= hint or 0
+    return {"type": _shaped(dtype, sizes), "bytes": number if known else None}
+
+
+def size_hint(graph: Any, size: Any) -> int | None:
+    """A size as a number: ``optimization_hint`` of 2.13, ``size_hint`` before it (sizevars.py)."""
+    variables = graph.sizevars
+    hint = getattr(variables, "optimization_hint", None) or variables.size_hint
+    found: int | None = or_none(int, size)
+    if found is None:
+        found = or_none(lambda: int(hint(size)))
+    return found
+
+
+def why_not_shared(scheduler: Any, first: Any, second: Any) -> dict[str, str]:
+    """Buffer that both access -> why no access of one equals an access of the other
+    (``Scheduler.decide_fusion_fail_reason``, which torch calls for a metric table alone)."""
+    decide = getattr(scheduler, "decide_fusion_fail_reason", None)
+    if decide is None:
+        return {}
+    common = _buffers_used(first) & _buffers_used(second)
+    found = {}
+    for name in sorted(common):
+        text = or_none(decide, first, second, (name,))
+        if text is not None:
+            found[name] = _only_value(name, str(text))
+    return found
+
+
+def _buffers_used(node: Any) -> set[str]:
+    return {str(access.name) for access in node.read_writes.reads_and_writes()}
+
+
+def _only_value(name: str, text: str) -> str:
+    """``broadcast`` of ``{'buf0': 'broadcast'}``."""
+    beginning = "{%r: " % name
+    if not text.startswith(beginning):
+        return text
+    return text[len(beginning) : -1].strip("'\"")

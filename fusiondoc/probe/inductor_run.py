@@ -1,0 +1,225 @@
+"""Runs a model under torch.compile with its default backend, Inductor.
+
+With ``--no-run`` the functions that compile a kernel's source (``AsyncCompile`` of
+torch/_inductor/async_compile.py) return kernels that do nothing, and new tensors are zeros, so that indices
+in them are valid. Graphs, fusion and generated code are those of a real run; results are not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+import sys
+from typing import Any, Iterator, Sequence
+
+from . import CANNOT_RUN, Refused, UserError, first_line
+from .environment import INDUCTOR
+from .inductor_facts import or_none
+from .log_and_records import Clock, Records
+from .models import prepared
+from .pass_inputs import arguments_of, backward_from_ones, call, positional, tensors_in
+from .passes import Passes, Verifier
+from .same_results import eager_twin
+from .targets import Ready
+
+_NO_COMPILER = "InvalidCxxCompiler"
+"""The class of Inductor's error where there is no C++ compiler (torch/_inductor/exc.py, 2.6 to 2.13)."""
+_COMPILES = (
+    "cpp",
+    "cpp_pybinding",
+    "triton",
+    "cuda",
+    "cutlass",
+    "rocm",
+    "xpu",
+    "halide",
+    "cutedsl",
+    "pallas",
+    "nv_universal_gemm",
+    "multi_kernel",
+    "size_hint_multi_kernel",
+)
+"""Methods of ``AsyncCompile`` that return a kernel; a version has some of them."""
+_EMPTY = ("_empty_strided_cpu", "_empty_strided_cuda", "_empty_strided_cpu_pinned", "_empty_strided_xpu")
+"""Functions of ``torch._C._dynamo.guards`` with which generated code makes tensors."""
+
+
+def write_choice(records: Records, spec: dict[str, Any], why: str) -> None:
+    """Record that Inductor is the fuser, and why."""
+    records.write("frontend", requested=spec.get("frontend"), effective="dynamo", why=why)
+    if spec["fuser"] == "auto":
+        records.write("fuser", requested="auto", effective=INDUCTOR, live=True, why="auto: " + why)
+
+
+class CompiledRun:
+    """The run of one model.
+
+    Args:
+        own: how the model comes to torch.compile by itself; None: it is compiled here.
+        eager: what such a model was compiled from; None where that is not known.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        loaded: Ready,
+        spec: dict[str, Any],
+        records: Records,
+        own: str | None,
+        eager: Any,
+    ) -> None:
+        self._torch = torch
+        self._loaded = loaded
+        self._spec = spec
+        self._records = records
+        self._own = own
+        self._eager = eager
+
+    def run(self, clock: Clock) -> None:
+        """Compile the model and run it.
+
+        Raises:
+            Refused: this machine cannot compile it.
+            UserError: the model raised.
+        """
+        torch, spec, records = self._torch, self._spec, self._records
+        why = "the target " + self._own if self._own is not None else "asked for"
+        model = prepared(torch, self._loaded.model, spec)
+        eager = self._eager if self._own is not None else model
+        records.write("target", how="model", label=self._loaded.label, signature=None)
+        write_choice(records, spec, why)
+        with clock.users_work():
+            compiled = model if self._own is not None else self._compiled(model)
+            if spec.get("timing"):
+                self._time(compiled, eager)
+            elif spec.get("profile"):
+                self._profile(compiled)
+            else:
+                self._pass(compiled, eager)
+
+    def _compiled(self, model: Any) -> Any:
+        """The model with torch.compile around it; nothing is compiled before the first call."""
+        torch, spec = self._torch, self._spec
+        if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+            raise Refused(
+                "frontend",
+                "torch.compile compiles Python, and this model is TorchScript already",
+                "Name the function or module before it is scripted.",
+            )
+        options: dict[str, Any] = {}
+        if spec.get("mode", "default") != "default":
+            options["mode"] = spec["mode"]
+        if spec.get("dynamic"):
+            options["dynamic"] = True
+        try:
+            return torch.compile(model, **options)
+        except Exception as error:  # a Python or an operating system that it does not support
+            raise Refused(
+                "frontend", "torch.compile: " + first_line(error), "Use another --python.", CANNOT_RUN
+            ) from None
+
+    def _pass(self, compiled: Any, eager: Any) -> None:
+        torch, spec, records = self._torch, self._spec, self._records
+        twin = eager_twin(torch, eager) if spec.get("verify") and eager is not None else None
+        verifier = Verifier(torch, compiled, twin, records) if twin is not None else None
+        generates_only = bool(spec.get("no_run"))
+        runs = 1 if generates_only else spec["runs"]
+        passes = Passes(torch, compiled, self._loaded.shapes, runs, spec["backward"], records, verifier)
+        with without_kernels(torch) if generates_only else contextlib.nullcontext():
+            try:
+                passes.run()
+            except UserError as failed:
+                self._explain(failed, eager if verifier is None else None)
+                raise
+
+    def _explain(self, failed: UserError, eager: Any) -> None:
+        """Raise Refused for an error of this machine; else record whether the model fails in eager too."""
+        cause = failed.__cause__
+        while cause is not None:
+            if type(cause).__name__ == _NO_COMPILER or _NO_COMPILER in str(cause):
+                raise Refused(
+                    "compiler",
+                    "Inductor needs a C++ compiler on the CPU, and there is none: " + first_line(cause),
+                    "Install g++ (or name a compiler: CXX=PATH), or generate kernels only: --no-run.",
+                    CANNOT_RUN,
+                ) from None
+            cause = cause.__cause__ or cause.__context__
+        if eager is not None:
+            passed = or_none(self._passes_in_eager, eager)
+            self._records.write("eager_pass", iteration=1, inputs=0, passed=bool(passed))
+
+    def _passes_in_eager(self, eager: Any) -> bool:
+        torch = self._torch
+        backward = self._spec["backward"]
+        for shape in self._loaded.shapes:
+            arguments = copy.deepcopy(arguments_of(shape))
+            with torch.enable_grad() if backward else torch.no_grad():
+                outputs = tensors_in(torch, call(eager, arguments))
+                if backward:
+                    backward_from_ones(torch, outputs)
+        return True
+
+    def _time(self, compiled: Any, eager: Any) -> None:
+        from .benchmark import Timing
+
+        if eager is None:
+            raise Refused(
+                "timing", "the model compiles parts of itself: nothing is known to be its eager form"
+            )
+        spec = self._spec
+        shapes = [positional(eager, shape) for shape in self._loaded.shapes]
+        timing = Timing(self._torch, compiled, eager, shapes, spec["backward"], self._records)
+        timing.run(spec["runs"], spec.get("timing_rounds"))
+
+    def _profile(self, compiled: Any) -> None:
+        from .step_profile import StepProfile
+
+        spec, shape = self._spec, self._loaded.shapes[0]
+        profile = StepProfile(self._torch, compiled, shape, spec["backward"], self._records, spec["folder"])
+        profile.run(spec["runs"])
+
+
+class _NoKernel:
+    """Stands for a kernel: whatever is called of it does nothing."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """A call of a C++ function."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self  # ``run`` of a Triton kernel
+
+
+@contextlib.contextmanager
+def without_kernels(torch: Any) -> Iterator[None]:
+    """Inside the block Inductor generates kernels and compiles none; calls of them do nothing."""
+    from .replaced import Replaced
+
+    replaced = Replaced()
+    home = importlib.import_module("torch._inductor.async_compile")
+    config = importlib.import_module("torch._inductor.config")
+    guards = sys.modules.get("torch._C._dynamo.guards")
+    isa_was_known = config.cpp.vec_isa_ok
+    for name in _COMPILES:
+        if hasattr(home.AsyncCompile, name):
+            replaced.put(home.AsyncCompile, name, lambda *args, **kwargs: _NoKernel())
+    for name in _EMPTY:
+        if hasattr(guards, name):
+            replaced.put(guards, name, _zeros(torch, name))
+    config.cpp.vec_isa_ok = True  # else it compiles a small program for each set of instructions
+    try:
+        yield
+    finally:
+        config.cpp.vec_isa_ok = isa_was_known
+        replaced.take_back()
+
+
+def _zeros(torch: Any, name: str) -> Any:
+    device = "cpu" if "cpu" in name else name.rpartition("_")[2]
+
+    def zeros_strided(size: Sequence[int], stride: Sequence[int], dtype: Any) -> Any:
+        return torch.empty_strided(size, stride, dtype=dtype, device=device).zero_()
+
+    return zeros_strided

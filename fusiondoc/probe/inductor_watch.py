@@ -1,0 +1,364 @@
+"""Watches Inductor in the user's process: each graph that it compiles, the nodes that its scheduler ends
+with, the pairs that it refused to fuse, and the kernels that it generates; and where Dynamo ends graphs.
+
+Methods of torch/_inductor/scheduler.py are replaced once that module is imported. They are private: each is
+looked for, and one that a version does not have costs its facts alone. A hook never raises into Inductor,
+which would make it a failed compilation; the first failure of each hook is a record.
+
+Looked at: torch 2.6.0, 2.11.0 and 2.13.0. ``set_kernel_post_grad_provenance_tracing`` (debug.py) is not in
+2.6; it is called for each kernel with the nodes in it, whether provenance is tracked or not.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from typing import Any, Callable
+
+from . import first_line
+from .inductor_facts import (
+    Operators,
+    buffers_of,
+    called_operators,
+    final_node,
+    or_none,
+    why_not_shared,
+)
+from .log_and_records import Records
+from .replaced import AfterImport, Replaced
+
+SCHEDULER = "torch._inductor.scheduler"
+"""The module at whose import the watch begins."""
+_LOWERING = "torch._inductor.lowering"
+
+_KERNEL_HOOK = "set_kernel_post_grad_provenance_tracing"
+_IMPORTS_KERNEL_HOOK = (
+    "torch._inductor.debug",
+    "torch._inductor.codegen.triton",
+    "torch._inductor.codegen.cpp",
+)
+"""Modules that hold it under a name of their own."""
+
+MOST_REFUSALS = 4_000
+"""Pairs that are recorded of a graph: those of final nodes first."""
+_MOST_SHARED = 200
+"""Pairs of a graph for which the accesses to common buffers are compared."""
+_MOST_BREAKS = 1_000
+_NO_SHARED_DATA = "no shared data"
+
+
+class _Graph:
+    """What was seen of the graph that is being compiled."""
+
+    def __init__(self, lowering: Any) -> None:
+        self.lowering = lowering
+        self.operators: list[dict[str, Any]] = []
+        self.refused: dict[tuple[str, str], tuple[str | None, int]] = {}
+        """Pair of names -> torch's text of the last attempt (None: it gave none) and its round."""
+        self.round = 0
+        self.texts = 0
+        """Refusals with a text so far."""
+        self.kernels: dict[str, dict[str, Any]] = {}
+        self.kernel_of: dict[str, str] = {}
+        """Name of a scheduler's node -> the first kernel with it."""
+        self.final: list[dict[str, Any]] = []
+        self.shared: dict[tuple[str, str], dict[str, str]] = {}
+        self.buffers: list[dict[str, Any]] = []
+        self.seconds: dict[str, float] = {}
+        self.written = False
+
+
+class InductorWatch:
+    """One for a process."""
+
+    def __init__(self, torch: Any, records: Records) -> None:
+        self._torch = torch
+        self._records = records
+        self._replaced = Replaced()
+        self._operators = Operators(torch)
+        self._graph: _Graph | None = None
+        self._orders: dict[str | None, int] = {}
+        self._failed_hooks: set[str] = set()
+        self._explicit: frozenset[Any] = frozenset()
+        self._wanted: dict[str, Callable[[Any], object]] = {
+            SCHEDULER: self._put_hooks,
+            _LOWERING: self._keep_fallbacks,
+            **dict.fromkeys(_IMPORTS_KERNEL_HOOK, self._put_kernel_hook),
+        }
+        self._finder = AfterImport(self._wanted)
+        self.graphs = 0
+        """Compiled so far."""
+        self.own_seconds = 0.0
+        """Time in the hooks themselves."""
+
+    def start(self) -> None:
+        """Watch from the import of Inductor's scheduler on, which may have been already."""
+        for name, imported in self._wanted.items():
+            if name in sys.modules:
+                imported(sys.modules[name])
+        sys.meta_path.insert(0, self._finder)
+
+    def stop(self) -> None:
+        """Inductor as before."""
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        self._replaced.take_back()
+
+    def forget(self) -> None:
+        """In a fork: forget the graphs of the parent process, which records them itself."""
+        self._graph = None
+        self.graphs = 0
+
+    def finish(self) -> None:
+        """Write the records of the end of a run."""
+        self._guarded("breaks", self._write_breaks)
+        if self.graphs:
+            self._guarded("totals", self._write_totals)
+
+    # -- hooks -----------------------------------------------------------------------------------------------
+
+    def _put_hooks(self, scheduler: Any) -> None:
+        kind = getattr(scheduler, "Scheduler", None)
+        self._around(kind, "__init__", self._scheduling)
+        self._around(kind, "fuse_nodes_once", self._in_round)
+        self._around(kind, "can_fuse", self._deciding)
+        self._around(kind, "codegen", self._generating)
+        self._around(getattr(scheduler, "WhyNoFuse", None), "__call__", self._refusing)
+
+    def _keep_fallbacks(self, lowering: Any) -> None:
+        """The operators that lowering.py knows, of which some go to eager code for some arguments. While
+        graphs are compiled, ``make_fallback`` adds those that have no lowering."""
+        self._explicit = frozenset((*getattr(lowering, "fallbacks", ()), *getattr(lowering, "lowerings", ())))
+
+    def _around(self, owner: Any, name: str, made: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name, None)
+        if original is None:
+            self._records.write("inductor_hook", hook=name, error="this torch has no such method")
+            return
+        self._replaced.put(owner, name, functools.wraps(original)(made(original)))
+
+    def _put_kernel_hook(self, module: Any) -> None:
+        original = getattr(module, _KERNEL_HOOK, None)
+        if original is None or hasattr(original, "__wrapped__"):
+            return  # it imported the replaced function from debug.py
+        watch = self
+
+        @functools.wraps(original)
+        def kernel(schedule: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+            watch._guarded("kernel", lambda: watch._kernel(schedule, name))
+            return original(schedule, name, *args, **kwargs)
+
+        self._replaced.put(module, _KERNEL_HOOK, kernel)
+
+    def _guarded(self, hook: str, work: Callable[[], None]) -> None:
+        began = time.perf_counter()
+        try:
+            work()
+        except Exception as error:
+            if hook not in self._failed_hooks:
+                self._failed_hooks.add(hook)
+                text = "%s: %s" % (type(error).__name__, first_line(error))
+                self._records.write("inductor_hook", hook=hook, error=text)
+        self.own_seconds += time.perf_counter() - began
+
+    def _scheduling(self, original: Any) -> Any:
+        def init(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+            self._guarded("begin", self._begin)
+            graph, began = self._graph, time.perf_counter()
+            try:
+                return original(scheduler, *args, **kwargs)
+            except Exception as error:
+                self._write_failure(graph, error)
+                raise
+            finally:
+                if graph is not None:
+                    graph.seconds["schedule"] = time.perf_counter() - began
+
+        return init
+
+    def _in_round(self, original: Any) -> Any:
+        def fuse_nodes_once(*args: Any, **kwargs: Any) -> Any:
+            if self._graph is not None:
+                self._graph.round += 1
+            return original(*args, **kwargs)
+
+        return fuse_nodes_once
+
+    def _deciding(self, original: Any) -> Any:
+        def can_fuse(scheduler: Any, first: Any, second: Any, *args: Any, **kwargs: Any) -> Any:
+            graph = self._graph
+            texts = graph.texts if graph is not None else 0
+            decided = original(scheduler, first, second, *args, **kwargs)
+            if graph is not None and not decided and graph.texts == texts:
+                self._guarded("can_fuse", lambda: self._refuse(first.get_name(), second.get_name(), None))
+            return decided
+
+        return can_fuse
+
+    def _refusing(self, original: Any) -> Any:
+        def call(why: Any, reason: str, *args: Any) -> Any:
+            if self._graph is not None:
+                self._guarded("WhyNoFuse", lambda: self._refuse_with_text(why, reason, args))
+            return original(why, reason, *args)
+
+        return call
+
+    def _generating(self, original: Any) -> Any:
+        def codegen(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+            graph, began = self._graph, time.perf_counter()
+            self._guarded("final", lambda: self._read_final(scheduler))
+            try:
+                made = original(scheduler, *args, **kwargs)
+            except Exception as error:
+                self._write_failure(graph, error)
+                raise
+            if graph is not None:
+                graph.seconds["codegen"] = time.perf_counter() - began
+                self._guarded("graph", lambda: self._write(graph))
+            self._graph = None
+            return made
+
+        return codegen
+
+    # -- what they note --------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        lowering = sys.modules["torch._inductor.virtualized"].V.graph
+        self._graph = _Graph(lowering)
+        self._graph.operators = self._operators.of_graph(lowering.module.graph)
+
+    def _refuse_with_text(self, why: Any, reason: str, args: tuple[Any, ...]) -> None:
+        assert self._graph is not None
+        self._graph.texts += 1
+        self._refuse(why.name1, why.name2, str(reason % args if args else reason))
+
+    def _refuse(self, first: str, second: str, text: str | None) -> None:
+        assert self._graph is not None
+        self._graph.refused[first, second] = (text, self._graph.round)
+
+    def _kernel(self, schedule: Any, name: str) -> None:
+        graph = self._graph
+        if graph is None:
+            return
+        if not isinstance(schedule, (list, tuple)):
+            return  # a call of a library, which is no generated kernel
+        known = graph.kernels.setdefault(name, {"name": name, "calls": 0})
+        known["calls"] += 1
+        for node in schedule:
+            node_name = or_none(node.get_name) if hasattr(node, "get_name") else None
+            if node_name is not None:  # else a mark for loops of a reduction
+                graph.kernel_of.setdefault(str(node_name), name)
+
+    def _read_final(self, scheduler: Any) -> None:
+        graph = self._graph
+        if graph is None:
+            return
+        called = called_operators(scheduler.nodes)
+        graph.final = [final_node(node, called, self._explicit) for node in scheduler.nodes]
+        by_name = {node.get_name(): node for node in scheduler.nodes}
+        for (first, second), (text, _) in graph.refused.items():
+            without_shared = text is not None and text.startswith(_NO_SHARED_DATA)
+            both_final = first in by_name and second in by_name
+            if without_shared and both_final and len(graph.shared) < _MOST_SHARED:
+                shared = why_not_shared(scheduler, by_name[first], by_name[second])
+                graph.shared[first, second] = shared
+        names: dict[str, None] = {}
+        for node in graph.final:
+            for access in (*node["reads"], *node["writes"]):
+                names[access["buffer"]] = None
+        graph.buffers = buffers_of(graph.lowering, names)
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def _write_failure(self, graph: _Graph | None, error: Exception) -> None:
+        if graph is not None and not graph.written:
+            self._guarded("failed", lambda: self._write(graph, first_line(error)))
+        self._graph = None
+
+    def _write(self, graph: _Graph, failed: str | None = None) -> None:
+        graph.written = True
+        self.graphs += 1
+        compile_id, lowering = self._compile_id(), graph.lowering
+        order = self._orders.get(compile_id, 0)
+        self._orders[compile_id] = order + 1
+        for node in graph.final:
+            kernels = (graph.kernel_of[name] for name in node["members"] if name in graph.kernel_of)
+            node["kernel"] = next(kernels, None)
+        refusals, left_out = self._refusals(graph)
+        self._records.write(
+            "inductor_graph",
+            compile_id=compile_id,
+            order=order,
+            graph_number=getattr(lowering, "graph_id", None),
+            backward=bool(getattr(lowering, "is_backward", False)),
+            inference=bool(getattr(lowering, "is_inference", False)),
+            operators=graph.operators,
+            final=graph.final,
+            kernels=list(graph.kernels.values()),
+            buffers=graph.buffers,
+            refusals=refusals,
+            refusals_left_out=left_out,
+            outputs=or_none(lambda: list(lowering.get_output_names())) or [],
+            failed=failed,
+            seconds={stage: round(seconds, 6) for stage, seconds in graph.seconds.items()},
+        )
+
+    def _refusals(self, graph: _Graph) -> tuple[list[dict[str, Any]], int]:
+        """The records of refused pairs, and how many are left out. Pairs within one final node are left out:
+        they were fused in the end."""
+        node_of = {member: node["name"] for node in graph.final for member in node["members"]}
+        names = {node["name"] for node in graph.final}
+        of_final, of_members = [], []
+        for (first, second), (text, number) in graph.refused.items():
+            record = {
+                "first": first,
+                "second": second,
+                "text": text,
+                "round": number,
+                "last_round": number == graph.round,
+                "why_not_shared": sorted(graph.shared.get((first, second), {}).items()),
+            }
+            if first in names and second in names:
+                of_final.append(record)
+            elif not graph.final or _apart(first, second, node_of):
+                of_members.append(record)
+        every = of_final + of_members
+        return every[:MOST_REFUSALS], max(0, len(every) - MOST_REFUSALS)
+
+    def _compile_id(self) -> str | None:
+        """``0/0``, or ``0/0_1`` after a restart of the analysis, as torch's log has it (torch/_guards.py)."""
+        context = sys.modules["torch._guards"].CompileContext
+        found = or_none(context.current_trace_id)
+        return None if found is None else str(found)
+
+    def _write_breaks(self) -> None:
+        """Where Dynamo ended graphs (``graph_break_reasons`` of torch/_dynamo/utils.py)."""
+        utils = sys.modules.get("torch._dynamo.utils")
+        reasons = list(getattr(utils, "graph_break_reasons", ()))[:_MOST_BREAKS]
+        for reason in reasons:
+            stack = list(getattr(reason, "user_stack", None) or ())
+            frame = stack[-1] if stack else None
+            self._records.write(
+                "inductor_break",
+                text=str(reason.reason),
+                source=None if frame is None else "%s:%s" % (frame.filename, frame.lineno),
+                function=None if frame is None else frame.name,
+            )
+
+    def _write_totals(self) -> None:
+        """Torch's own counters, and the time that the hooks took."""
+        counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+        kept = {name: dict(counters[name]) for name in ("inductor", "stats", "frames") if name in counters}
+        self._records.write(
+            "inductor_totals",
+            torch=str(self._torch.__version__),
+            graphs=self.graphs,
+            hook_seconds=round(self.own_seconds, 6),
+            counters={name: {str(key): value for key, value in of.items()} for name, of in kept.items()},
+        )
+
+
+def _apart(first: str, second: str, node_of: dict[str, str]) -> bool:
+    """Whether members of two nodes of an earlier round are in different final nodes."""
+    return node_of.get(first.split("_")[0], first) != node_of.get(second.split("_")[0], second)

@@ -1,0 +1,292 @@
+"""Runs of torch.compile: what the probe sees of Inductor, against torch's own objects in another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Run, runs_of_processes
+from running import write
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.fusers.inductor.compilation import CallKind, Compilation, CompiledGraph, FinalKind, Part
+from fusiondoc.workflows.load import parse_capture
+
+pytestmark = [pytest.mark.torch, pytest.mark.cold]
+
+BLOCK = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.parts = nn.ModuleList([nn.Linear(64, 64), nn.Linear(64, 64)])
+
+    def forward(self, x):
+        h = self.norm(x)
+        for part in self.parts:
+            h = F.gelu(part(h))
+        values, _ = torch.sort(h, -1)
+        return values + x
+
+model = Block()
+inputs = (torch.randn(16, 64),)
+"""
+
+ORACLE = """
+import json, sys
+sys.path.insert(0, ".")
+import torch
+import torch._inductor.config as config
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.graph import GraphLowering
+
+AsyncCompile.cpp_pybinding = lambda self, *args, **kwargs: lambda *values: None
+config.cpp.vec_isa_ok = True
+config.force_disable_caches = True
+finals, codes = [], []
+
+def after_fusion(nodes):
+    finals.append([
+        [node.get_name(), type(node).__name__, sorted({access.name for access in node.read_writes.reads})]
+        for node in nodes
+    ])
+    return nodes
+
+config._post_fusion_custom_pass = after_fusion
+GraphLowering.save_output_code = staticmethod(codes.append)
+import model
+compiled = torch.compile(model.model)
+out = compiled(*model.inputs)
+if "backward" in sys.argv:
+    out.sum().backward()
+counters = dict(torch._dynamo.utils.counters["inductor"])
+print(json.dumps({"finals": finals, "codes": codes, "counters": counters}))
+"""
+
+
+def oracle(folder: Path, *arguments: str) -> dict[str, Any]:
+    """What torch itself says of the same program: no code of ours takes part."""
+    write(folder, "oracle.py", ORACLE)
+    done = subprocess.run(
+        [sys.executable, "oracle.py", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def compilation(folder: Path) -> Compilation:
+    """Of the newest capture in the folder."""
+    made = parse_capture(newest(folder)).observed.compilation
+    assert made is not None
+    return made
+
+
+def newest(folder: Path) -> Capture:
+    return Capture(max(path for path in (folder / ".fusiondoc").iterdir() if path.is_dir()))
+
+
+@pytest.fixture(scope="module")
+def block(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The block with its gradients, its kernels not compiled."""
+    folder = tmp_path_factory.mktemp("block")
+    write(folder, "model.py", BLOCK)
+    run = runs_of_processes(folder, folder / "cache")
+    done = run("diagnose", "model.py", "--fuser", "inductor", "--no-run", "--backward", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+@pytest.fixture(scope="module")
+def truth(block: tuple[Path, object]) -> dict[str, Any]:
+    return oracle(block[0], "backward")
+
+
+def test_final_nodes_are_those_of_the_scheduler(block: tuple[Path, object], truth: dict[str, Any]) -> None:
+    graphs = compilation(block[0]).graphs
+    assert [graph.phase for graph in graphs] == ["forward", "backward"]
+    ours = [
+        sorted(
+            [node.name, node.scheduler_class, [read.buffer for read in node.reads]] for node in graph.final
+        )
+        for graph in graphs
+    ]
+    assert ours == [sorted(nodes) for nodes in truth["finals"]]  # reordered later, for peak memory
+
+
+def test_kernels_are_those_that_the_generated_code_defines(
+    block: tuple[Path, object], truth: dict[str, Any]
+) -> None:
+    for graph, code in zip(compilation(block[0]).graphs, truth["codes"]):
+        defined = [
+            line.split(" = ")[0] for line in code.splitlines() if " = async_compile.cpp_pybinding(" in line
+        ]
+        assert sorted(kernel.name for kernel in graph.kernels) == sorted(defined)
+        loops = [node for node in graph.final if node.kind in (FinalKind.LOOPS, FinalKind.OUTER_LOOP)]
+        assert loops and {node.kernel for node in loops} == set(defined)
+
+
+def test_torch_counts_as_many_calls_of_libraries(block: tuple[Path, object], truth: dict[str, Any]) -> None:
+    """Torch's counter holds calls and the results that are taken out of them."""
+    graphs = compilation(block[0]).graphs
+    calls = [node for graph in graphs for node in graph.final if node.call is not None]
+    records = newest(block[0]).records.inductor
+    assert records.totals is not None
+    assert records.totals.counters["inductor"] == truth["counters"]
+    library = sorted(node.kernel or "" for node in calls if node.call is CallKind.LIBRARY)
+    assert library == ["extern_kernels.addmm"] * 2 + ["extern_kernels.mm"] * 4
+
+
+def test_every_operator_is_computed_somewhere_or_is_a_view(block: tuple[Path, object]) -> None:
+    views = ("aten.permute.", "aten.reshape.", "aten.view.", "aten.expand.", "getitem")
+    for graph in compilation(block[0]).graphs:
+        computed = {name for node in graph.final for name in node.operators}
+        for operator in graph.operators:
+            if operator.op == "call_function" and not operator.target.startswith(views):
+                assert operator.name in computed, operator
+
+
+def test_operators_have_their_layers_and_lines_also_in_the_backward_graph(
+    block: tuple[Path, object],
+) -> None:
+    forward, backward = compilation(block[0]).graphs
+    assert Part.LAYERS in forward.holds
+    of_norm = operator_of(forward, "aten.var_mean.correction")
+    assert (of_norm.layer, of_norm.from_) == ("norm", "aten.native_layer_norm.default")
+    assert of_norm.source is not None and of_norm.source.endswith("model.py:13")
+    assert [one.layer for one in forward.operators if one.target == "aten.addmm.default"] == [
+        "parts.0",
+        "parts.1",
+    ]
+    layers = {one.layer for one in backward.operators if one.target == "aten.mm.default"}
+    assert layers == {"parts.0", "parts.1"}
+
+
+def operator_of(graph: CompiledGraph, target: str) -> Any:
+    return next(operator for operator in graph.operators if operator.target == target)
+
+
+def test_a_sort_is_left_to_eager_code(block: tuple[Path, object]) -> None:
+    (forward, _) = compilation(block[0]).graphs
+    sort = next(node for node in forward.final if "sort" in node.operators and node.call is not None)
+    assert (sort.call, sort.kernel) == (CallKind.ON_PURPOSE, "torch.ops.aten.sort.stable")
+
+
+def test_no_shared_data_is_explained(block: tuple[Path, object]) -> None:
+    refused = [refusal for graph in compilation(block[0]).graphs for refusal in graph.refusals]
+    last = [one for one in refused if one.last_round and one.text == "no shared data"]
+    assert last and all(one.why_not_shared for one in last)
+
+
+def test_nothing_is_compiled_and_the_capture_has_log_and_trace(block: tuple[Path, object]) -> None:
+    capture = newest(block[0])
+    assert capture.request.options.no_run and capture.request.environment_set["TORCH_LOGS"]
+    assert list((capture.path / "trace").glob("dedicated_log_torch_trace_*"))
+    assert b"[__fusion] cannot fuse" in (capture.path / "log").read_bytes()
+    assert len(capture.records.passes) == 2
+
+
+def test_hooks_take_little_of_the_time(block: tuple[Path, object]) -> None:
+    records = newest(block[0]).records.inductor
+    assert records.failed_hooks == ()
+    assert records.totals is not None and records.totals.hook_seconds is not None
+    compiling = sum(sum(graph.seconds.values()) for graph in records.graphs)
+    assert 0 < records.totals.hook_seconds < 0.5 * compiling
+
+
+# -- programs that come to torch.compile by themselves -------------------------------------------------------
+
+COMPILED = """
+import torch
+
+@torch.compile
+def model(x):
+    y = torch.sin(x) * 2
+    print("between")
+    return torch.relu(y) + 1
+
+inputs = [(torch.randn(4, 8),), (torch.randn(6, 8),)]
+"""
+
+
+def test_a_compiled_function_is_recognised_with_breaks_and_recompiles(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "model.py", COMPILED)
+    done = fusiondoc("diagnose", "model.py", "--no-run", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["fuser"]["effective"] == "inductor"
+    capture, made = newest(tmp_path), compilation(tmp_path)
+    assert capture.records.frontend.effective == "dynamo"
+    assert [(one.number, (one.source or "").rpartition("/")[2]) for one in made.breaks] == [
+        ("GB0059", "model.py:7")
+    ]
+    assert made.recompiles and "size mismatch at index 0. expected 4, actual 6" in str(made.recompiles)
+
+
+def test_a_script_that_compiles_is_recognised(fusiondoc: Run, tmp_path: Path) -> None:
+    script = COMPILED.replace("inputs =", "shapes =") + "for shape in shapes[:1]:\n    model(*shape)\n"
+    write(tmp_path, "train.py", script)
+    done = fusiondoc("diagnose", "train.py", "--script", "--no-run", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert newest(tmp_path).records.frontend.effective == "dynamo"
+    assert [graph.phase for graph in compilation(tmp_path).graphs] == ["forward", "forward"]
+
+
+def test_another_fuser_still_runs_what_is_wrapped(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "model.py", COMPILED.replace('    print("between")\n', ""))
+    done = fusiondoc("diagnose", "model.py", "--fuser", "none", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert newest(tmp_path).records.frontend.effective == "torchscript"
+
+
+# -- what cannot be done -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--fuser", "nnc", "--frontend", "dynamo"), "--fuser nnc does not go with --frontend dynamo"),
+        (("--fuser", "inductor", "--frontend", "aot"), "--fuser inductor does not go with --frontend aot"),
+        (("--fuser", "nnc", "--no-run"), "--no-run is for Inductor"),
+        (("--fuser", "inductor", "--no-run", "--verify"), "--no-run computes no results"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    fusiondoc: Run, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    write(tmp_path, "model.py", BLOCK)
+    done = fusiondoc("diagnose", "model.py", *arguments, cwd=tmp_path)
+    assert done.returncode == 2 and message in done.stderr
+
+
+def test_without_a_compiler_the_status_is_4_and_says_what_to_do(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "model.py", COMPILED)
+    env = {**os.environ, "CXX": "/nowhere/g++"}
+    done = fusiondoc("diagnose", "model.py", "--fuser", "inductor", cwd=tmp_path, env=env)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "needs a C++ compiler" in done.stderr and "--no-run" in done.stderr
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_real_kernels_give_the_results_of_eager(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "model.py", COMPILED.replace('    print("between")\n', ""))
+    done = fusiondoc(
+        "diagnose", "model.py", "--fuser", "inductor", "--verify", "--format", "json", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["verification"]
+    assert rows and all(row["same"] for row in rows)
