@@ -32,6 +32,13 @@ _BEGINNINGS = {
 
 _FALLBACK = re.compile(r"Using FallbackKernel: (?:torch\.ops\.)?([\w.]+)")
 _MOST_MESSAGE = 64 << 20
+_EVENTS = re.compile(
+    rb"(?:[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:]{1,400}:\d{1,7}\] \{\"chromium_event\"[^\n]*\n"
+    rb"(?:\t[^\n]*\n)*){1,500}"
+)
+"""Records of events for a profile, with their payload."""
+_NOT_PAYLOAD = re.compile(rb"\n(?!\t)")
+"""The end of the last line of a payload: most of a trace is skipped at the speed of this search."""
 
 
 class _Message(NamedTuple):
@@ -85,17 +92,38 @@ class TorchOutput:
             yield number, text
             return
         left: list[bytes] = []
-        for index, line in enumerate(text[:-1].split(b"\n")):
-            if not self._take(line, (log, number + index)):
-                left.append(line)
+        at, current = 0, number
+        while at < len(text):
+            end = self._skipped(text, at)
+            if end > at:
+                skipped = text.count(b"\n", at, end)
+                self.lines, current, at = self.lines + skipped, current + skipped, end
                 continue
-            self.lines += 1
-            if left:
-                yield number + index - len(left), b"\n".join((*left, b""))
-                left = []
+            end = text.index(b"\n", at)
+            line, at = text[at:end], end + 1
+            if not self._take(line, (log, current)):
+                left.append(line)
+            else:
+                self.lines += 1
+                if left:
+                    yield current - len(left), b"\n".join((*left, b""))
+                    left = []
+            current += 1
         if left:
-            last = number + text.count(b"\n")
-            yield last - len(left), b"\n".join((*left, b""))
+            yield current - len(left), b"\n".join((*left, b""))
+
+    def _skipped(self, text: bytes, at: int) -> int:
+        """The end of what is skipped from ``at`` on: the rest of a payload, or a run of events."""
+        if self._in_unread and text.startswith(b"\t", at):
+            found = _NOT_PAYLOAD.search(text, at)
+            return found.start() + 1 if found is not None else len(text)
+        events = _EVENTS.match(text, at)
+        if events is None:
+            return at
+        self._end_message()
+        self._end_record()
+        self._in_unread = True
+        return events.end()
 
     def _take(self, line: bytes, position: Line) -> bool:
         """Take a line; False for one of others."""
