@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -250,6 +251,36 @@ def test_another_fuser_still_runs_what_is_wrapped(fusiondoc: Run, tmp_path: Path
     done = fusiondoc("diagnose", "model.py", "--fuser", "none", "--format", "json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert newest(tmp_path).records.frontend.effective == "torchscript"
+
+
+IN_PROCESS = """
+import sys
+import torch
+import fusiondoc
+from fusiondoc.probe.inductor_run import without_kernels
+
+with fusiondoc.capture(sys.argv[1], fuser=sys.argv[2]) as run, without_kernels(torch):
+    torch.compile(lambda x: torch.softmax(x * 2, -1).sum(0))(torch.ones(8, 16))
+report = run.report
+print([report.frontend, report.fuser.effective, [group.kind for group in report.groups]])
+"""
+
+
+@pytest.mark.parametrize("fuser", ["auto", "inductor"])
+def test_a_block_of_a_running_program_shows_its_compiled_graphs(tmp_path: Path, fuser: str) -> None:
+    write(tmp_path, "program.py", IN_PROCESS)
+    done = subprocess.run(
+        [sys.executable, "program.py", str(tmp_path), fuser],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    frontend, effective, kinds = ast.literal_eval(done.stdout.splitlines()[-1])
+    assert (frontend, effective) == ("dynamo", "inductor")
+    assert kinds and set(kinds) == {"InductorCpp"}
 
 
 # -- what cannot be done -------------------------------------------------------------------------------------

@@ -70,6 +70,8 @@ def wants_to_know(report: Report, capture: Capture) -> bool:
     records, request = capture.records, capture.request
     if records.fuser.effective in (None, "none") or request.options.launcher:
         return False
+    if not facts_of(records.fuser.effective).of_torchscript:
+        return False  # the probe runs the model in eager itself
     if records.target.how == IN_PROCESS:
         return False
     if is_switched_by_package(report.frontend, records.frontend.effective):

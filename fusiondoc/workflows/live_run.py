@@ -29,6 +29,8 @@ from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, facts_of, fuser_of_dumps, re
 from fusiondoc.model.report import Report
 from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
+from fusiondoc.probe.inductor_run import write_choice
+from fusiondoc.probe.inductor_watch import InductorWatch
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.own_switches import OwnSwitches, switched_on
@@ -229,6 +231,9 @@ class LiveRun:
         self._aot.after_import[te_plans.OPS] = self._te.imported
         undo.callback(self._aot.stop)
         self._aot.start()
+        self._compiled = InductorWatch(torch, self._records)
+        undo.callback(self._compiled.stop)
+        self._compiled.start()
         undo.callback(self._modules.stop)
         self._modules.start(defined=True)
         move = undo.enter_context(live_capture.redirected(str(self.log), self._notes.append))
@@ -250,6 +255,8 @@ class LiveRun:
             fuser = self._switched_on
         # The level in effect, which need not be that of the environment.
         user = {**os.environ, JIT_LOG: switches.level()}
+        if facts_of(fuser).log_list is not None:
+            return switches.level(), {}, []  # read when torch is imported: its objects tell the same
         wanted = dict(run_environment(version, cuda, fuser, self._dumps, user).set)
         level = wanted.pop(JIT_LOG)
         notes = []
@@ -290,6 +297,7 @@ class LiveRun:
         self._aot.finish()
         self._modules.finish()
         self._te.end(None)
+        self._compiled.finish()
         self._switches.write_own_fuser()
         self._program.finish(block=True)
         self._switches.finish()
@@ -302,6 +310,8 @@ class LiveRun:
         # torch.jit.fuser inside the block switches another one on, and back.
         if now == self._switched_on and not (now == "none" and _names_a_group(self.log)):
             records.write("fuser", requested=None, effective=now, live=None, why=None)
+        if self._compiled.graphs and not _names_a_group(self.log):
+            write_choice(records, {"fuser": "auto"}, "the block calls torch.compile")
         records.write("done", seconds=None, own_seconds=None)
         records.close()
         ended_well = kind is None or issubclass(kind, SystemExit)

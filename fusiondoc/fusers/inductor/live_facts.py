@@ -76,6 +76,7 @@ def _kernels(live: Sequence[GeneratedKernel], read: Sequence[GeneratedKernel]) -
 
 
 def _breaks(read: Sequence[GraphBreak], live: Sequence[GraphBreak]) -> tuple[GraphBreak, ...]:
-    """Those of the log, which has their lines; of others the probe's."""
-    known = {(found.source, found.reason) for found in read}
-    return (*read, *(found for found in live if (found.source, found.reason) not in known))
+    """Those of the log, which has all of torch's text; of lines that it does not name the probe's, which has
+    an older short form of it (``torch._dynamo.utils.graph_break_reasons``)."""
+    lines = {found.source for found in read}
+    return (*read, *(found for found in live if found.source not in lines))
