@@ -19,6 +19,7 @@ from fusiondoc.fusers.inductor.causes import (
     ApartCause,
     Difference,
     cause_of,
+    difference_between,
     difference_of,
 )
 from fusiondoc.fusers.inductor.compilation import CallKind
@@ -119,6 +120,23 @@ def test_every_kind_of_call_has_words() -> None:
 )
 def test_what_no_shared_data_means(text: str, difference: Difference) -> None:
     assert difference_of(text) is difference
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "difference"),
+    [
+        ("128*d0 + d1, (32, 128)", "c0 + 128*c1, (128, 32)", Difference.ORDER),
+        ("96*d0 + d1, (32, 48)", "96*d0 + d1 + 48, (32, 48)", Difference.PART),
+        ("d0, (2048)", "d0, (1024)", Difference.COUNT),
+        ("512*d0 + d1, (64, 512)", "d1, (64, 512)", Difference.BROADCAST),
+        ("d0, (64)", "c0, (64)", Difference.UNKNOWN),
+        ("d0, (s77)", "d0, (32)", Difference.COUNT),
+        ("not an index", "d0, (64)", Difference.UNKNOWN),
+    ],
+)
+def test_how_index_expressions_differ(first: str, second: str, difference: Difference) -> None:
+    assert difference_between(first, second) is difference
+    assert difference_between(second, first) is difference
 
 
 def test_an_unknown_text_is_shown_as_it_is() -> None:

@@ -38,7 +38,7 @@ def boundaries(context: Context) -> Section:
         items = tuple(_item(one, rows) for one in found)
         list_ = Items(items, 0, None if context.every else ON_TERMINAL)
         others = Sentences(tuple(_left_out(report.boundaries, found)), Tone.DIM)
-        return Section("boundaries", "Boundaries", _note(report.boundaries), (list_, others))
+        return Section("boundaries", "Boundaries", through_memory(report.boundaries), (list_, others))
     shown = report.boundaries[:MOST_ON_A_PAGE]
     left_out = len(report.boundaries) - len(shown) + report.boundaries_left_out
     table = Table(
@@ -48,10 +48,10 @@ def boundaries(context: Context) -> Section:
         left_out=left_out,
     )
     legend = Sentences(("Each element once; written and read: by one and then by the other.",), Tone.DIM)
-    return Section("boundaries", "Boundaries", _note(report.boundaries), (table, legend))
+    return Section("boundaries", "Boundaries", through_memory(report.boundaries), (table, legend))
 
 
-def _note(rows: tuple[Boundary, ...]) -> str:
+def through_memory(rows: tuple[Boundary, ...]) -> str:
     """``12 tensors through memory, 3.1 MB``."""
     number = count(sum(one.count for one in rows), "tensor")
     known = [one.bytes * one.count for one in rows if one.bytes is not None]

@@ -38,6 +38,7 @@ from fusiondoc.views.formatting import (
     verdict_on_tries,
     with_near_places,
 )
+from fusiondoc.views.report_boundaries import through_memory
 from fusiondoc.views.report_context import Context, can_change
 from fusiondoc.views.report_kernels import peak_bar
 from fusiondoc.views.report_outside import by_reason
@@ -162,6 +163,8 @@ def summary(report: Report, most_reasons: int = MOST_REASONS) -> Facts:
 
 def _summary(report: Report, most_reasons: int) -> Iterator[_Fact]:
     yield from _named_once("Not fused", _why_not(report, most_reasons))
+    if report.compiled is not None and report.boundaries:
+        yield "Boundaries", through_memory(report.boundaries)
     kernels = kernels_in_words(report)
     if kernels:
         yield "Kernels", kernels

@@ -19,6 +19,7 @@ from fusiondoc.fusers.inductor.causes import (
     ApartCause,
     Difference,
     cause_of,
+    difference_between,
     difference_of,
 )
 from fusiondoc.fusers.inductor.compilation import Access, CallKind, FinalKind, Part, Refusal
@@ -291,13 +292,18 @@ def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
         )
     made = []
     for buffer in (*pair.written, *pair.read):
-        first = [
-            one.index for one in (*pair.first.final.writes, *pair.first.final.reads) if one.buffer == buffer
-        ]
-        second = [one.index for one in pair.second.final.reads if one.buffer == buffer]
-        if first and second and None not in (first[0], second[0]) and first[0] != second[0]:
-            made.append(SharedAccess(buffer, Difference.UNKNOWN.value))
+        first = _index([*pair.first.final.writes, *pair.first.final.reads], buffer)
+        second = _index(pair.second.final.reads, buffer)
+        if first is None or second is None:
+            continue
+        difference = difference_between(first, second)
+        if difference is not Difference.UNKNOWN:
+            made.append(SharedAccess(buffer, difference.value))
     return tuple(made)
+
+
+def _index(accesses: Sequence[Access], buffer: str) -> str | None:
+    return next((access.index for access in accesses if access.buffer == buffer), None)
 
 
 def merged(graphs: Sequence[GraphBoundaries], others: Sequence[Boundary] = ()) -> Boundaries:

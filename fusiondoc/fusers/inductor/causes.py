@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 from re import Pattern
 
 
@@ -192,3 +193,61 @@ def difference_of(text: str) -> Difference:
         if text.startswith(begin):
             return difference
     return Difference.UNKNOWN
+
+
+_ACCESS = re.compile(r"(.*), \(([\w ,]*)\)", re.DOTALL)
+_OFFSET = re.compile(r"(?:\A|\s\+\s)(\d+)\Z")
+_VARIABLE = re.compile(r"\b[a-z]\d+\b")
+
+
+@dataclass(frozen=True)
+class _Index:
+    """An index expression taken apart: ``128*d0 + d1 + 48, (32, 128)``."""
+
+    expression: str
+    """Without the offset: ``128*d0 + d1``."""
+    offset: str
+    sizes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> _Index | None:
+        found = _ACCESS.fullmatch(text)
+        if found is None:
+            return None
+        sizes = tuple(size.strip() for size in found[2].split(",") if size.strip())
+        offset = _OFFSET.search(found[1])
+        expression = _OFFSET.sub("", found[1])
+        names: dict[str, str] = {}
+        for name in _VARIABLE.findall(expression):
+            names.setdefault(name, f"i{len(names)}")
+        renamed = _VARIABLE.sub(lambda variable: names[variable[0]], expression)
+        return cls(renamed, offset[1] if offset is not None else "0", sizes)
+
+    @property
+    def count(self) -> int | None:
+        """Turns of its loops; None where a size has no number."""
+        if not all(size.isdecimal() for size in self.sizes):
+            return None
+        return prod(map(int, self.sizes))
+
+    @property
+    def is_broadcast(self) -> bool:
+        """A loop that it does not depend on reads each element again."""
+        return len(set(_VARIABLE.findall(self.expression))) < len(self.sizes)
+
+
+def difference_between(first: str, second: str) -> Difference:
+    """How two index expressions of one buffer differ, as ``Access.index`` has them. Names of variables do not
+    count."""
+    one, other = _Index.of(first), _Index.of(second)
+    if one is None or other is None:
+        return Difference.UNKNOWN
+    if one.is_broadcast != other.is_broadcast:
+        return Difference.BROADCAST
+    if one.count is not None and other.count is not None and one.count != other.count:
+        return Difference.COUNT
+    if one.expression != other.expression:
+        return Difference.ORDER
+    if one.offset != other.offset:
+        return Difference.PART
+    return Difference.UNKNOWN if one.sizes == other.sizes else Difference.COUNT
