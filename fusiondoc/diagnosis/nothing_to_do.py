@@ -10,6 +10,7 @@ from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.diagnosis.planned_changes import can_be_fixed
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.rules.fd1_fd2_not_fused import listed
+from fusiondoc.diagnosis.speed_of_light import in_bytes
 from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.fusers import takers
 from fusiondoc.fusers.te import TE
@@ -51,6 +52,11 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
         return NothingToDo(Verdict.NOT_KNOWN, _MADE_NO_GROUP)
     if not report.groups and not report.unfused:
         return NothingToDo(Verdict.NOT_KNOWN, _NO_PLAN)
+    lacking = next((finding for finding in report.findings if finding.code == "FD923"), None)
+    if lacking is not None:
+        return NothingToDo(Verdict.NOT_KNOWN, lacking.message)
+    if report.compiled is not None and report.boundaries:
+        return NothingToDo(Verdict.NOT_FOUND, _largest_boundary(report))
     each = each_rank(report)
     rows = each.report if each is not None else report
     time = _time_outside(report)
@@ -66,6 +72,20 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
         return _not_found(report, note, context)
     elsewhere = bool(time.helps) or _none_is_taken(rows) or _may_have_died(report)
     return NothingToDo(Verdict.NOT_ABOUT_FUSION if elsewhere else Verdict.NOTHING, note)
+
+
+def _largest_boundary(report: Report) -> str:
+    """What goes through memory between kernels and calls, and the largest part of it."""
+    known = [one.bytes * one.count for one in report.boundaries if one.bytes is not None]
+    first = report.boundaries[0]
+    ends = f"{first.producer.group or first.producer.op} and {first.consumer.group or first.consumer.op}"
+    why = f": {first.cause.text}" if first.cause is not None else ""
+    if first.bytes is None:
+        return f"{count(len(report.boundaries), 'tensor')} go through memory between kernels and calls"
+    return (
+        f"{in_bytes(sum(known))} go through memory between kernels and calls, most of it"
+        f" ({in_bytes(first.bytes)}) between {ends}{why}"
+    )
 
 
 def _may_have_died(report: Report) -> bool:

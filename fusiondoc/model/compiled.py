@@ -90,7 +90,5 @@ class CompiledReport:
     breaks: tuple[GraphBreakRow, ...]
     recompiles: tuple[RecompileRow, ...]
     computed_again: tuple[ComputedAgain, ...]
-    counted_again: int = 0
-    """Operators of ``groups`` that another group, or another instance of one, counts as well."""
     unknown_texts: tuple[str, ...] = ()
     """Messages of the compiler in a form that this version does not know."""

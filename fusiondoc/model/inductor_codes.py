@@ -226,8 +226,8 @@ OF_FAILURES: tuple[tuple[str, str, str, Remedy | None], ...] = (
 )
 
 OF_LOGS: tuple[tuple[str, str, str, Remedy | None], ...] = (
-    ("FD921", "note", "A cache gave the code: nothing was compiled", None),
-    ("FD922", "note", "The log lacks Inductor's decisions", None),
+    ("FD921", "warning", "A cache gave the code: nothing was compiled", None),
+    ("FD922", "warning", "The log lacks Inductor's decisions", None),
     ("FD923", "note", "The log lacks the operators of kernels", None),
     ("FD924", "note", "Texts of a newer torch", None),
 )

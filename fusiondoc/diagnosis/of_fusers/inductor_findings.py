@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fusiondoc.diagnosis.of_fusers.inductor_rows import NAMELESS
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.speed_of_light import in_bytes
 from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE, ApartCause
@@ -122,7 +123,7 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
     around = _bytes_around_calls(report)
     for row in report.unfused:
         code = CODES[row.reason.code]
-        if code.remedy is None or code.loss is Loss.NONE:
+        if code.remedy is None or code.loss is Loss.NONE or row.op == NAMELESS:
             continue
         times = f" ({row.count} times)" if row.count > 1 else ""
         layers = f" (layer {folded(row.layers)})" if any(row.layers) else ""
@@ -252,7 +253,10 @@ def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
             "FD922",
             f"The log does not show what Inductor's scheduler decided for {_listed(lacking)}: why kernels"
             " stayed apart is known of calls alone",
-            remedy='Run it with TORCH_LOGS="+fusion" as well, or with fusiondoc diagnose.',
+            remedy=Remedy(
+                'Run it with TORCH_LOGS="+fusion" and TORCHINDUCTOR_FORCE_DISABLE_CACHES=1;',
+                "a warm cache gives the code without asking the scheduler.",
+            ),
         )
 
 
@@ -270,11 +274,14 @@ def without_operators(report: Report, context: Context) -> Iterable[Finding]:
             remedy="Run it with fusiondoc diagnose, which takes the operators of each kernel from Inductor"
             " itself.",
         )
-    if bare:
+    nameless = sum(row.count for row in report.unfused if row.op == NAMELESS)
+    if bare or nameless:
+        calls = f"what {count(nameless, 'call')} of it {'call' if nameless != 1 else 'calls'}"
+        lacking = f"the operators of {_listed(bare)}" if bare else calls
         yield finding(
             "FD923",
-            f"The log does not show the operators of {_listed(bare)}",
-            remedy='Run it with TORCH_TRACE=FOLDER, or TORCH_LOGS="post_grad_graphs,output_code".',
+            f"The log has no generated code: it does not show {lacking}",
+            remedy='Run it with TORCH_TRACE=FOLDER, or TORCH_LOGS="+fusion,post_grad_graphs,output_code".',
         )
 
 

@@ -23,6 +23,9 @@ _KINDS: Mapping[FinalKind, str] = {
 }
 """How it ends, where the class of the node decides."""
 
+NAMELESS = "call"
+"""The operator of a call of which the log shows nothing but that it is one."""
+
 _LANGUAGES: Mapping[str, str] = {
     "cpp": "Cpp",
     "triton": "Triton",
@@ -150,7 +153,7 @@ def nodes_of(node: Node) -> tuple[OpNode, ...]:
 
 
 def call_key(graph: ReportedGraph, node: Node) -> CallKey:
-    op = node.op or node.final.kernel or node.final.name
+    op = node.op or node.final.kernel or NAMELESS
     return CallKey(op, source_of(node), graph.graph.phase, graph.graph.rank, reason_of(graph.found, node))
 
 

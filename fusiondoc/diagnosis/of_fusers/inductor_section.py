@@ -22,13 +22,11 @@ from fusiondoc.model.compiled import (
 
 def compiled_section(graphs: Sequence[ReportedGraph], compilation: Compilation) -> CompiledReport:
     """What torch.compile did in the run."""
-    again = tuple(_computed_again(graphs))
     return CompiledReport(
         graphs=tuple(map(_graph_row, graphs)),
         breaks=_breaks(compilation),
         recompiles=_recompiles(compilation),
-        computed_again=again,
-        counted_again=sum(one.times - 1 for one in again),
+        computed_again=tuple(_computed_again(graphs)),
         unknown_texts=compilation.unknown_texts,
     )
 

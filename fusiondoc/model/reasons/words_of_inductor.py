@@ -17,7 +17,7 @@ _CALLS: Mapping[KindOfCall, str] = {
     "collective": "it exchanges data with other processes",
     "copy": "the wrapper copies a tensor in eager code",
     "eager sum": "the wrapper adds up the workspace of a reduction in eager code",
-    "unknown": "it is a call, and nothing shows why",
+    "unknown": "the log has no generated code, so it does not tell what is called",
 }
 
 _NOUNS: Mapping[KindOfCall, str] = {
