@@ -52,11 +52,9 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
         return NothingToDo(Verdict.NOT_KNOWN, _MADE_NO_GROUP)
     if not report.groups and not report.unfused:
         return NothingToDo(Verdict.NOT_KNOWN, _NO_PLAN)
-    lacking = next((finding for finding in report.findings if finding.code == "FD923"), None)
-    if lacking is not None:
-        return NothingToDo(Verdict.NOT_KNOWN, lacking.message)
-    if report.compiled is not None and report.boundaries:
-        return NothingToDo(Verdict.NOT_FOUND, _largest_boundary(report))
+    compiled = _of_compiled(report)
+    if compiled is not None:
+        return compiled
     each = each_rank(report)
     rows = each.report if each is not None else report
     time = _time_outside(report)
@@ -72,6 +70,16 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
         return _not_found(report, note, context)
     elsewhere = bool(time.helps) or _none_is_taken(rows) or _may_have_died(report)
     return NothingToDo(Verdict.NOT_ABOUT_FUSION if elsewhere else Verdict.NOTHING, note)
+
+
+def _of_compiled(report: Report) -> NothingToDo | None:
+    """Of a run of torch.compile whose log lacks operators, or whose kernels share tensors."""
+    lacking = next((finding for finding in report.findings if finding.code == "FD923"), None)
+    if lacking is not None:
+        return NothingToDo(Verdict.NOT_KNOWN, lacking.message)
+    if report.compiled is not None and report.boundaries:
+        return NothingToDo(Verdict.NOT_FOUND, _largest_boundary(report))
+    return None
 
 
 def _largest_boundary(report: Report) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from fusiondoc.model import dataclass
 
 
@@ -92,3 +94,7 @@ class CompiledReport:
     computed_again: tuple[ComputedAgain, ...]
     unknown_texts: tuple[str, ...] = ()
     """Messages of the compiler in a form that this version does not know."""
+
+    def counted_again(self, groups: AbstractSet[str]) -> int:
+        """Operators of these groups (their ids) that another one of them counts as well."""
+        return sum(row.times - 1 for row in self.computed_again if groups >= set(row.groups))

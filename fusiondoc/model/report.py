@@ -446,15 +446,9 @@ class Report:
         """Operators in groups, over instances; each program once, not again for other types, and an operator
         that several groups compute once."""
         listed = sum(group.operators for group in self.groups if group.specialisation == 1)
-        return listed - self._counted_again + self.fused_operators_left_out
-
-    @property
-    def _counted_again(self) -> int:
-        """Operators of these groups that another one of them counts as well."""
-        if self.compiled is None:
-            return 0
         groups = {group.id for group in self.groups}
-        return sum(row.times - 1 for row in self.compiled.computed_again if groups.issuperset(row.groups))
+        again = self.compiled.counted_again(groups) if self.compiled is not None else 0
+        return listed - again + self.fused_operators_left_out
 
     def metrics(self) -> dict[str, float]:
         """The figures of the report, flat, for dashboards and experiment trackers

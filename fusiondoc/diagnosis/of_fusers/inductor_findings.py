@@ -262,27 +262,33 @@ def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
 
 def without_operators(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: operators that no kernel or call is known to compute."""
-    unknown = [graph for graph in _graphs(report) if graph.accounts is not None and graph.accounts.not_found]
-    bare = [graph for graph in _graphs(report) if graph.accounts is None and not graph.failed]
-    if unknown:
-        names = [name for graph in unknown for name in (graph.accounts.not_found if graph.accounts else ())]
+    names = [name for graph in _graphs(report) if graph.accounts for name in graph.accounts.not_found]
+    if names:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         yield finding(
             "FD923",
-            f"The log does not show which kernel computes {', '.join(names[:MOST_NAMES])}{more} of"
-            f" {_listed(unknown)}",
+            f"The log does not show which kernel computes {', '.join(names[:MOST_NAMES])}{more}",
             remedy="Run it with fusiondoc diagnose, which takes the operators of each kernel from Inductor"
             " itself.",
         )
-    nameless = sum(row.count for row in report.unfused if row.op == NAMELESS)
-    if bare or nameless:
-        calls = f"what {count(nameless, 'call')} of it {'call' if nameless != 1 else 'calls'}"
-        lacking = f"the operators of {_listed(bare)}" if bare else calls
+    lacking = _without_code(report)
+    if lacking is not None:
         yield finding(
             "FD923",
             f"The log has no generated code: it does not show {lacking}",
             remedy='Run it with TORCH_TRACE=FOLDER, or TORCH_LOGS="+fusion,post_grad_graphs,output_code".',
         )
+
+
+def _without_code(report: Report) -> str | None:
+    """What a log without the generated code does not show."""
+    bare = [graph for graph in _graphs(report) if graph.accounts is None and not graph.failed]
+    if bare:
+        return f"the operators of {_listed(bare)}"
+    nameless = sum(row.count for row in report.unfused if row.op == NAMELESS)
+    return (
+        f"what {count(nameless, 'call')} of it {'call' if nameless != 1 else 'calls'}" if nameless else None
+    )
 
 
 def unknown_texts(report: Report, context: Context) -> Iterable[Finding]:
