@@ -9,6 +9,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.changed_arguments import changes_argument
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
+from fusiondoc.diagnosis.lines_changed_together import LinesChangedTogether
 from fusiondoc.diagnosis.lines_of_changes import Lines
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Owner, RunFacts
@@ -40,12 +41,12 @@ def changes_of_rows(report: Report, run: RunFacts) -> list[Change]:
     return found
 
 
-def joined(changes: Iterable[Change], report: Report) -> list[Change]:
-    """The changes of rows, those of equal words or lines as one."""
+def joined(changes: Iterable[Change], report: Report, run: RunFacts) -> list[Change]:
+    """The changes of rows, those of equal words or lines, and those that meet at a line, as one."""
     found = _Found(report)
     for one in changes:
         found.add(one)
-    return found.all()
+    return LinesChangedTogether(report, Lines(report, run)).joined(found.all())
 
 
 def _read_with(row: Unfused, report: Report) -> list[int]:

@@ -65,14 +65,15 @@ class Lines:
         text = self._text(source.file)
         file = parsed_text(text, source.file) if text is not None else None
         if file is not None:
-            line = Line(file, source.line, shown=self._shown(row))
+            line = Line(file, source.line, shown=self.shown(row))
             written = _written(one, row, line, source.file, self._run)
             if written is None:
                 return None
             one = written
         return replace(one, where=(_first_line(one) or source.at_line,))
 
-    def _shown(self, row: Unfused) -> Shown:
+    def shown(self, row: Unfused) -> Shown:
+        """What the run shows of an operator."""
         run = self._run
         recipe = recipe_of(row, run) if run.fuser is not None else None
         types = self._types.get(row.index, ())
@@ -153,7 +154,7 @@ _BY_RECIPE = (ChangeKind.RECIPE, ChangeKind.DIMENSIONS)
 
 def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) -> Change | None:
     """The change with its lines, and in the words that fit them; None where it cannot be made there."""
-    found = _first_written(one.kind, line, name)
+    found = first_written(one.kind, line, name)
     if found is None:
         lines = lines_of_modules(line.file, name, row.op) if one.kind in _IN_PLACE else ()
         return replace(one, lines=lines) if lines else _without_lines(one, line)
@@ -172,7 +173,8 @@ def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) ->
     return one
 
 
-def _first_written(kind: ChangeKind, line: Line, name: str) -> LinesWritten | None:
+def first_written(kind: ChangeKind, line: Line, name: str) -> LinesWritten | None:
+    """The first rewrite that makes a change of a kind at a line."""
     if kind in _IN_PLACE:
         return lines_written(ChangeKind.OUT_OF_PLACE, line, name)
     found = lines_written(kind, line, name)

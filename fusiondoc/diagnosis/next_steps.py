@@ -40,7 +40,7 @@ def with_plan(report: Report, context: Context) -> Report:
         run = run_facts(rows, context)
         suggested = changes_of_rows(rows, run)
         refuted = _rows_refuted(suggested, rows, proofs)
-        found = joined((one for one in suggested if not proofs.refutes(one, rows)), rows)
+        found = joined((one for one in suggested if not proofs.refutes(one, rows)), rows, run)
         changes = _changes(found, rows, run, context, proofs)[: MOST - bool(changes)] + changes
     if changes:
         blocking = [one for one in blocking if one.codes != ("FD102",)]

@@ -150,6 +150,8 @@ class Plans:
             return False
         if isinstance(self._details[row], OutOfRegion):
             return False  # the arguments that it has have no gradient formula
+        if node.op in self._facts.pairs_only and len(node.inputs) != 2:
+            return False
         return is_lost_outside(node.op, node.reason, self._fuser, VIEWS)
 
     def _keep_views_that_must_stay(self, graph: PlanGraph, free: list[bool]) -> None:
@@ -187,7 +189,11 @@ class Plans:
         return self._facts.one_library_call and not LIBRARY.isdisjoint(self._ops_of(node))
 
     def _is_pulled_in(self, node: ProgramNode) -> bool:
-        return node.op in self._facts.pulled_in
+        return node.op in self._facts.pulled_in or self._is_idle_cast(node)
+
+    def _is_idle_cast(self, node: ProgramNode) -> bool:
+        """Whether it is a cast to the type that its input has."""
+        return node.op in self._facts.idle_casts and node.inputs[:1] == node.outputs[:1] != ("Tensor",)
 
     def _is_of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._ops_of(node)

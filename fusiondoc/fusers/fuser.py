@@ -107,6 +107,10 @@ class Fuser:
     """Operators that it takes only with a knob, or only on one device: nothing is lost next to them."""
     pulled_in: frozenset[str] = frozenset()
     """Views that begin no group, and that a group takes in only where nothing else takes their result."""
+    idle_casts: frozenset[str] = frozenset()
+    """Casts that begin no group where their result has the type of their input."""
+    pairs_only: frozenset[str] = frozenset()
+    """Operators of which it takes the overload of two tensors alone."""
     one_library_call: bool = False
     """Whether a group holds at most one convolution or product of matrices, and what comes after it."""
     with_knob: WithKnob | None = None

@@ -143,6 +143,12 @@ PULLED_IN = frozenset(["aten::unsqueeze", "prim::ConstantChunk"])
 """Views that begin no group, and that a group takes in only where nothing else takes their result
 (``scanNode`` and ``canMerge`` of tensorexpr_fuser.cpp)."""
 
+IDLE_CASTS = frozenset(
+    ["aten::to", "aten::_autocast_to_full_precision", "aten::_autocast_to_reduced_precision"]
+)
+"""Casts that begin no group where their result has the type of their input, as eager mode computes nothing
+there (``unexecutedEagerOp`` of tensorexpr_fuser.cpp)."""
+
 SELDOM = REDUCTIONS | ON_CPU_ONLY
 """Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to them."""
 

@@ -1,0 +1,76 @@
+"""Promises of plans that once were not kept, on the programs that showed it."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+import fusiondoc
+from fusiondoc.model.change_plan import PlannedChange
+from fusiondoc.model.report import Report
+
+PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "promise_programs_2"
+
+
+def diagnosed(name: str, backward: bool = False) -> Report:
+    pytest.importorskip("torch")
+    return fusiondoc.diagnose(str(PROGRAMS / f"{name}.py"), fuser="nnc", runs=3, backward=backward)
+
+
+def written(name: str, changes: list[PlannedChange], into: Path) -> Path:
+    """A copy of a program with the edits of changes, each of a line of its own."""
+    lines = (PROGRAMS / f"{name}.py").read_text().split("\n")
+    for edit in (edit for change in changes for edit in change.edits):
+        assert lines[edit.line - 1] == edit.before
+        lines[edit.line - 1] = edit.after
+    copy = into / f"{name}.py"
+    copy.write_text("\n".join(lines))
+    return copy
+
+
+@pytest.mark.torch
+def test_operators_of_one_line_are_replaced_together(tmp_path: Path) -> None:
+    """``torch.maximum(torch.minimum(x0, s), -s)``: two changes of this line could not both be made."""
+    torch = pytest.importorskip("torch")
+    report = diagnosed("ddim_step")
+    both = next(one for one in report.plan if "minimum() and maximum()" in one.change)
+    (edit,) = both.edits
+    assert edit.after == "    x0 = torch.max(torch.min(x0, s), -s) / s"
+    copy = written("ddim_step", list(report.plan), tmp_path)
+    after = fusiondoc.diagnose(str(copy), fuser="nnc", runs=3)
+    left = {row.op for row in after.unfused}
+    assert not {"aten::minimum", "aten::maximum", "aten::clamp_min", "aten::square"} & left
+    one, other = (runpy.run_path(str(path)) for path in (PROGRAMS / "ddim_step.py", copy))
+    given = one["inputs"]
+    torch.testing.assert_close(one["model"](*given), other["model"](*given))
+
+
+@pytest.mark.torch
+def test_a_cast_to_the_same_type_is_no_reason_for_a_group() -> None:
+    """``scores += bias``, then ``scores.float()`` of float32: NNC begins no group with what eager mode does
+    not compute (``unexecutedEagerOp`` of tensorexpr_fuser.cpp)."""
+    report = diagnosed("t5_attention")
+    assert not any("add+to" in one.unlocks for one in report.plan)
+
+
+@pytest.mark.torch
+def test_a_maximum_of_all_elements_is_not_promised() -> None:
+    """NNC takes the maximum of two tensors alone."""
+    report = diagnosed("log_mel", backward=True)
+    assert "aten::max" in {row.op for row in report.unfused}
+    promised = [one for one in report.plan if one.operators]
+    assert not any("max+sub+maximum" in one.unlocks for one in promised)
+    assert all(one.operators <= 2 for one in promised)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_masked_number_is_made_on_the_device_of_an_argument(backward: bool) -> None:
+    """Read of a mask that the block computes, the device keeps the producer of the mask out of the group."""
+    report = diagnosed("smooth_labels", backward)
+    after = [edit.after for one in report.plan for edit in one.edits if "masked_fill" in edit.before]
+    assert after == [
+        "        kl = torch.where(ignore.unsqueeze(1), torch.full([], 0.0, device=target.device), kl)"
+    ]
