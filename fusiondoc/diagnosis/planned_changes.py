@@ -154,7 +154,8 @@ _MOST_OPS = 4
 
 
 def _signature(group: WouldBeGroup) -> tuple[str, int]:
-    names = [op.rpartition("::")[2].rstrip("_") for op in group.ops]
+    ops = group.ops if len(group.ops) + group.joined > 1 else (*group.views, *group.ops)
+    names = [op.rpartition("::")[2].rstrip("_") for op in ops]
     shown = "+".join(names[:_MOST_OPS]) + ("+…" if len(names) > _MOST_OPS else "")
     return shown, group.joined
 

@@ -38,6 +38,8 @@ class WouldBeGroup:
     """How many fusion nodes of the plan these are."""
     bytes_saved: int | None
     """Of tensors that need not be written and read again; None where no type of them is known."""
+    views: tuple[str, ...] = ()
+    """Views that it takes in as operators: one operator beside them is a group too."""
 
 
 _COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
@@ -94,7 +96,7 @@ class Plans:
             free = [self._free(node, row, changed) for node, row in zip(plan.graph.nodes, plan.rows)]
             self._keep_views_that_must_stay(plan.graph, free)
             for members in would_fuse(plan.graph, free, self._limits(plan, free, changed)):
-                group = _group(plan, members, changed)
+                group = self._group(plan, members, changed)
                 if group is not None:
                     found += [group] * min(self._times[row] for row in group.changed)
         return found
@@ -188,6 +190,23 @@ class Plans:
         """Whether no group has two of its kind."""
         return self._facts.one_library_call and not LIBRARY.isdisjoint(self._ops_of(node))
 
+    def _group(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int]) -> WouldBeGroup | None:
+        """The group of these nodes; None without a change in it, or of one operator."""
+        rows = frozenset(row for row in (plan.rows[index] for index in members) if row is not None)
+        if rows.isdisjoint(changed):
+            return None
+        nodes = plan.graph.nodes
+        ops = tuple(
+            nodes[index].op for index in members if _computes(nodes[index], plan.rows[index], changed)
+        )
+        names = [nodes[index].group for index in members if nodes[index].kind == "group"]
+        views = tuple(nodes[index].op for index in members if nodes[index].op in self._facts.pulled_in)
+        if not ops + tuple(names) or len(ops) + len(names) + len(views) < 2:
+            return None
+        groups = tuple(dict.fromkeys(name for name in names if name is not None))
+        saved = plan.graph.kept_in_registers(members, views_of(plan.graph))
+        return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved, views)
+
     def _is_pulled_in(self, node: ProgramNode) -> bool:
         return node.op in self._facts.pulled_in or self._is_idle_cast(node)
 
@@ -200,21 +219,6 @@ class Plans:
         if ops not in self._many:
             self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
-
-
-def _group(plan: _Plan, members: Sequence[int], changed: AbstractSet[int]) -> WouldBeGroup | None:
-    """The group of these nodes; None without a change in it, or of one operator."""
-    rows = frozenset(row for row in (plan.rows[index] for index in members) if row is not None)
-    if rows.isdisjoint(changed):
-        return None
-    nodes = plan.graph.nodes
-    ops = tuple(nodes[index].op for index in members if _computes(nodes[index], plan.rows[index], changed))
-    names = [nodes[index].group for index in members if nodes[index].kind == "group"]
-    if len(ops) + len(names) < 2:
-        return None
-    groups = tuple(dict.fromkeys(name for name in names if name is not None))
-    saved = plan.graph.kept_in_registers(members, views_of(plan.graph))
-    return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved)
 
 
 def _computes(node: ProgramNode, row: int | None, changed: Container[int]) -> bool:
