@@ -12,10 +12,11 @@ import fusiondoc
 from fusiondoc.changes.edits import SourceText
 from fusiondoc.changes.masked_assignment import REWRITE as BY_MASK
 from fusiondoc.changes.rewrite import Line, Rewrite
+from fusiondoc.changes.slice_assignment import REWRITE as OF_SLICE
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.report import Report
 
-UNITS: list[Rewrite] = [BY_MASK]
+UNITS: list[Rewrite] = [BY_MASK, OF_SLICE]
 EXAMPLES = [
     pytest.param(example.before, example.after, example.shown.gradients, id=example.before)
     for unit in UNITS
@@ -113,3 +114,19 @@ def test_elements_of_an_argument_are_not_offered(tmp_path: Path) -> None:
     report = fusiondoc.diagnose(str(path), fuser="nnc", runs=3)
     assert "aten::index_put_" in {row.op for row in report.unfused}
     assert not any("aten::index_put_" in one.ops for one in report.plan)
+
+
+@pytest.mark.torch
+def test_slices_assigned_in_place_are_joined(tmp_path: Path) -> None:
+    """Both lines of a detection head, one of them together with its ``square()``."""
+    torch = pytest.importorskip("torch")
+    program = PROGRAMS.with_name("promise_programs") / "yolo_head.py"
+    before = fusiondoc.diagnose(str(program), fuser="nnc", runs=3)
+    copy = changed(program, before, "Join the parts with torch.cat", tmp_path)
+    after = fusiondoc.diagnose(str(copy), fuser="nnc", runs=3)
+    assert "aten::copy_" in {row.op for row in before.unfused}
+    assert not {"aten::copy_", "aten::square"} & {row.op for row in after.unfused}
+    # Each file seeds its own weights: the same are given to both.
+    one, other = (runpy.run_path(str(path)) for path in (program, copy))
+    other["model"].load_state_dict(one["model"].state_dict())
+    torch.testing.assert_close(one["model"](*one["inputs"]), other["model"](*one["inputs"]))

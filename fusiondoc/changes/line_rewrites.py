@@ -17,6 +17,7 @@ from fusiondoc.changes import (
     out_of_place,
     read_numbers,
     reductions,
+    slice_assignment,
     type_as,
 )
 from fusiondoc.changes.rewrite import Line, Rewrite, Rewritten
@@ -25,6 +26,7 @@ from fusiondoc.model.change_plan import ChangeKind
 UNITS: Sequence[Rewrite] = (
     out_of_place.REWRITE,
     masked_assignment.REWRITE,
+    slice_assignment.REWRITE,
     cast_operands.REWRITE,
     type_as.REWRITE,
     literal_numbers.REWRITE,

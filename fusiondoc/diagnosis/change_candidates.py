@@ -16,6 +16,7 @@ from fusiondoc.diagnosis.rules import Owner, RunFacts
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
+from fusiondoc.operators import IN_PLACE_ASSIGNS
 
 ONE_NAME = (
     "only where no other name has the tensor (skip = h, or a slice of h): that one would keep the old values"
@@ -64,8 +65,8 @@ def _in_the_plan(one: Change, row: Unfused, report: Report, plans: RowsInPlans) 
     """The change with what the operator's plans show of it; None where they show that it would not help."""
     if one.kind is ChangeKind.FREEZE and row.op == "aten::batch_norm":
         return replace(one, folded=plans.behind_convolutions(row))
-    if one.kind is ChangeKind.NUMBER:
-        return one if one.lines else None
+    if not one.lines and (one.kind is ChangeKind.NUMBER or row.op in IN_PLACE_ASSIGNS):
+        return None
     if one.kind is ChangeKind.MOVE and one.sure:
         return one if plans.before_one_tensor(row) else None
     if one.kind is ChangeKind.OUT_OF_PLACE:

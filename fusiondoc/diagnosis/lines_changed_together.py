@@ -89,12 +89,10 @@ class LinesChangedTogether:
 
     def _of_both(self, one: Change, other: Change, lines: tuple[Edit, ...]) -> Change:
         rows = (*one.rows, *other.rows)
-        names = list(dict.fromkeys(self._report.unfused[row].op.rpartition("::")[2] for row in rows))
-        listed = ", ".join(f"{name}()" for name in names[:-1])
         return replace(
             one,
             kind=ChangeKind.RECIPE,
-            title=f"Write {listed} and {names[-1]}() with operators that fuse",
+            title=self._title(one, other),
             rows=rows,
             lines=tuple(sorted(lines, key=lambda edit: (edit.file, edit.line))),
             note=joined_notes(*dict.fromkeys((one.note, other.note))) or None,
@@ -102,3 +100,12 @@ class LinesChangedTogether:
             before=None,
             after=None,
         )
+
+    def _title(self, one: Change, other: Change) -> str:
+        """``Write minimum() and maximum() with operators that fuse``"""
+        if not (one.title.startswith("Write ") and other.title.startswith("Write ")):
+            return f"{one.title}, and {other.title[:1].lower()}{other.title[1:]}"
+        ops = [self._report.unfused[row].op for row in (*one.rows, *other.rows)]
+        names = list(dict.fromkeys(op.rpartition("::")[2] for op in ops))
+        listed = ", ".join(f"{name}()" for name in names[:-1])
+        return f"Write {listed} and {names[-1]}() with operators that fuse"
