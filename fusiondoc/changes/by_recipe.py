@@ -62,7 +62,7 @@ def _called(file: ParsedFile, line: int, recipe: Recipe) -> Rewritten | None:
     for node in file.on_line(line):
         bound = pattern.match(file, node)
         if bound is not None and isinstance(node, ast.expr) and not isinstance(file.parent(node), ast.Expr):
-            return _rewritten(file, node, recipe, bound, names)
+            return rewritten_call(file, node, recipe, bound, names)
     return None
 
 
@@ -80,7 +80,7 @@ def _called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: st
             continue
         if isinstance(tensor, ast.Name) and len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
             bound = {tensor.id: operand(file, node.args[0])}
-            return _rewritten(file, node, recipe, bound, frozenset([tensor.id]))
+            return rewritten_call(file, node, recipe, bound, frozenset([tensor.id]))
     return None
 
 
@@ -93,9 +93,14 @@ def _makes(file: ParsedFile, node: ast.AST, attribute: str, kind: str) -> bool:
     return is_set and module_class(file, value.func) == kind
 
 
-def _rewritten(
+def rewritten_call(
     file: ParsedFile, node: ast.expr, recipe: Recipe, bound: Bound, names: frozenset[str]
 ) -> Rewritten:
+    """An expression written as the recipe's ``after``.
+
+    Args:
+        bound: the operands of the expression by the recipe's names and numbers; ``names``: those of tensors.
+    """
     after, helper, edits = with_imports(file, recipe)
     if helper:
         after, definition = with_free_name(file, after, helper)
@@ -104,7 +109,7 @@ def _rewritten(
     twice = [name for name in names & set(bound) if _reads(after, name) > 1 and not bound[name].is_plain]
     if not twice:
         return _replaced(file, node, filled(after, bound), edits)
-    if len(twice) == 1 and _can_lead(file, node):
+    if len(twice) == 1 and can_lead(file, node):
         return _with_line_before(file, node, after, bound, twice[0], edits)
     return _with_function(file, node, recipe, after, bound, names, edits)
 
@@ -183,7 +188,7 @@ _NOT_ALWAYS = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.GeneratorExp, ast.ListComp
 """Expressions that do not compute all that stands in them, or compute it more than once."""
 
 
-def _can_lead(file: ParsedFile, node: ast.expr) -> bool:
+def can_lead(file: ParsedFile, node: ast.expr) -> bool:
     """Whether a line can go before the statement: that has lines of its own, computes the expression once
     whatever happens, and changes nothing before it."""
     statement = file.statement_of(node)
