@@ -77,3 +77,51 @@ def test_a_masked_number_is_made_on_the_device_of_an_argument(backward: bool) ->
     assert after == [
         "        kl = torch.where(ignore.unsqueeze(1), torch.full([], 0.0, device=target.device), kl)"
     ]
+
+
+@pytest.mark.torch
+def test_a_prelu_module_is_written_with_its_own_weight(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    text = """\
+import torch
+from torch import Tensor, nn
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 1)
+        self.act = nn.PReLU(4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.act(self.conv(x) * 2.0) + 1.0
+        return torch.tanh(y) * 0.5
+
+
+torch.manual_seed(0)
+model = Net()
+inputs = (torch.randn(2, 3, 4, 4),)
+"""
+    path, copy = tmp_path / "net.py", tmp_path / "changed.py"
+    path.write_text(text)
+    report = fusiondoc.diagnose(str(path), fuser="nnc", runs=3)
+    (edit,) = next(one for one in report.plan if "prelu()" in one.change).edits
+    assert "torch.where(h > 0, h, self.act.weight.view(-1, 1, 1) * h)" in edit.after
+    copy.write_text(text.replace(edit.before, edit.after))
+    after = fusiondoc.diagnose(str(copy), fuser="nnc", runs=3)
+    assert "aten::prelu" not in {row.op for row in after.unfused}
+    one, other = (runpy.run_path(str(file)) for file in (path, copy))
+    results = [[names["model"](*one["inputs"])] for names in (one, other)]
+    for result, names in zip(results, (one, other), strict=True):
+        result += torch.autograd.grad(result[0].sum(), list(names["model"].parameters()))
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.torch
+def test_what_is_added_through_a_view_that_nothing_else_reads_is_promised() -> None:
+    """``out = out.reshape(n, -1)``, then ``out += bias``: nothing else reads the first one again."""
+    report = diagnosed("edge_softmax")
+    (change,) = [one for one in report.plan if one.edits]
+    assert (change.operators, change.groups) == (2, 1)
+    assert change.unlocks.startswith("1 group of add+elu")

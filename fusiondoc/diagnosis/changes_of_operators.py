@@ -270,16 +270,14 @@ def _write_out_of_place(row: Unfused, run: RunFacts) -> Change:
     return Change(ChangeKind.OUT_OF_PLACE, change, before=before, after=after)
 
 
-def _choose_by_mask(row: Unfused, run: RunFacts) -> Change:
-    return Change(ChangeKind.OUT_OF_PLACE, "Choose with torch.where instead of assigning elements by a mask")
+_ASSIGNING = {
+    "aten::index_put_": "Choose with torch.where instead of assigning elements by a mask",
+    "aten::copy_": "Join the parts with torch.cat instead of assigning a slice",
+}
 
 
-def _join_parts(row: Unfused, run: RunFacts) -> Change:
-    return Change(ChangeKind.OUT_OF_PLACE, "Join the parts with torch.cat instead of assigning a slice")
-
-
-def _is_of_user(row: Unfused, run: RunFacts) -> bool:
-    return run.owner(row) is Owner.USER
+def _assign_no_part(row: Unfused, run: RunFacts) -> Change:
+    return Change(ChangeKind.OUT_OF_PLACE, _ASSIGNING[row.op])
 
 
 def _depends_on_attribute(row: Unfused, run: RunFacts) -> bool:
@@ -482,8 +480,7 @@ TREATMENTS: Sequence[Treatment] = (
     Treatment(_take_dropout_out, does_nothing_in_inference),
     Treatment(_keep_tensor, _waits_for_number, detail=Argument),
     Treatment(_write_out_of_place, _has_other_version, codes=("FD216", "FD230", "FD231")),
-    Treatment(_choose_by_mask, _is_of_user, ops=("aten::index_put_",)),
-    Treatment(_join_parts, _is_of_user, ops=("aten::copy_",)),
+    Treatment(_assign_no_part, _is_changeable, ops=_ASSIGNING),
     Treatment(_turn_knob_on, needs_knob, codes=(*NO_RULE, "FD219"), ops=_WITH_KNOBS),
     Treatment(_turn_device_on, _may_be_turned_on, codes=("FD213",)),
     Treatment(_make_training_constant, _depends_on_training, codes=_OF_TRAINING, decides=True),

@@ -49,8 +49,12 @@ def order_of(graph: Graph[ProgramNode], free: Sequence[bool]) -> Order:
             writers.setdefault(made_by[index], []).append(index)
     for made, those in writers.items():
         readers = memory.readers(made)
-        # Through a view it changes what others read whole: out of index it would not.
-        stays = [one for one in those if not free[one] or readers.get(one, True)]
+        # Through a view it may change what others read whole: out of index it would not.
+        stays = [
+            one
+            for one in those
+            if not free[one] or (readers.get(one, True) and memory.is_read_beside(made, one))
+        ]
         those_that_stay = frozenset(stays)
         for reader, viewed in readers.items():
             later = bisect(stays, reader)
@@ -87,12 +91,23 @@ class _Memory:
                 made[index] = made.get(first, first)
         return made
 
-    def readers(self, made: int) -> dict[int, bool]:
-        """Every node that takes a tensor in this memory, and whether it takes only a view of it."""
+    def is_read_beside(self, made: int, writer: int) -> bool:
+        """Whether something behind an operator in index reads the memory that it changes, and does not take
+        its result."""
+        return any(one > writer for one in self.readers(made, writer))
+
+    def readers(self, made: int, without: int | None = None) -> dict[int, bool]:
+        """Every node that takes a tensor in this memory, and whether it takes only a view of it.
+
+        Args:
+            without: a node behind which it is not looked.
+        """
         found: dict[int, bool] = {}
         todo = [(made, made in self._views)]
         while todo:
             index, viewed = todo.pop()
+            if index == without:
+                continue
             for one in self._graph.after[index]:
                 if one in found and (viewed or not found[one]):
                     continue
