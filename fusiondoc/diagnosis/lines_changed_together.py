@@ -13,6 +13,7 @@ from fusiondoc.diagnosis.lines_of_changes import Lines, first_written, joined_no
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
+from fusiondoc.operators import IN_PLACE_ASSIGNS
 
 _REWRITTEN = (ChangeKind.OUT_OF_PLACE, ChangeKind.RECIPE, ChangeKind.DIMENSIONS)
 """Kinds of changes that replace an expression at its own line."""
@@ -103,9 +104,9 @@ class LinesChangedTogether:
 
     def _title(self, one: Change, other: Change) -> str:
         """``Write minimum() and maximum() with operators that fuse``"""
-        if not (one.title.startswith("Write ") and other.title.startswith("Write ")):
-            return f"{one.title}, and {other.title[:1].lower()}{other.title[1:]}"
         ops = [self._report.unfused[row].op for row in (*one.rows, *other.rows)]
+        if not IN_PLACE_ASSIGNS.isdisjoint(ops):  # no operator that the line names
+            return f"{one.title}; {other.title}"
         names = list(dict.fromkeys(op.rpartition("::")[2] for op in ops))
         listed = ", ".join(f"{name}()" for name in names[:-1])
         return f"Write {listed} and {names[-1]}() with operators that fuse"
