@@ -262,6 +262,7 @@ from fusiondoc.probe.inductor_run import without_kernels
 with fusiondoc.capture(sys.argv[1], fuser=sys.argv[2]) as run, without_kernels(torch):
     torch.compile(lambda x: torch.softmax(x * 2, -1).sum(0))(torch.ones(8, 16))
 report = run.report
+assert torch._inductor.config.force_disable_caches is False
 print([report.frontend, report.fuser.effective, [group.kind for group in report.groups]])
 """
 

@@ -18,10 +18,11 @@ from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.operators import ELEMENTWISE
+from fusiondoc.operators import ELEMENTWISE, sign_of
 from fusiondoc.operators.signs import SIGN_OF_NODE
 
-_OPERATORS = ("aten::add_", "aten::sub_", "aten::mul_", "aten::div_", "aten::copy_")
+_SIGNS = ("+", "-", "*", "/")
+_ASSIGNS = "aten::copy_"
 _FLOATING = ("Float(", "Double(", "Half(", "BFloat16(", "Tensor")
 
 
@@ -128,7 +129,7 @@ _ADD, _COPY = Shown("aten::add_"), Shown("aten::copy_")
 REWRITE = Rewrite(
     ChangeKind.OUT_OF_PLACE,
     write,
-    fits=lambda line: line.shown.op in _OPERATORS,
+    fits=lambda line: line.shown.op == _ASSIGNS or sign_of(line.shown.op) in _SIGNS,
     examples=(
         Example("x[..., :2] += y[..., :2]", "x = torch.cat([x[..., :2] + y[..., :2], x[..., 2:]], -1)", _ADD),
         Example("x[..., 2:] += y[..., 2:]", "x = torch.cat([x[..., :2], x[..., 2:] + y[..., 2:]], -1)", _ADD),

@@ -270,14 +270,16 @@ def _write_out_of_place(row: Unfused, run: RunFacts) -> Change:
     return Change(ChangeKind.OUT_OF_PLACE, change, before=before, after=after)
 
 
-_ASSIGNING = {
-    "aten::index_put_": "Choose with torch.where instead of assigning elements by a mask",
-    "aten::copy_": "Join the parts with torch.cat instead of assigning a slice",
-}
+def _assigns_what_can_be_joined(row: Unfused, run: RunFacts) -> bool:
+    """By a mask, or to a slice; not by indexes (``scatter_``, ``masked_scatter_``)."""
+    return "scatter" not in row.op and _is_changeable(row, run)
 
 
 def _assign_no_part(row: Unfused, run: RunFacts) -> Change:
-    return Change(ChangeKind.OUT_OF_PLACE, _ASSIGNING[row.op])
+    title = "Join the parts with torch.cat instead of assigning a slice"
+    if row.op == "aten::index_put_":
+        title = "Choose with torch.where instead of assigning elements by a mask"
+    return Change(ChangeKind.OUT_OF_PLACE, title)
 
 
 def _depends_on_attribute(row: Unfused, run: RunFacts) -> bool:
@@ -480,7 +482,7 @@ TREATMENTS: Sequence[Treatment] = (
     Treatment(_take_dropout_out, does_nothing_in_inference),
     Treatment(_keep_tensor, _waits_for_number, detail=Argument),
     Treatment(_write_out_of_place, _has_other_version, codes=("FD216", "FD230", "FD231")),
-    Treatment(_assign_no_part, _is_changeable, ops=_ASSIGNING),
+    Treatment(_assign_no_part, _assigns_what_can_be_joined, ops=IN_PLACE_ASSIGNS),
     Treatment(_turn_knob_on, needs_knob, codes=(*NO_RULE, "FD219"), ops=_WITH_KNOBS),
     Treatment(_turn_device_on, _may_be_turned_on, codes=("FD213",)),
     Treatment(_make_training_constant, _depends_on_training, codes=_OF_TRAINING, decides=True),

@@ -31,6 +31,7 @@ from .replaced import AfterImport, Replaced
 SCHEDULER = "torch._inductor.scheduler"
 """The module at whose import the watch begins."""
 _LOWERING = "torch._inductor.lowering"
+_CONFIG = "torch._inductor.config"
 
 _KERNEL_HOOK = "set_kernel_post_grad_provenance_tracing"
 _IMPORTS_KERNEL_HOOK = (
@@ -84,9 +85,13 @@ class InductorWatch:
         self._wanted: dict[str, Callable[[Any], object]] = {
             SCHEDULER: self._put_hooks,
             _LOWERING: self._keep_fallbacks,
+            _CONFIG: self._leave_caches_out,
             **dict.fromkeys(_IMPORTS_KERNEL_HOOK, self._put_kernel_hook),
         }
         self._finder = AfterImport(self._wanted)
+        self._config: tuple[Any, bool] | None = None
+        """``torch._inductor.config``, and whether caches were off before; no attribute of it stands in its
+        ``vars``, as ``Replaced`` needs."""
         self.graphs = 0
         """Compiled so far."""
         self.own_seconds = 0.0
@@ -104,6 +109,10 @@ class InductorWatch:
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         self._replaced.take_back()
+        if self._config is not None:
+            config, before = self._config
+            config.force_disable_caches = before
+            self._config = None
 
     def forget(self) -> None:
         """In a fork: forget the graphs of the parent process, which records them itself."""
@@ -130,6 +139,13 @@ class InductorWatch:
         """The operators that lowering.py knows, of which some go to eager code for some arguments. While
         graphs are compiled, ``make_fallback`` adds those that have no lowering."""
         self._explicit = frozenset((*getattr(lowering, "fallbacks", ()), *getattr(lowering, "lowerings", ())))
+
+    def _leave_caches_out(self, config: Any) -> None:
+        """A graph whose code a cache gives is not lowered, and there is nothing to see. Reads and writes of
+        the FX graph cache and AOTAutograd's."""
+        if hasattr(config, "force_disable_caches"):
+            self._config = (config, config.force_disable_caches)
+            config.force_disable_caches = True
 
     def _around(self, owner: Any, name: str, made: Callable[[Any], Any]) -> None:
         original = getattr(owner, name, None)
