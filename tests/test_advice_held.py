@@ -210,9 +210,7 @@ def test_nothing_is_moved_past_python_and_the_end_of_a_with_block(diagnosed: Any
     report = diagnosed("python_between")
     (text,) = reasons(report, "aten::mul")
     assert "a call of a Python function" in text and "stands between it and aten::relu" in text
-    assert reasons(report, "^in_python") == [
-        "FD211 it is a call of a Python function, into which no fuser sees"
-    ]
+    assert reasons(report, "^in_python") == ["FD211 it calls a Python function, which no fuser can see into"]
     report = diagnosed("autocast")
     assert "the end of a with block stands between it and aten::relu" in reasons(report, "aten::mul")[0]
 
@@ -268,7 +266,7 @@ def test_a_number_of_its_own_group_keeps_an_operator_out(diagnosed: Any) -> None
 def test_two_convolutions_stay_two_partitions(diagnosed: Any) -> None:
     options = ("--fuser", "onednn", "--input", "float32[2,3,4,4]")
     plan = diagnosed("convolutions", *options)["plan"]
-    assert [one["unlocks"] for one in plan if "silu" in one["change"]] == ["adds silu to 1 group of this run"]
+    assert [one["unlocks"] for one in plan if "silu" in one["change"]] == ["silu joins 1 group of this run"]
 
 
 @pytest.mark.torch

@@ -381,7 +381,7 @@ def test_the_options_of_the_command_line(fusiondoc: Run) -> None:
 def test_a_comparison_in_one_line_and_in_a_few(fusiondoc: Run) -> None:
     sides = [FIXTURES / "compare" / f"{name}.log.xz" for name in ("before", "after")]
     assert fusiondoc("compare", *sides, "-q").stdout == (
-        "1 group (1 split); 1 operator newly not fused; 1 new finding\n"
+        "1 group (1 split); 1 operator newly unfused; 1 new finding\n"
     )
     summary = fusiondoc("compare", *sides, "--summary").stdout
     assert summary.startswith("A  ") and "\nGroups\n" not in summary

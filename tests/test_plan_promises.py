@@ -55,7 +55,7 @@ def test_a_cast_to_the_same_type_is_no_reason_for_a_group() -> None:
     (change,) = [one for one in report.plan if one.edits]
     assert (change.operators, change.groups) == (2, 1)
     # One operator and a view that NNC takes in as an operator are a group.
-    assert change.unlocks == "1 group of unsqueeze+add, adds add to 1 group of this run"
+    assert change.unlocks == "1 group of unsqueeze+add, add joins 1 group of this run"
 
 
 @pytest.mark.torch

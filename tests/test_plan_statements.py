@@ -195,7 +195,7 @@ def test_both_make_the_groups_that_the_plan_promises(fusiondoc: Run, tmp_path: P
     before = run()
     plan = {one["kind"]: one for one in before["plan"]}  # type: ignore[attr-defined]
     assert set(plan) == {"number", "split"} and len(before["groups"]) == 3  # type: ignore[arg-type]
-    assert plan["number"]["unlocks"] == "adds div to 1 group of this run"
+    assert plan["number"]["unlocks"] == "div joins 1 group of this run"
     assert plan["split"]["unlocks"] == "2 groups of this run become one"
     assert plan["split"]["where"].endswith("model.py:9")
     assert {one["command"] for one in plan.values()} == {"fusiondoc fix model.py --fuser nnc"}

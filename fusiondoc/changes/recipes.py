@@ -79,7 +79,7 @@ class Recipe:
     @property
     def at_kinks(self) -> str | None:
         """A clause on the gradient, for training."""
-        return f"in training the gradient at exactly {self.kinks} is not eager's" if self.kinks else None
+        return f"in training, at exactly {self.kinks} the gradient differs from eager" if self.kinks else None
 
     @property
     def words(self) -> str:

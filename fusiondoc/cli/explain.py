@@ -143,7 +143,7 @@ def page(code: str) -> str:
         if recipe is not None:
             return recipe
         raise UsageError(
-            f"There is not a finding code '{code}'. {_nearest(name)}", "fusiondoc explain lists all codes."
+            f"No such finding code: {code}. {_nearest(name)}", "fusiondoc explain lists all codes."
         )
     return (PAGES / f"{name}.md").read_text(encoding="utf-8")
 

@@ -149,7 +149,7 @@ def _fused(report: Report, each: EachRank | None) -> str:
     if report.groups and cover.fraction is not None and cover.ops_total is not None:
         return (
             f"{on_each}{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take are"
-            " fused; nothing is known that would surely bring in the other"
+            " fused; no known change fuses the other"
             f" {cover.ops_total - cover.ops_fused:,}"
         )
     if report.groups:

@@ -147,7 +147,7 @@ def _of_equal_groups(ops: str, joined: int, number: int) -> str:
     if not joined:
         return f"{count(number, 'group')} of {ops}"
     mine = f"{count(joined * number, 'group')} of this run"
-    return f"joins {mine} with {ops} into {number}" if joined > 1 else f"adds {ops} to {mine}"
+    return f"joins {mine} with {ops} into {number}" if joined > 1 else f"{ops} joins {mine}"
 
 
 _MOST_OPS = 4

@@ -99,7 +99,7 @@ def _changed_groups(comparison: Comparison) -> Iterator[str]:
 
 
 def _changed_operators(comparison: Comparison) -> Iterator[str]:
-    for change, words in (("came", "newly not fused"), ("gone", "no longer unfused")):
+    for change, words in (("came", "newly unfused"), ("gone", "now fused, or gone")):
         number = sum(row.count for row in comparison.unfused if row.change == change)
         if number:
             yield f"{count(number, 'operator')} {words}"

@@ -87,19 +87,19 @@ def _next(fixes: Fixes) -> Iterator[str]:
 
 
 def counts(version: Version) -> str:
-    """ "3 groups with 12 operators fused, 20 groups and single operators in a forward pass" """
+    """ "3 groups with 12 operators fused, 20 kernel launches in a forward pass" """
     groups = count(version.groups, "group")
     operators = count(version.ops_fused, "operator")
     return f"{groups} with {operators} fused, {_launches(version.launches)}"
 
 
 def _launches(number: int) -> str:
-    what = "group or single operator" if number == 1 else "groups and single operators"
+    what = "group or single operator" if number == 1 else "kernel launches"
     return f"{number} {what} in a forward pass"
 
 
 def gain(before: Version, after: Version, speed: Ratio | None) -> str:
-    """ "2 -> 9 groups, 4 -> 30 operators fused, 60 -> 41 groups and single operators, 1.20 times as fast" """
+    """ "2 -> 9 groups, 4 -> 30 operators fused, 60 -> 41 kernel launches, 1.20 times as fast" """
     parts = [
         f"{before.groups:,} -> {count(after.groups, 'group')}",
         f"{before.ops_fused:,} -> {count(after.ops_fused, 'operator')} fused",
@@ -130,7 +130,7 @@ def why_not(one: TriedFix) -> str:
         return "fuses as much as without it"
     if one.after.launches < one.before.launches:
         return f"runs fewer operators, and fuses no more of them: {counts(one.after)}"
-    return f"no fewer groups and single operators: {counts(one.after)}"
+    return f"no fewer kernel launches: {counts(one.after)}"
 
 
 def how_compared(fixes: Fixes) -> Iterator[str]:

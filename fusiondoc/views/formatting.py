@@ -160,7 +160,7 @@ def fuser(report: Report, none: str = "no fuser") -> str:
         return "unknown: the log shows no group"
     name = none if state.effective == "none" else fuser_title(state.effective or "unknown")
     if state.requested is not None and state.requested != state.effective:
-        name += f" (asked: {state.requested})"
+        name += f" (--fuser {state.requested})"
     elif state.requested is None and state.why:
         name += f", {state.why}"
     return name

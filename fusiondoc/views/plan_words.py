@@ -12,12 +12,12 @@ TITLE = "Do this first"
 
 
 def gain(change: PlannedChange) -> str:
-    """``up to 0.42 ms of a step``, ``1.04 MB less to move in a run``; else how many operators, if what
+    """``up to 0.42 ms of a step``, ``1.04 MB less memory traffic in a run``; else how many operators, if what
     it unlocks does not begin so; "" where nothing tells."""
     if change.gain_ms:
         return f"up to {milliseconds(change.gain_ms)} of a step"
     if change.gain_bytes and change.gain_bytes > 0:
-        return f"{size(change.gain_bytes)} less to move in a run"
+        return f"{size(change.gain_bytes)} less memory traffic in a run"
     number = count(change.operators, "operator") if change.operators else ""
     return "" if (change.unlocks or "").startswith(f"{number} ") else number
 
@@ -40,7 +40,7 @@ def before_command(change: PlannedChange) -> str | None:
             if words[2:-1] == ["old"]:
                 return f"put these logs into a folder old, those of a new run into {NEW_FOLDER}, then:"
             return f"record the logs of a new run in a folder {NEW_FOLDER}, then:"
-    return "what tries it, and writes nothing:" if change.command.startswith("fusiondoc fix ") else None
+    return "Try it without changing files:" if change.command.startswith("fusiondoc fix ") else None
 
 
 def unlocks(change: PlannedChange) -> str:
@@ -71,7 +71,7 @@ def no_plan(report: Report) -> str:
     return report.plan_title or "Nothing to do"
 
 
-ONLY_TRYING = "to try changes that no log can judge (writes nothing):"
+ONLY_TRYING = "to test changes that the log cannot predict (changes no files):"
 """What stands before that command."""
 
 

@@ -110,7 +110,7 @@ def _fuser(report: Report, all_of_it: bool) -> str:
     """On one line; where the fuser is missing, which is the usual case, the long reason only if asked for."""
     state = report.fuser
     name = fuser(report, none="none")
-    if state.effective in fusers_of_frontends():
+    if state.effective in fusers_of_frontends() or report.compiled is not None:
         return name
     gone = next((f for f in report.findings if f.code == "FD001" and f.in_header), None)
     if gone is not None and not (all_of_it and state.why):
@@ -295,8 +295,8 @@ def _speed(report: Report) -> Iterator[Text]:
 
 def _when(report: Report) -> str:
     """How many passes were profiled, when the first group appeared, and how long each pass took."""
-    if not report.iterations:
-        return ""
+    if not report.iterations or report.compiled is not None:
+        return ""  # torch.compile profiles no pass
     profiling = sum(iteration.stage == "profiling" for iteration in report.iterations)
     parts = [f"{profiling} of {len(report.iterations)} passes went to profiling"]
     first = min((group.iteration for group in report.groups if group.iteration is not None), default=None)

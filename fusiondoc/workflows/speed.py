@@ -32,6 +32,7 @@ from fusiondoc.views.formatting import runs_of
 INTERPRETED = f"no speed: this torch has no LLVM, so {with_evaluator()} only interprets groups"
 NOT_REACHED = "no speed: the program never reached TorchScript, so there is nothing to hold against eager"
 BLOCK = "no speed: a block of a program is not run again; fusiondoc.diagnose with time=True times a model"
+NOT_COMPILED = "no speed: --no-run generated kernels and compiled none, so nothing was computed"
 NOT_ASKED_SCRIPT = "not timed: --time runs the script again, without logs, with the fuser and without"
 NOT_ASKED = "not timed: --time runs the model once more, without logs, eager against fused"
 
@@ -88,6 +89,8 @@ def _why_no_speed(capture: Capture, report: Report) -> str | None:
     """None where nothing fused: a report of a failed run needs no advice on speed."""
     if not report.groups:
         return None
+    if capture.request.options.no_run:
+        return NOT_COMPILED
     script = capture.records.target.how == SCRIPT
     return why_not_timed(report, capture) or (NOT_ASKED_SCRIPT if script else NOT_ASKED)
 

@@ -22,6 +22,9 @@ from fusiondoc.model.report import Finding, Report, rows_by_index
 MOST_NAMES = 3
 """Ends, guards or graphs that a message names."""
 
+LEAST_BYTES = 1024
+"""That go through memory at a boundary which is worth a finding."""
+
 _OF_CALLS = frozenset((CODE_OF_CAUSE[ApartCause.CALL], CODE_OF_CAUSE[ApartCause.USER_KERNEL]))
 """Causes of boundaries that the finding on the call has."""
 
@@ -75,8 +78,8 @@ def _for_break(row: GraphBreakRow) -> Remedy:
         return Remedy(
             "Take what breaks it out of the compiled function, or write it with what Dynamo can trace."
         )
-    first, *more = (hint if hint.endswith((".", "!", "?")) else f"{hint}." for hint in row.hints)
-    return Remedy(first, " ".join(more))
+    hints = " ".join(hint if hint.endswith((".", "!", "?")) else f"{hint}." for hint in row.hints)
+    return Remedy("Write this line so that the graph does not break;", f"torch's hints: {hints}")
 
 
 def recompiles(report: Report, context: Context) -> Iterable[Finding]:
@@ -163,6 +166,8 @@ def boundaries(report: Report, context: Context) -> Iterable[Finding]:
     for (code, source), several in found.items():
         sizes = [one.bytes * one.count for one in several if one.bytes is not None]
         moved = sum(sizes)
+        if len(sizes) == len(several) and moved < LEAST_BYTES:
+            continue  # a number that a later kernel reads: nothing to save
         in_formulas = all(_is_backward(one, report) for one in several)
         yield finding(
             code,

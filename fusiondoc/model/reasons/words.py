@@ -129,7 +129,7 @@ def _not_in_pattern(detail: NotInPattern) -> str:
 _SENTENCES: Mapping[type, Callable[[Any], str]] = {
     NoRule: no_rule,
     NewerRule: newer_rule,
-    PythonCall: lambda _: "it is a call of a Python function, into which no fuser sees",
+    PythonCall: lambda _: "it calls a Python function, which no fuser can see into",
     Overload: overload,
     ReductionsOff: lambda _: "reductions are off (`nnc_reductions`)",
     NotConstant: not_constant,
@@ -140,7 +140,7 @@ _SENTENCES: Mapping[type, Callable[[Any], str]] = {
         f"a tensor of {detail.dimensions} dimensions; {title_of(detail.fuser)} takes up to {detail.most}"
     ),
     ControlFlow: control_flow,
-    WithBlock: lambda _: "it begins or ends a with block, and operators are not moved past that",
+    WithBlock: lambda _: "it begins or ends a with block, and torch moves no operator past that",
     AbsentGradients: lambda _: "the gradient executor adds it to deal with gradients that may be absent",
     NothingToGain: nothing_to_gain,
     InPlace: in_place,

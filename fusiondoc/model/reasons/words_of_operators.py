@@ -139,16 +139,13 @@ def nothing_to_gain(detail: NothingToGain) -> str:
     if detail.does == "may_copy":
         after = f", as after {at(detail.after)}" if detail.after is not None else ""
         lacks = "no fuser has a rule" if detail.fuser is None else f"{title_of(detail.fuser)} has no rule"
-        return (
-            "it hands its input on, and copies it where its memory is in another order"
-            f"{after}: {lacks} for either"
-        )
+        return f"it returns its input, or a copy where the memory order differs{after}: {lacks} for either"
     return {
         "counts_batches": "it counts the batches that a batch norm has seen: one number, nothing to save",
         "makes": "it makes a new tensor and computes nothing that a kernel could save",
         "views": "it makes a view: it moves no data and computes nothing that a kernel could save",
-        "hands_on": "it hands a tensor on and computes nothing that a kernel could save",
-        "is_contiguous": "its input is contiguous already: it hands it on and computes nothing",
+        "hands_on": "it returns a tensor unchanged, so a kernel has nothing to save",
+        "is_contiguous": "its input is contiguous already: it returns it unchanged",
     }[detail.does]
 
 

@@ -78,4 +78,4 @@ CONTAINERS: Mapping[str, str] = {
 
 
 def in_part(text: str, in_part: bool) -> str:
-    return f"{text} (of very many nodes around it only the first were looked at)" if in_part else text
+    return f"{text} (only the first of very many nodes around it were examined)" if in_part else text

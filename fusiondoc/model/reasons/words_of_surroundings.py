@@ -26,7 +26,7 @@ from fusiondoc.model.reasons.words_of_parts import (
     title_of,
 )
 
-_NOT_MOVED = "and operators are not moved past that"
+_NOT_MOVED = "and torch moves no operator past that"
 
 
 def barrier(detail: Barrier) -> str:
