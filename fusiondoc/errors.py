@@ -103,7 +103,9 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """A sentence that names the nearest known words; None when none is near."""
     from difflib import get_close_matches  # only here: every start would wait for it
 
-    near = get_close_matches(word, sorted(set(known)), n=3, cutoff=0.6)
+    names = sorted(set(known))
+    with_zeros = word.replace("O", "0")  # a code with the letter in the place of the digit
+    near = [with_zeros] if with_zeros in names else get_close_matches(word, names, n=3, cutoff=0.6)
     if not near:
         return None
     return "Did you mean " + " or ".join(f"'{name}'" for name in near) + "?"

@@ -851,10 +851,11 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
     ],
 )
 def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, after: str | None) -> None:
-    at = site(HEAD + line + "\n", "aten::masked_fill", HEAD.count("\n") + 1)
+    head = HEAD + "def f(x, m, n, low):\n    "
+    at = site(head + line + "\n", "aten::masked_fill", head.count("\n") + 1)
     found = masked_fill.write(Line(at.file, at.line, shown=Shown(gradients=True)))
     texts = [changed_text(at.file.source.text, one.edits) for one in found]
-    assert texts == ([] if after is None else [HEAD + after + "\n"])
+    assert texts == ([] if after is None else [head + after + "\n"])
 
 
 def described(ops: Sequence[str], fuser: str = "nvfuser", backward: bool = False) -> list[str]:

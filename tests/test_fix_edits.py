@@ -419,6 +419,11 @@ def test_only_what_fuses_more_is_better(before: Any, after: Any, kept: bool) -> 
         assert why_not(less).startswith("runs fewer operators, and fuses no more of them: 0 groups")
 
 
+def versions(measure: Any) -> Any:
+    """What makes and measures the programs of a search; no file stands behind them."""
+    return SimpleNamespace(measure=measure, lines_changed=lambda bundle: ())
+
+
 def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any:
     """A search that kept as many changes as there are speeds after the first."""
     monkeypatch.setattr(fix_search, "speeds_of", lambda versions: speeds)
@@ -465,7 +470,7 @@ def second_round(launches: dict[str, int], kinds: dict[str, Any]) -> Any:
         return Version(1, 20 - count, abs(count), 0, problem="no" if count < 0 else None), SimpleNamespace()
 
     asked = Version(1, 11, 9, 0), SimpleNamespace()
-    search: Any = fix_search.Search(SimpleNamespace(measure=measure), asked, 24, False, lambda line: None)
+    search: Any = fix_search.Search(versions(measure), asked, 24, False, lambda line: None)
     bundles = []
     for place, (name, kind) in enumerate(kinds.items()):
         changes = [
@@ -521,7 +526,13 @@ def test_more_operators_in_groups_are_no_gain_of_what_is_replaced_by_several(
     """As many kernels, and one operator more in a group."""
     requested = Version(1, 2, 9, 0), SimpleNamespace()
     measure = lambda bundle, name: (Version(1, 3, 9, 0), None)  # noqa: E731
-    search: Any = fix_search.Search(SimpleNamespace(measure=measure), requested, 9, False, lambda line: None)
+    search: Any = fix_search.Search(
+        versions(measure),
+        requested,
+        9,
+        False,
+        lambda line: None,
+    )
     search.run([Bundle((Change(kind, "a change"),))])
     assert search.tried[0].outcome is (Outcome.NO_GAIN if by_several else Outcome.KEPT)
 
@@ -538,7 +549,7 @@ def test_settings_of_changes_add_up() -> None:
 def test_another_fuser_is_a_setting_and_no_edit() -> None:
     asked = Version(1, 2, 9, 0), SimpleNamespace()
     measure = lambda bundle, name: (Version(1, 2, 9 if bundle.setting.fuser is None else 3, 0), None)  # noqa: E731
-    search: Any = fix_search.Search(SimpleNamespace(measure=measure), asked, 9, False, lambda line: None)
+    search: Any = fix_search.Search(versions(measure), asked, 9, False, lambda line: None)
     other = Change(ChangeKind.FUSER, "--fuser nnc", setting=Setting(fuser="nnc"))
     search.run([Bundle((other,))])
     assert search.settings == ("--fuser nnc",) and search.edits == ()

@@ -147,13 +147,14 @@ def test_modules_and_functions_that_call_an_operator_in_place_are_changed_togeth
 
 
 @pytest.mark.torch
-def test_no_change_counts_on_another_that_has_no_lines() -> None:
-    """``boxes[..., :2] += y`` has no other form there, and is in no plan."""
+def test_every_change_of_slices_has_its_lines() -> None:
+    """``boxes[..., :2] += y`` is written with torch.cat, on both lines."""
     pytest.importorskip("torch")
     report = fusiondoc.diagnose(str(PROGRAMS / "box_decode.py"), fuser="nnc", runs=3)
     assert [one.op for one in report.unfused if one.op == "aten::add_"]
-    assert [one.kind for one in report.plan] == [ChangeKind.RECIPE]
-    assert all(one.edits for one in report.plan)
+    assert [one.kind for one in report.plan] == [ChangeKind.RECIPE, ChangeKind.OUT_OF_PLACE]
+    assert [len(one.edits) for one in report.plan] == [1, 2]
+    assert all("torch.cat" in edit.after for edit in report.plan[1].edits)
 
 
 @pytest.mark.torch

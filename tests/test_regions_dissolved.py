@@ -103,7 +103,7 @@ def reason(plan: str, op: str, folder: Path) -> str:
             "aten::mul",
             "aten::add_ (model.py:2:0) between it and aten::batch_norm changes an attribute",
         ),
-        (LISTS, "aten::mul", "it would be alone in its differentiable graph"),
+        (LISTS, "aten::mul", "torch differentiates regions of at least two operators"),
     ],
 )
 def test_the_one_cause_is_said(plan: str, op: str, said: str, tmp_path: Path) -> None:

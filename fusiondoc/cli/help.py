@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from fusiondoc.cli.output import print_result
+
 _HELP_ALL = "--help-all"
 
 Sections = tuple[tuple[str, tuple[str, ...]], ...]
@@ -65,7 +67,7 @@ def _help_all() -> click.Option:
     def show(ctx: click.Context, _: click.Parameter, chosen: bool) -> None:
         if chosen and not ctx.resilient_parsing:
             ctx.meta[_HELP_ALL] = True
-            click.echo(ctx.get_help())
+            print_result(ctx.get_help())
             ctx.exit()
 
     return click.Option(

@@ -18,7 +18,7 @@ from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.operators import IN_PLACE_ASSIGNS
 
-ONE_NAME = "only if nothing else refers to this tensor (skip = h, or a slice of h): such a name would keep the old values"
+ONE_NAME = "only if nothing else refers to this tensor (skip = h, or a slice of h): it keeps its old values"
 
 
 def changes_of_rows(report: Report, run: RunFacts) -> list[Change]:

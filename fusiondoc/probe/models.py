@@ -93,8 +93,7 @@ def frozen_for_run(
 
 _COMPILED = (
     "the target is compiled with torch.compile, whose code no TorchScript fuser sees: what it wraps is run "
-    "under TorchScript here; for torch.compile itself: "
-    "fusiondoc bench TARGET --variant eager --variant inductor"
+    "under TorchScript here; for torch.compile itself: --fuser inductor"
 )
 
 

@@ -26,6 +26,7 @@ from fusiondoc.fuser_knobs.checks import (
 from fusiondoc.fusers import COMPILER, FUSERS, facts_of
 from fusiondoc.fusers.dynamo import DYNAMO
 from fusiondoc.model import dataclass
+from fusiondoc.whole_files import read_within
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
 
@@ -197,7 +198,7 @@ def calls_torch_compile(path: Path | None) -> bool:
     if path is None or path.suffix != ".py":
         return False
     try:
-        data = path.read_bytes()
+        data = read_within(path)
         if b"torch.compile" not in data:
             return False
         nodes = list(ast.walk(ast.parse(data)))

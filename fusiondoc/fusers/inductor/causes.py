@@ -13,6 +13,8 @@ from enum import Enum
 from math import prod
 from re import Pattern
 
+from fusiondoc.numbers import all_whole
+
 
 class ApartCause(Enum):
     """Why two nodes that share a tensor are not one. In the order of their finding codes, FD261 and up."""
@@ -226,9 +228,8 @@ class _Index:
     @property
     def count(self) -> int | None:
         """Turns of its loops; None where a size has no number."""
-        if not all(size.isdecimal() for size in self.sizes):
-            return None
-        return prod(map(int, self.sizes))
+        sizes = all_whole(self.sizes)
+        return prod(sizes) if sizes is not None else None
 
     @property
     def is_broadcast(self) -> bool:

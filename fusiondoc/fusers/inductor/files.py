@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fusiondoc.whole_files import open_regular
+
 DEBUG_FILES = frozenset(
     (
         "output_code.py",
@@ -27,7 +29,7 @@ def is_debug_file(path: Path) -> bool:
     if path.suffix != ".py" or not path.is_file():
         return False
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(200).lstrip().startswith(MODULE)
     except OSError:
         return False

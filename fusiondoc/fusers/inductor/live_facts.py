@@ -53,12 +53,18 @@ def _joined(live: CompiledGraph, read: CompiledGraph | None) -> CompiledGraph:
     )
 
 
+_OF_WRAPPER = (CallKind.EAGER_SUM, CallKind.COPY)
+
+
 def _final(live: Sequence[FinalNode], read: Sequence[FinalNode]) -> tuple[FinalNode, ...]:
-    """The scheduler's nodes with their lines in the log, then the wrapper's own calls, which are no nodes of
-    the scheduler."""
+    """The scheduler's nodes with their lines in the log, and the wrapper's own calls. The second stage of a
+    mixed-order reduction is a node of the scheduler for which no kernel is generated: the wrapper sums in
+    eager code, as the generated code shows."""
     by_name: Mapping[str, FinalNode] = {node.name: node for node in read}
-    nodes = [_with_lines(node, by_name.get(node.name)) for node in live]
-    return (*nodes, *(node for node in read if node.call in (CallKind.EAGER_SUM, CallKind.COPY)))
+    of_wrapper = {node.name: node for node in read if node.call in _OF_WRAPPER}
+    nodes = [of_wrapper.get(node.name) or _with_lines(node, by_name.get(node.name)) for node in live]
+    seen = {node.name for node in live}
+    return (*nodes, *(node for name, node in of_wrapper.items() if name not in seen))
 
 
 def _with_lines(node: FinalNode, read: FinalNode | None) -> FinalNode:

@@ -20,7 +20,7 @@ def out_of_region(detail: OutOfRegion) -> str:
 
 
 def alone_in_region(detail: AloneInRegion) -> str:
-    alone = "torch differentiates regions of at least two operators; this one has no neighbour"
+    alone = "torch differentiates regions of at least two operators, and this one has no neighbour"
     ends = "; ".join(f"{at(end.operator)} {end.side} it {gap_words(end.gap)}" for end in detail.ends)
     if detail.detour is not None:
         ends = _region_detour(detail.detour)

@@ -1,0 +1,53 @@
+"""The probe's facts of a run and those of its log, put together (``fusers/inductor/live_facts.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from inductor_recordings import RECORDINGS, Recording, read
+
+from fusiondoc.fusers.inductor.compilation import CallKind, Compilation, CompiledGraph, FinalKind, GraphBreak
+from fusiondoc.fusers.inductor.live_facts import with_live
+
+
+def as_scheduled(graph: CompiledGraph) -> CompiledGraph:
+    """As the probe sees it: the second stage of a mixed-order reduction is a node like others, without a
+    kernel (``Scheduler.nodes`` of torch 2.11)."""
+    nodes = [
+        replace(node, kind=FinalKind.LOOPS, call=None, kernel=None)
+        if node.call is CallKind.EAGER_SUM
+        else node
+        for node in graph.final
+    ]
+    return replace(graph, final=tuple(nodes))
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
+def test_no_group_is_made_of_what_the_wrapper_computes(recording: Recording) -> None:
+    shown = read(recording.log, recording.trace)
+    live = Compilation(graphs=tuple(map(as_scheduled, shown.graphs)))
+    for graph, code in zip(with_live(shown, live).graphs, shown.graphs):
+        assert [(node.name, node.kind, node.call) for node in graph.final] == [
+            (node.name, node.kind, node.call) for node in code.final
+        ]
+
+
+def test_there_is_a_sum_of_the_wrapper_among_the_recordings() -> None:
+    calls = [
+        node.call
+        for recording in RECORDINGS
+        for graph in read(recording.log, recording.trace).graphs
+        for node in graph.final
+    ]
+    assert CallKind.EAGER_SUM in calls
+
+
+def test_a_break_that_the_log_explains_is_not_reported_again() -> None:
+    of_log = GraphBreak("model.py:20", "Data-dependent branching", number="GB0170")
+    live = (
+        GraphBreak("model.py:20", "generic_jump TensorVariable()"),
+        GraphBreak("model.py:31", "call of print"),
+    )
+    together = with_live(Compilation(breaks=(of_log,)), Compilation(breaks=live))
+    assert together.breaks == (of_log, live[1])
