@@ -247,7 +247,8 @@ def test_a_script_that_compiles_is_recognised(fusiondoc: Run, tmp_path: Path) ->
 
 
 def test_another_fuser_still_runs_what_is_wrapped(fusiondoc: Run, tmp_path: Path) -> None:
-    write(tmp_path, "model.py", COMPILED.replace('    print("between")\n', ""))
+    text = COMPILED.replace('    print("between")\n', "").replace("8),)", "8).requires_grad_(),)")
+    write(tmp_path, "model.py", text)
     done = fusiondoc("diagnose", "model.py", "--fuser", "none", "--format", "json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert newest(tmp_path).records.frontend.effective == "torchscript"
@@ -312,12 +313,36 @@ def test_without_a_compiler_the_status_is_4_and_says_what_to_do(fusiondoc: Run, 
     assert "needs a C++ compiler" in done.stderr and "--no-run" in done.stderr
 
 
+NAMES = """
+import torch
+from fusiondoc.probe.passes import _parameters
+
+module = torch.nn.Linear(2, 2)
+compiled = torch.compile(module)
+assert [name for name, _ in compiled.named_parameters()] == ["_orig_mod.weight", "_orig_mod.bias"]
+assert [(name, id(value)) for name, value in _parameters(compiled)] == [
+    (name, id(value)) for name, value in module.named_parameters()
+]
+print("same names")
+"""
+
+
+def test_gradients_of_a_compiled_module_have_the_names_of_eager(tmp_path: Path) -> None:
+    """Else ``--verify`` holds each gradient against none."""
+    write(tmp_path, "names.py", NAMES)
+    done = subprocess.run(
+        [sys.executable, "names.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "same names\n", done.stderr
+
+
 @pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_real_kernels_give_the_results_of_eager(fusiondoc: Run, tmp_path: Path) -> None:
-    write(tmp_path, "model.py", COMPILED.replace('    print("between")\n', ""))
+    text = COMPILED.replace('    print("between")\n', "").replace("8),)", "8).requires_grad_(),)")
+    write(tmp_path, "model.py", text)
     done = fusiondoc(
-        "diagnose", "model.py", "--fuser", "inductor", "--verify", "--format", "json", cwd=tmp_path
+        "diagnose", "model.py", "--fuser", "inductor", "--backward", "--verify", "-f", "json", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["verification"]

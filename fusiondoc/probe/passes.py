@@ -397,6 +397,8 @@ class Comparison:
 
 
 def _parameters(model: Any) -> list[tuple[str, Any]]:
+    """Those of a module that torch.compile wraps have the names of that module."""
+    model = getattr(model, "_orig_mod", model)
     named = getattr(model, "named_parameters", None)
     return list(named()) if callable(named) else []
 
