@@ -56,7 +56,9 @@ def _shares(file: str) -> bool:
 _MEASURED = (
     "aot bundle captures check_command check_layers check_moved compare_command compare_match completion "
     "configuration cuda_support dump_formats dump_names expectations_file explain foreign_captures "
-    "formats golden_reports hostile_json ir_grammar json_text kernels_command limits_of_changes "
+    "formats golden_reports hostile_json inductor_causes inductor_files inductor_live_facts inductor_readers "
+    "inductor_report inductor_views ir_grammar json_text kernels_command limits_of_changes "
+    "openmetrics "
     "limits_of_checks limits_of_comparison limits_of_reasons "
     "kernels_files kernels_save log_ends near_miss no_log nvfuser_rules "
     "pasted_logs plan plan_statements rank_failures ranks read_errors read_in_chunks reasons_in_models "

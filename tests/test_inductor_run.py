@@ -268,7 +268,7 @@ print([report.frontend, report.fuser.effective, [group.kind for group in report.
 """
 
 
-@pytest.mark.parametrize("fuser", ["auto", "inductor"])
+@pytest.mark.parametrize("fuser", ["auto", pytest.param("inductor", marks=pytest.mark.nightly)])
 def test_a_block_of_a_running_program_shows_its_compiled_graphs(tmp_path: Path, fuser: str) -> None:
     write(tmp_path, "program.py", IN_PROCESS)
     done = subprocess.run(

@@ -102,7 +102,7 @@ def test_inputs_by_name_on_the_command_line(fusiondoc: Run, program: Path) -> No
 def test_what_torch_compile_wraps_is_run_under_torchscript(fusiondoc: Run, program: Path) -> None:
     done = fusiondoc("diagnose", "program.py:compiled", "--input", "float32[8]", "--fuser", "nnc")
     assert done.returncode == 0, done.stderr
-    assert "compiled with torch.compile" in done.stderr and "--variant inductor" in done.stderr
+    assert "compiled with torch.compile" in done.stderr and "--fuser inductor" in done.stderr
     assert "4 operators in 1 group" in done.stdout
 
 
