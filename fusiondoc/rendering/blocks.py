@@ -223,7 +223,7 @@ class Step:
         diff: its lines, with - and +.
         code: lines of a program that do it.
         proof: the runs that showed that it helps.
-        command: what tries it.
+        command: the one that tries it.
     """
 
     text: str

@@ -203,7 +203,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
 
 
 def _launches(groups: Sequence[Group], outside: Sequence[Unfused]) -> int:
-    """Groups and single operators of a forward pass."""
+    """Kernel launches of a forward pass: of its groups, and of the operators outside."""
     of_groups = sum(group.count for group in groups if group.phase != "backward")
     rows = [row for row in outside if row.phase != "backward" and row.op not in CONTROL_FLOW]
     return of_groups + sum(row.count for row in rows)

@@ -64,10 +64,16 @@ class Text:
     """A text of a refusal."""
 
     cause: ApartCause
-    pattern: Pattern[str]
+    form: str
+    """As a regular expression."""
     since: tuple[int, int]
     until: tuple[int, int] | None
     """The last release that is known to have it; None: 2.13, the newest that was read, does."""
+
+    @property
+    def pattern(self) -> Pattern[str]:
+        """Compiled when a text is looked for: most reports are of no compiled run. ``re`` keeps it."""
+        return re.compile(self.form, re.DOTALL)
 
 
 V6, V11, V13 = (2, 6), (2, 11), (2, 13)
@@ -76,7 +82,7 @@ V6, V11, V13 = (2, 6), (2, 11), (2, 13)
 def _text(
     cause: ApartCause, pattern: str, since: tuple[int, int] = V6, until: tuple[int, int] | None = None
 ) -> Text:
-    return Text(cause, re.compile(pattern, re.DOTALL), since, until)
+    return Text(cause, pattern, since, until)
 
 
 _PAIRS = r" \(.*\), \(.*\)"
