@@ -9,7 +9,7 @@ has no gradient formula of TorchScript's, so that a differentiable graph ends th
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fusiondoc.changes.assigned_names import outlives_call
@@ -94,19 +94,29 @@ def _has_sizes_of(file: ParsedFile, value: ast.expr, part: str) -> bool:
     value of more could not be assigned to it."""
     if file.text(value) == part:
         return True
+    return any(_has_sizes_of(file, operand, part) for operand in _operands_of_its_sizes(file, value))
+
+
+def _operands_of_its_sizes(file: ParsedFile, value: ast.expr) -> Sequence[ast.expr]:
+    """The operands of an element-wise expression of which each has at most the sizes of its result; none of
+    another expression."""
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
-        return _has_sizes_of(file, value.operand, part)
-    if isinstance(value, ast.BinOp) and type(value.op) in SIGN_OF_NODE:
-        return not isinstance(value.op, ast.MatMult) and any(
-            _has_sizes_of(file, one, part) for one in (value.left, value.right)
-        )
+        return [value.operand]
+    if isinstance(value, ast.BinOp):
+        by_elements = type(value.op) in SIGN_OF_NODE and not isinstance(value.op, ast.MatMult)
+        return [value.left, value.right] if by_elements else []
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not value.keywords:
-        if f"aten::{value.func.attr}" not in ELEMENTWISE or not all(map(is_number, value.args[1:])):
-            return False
-        owner = (file.meaning(value.func) or "").rpartition(".")[0]
-        given = value.args[:1] if owner == "torch" else [value.func.value]
-        return any(_has_sizes_of(file, one, part) for one in given)
-    return False
+        return _operand_of_call(file, value, value.func)
+    return []
+
+
+def _operand_of_call(file: ParsedFile, call: ast.Call, function: ast.Attribute) -> Sequence[ast.expr]:
+    """The tensor that an element-wise method or function of torch is called on, its other arguments
+    numbers."""
+    if f"aten::{function.attr}" not in ELEMENTWISE or not all(map(is_number, call.args[1:])):
+        return []
+    owner = (file.meaning(function) or "").rpartition(".")[0]
+    return call.args[:1] if owner == "torch" else [function.value]
 
 
 def _rewritten(file: ParsedFile, node: ast.AST, part: _Slice, value: str) -> Rewritten:

@@ -266,8 +266,13 @@ def _gradient(row: Unfused, run: RunFacts) -> str | Remedy:
             "Nothing in training: torch loses that type itself.",
             "Under torch.no_grad() no such graph is made.",
         )
-    if not isinstance(detail, AloneInRegion):
-        return _in_training(_WITHOUT_FORMULA, run)
+    if isinstance(detail, AloneInRegion):
+        return _alone_in_region(detail, run)
+    return _in_training(_WITHOUT_FORMULA, run)
+
+
+def _alone_in_region(detail: AloneInRegion, run: RunFacts) -> str | Remedy:
+    """By what ends the differentiable graph around it."""
     if detail.detour is not None and detail.detour.by == "write":
         return (
             "Do what changes the attribute or argument before or after these operators, where that is yours."

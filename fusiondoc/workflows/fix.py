@@ -176,27 +176,35 @@ class _ToTry:
 def _found(
     request: RunRequest, capture: Capture, report: Report, inference: bool, allow_signature: bool
 ) -> _ToTry:
+    program = _program(request, capture, report)
+    changes = changes_for(program)
+    altering = [] if allow_signature else [one for one in changes if alters_signature(program, one)]
+    every = bundles(one for one in changes if one not in altering)
+    left_out = [] if inference else [one for one in every if "--eval" in one.setting.flags]
+    notes_shown = (*described(program), *_in_eval_mode(left_out), *_with_other_arguments(altering))
+    tried = tuple(one for one in every if one not in left_out)
+    return _ToTry(program, tried, notes_shown, run_again(capture.request))
+
+
+def _program(request: RunRequest, capture: Capture, report: Report) -> Program:
+    """The program of a run, as its target was loaded."""
     loaded = capture.records.target
-    program = Program(
+    changeable = loaded.training is not None and not loaded.frozen
+    return Program(
         report,
         request.target,
         request.options(),
         request.cwd,
         training=loaded.training,
-        is_module=loaded.training is not None and not loaded.scripted and not loaded.frozen,
-        is_scripted=loaded.training is not None and bool(loaded.scripted) and not loaded.frozen,
+        is_module=changeable and not loaded.scripted,
+        is_scripted=changeable and bool(loaded.scripted),
     )
-    changes = changes_for(program)
-    altering = [] if allow_signature else [one for one in changes if alters_signature(program, one)]
-    every = bundles(one for one in changes if one not in altering)
-    left_out = [one for one in every if "--eval" in one.setting.flags and not inference]
-    notes_shown = (
-        *described(program),
-        *(f"{one.title} ({', '.join(one.notes)}): tried with --inference" for one in left_out[-1:]),
-        *_with_other_arguments(altering),
-    )
-    tried = tuple(one for one in every if one not in left_out)
-    return _ToTry(program, tried, notes_shown, run_again(capture.request))
+
+
+def _in_eval_mode(bundles: Sequence[Bundle]) -> Iterable[str]:
+    """One line on the changes that need the model in eval mode."""
+    for one in bundles[-1:]:
+        yield f"{one.title} ({', '.join(one.notes)}): tried with --inference"
 
 
 def _with_other_arguments(changes: Sequence[Change]) -> Iterable[str]:

@@ -179,26 +179,42 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     first = [group for group in report.groups if group.specialisation == 1]
     outside = [row for row in report.unfused if row.ran is not False and row.reason.code != COUNTER]
     failed = capture.error()
-    records = capture.records
-    different = [row for row in (*records.same_results, *report.verification) if not row.same]
-    explained = [row for row in different if rounding.explains(row)]
-    unexplained = [row for row in different if not rounding.explains(row)]
     evaluated = interpreted(report)
-    return Version(
+    version = Version(
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
         launches=_launches(first, outside),
         fallbacks=sum(fallback.count for fallback in report.fallbacks),
-        wrong=tuple(dict.fromkeys(_difference(row) for row in unexplained)),
-        drew_otherwise=next((row.by for row in records.same_results if row.by != "value"), None),
-        allowed=max((rounding.allowed(row) for row in explained), default=None),
-        random=tuple(dict.fromkeys(op for row in report.verification for op in row.random)),
-        by_statistics=any(row.by == "statistics" for row in report.verification),
         problem=None if failed is None else failed.in_one_line,
         timeable=None if failed is not None or evaluated else report.fuser.effective,
         outside=sum(row.count for row in outside),
         unfused=frozenset(row.op for row in outside),
         interpreted=evaluated,
+    )
+    return _with_results(version, report, capture.records.same_results, rounding)
+
+
+def _with_results(
+    version: Version, report: Report, same_results: Sequence[Verification], rounding: Rounding
+) -> Version:
+    """The version with what it computes: against eager, and against the unchanged program."""
+    wrong: list[str] = []
+    allowed: list[float] = []
+    for row in (*same_results, *report.verification):
+        if row.same:
+            continue
+        if rounding.explains(row):
+            allowed.append(rounding.allowed(row))
+        else:
+            wrong.append(_difference(row))
+    random = [op for row in report.verification for op in row.random]
+    return replace(
+        version,
+        wrong=tuple(dict.fromkeys(wrong)),
+        allowed=max(allowed, default=None),
+        drew_otherwise=next((row.by for row in same_results if row.by != "value"), None),
+        random=tuple(dict.fromkeys(random)),
+        by_statistics=any(row.by == "statistics" for row in report.verification),
     )
 
 
