@@ -1,0 +1,66 @@
+"""A run of a model in one small line of JSON: what ``check`` leaves for a history of many runs."""
+
+from __future__ import annotations
+
+from fusiondoc.model import dataclass
+
+SCHEMA = "fusiondoc.run/1"
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """A fusion group of the run."""
+
+    phase: str | None
+    ops: tuple[str, ...]
+    """Its operators in order, such as ``aten::add``."""
+    lines: tuple[str, ...]
+    """``file:line`` of the program that they come from, each once; file names without folders."""
+    count: int
+    """Its nodes in the plans of the run: equal layers are one group with a count."""
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run of a model. What is not known is null."""
+
+    schema: str
+    model: str
+    """The name of its section in the file of expectations; without a section which model the run is of, as
+    reports have it."""
+    date: str
+    """When it ran, in UTC: ISO 8601 to the second. A run that the cache answered keeps the date of the run
+    that was kept."""
+    commit: str | None
+    """The first 12 digits of the program's commit."""
+    status: str
+    """"holds", "broken" (an expectation is) or "failed" (no result: ``error`` says why)."""
+    torch: str | None = None
+    device: str | None = None
+    """Name of the GPU; "cpu" where the machine has none."""
+    fuser: str | None = None
+    host: str | None = None
+    cached: bool = False
+    """The model was not run: its result is that of ``date``."""
+    groups: tuple[GroupLine, ...] = ()
+    held: int = 0
+    """Expectations that hold."""
+    lost: tuple[str, ...] = ()
+    """The others, each in a sentence."""
+    operators: int = 0
+    """Operators in groups."""
+    coverage: float | None = None
+    """From 0 to 1: operators in groups against those that ran and that the fuser takes."""
+    fallbacks: int = 0
+    group_bytes: int | None = None
+    """Bytes that groups read and write in one run; null where shapes are not known."""
+    unfused_bytes: int | None = None
+    """Bytes of results of operators in no group, written and read again, in one run."""
+    ms: float | None = None
+    """Of a step of the profiled run, in milliseconds; null without a profile."""
+    error: str | None = None
+
+    @property
+    def number_of_groups(self) -> int:
+        """Fusion nodes: instances of the groups."""
+        return sum(group.count for group in self.groups)

@@ -1,0 +1,135 @@
+"""Lines of runs (``model/run_lines.py``): of a report, appended to a file, and read from it."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path, PurePath
+
+from fusiondoc.errors import UsageError
+from fusiondoc.model.report import Group, Report
+from fusiondoc.model.run_lines import SCHEMA, GroupLine, RunLine
+from fusiondoc.model.source import Source
+from fusiondoc.model.typed_fields import as_json, object_of, read_object
+from fusiondoc.whole_files import alone, read_within
+
+MOST_BYTES = 256 << 20
+"""Of a file of lines: some 100,000 runs of models with twenty groups."""
+
+
+def line_of(report: Report, model: str, *, date: str | None = None, cached: bool = False) -> RunLine:
+    """The line of a checked report.
+
+    Args:
+        model: the name of its section.
+        date: when it ran (ISO 8601, UTC); now by default.
+        cached: the report is of an earlier run.
+    """
+    lost = _lost(report)
+    environment = report.environment
+    return RunLine(
+        schema=SCHEMA,
+        model=model,
+        date=date or now(),
+        commit=environment.get("commit") or None,
+        status="broken" if lost else "holds",
+        torch=environment.get("torch") or None,
+        device=environment.get("gpu") or "cpu",
+        fuser=report.fuser.effective,
+        host=platform.node() or None,
+        cached=cached,
+        groups=tuple(_group_line(group) for group in report.groups if group.respecialises is None),
+        held=len(report.expectations) - len(lost),
+        lost=lost,
+        operators=report.coverage.ops_fused,
+        coverage=report.coverage.fraction,
+        fallbacks=sum(fallback.count for fallback in report.fallbacks),
+        group_bytes=_group_bytes(report.groups),
+        unfused_bytes=_unfused_bytes(report),
+        ms=report.steps.ms if report.steps is not None else None,
+    )
+
+
+def failed_line(model: str, error: str, *, commit: str | None = None) -> RunLine:
+    """The line of a model that gave no result."""
+    return RunLine(
+        schema=SCHEMA,
+        model=model,
+        date=now(),
+        commit=commit,
+        status="failed",
+        host=platform.node() or None,
+        error=error,
+    )
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601 to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def append_lines(file: Path, lines: Iterable[RunLine]) -> None:
+    """Add lines at the end of a file; jobs that run side by side keep the lines of each.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    text = "".join(json.dumps(as_json(line)) + "\n" for line in lines)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with alone(file), file.open("ab") as out:
+            out.write(text.encode("ascii"))
+    except OSError as error:
+        raise UsageError(f"Cannot write {file}: {error.strerror}", "Choose another file.") from None
+
+
+def read_lines(file: Path) -> Sequence[RunLine]:
+    """The lines of a file, in its order; a line that is no run (cut off, of another version) is left out.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        data = read_within(file, MOST_BYTES)
+    except OSError as error:
+        raise UsageError(f"Cannot read {file}: {error.strerror}", "Name a file that check wrote.") from None
+    lines = []
+    for text in data.split(b"\n"):
+        content = object_of(text)
+        if content.get("schema") == SCHEMA:
+            line = read_object(RunLine, content)
+            if line is not None:
+                lines.append(line)
+    return lines
+
+
+def _lost(report: Report) -> tuple[str, ...]:
+    """A sentence for each expectation that is broken."""
+    broken = [row for row in report.expectations if not row.holds]
+    return tuple(f"expected {row.expected}; found {row.found}" for row in broken)
+
+
+def _unfused_bytes(report: Report) -> int | None:
+    """Bytes of the results of unfused operators, as far as they are known; None where none are."""
+    known = [row.bytes_moved for row in report.unfused if row.bytes_moved is not None]
+    return sum(known) if known else None
+
+
+def _group_line(group: Group) -> GroupLine:
+    positions = (Source.parse(node.user_source or node.source) for node in group.nodes)
+    lines = [f"{PurePath(found.file).name}:{found.line}" for found in positions if found is not None]
+    return GroupLine(group.phase, group.ops, tuple(dict.fromkeys(lines)), group.count)
+
+
+def _group_bytes(groups: Iterable[Group]) -> int | None:
+    """Bytes that all groups read and write; None where one of them does not state them."""
+    total = 0
+    for group in groups:
+        if group.respecialises is not None:
+            continue
+        if group.bytes_in is None or group.bytes_out is None:
+            return None
+        total += (group.bytes_in + group.bytes_out) * group.count
+    return total

@@ -1,0 +1,72 @@
+"""The line of a run that check leaves for a history: its figures, and the file that keeps many of them."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, ROOT
+
+import fusiondoc
+from fusiondoc.errors import UsageError
+from fusiondoc.expectations.gate import gate
+from fusiondoc.expectations.read_file import loads
+from fusiondoc.model.report import Report
+from fusiondoc.workflows.lines_of_runs import append_lines, failed_line, line_of, read_lines
+
+LOG = FIXTURES / "foreign" / "bert.trace.eval.nvfuser.log.xz"
+
+
+@pytest.fixture(scope="module")
+def bert() -> Report:
+    return fusiondoc.parse(LOG)
+
+
+def test_the_groups_of_a_line_are_those_that_the_log_prints(bert: Report) -> None:
+    line = line_of(bert, "bert")
+    text = lzma.decompress(LOG.read_bytes()).decode()
+    plan = text[text.rindex("Before Compilation:") :].split("with prim::CudaFusionGroup_0", 1)[0]
+    assert line.number_of_groups == len(re.findall(r"= prim::CudaFusionGroup_\d+", plan)) > 3
+    assert line.operators == sum(len(group.ops) * group.count for group in line.groups)
+    assert (line.status, line.lost, line.cached) == ("holds", (), False)
+
+
+def test_a_broken_expectation_is_lost(bert: Report) -> None:
+    section = loads("number_of_groups: 1000\nmax_fallbacks: 0\n", "f.yaml").sections[0]
+    report = bert.__class__(**{**vars(bert), "expectations": tuple(gate(section, bert, "f.yaml"))})
+    line = line_of(report, "bert")
+    assert (line.status, line.held, len(line.lost)) == ("broken", 1, 1)
+    assert line.lost[0].startswith("expected 1000 groups; found ")
+
+
+def test_a_line_comes_back_as_it_was_written(bert: Report, tmp_path: Path) -> None:
+    lines = [line_of(bert, "bert", date="2026-11-24T10:00:00+00:00"), failed_line("gone", "no such file")]
+    file = tmp_path / "history" / "runs.jsonl"
+    append_lines(file, lines)
+    assert list(read_lines(file)) == lines
+    assert file.read_text().count("\n") == 2
+    with file.open("a") as cut_off:
+        cut_off.write(json.dumps({"schema": "fusiondoc.run/2"}) + "\n" + file.read_text()[:100])
+    assert list(read_lines(file)) == lines
+
+
+def test_processes_that_append_at_a_time_lose_nothing(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from fusiondoc.workflows.lines_of_runs import *\n"
+        "for number in range(20): append_lines(Path(sys.argv[1]), [failed_line('m' * 9000, 'x')] * 3)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "runs.jsonl")]
+    processes = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert len(read_lines(tmp_path / "runs.jsonl")) == 180
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").mkdir()
+    with pytest.raises(UsageError, match="Cannot write"):
+        append_lines(tmp_path / "runs.jsonl", [failed_line("m", "x")])
