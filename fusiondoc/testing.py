@@ -17,12 +17,11 @@ from fusiondoc.captures.python_options import checked_options
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.captures.store import cannot_write
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
-from fusiondoc.expectations import Section
+from fusiondoc.expectations import Position, Section
 from fusiondoc.expectations.gate import hold
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
 from fusiondoc.model.run_options import Offer
-from fusiondoc.numbers import whole_number
 from fusiondoc.workflows.run_model import name_of, run_model, slug_of
 
 
@@ -156,7 +155,6 @@ def _with_hint(error: FusiondocError) -> FusiondocError:
 
 
 _NAME = "assert_fused"
-_PLACE = re.compile(rf"^{_NAME}:(\d+):\d+: ", re.MULTILINE)
 _HINT = "A group is a list of operators, such as ['aten::add', 'relu'], or has the keys of fusiondoc check."
 
 
@@ -188,14 +186,14 @@ def expected(
     elif groups is not None:
         lines.append(f"groups: {_json(groups)}")
 
-    def place(match: re.Match[str]) -> str:
-        number = (whole_number(match.group(1)) or 0) - before
-        return f"{_NAME}, group {number}: " if number > 0 else f"{_NAME}: "
+    def in_words(position: Position) -> str:
+        number = position.line - before
+        return f"{_NAME}, group {number}" if number > 0 else _NAME
 
     try:
-        return loads("\n".join(lines), _NAME).sections[0]
+        return loads("\n".join(lines), _NAME, position_in_words=in_words).sections[0]
     except UsageError as error:
-        raise UsageError(_PLACE.sub(place, error.message), _HINT) from None
+        raise UsageError(error.message, _HINT) from None
 
 
 def broken(section: Section, report: Report) -> str | None:

@@ -4,7 +4,7 @@ what is well-formed becomes the model of it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -18,6 +18,7 @@ from fusiondoc.expectations import (
     GroupExpectation,
     ModuleShare,
     Path,
+    Position,
     Section,
     SourceRange,
     Speed,
@@ -57,8 +58,18 @@ def read_text(file: FilePath) -> str:
         raise UsageError(f"Cannot read {str(file)!r}: {error}", "Name a YAML file.") from None
 
 
-def loads(text: str, name: str, codes: Container[str] = ()) -> Expectations:
-    """The expectations in a text; ``name`` is its name in messages."""
+def loads(
+    text: str,
+    name: str,
+    codes: Container[str] = (),
+    position_in_words: Callable[[Position], str] | None = None,
+) -> Expectations:
+    """The expectations in a text.
+
+    Args:
+        name: of the text, in messages.
+        position_in_words: how messages name a position in it, if not as ``name:line:column``.
+    """
     conflict = _CONFLICT.search(text)
     if conflict is not None:
         line = text.count("\n", 0, conflict.start()) + 1
@@ -69,7 +80,7 @@ def loads(text: str, name: str, codes: Container[str] = ()) -> Expectations:
     root = yaml_text.compose(text, name)
     if root is None:
         raise UsageError(f"{name} is empty", "--update writes it from what is found.")
-    reader = _Reader(Problems(name), codes)
+    reader = _Reader(Problems(name, position_in_words), codes)
     sections = reader.file(root)
     reader.problems.raise_if_any(HINT)
     return Expectations(name, tuple(sections))

@@ -7,7 +7,7 @@ marks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -21,8 +21,10 @@ _MOST_SHOWN = 10
 class Problems:
     """The mistakes in a file, in the order of its lines; raised together."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, in_words: Callable[[Position], str] | None = None) -> None:
+        """``in_words``: how a message names a position, if not as ``file:line:column``."""
         self._file = file
+        self._in_words = in_words or self._of_file
         self._found: list[tuple[int, int, str]] = []
 
     def add(self, node: yaml.Node, message: str) -> None:
@@ -34,10 +36,13 @@ class Problems:
         if not self._found:
             return
         found = sorted(set(self._found))
-        lines = [f"{self._file}:{line}:{column}: {message}" for line, column, message in found]
+        lines = [f"{self._in_words(Position(*at))}: {message}" for *at, message in found]
         if len(lines) > _MOST_SHOWN:
             lines[_MOST_SHOWN:] = [f"and {len(lines) - _MOST_SHOWN} more"]
         raise UsageError("\n".join(lines), hint)
+
+    def _of_file(self, at: Position) -> str:
+        return f"{self._file}:{at.line}:{at.column}"
 
 
 def position(node: yaml.Node) -> Position:

@@ -127,7 +127,7 @@ def _check_name(name: str, torch_version: TorchVersion) -> None:
     if file is not None and exists_in(file.live, version):
         return
     if file is not None and version is not None:
-        raise UsageError(
+        raise UnknownWord(
             f"'{name}' writes to the log in torch {describe(file.live)}, not in "
             f"torch {'.'.join(map(str, version))}.",
             f"Leave it out of {JIT_LOG}.",
@@ -137,7 +137,7 @@ def _check_name(name: str, torch_version: TorchVersion) -> None:
     if guess is None:
         # The whole list is long and mostly about other things than fusion.
         guess = did_you_mean(name, [entry.name for entry in known if entry.does])
-    raise UsageError(
+    raise UnknownWord(
         f"No file '{name}' of torch writes to the log: {JIT_LOG} would print nothing for it. {guess}",
         f"It takes names of C++ files of torch without folder, such as {' or >>'.join(pass_files())}.",
     )
@@ -171,26 +171,30 @@ def _torch(torch_version: TorchVersion) -> str:
     return "torch" if version is None else "torch " + ".".join(map(str, version))
 
 
+class UnknownWord(UsageError):
+    """A word in the value of a variable that this torch does not know; the message names the word alone."""
+
+
 def _check_option(variable: str, name: str, torch_version: TorchVersion = None) -> None:
-    """UsageError unless this torch knows the option of a variable."""
+    """UnknownWord unless this torch knows the option of a variable."""
     version = as_version(torch_version)
     known = [option.name for option in OPTIONS[variable] if exists_in(option.live, version)]
     if name in known:
         return
     elsewhere = [option for option in OPTIONS[variable] if option.name == name]
     if not known:
-        raise UsageError(
+        raise UnknownWord(
             f"{_torch(version)} knows no option of {variable}, so not '{name}'.",
             f"It has options in torch {hull(one for option in OPTIONS[variable] for one in option.live)}.",
         )
     if elsewhere:
         where = describe(tuple(interval for option in elsewhere for interval in option.live))
         instead = " Use kernel_args." if name == "print_args" and "kernel_args" in known else ""
-        raise UsageError(
+        raise UnknownWord(
             f"'{name}' is an option of {variable} in torch {where}, not in {_torch(version)}.{instead}",
             _FALLS_BACK + _SEE,
         )
-    raise UsageError(
+    raise UnknownWord(
         f"{_torch(version)} has no option '{name}' of {variable}. {did_you_mean(name, known)}",
         _FALLS_BACK + _SEE,
     )

@@ -253,9 +253,10 @@ def _wrong_value(name: str, value: str, torch_version: str | None) -> list[str]:
             checks.check_option_list(name, value, torch_version)
         elif name == JIT_LOG:
             check_log_level(value, torch_version)
+    except checks.UnknownWord as error:
+        return [f"{name}='{value}': {error.message} {error.hint or ''}".strip()]
     except UsageError as error:
-        message = error.message if error.message.startswith(name) else f"{name}='{value}': {error.message}"
-        return [f"{message} {error.hint or ''}".strip()]
+        return [f"{error.message} {error.hint or ''}".strip()]
     return [f"{name}: {note}" for note in log_level_notes(value, torch_version)] if name == JIT_LOG else []
 
 

@@ -256,6 +256,16 @@ def may_be_inductor(torch: Any, spec: dict[str, Any], fuser: str) -> bool:
     return automatic and why_no_inductor(torch) is None
 
 
+_PROBLEMS = {"nvfuser": why_no_nvfuser, "onednn": why_no_onednn, INDUCTOR: why_no_inductor}
+"""Fusers that some releases, builds or machines do not have."""
+
+
+def why_not(torch: Any, fuser: str) -> str | None:
+    """Why a fuser cannot work here, or None if it can."""
+    problem = _PROBLEMS.get(fuser)
+    return None if problem is None else problem(torch)
+
+
 def choose_fuser(torch: Any, requested: str) -> tuple[str, str]:
     """The fuser that ``requested`` means here and a sentence why; Refused (status 4) if it cannot work."""
     nvfuser_problem = why_no_nvfuser(torch) if requested in ("auto", "nvfuser") else None
@@ -420,10 +430,9 @@ def try_fusers(torch: Any, records: Records) -> None:
 
 
 def _try(torch: Any, name: str) -> dict[str, Any]:
-    try:
-        choose_fuser(torch, name)
-    except Refused as refused:
-        return {"available": False, "why": refused.message.split(" here: ", 1)[-1], "device": None}
+    missing = why_not(torch, name)
+    if missing is not None:
+        return {"available": False, "why": missing, "device": None}
     on_gpu = torch.cuda.is_available() and name != "onednn"
     device = "cuda" if on_gpu else "cpu"
     try:

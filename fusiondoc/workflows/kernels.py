@@ -211,7 +211,7 @@ def _contents(
     for kernel in kernels:
         for dump in chosen(kernel, options):
             name = _file_name(kernel, dump, files)
-            text = dump.text if dump.text.endswith("\n") else dump.text + "\n"
+            text = dump.text.removesuffix("\n") + "\n"
             files[name] = text.encode("utf-8", "backslashreplace")
             rows.append(_row(name, kernel, dump, groups))
     files[TABLE] = _table(report, kernels, rows).encode("utf-8", "backslashreplace")

@@ -4,6 +4,7 @@ reported on, so ``parse`` takes them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from fusiondoc.diagnosis.no_log import is_no_log
 from fusiondoc.errors import UsageError
@@ -28,7 +29,7 @@ def refuse_what_is_no_log(sources: Sequence[Source], report: Report, empty: bool
         if empty:
             raise UsageError(f"{names} is an empty log: there is nothing to compare with", _RECORD)
         return
-    program = next((source.text for source in sources if source.text.endswith(".py")), None)
+    program = next((source.text for source in sources if Path(source.text).suffix == ".py"), None)
     if program is not None:
         raise UsageError(
             f"{program} is a Python program, not a log",
