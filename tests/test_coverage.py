@@ -144,7 +144,7 @@ def test_coverage_is_that_of_the_fuser_that_ran(path: Path) -> None:
     counted: Counter[bool] = Counter()
     for row in report.unfused:
         if row.ran is not False and row.reason.code != "FD304" and is_fusible(row.op):
-            counted[row.op in FUSERS[str(report.fuser.effective)].takes - VIEWS] += row.count
+            counted[row.op in FUSERS[str(report.fuser.effective)].operators.takes - VIEWS] += row.count
     assert cover.ops_fused == report.fused_operators
     assert cover.ops_total == cover.ops_fused + counted[True]
     assert cover.any_fuser.ops_total == cover.ops_total + counted[False]

@@ -25,7 +25,7 @@ def test_every_operator_in_a_recorded_group_is_one_that_its_fuser_takes(recordin
         for kind, body in _SECTION.findall(text):
             fuser = FUSER_OF_KIND[kind].name
             for op in set(_OP.findall(body)) - {"prim::Constant"}:
-                assert op in FUSERS[fuser].takes, (log.name, kind, op)
+                assert op in FUSERS[fuser].operators.takes, (log.name, kind, op)
                 assert fuser != "nvfuser" or nvfuser.TAKES[op].since <= version, (log.name, op)
                 counted[fuser] = counted.get(fuser, 0) + 1
     assert counted["nvfuser"] > 1000 and counted["nnc"] > 50
@@ -39,12 +39,14 @@ def test_nnc_and_the_legacy_fuser_take_what_the_catalogue_says():
     assert done.returncode == 0, done.stdout[-2000:]
     taken = json.loads(done.stdout.splitlines()[-1])
     for fuser in ("nnc", "legacy"):
-        assert set(taken[fuser]) <= FUSERS[fuser].takes, set(taken[fuser]) - FUSERS[fuser].takes
+        assert set(taken[fuser]) <= FUSERS[fuser].operators.takes, (
+            set(taken[fuser]) - FUSERS[fuser].operators.takes
+        )
         assert len(taken[fuser]) > 50
     if not torch.__version__.startswith("2.13"):
         return
     # Left over: operators that need half precision, a GPU, LLVM or four dimensions.
-    assert FUSERS["nnc"].takes - set(taken["nnc"]) == {
+    assert FUSERS["nnc"].operators.takes - set(taken["nnc"]) == {
         "aten::_autocast_to_full_precision",
         "aten::_convolution",
         "aten::conv2d",
@@ -53,7 +55,7 @@ def test_nnc_and_the_legacy_fuser_take_what_the_catalogue_says():
         "prim::ConstantChunk",
         "prim::ListConstruct",
     }
-    assert FUSERS["legacy"].takes - set(taken["legacy"]) == {
+    assert FUSERS["legacy"].operators.takes - set(taken["legacy"]) == {
         "aten::cat",
         "prim::ConstantChunk",
         "prim::FusedConcat",

@@ -76,7 +76,7 @@ def test_some_fuser_takes_all_of_it(recipe: Recipe):
     helped = {fuser for fuser in FUSERS if recipe.helps(fuser, None, gradients=False)}
     assert helped, "a recipe that no fuser takes"
     if "nvfuser" in helped:
-        assert all(op in FUSERS["nvfuser"].takes for op in recipe.operators)
+        assert all(op in FUSERS["nvfuser"].operators.takes for op in recipe.operators)
 
 
 def test_a_recipe_is_for_the_fuser_the_version_and_the_gradients_of_the_run():

@@ -426,7 +426,7 @@ class KeptRequest:
 
     def off_by_variable(self, fuser: str | None) -> str | None:
         """The variable with its value, if it is set and switches that fuser off whatever the program does."""
-        off = facts_of(fuser).off_by_variable
+        off = facts_of(fuser).switches.off_by_variable
         if off is None or self.variables.get(off[0]) != off[1]:
             return None
         return "=".join(off)

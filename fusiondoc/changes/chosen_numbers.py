@@ -14,7 +14,7 @@ from fusiondoc.operators import ELEMENTWISE, VIEWS
 def needs_tensor(shown: Shown) -> bool:
     """Whether the number has to be a tensor: not every fuser has a rule for the overload of a number, and
     torch has no gradient formula for it."""
-    return shown.gradients or facts_of(shown.fuser).numbers_for_tensors is False
+    return shown.gradients or facts_of(shown.fuser).limits.numbers_for_tensors is False
 
 
 def is_number(node: ast.expr) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from fusiondoc.fusers import facts_of, taken_by
-from fusiondoc.fusers.fuser import GivenOverload
+from fusiondoc.fusers.fuser_words import GivenOverload
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import Detail, Overload, WrongDevice, WrongType
 from fusiondoc.model.remedies import Remedy, nothing
@@ -112,7 +112,7 @@ def breaks_in_training(op: str, fuser: str | None, gradients: bool | None) -> bo
     to or subtracted from a tensor (FD307): all 24 such programs with ``mean`` or ``var`` that were tried on
     an H200 under torch 2.1.2 failed, and 9 others ran.
     """
-    return op in facts_of(fuser).sized_reductions and bool(gradients)
+    return op in facts_of(fuser).operators.sized_reductions and bool(gradients)
 
 
 ALL_DIMENSIONS = "[0, 1]"  # in ``after``: all dimensions of the tensors of ``inputs``

@@ -206,7 +206,7 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
         if not report.groups:
             text = "no group was formed, so there is no kernel: fusiondoc parse says why"
         elif report.fuser.effective in FUSERS and not facts_of(report.fuser.effective).prints_kernels:
-            of_others = titles(lambda fuser: fuser.prints_kernels and not fuser.partitions)
+            of_others = titles(lambda fuser: fuser.prints_kernels and not fuser.limits.partitions)
             name = fuser_title(report.fuser.effective)
             text = f"fusiondoc reads no kernels of {name}; it reads those of {of_others}"
         else:

@@ -346,15 +346,15 @@ def _types(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 def _dtype(row: Unfused, run: RunFacts) -> str:
-    only = bool(run.devices) and run.devices.isdisjoint(facts_of(run.fuser).halves_on)
+    only = bool(run.devices) and run.devices.isdisjoint(facts_of(run.fuser).limits.halves_on)
     kinds = "float32" if only else "float32, float16 or bfloat16"
     kinds = "the dtype of the rest" if run.dtypes & _HALVES else kinds
     return f"Compute in {kinds} where the result allows it, and cast outside the block."
 
 
 def _device(row: Unfused, run: RunFacts) -> str | Remedy:
-    if "cpu" not in facts_of(run.fuser).devices:
-        others = [other for other in facts_of(run.fuser).instead if "cpu" in facts_of(other).devices]
+    if "cpu" not in facts_of(run.fuser).limits.devices:
+        others = [other for other in facts_of(run.fuser).instead if "cpu" in facts_of(other).limits.devices]
         also = f"{fuser_title(others[0])} fuses on the CPU too." if others else ""
         return Remedy("Move its tensors to the GPU: .to('cuda').", also)
     return "Move its tensors to the device of the others."

@@ -117,7 +117,7 @@ def on_alone(row: Unfused, run: RunFacts) -> str | Remedy:
         return f"Write {how} after it."
     if isinstance(detail, Alone) and detail.container == "into_object":
         return "Compute with its result under a name of its own, and put it into the object last."
-    knob = facts_of(run.fuser).knob_for_one
+    knob = facts_of(run.fuser).switches.knob_for_one
     if knob is not None and run.live:
         return nothing("Nothing, if it is alone for good;", f"--knob {knob} makes it a group of its own.")
     return nothing("Nothing, if it is alone for good.")

@@ -110,15 +110,15 @@ def other_fusers(op: str, run: RunFacts) -> list[str]:
 def _can_take(other: Fuser, op: str, run: RunFacts) -> bool:
     """Whether a fuser can run there, and takes the operator without more ado."""
     device = next((name for name in ("cuda", "cpu") if name in run.devices), None)
-    if len(other.devices) == 1 and device not in other.devices:
+    if len(other.limits.devices) == 1 and device not in other.limits.devices:
         return False
-    if other.until is not None and run.torch is None:
+    if other.limits.until is not None and run.torch is None:
         return False
-    if not other.in_training and run.gradients is not False:
+    if not other.limits.in_training and run.gradients is not False:
         return False
-    if other.device_knobs and not run.live:
+    if other.switches.device_knobs and not run.live:
         return False  # a log does not tell how it was switched
-    return op not in other.seldom
+    return op not in other.operators.seldom
 
 
 def _takes(op: str, run: RunFacts) -> bool:
@@ -178,13 +178,13 @@ def _turn_knob_on(row: Unfused, run: RunFacts) -> Change:
 
 
 def _may_be_turned_on(row: Unfused, run: RunFacts) -> bool:
-    one_device = bool(facts_of(run.fuser).device_knobs) and len(run.devices) == 1
+    one_device = bool(facts_of(run.fuser).switches.device_knobs) and len(run.devices) == 1
     return one_device and row.op not in LIBRARY and _takes(row.op, run)
 
 
 def _turn_device_on(row: Unfused, run: RunFacts) -> Change:
     device = "cuda" if "cuda" in run.devices else "cpu"
-    knobs = facts_of(run.fuser).device_knobs[device]
+    knobs = facts_of(run.fuser).switches.device_knobs[device]
     note = None
     if device == "cpu":
         note = (
@@ -433,7 +433,7 @@ def _conditions(row: Unfused, run: RunFacts, recipe: Recipe) -> Sequence[str]:
 
 
 def _runs_on_gpu_alone(row: Unfused, run: RunFacts) -> bool:
-    return "cpu" not in facts_of(run.fuser).devices
+    return "cpu" not in facts_of(run.fuser).limits.devices
 
 
 def _move_to_gpu(row: Unfused, run: RunFacts) -> Change:

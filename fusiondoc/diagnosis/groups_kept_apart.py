@@ -33,7 +33,7 @@ Pair = tuple[Program, int, int]
 def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Rated]:
     """One for each function in which something printed keeps groups apart. A trace holds no prints."""
     if (
-        not facts_of(run.fuser).stops_at_side_effects
+        not facts_of(run.fuser).limits.stops_at_side_effects
         or run.traced
         or report.texts is None
         or len(report.groups) < 2

@@ -81,7 +81,7 @@ class _Plan:
     def could_fuse(self, index: int) -> bool:
         """Whether an operator outside groups could be in one, for all that is known of it."""
         node, code = self._nodes[index], self._reasons.get(index)
-        if node.kind != OPERATOR or node.op not in FUSERS[self._fuser].takes:
+        if node.kind != OPERATOR or node.op not in FUSERS[self._fuser].operators.takes:
             return False
         return code is not None and is_lost_outside(node.op, code, self._fuser)
 

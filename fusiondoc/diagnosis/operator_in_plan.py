@@ -86,9 +86,9 @@ class Place:
         if self.fuser is None:
             return taken_by_any()
         facts = facts_of(self.fuser)
-        if facts.taken_in is not None and self.torch is not None:
-            return facts.taken_in(parse_version(self.torch))
-        return facts.takes
+        if facts.operators.taken_in is not None and self.torch is not None:
+            return facts.operators.taken_in(parse_version(self.torch))
+        return facts.operators.takes
 
     @property
     def fuser_name(self) -> str:
@@ -147,8 +147,8 @@ class Place:
         if self.fuser is None:
             return views_of_any()
         facts = facts_of(self.fuser)
-        if facts.views_in is not None:
-            return facts.views_in(parse_version(self.torch) if self.torch is not None else None)
+        if facts.operators.views_in is not None:
+            return facts.operators.views_in(parse_version(self.torch) if self.torch is not None else None)
         return self.catalogue & VIEWS
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
@@ -159,10 +159,10 @@ def by_version(place: Place, op: str) -> NewerRule | None:
     """The rule of a later version than the oldest that has the fuser, where nothing tells which torch ran;
     None where that is known, or all have the rule."""
     facts = facts_of(place.fuser)
-    if place.torch is not None or facts.rule_since is None or facts.since is None:
+    if place.torch is not None or facts.operators.rule_since is None or facts.limits.since is None:
         return None
-    since = facts.rule_since(op)
-    if since is None or since <= facts.since:
+    since = facts.operators.rule_since(op)
+    if since is None or since <= facts.limits.since:
         return None
     return NewerRule(".".join(map(str, since)), torch_known=False, fuser=place.fuser)
 

@@ -19,7 +19,9 @@ from fusiondoc.parsers.profiler_trace import Launched, Trace, Unit
 
 _KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")
 """A kernel in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>, ...)``."""
-_OF_LIBRARIES = [name for fuser in FUSERS.values() if fuser.partitions for name in fuser.profile_names]
+_OF_LIBRARIES = [
+    name for fuser in FUSERS.values() if fuser.limits.partitions for name in fuser.log.profile_names
+]
 _PARTITION = re.compile("|".join(rf"{name}[0-9]{{1,9}}\Z" for name in _OF_LIBRARIES))
 """A partition that a library computes."""
 _HASH = re.compile(r"_\d{12,}\Z")
@@ -219,7 +221,7 @@ def _groups_by_kernel(report: Report) -> dict[str, tuple[tuple[int, ...] | None,
 
 def _partitions(report: Report) -> list[Group]:
     """The group of each partition, in the order in which these are made."""
-    of_library = [kind for kind, fuser in FUSER_OF_KIND.items() if fuser.partitions]
+    of_library = [kind for kind, fuser in FUSER_OF_KIND.items() if fuser.limits.partitions]
     groups = [group for group in report.groups if group.kind in of_library and group.specialisation == 1]
     if len(groups) == 1:
         return groups

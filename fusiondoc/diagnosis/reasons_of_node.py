@@ -180,7 +180,7 @@ def dtype(place: Place) -> Reason | None:
     """FD223: complex, quantised and other scalar types. Not that of the reserve of a batch norm, which a
     pass may throw away (partition.cpp, checkInputTensorTypes and checkOutputTensorTypes)."""
     fuser = place.fuser or ""
-    allowed = facts_of(fuser).dtypes
+    allowed = facts_of(fuser).limits.dtypes
     if allowed is None:
         return None
     op = place.loose.op
@@ -194,7 +194,7 @@ def dtype(place: Place) -> Reason | None:
 
 def dimensions(place: Place) -> Reason | None:
     """FD224: a tensor has more dimensions than kernels of the fuser can have."""
-    most = facts_of(place.fuser).most_dimensions
+    most = facts_of(place.fuser).limits.most_dimensions
     if most is None:
         return None
     for tensor in place.types():
@@ -206,7 +206,7 @@ def dimensions(place: Place) -> Reason | None:
 def device(place: Place) -> Reason | None:
     """FD221 and FD222: tensors on several devices, or on one that the fuser does not compile for."""
     known = [t for t in place.types() if t.device is not None]
-    not_on_cpu = place.fuser is not None and "cpu" not in facts_of(place.fuser).devices
+    not_on_cpu = place.fuser is not None and "cpu" not in facts_of(place.fuser).limits.devices
     if known and not_on_cpu and all(t.sizes == () and t.device == "cpu" for t in known):
         return Reason.of("FD222", WrongDevice("numbers_on_cpu", place.fuser))
     devices = {t.device for t in place.types() if t.device is not None and t.sizes != ()}

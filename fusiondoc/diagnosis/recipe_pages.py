@@ -86,7 +86,7 @@ def _helps_under(recipe: Recipe, fuser: str) -> bool:
     return any(
         recipe.helps(fuser, version, gradients=False)
         and (recipe.arguments or not all(taken_by(op, fuser, version) for op in recipe.replaces))
-        for version in FUSERS[fuser].versions
+        for version in FUSERS[fuser].operators.versions
     )
 
 

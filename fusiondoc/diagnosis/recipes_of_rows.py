@@ -6,7 +6,7 @@ from __future__ import annotations
 from fusiondoc.changes.recipes import Recipe, for_other_types, recipe_answering, recipe_for
 from fusiondoc.diagnosis.rules import RunFacts
 from fusiondoc.fusers import facts_of, fuser_title
-from fusiondoc.fusers.fuser import WithKnob
+from fusiondoc.fusers.taken_operators import WithKnob
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Unfused
@@ -41,12 +41,12 @@ def needs_knob(row: Unfused, run: RunFacts) -> bool:
 
 
 def takes_with_knob(op: str, run: RunFacts) -> bool:
-    knob = facts_of(run.fuser).with_knob
+    knob = facts_of(run.fuser).operators.with_knob
     return knob is not None and op in knob.operators
 
 
 def _knob(run: RunFacts) -> WithKnob:
-    knob = facts_of(run.fuser).with_knob
+    knob = facts_of(run.fuser).operators.with_knob
     assert knob is not None  # of operators that are taken with one
     return knob
 
@@ -70,7 +70,7 @@ def remedy_with_knob(run: RunFacts) -> Remedy:
 
 def takes_numbers(run: RunFacts) -> bool:
     """Whether a number does in the place of a tensor that a recipe needs (``Recipe.numbers_too``)."""
-    return facts_of(run.fuser).numbers_for_tensors is True and run.gradients is False
+    return facts_of(run.fuser).limits.numbers_for_tensors is True and run.gradients is False
 
 
 def general_remedy(code: str) -> Remedy:

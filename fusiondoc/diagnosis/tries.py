@@ -144,16 +144,16 @@ def _can_run(fuser: str, report: Report, options: Options) -> bool:
     """Whether the environment and the options allow the fuser, as far as that is known without a trial."""
     facts, environment = FUSERS[fuser], report.environment
     version = parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
-    if facts.since is not None and version < facts.since:
+    if facts.limits.since is not None and version < facts.limits.since:
         return False
-    if facts.until is not None and version > facts.until:
+    if facts.limits.until is not None and version > facts.limits.until:
         return False
-    if options.backward and not facts.in_training:
+    if options.backward and not facts.limits.in_training:
         return False
-    if "cpu" not in facts.devices:
+    if "cpu" not in facts.limits.devices:
         return bool(environment.get("cuda")) and bool(environment.get("gpu"))
     on_gpu = any("cuda" in text for group in report.groups for text in group.inputs)
-    return "cuda" in facts.devices or not on_gpu
+    return "cuda" in facts.limits.devices or not on_gpu
 
 
 def with_tries(findings: Iterable[Finding], tries: tuple[Try, ...]) -> list[Finding]:

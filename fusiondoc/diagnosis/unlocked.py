@@ -68,7 +68,7 @@ class Plans:
     ) -> None:
         self._fuser, self._torch = fuser, torch
         self._facts = facts_of(fuser)
-        self._without = self._facts.inference_only if gradients else frozenset[str]()
+        self._without = self._facts.operators.inference_only if gradients else frozenset[str]()
         self._cut_before = CHUNKED if gradients else frozenset[str]()
         """Operators that do not join what makes their input."""
         self._details = [row.reason.detail for row in report.unfused]
@@ -152,7 +152,7 @@ class Plans:
             return False
         if isinstance(self._details[row], OutOfRegion):
             return False  # the arguments that it has have no gradient formula
-        if node.op in self._facts.pairs_only and len(node.inputs) != 2:
+        if node.op in self._facts.operators.pairs_only and len(node.inputs) != 2:
             return False
         return is_lost_outside(node.op, node.reason, self._fuser, VIEWS)
 
@@ -188,7 +188,7 @@ class Plans:
 
     def _is_alone(self, node: ProgramNode) -> bool:
         """Whether no group has two of its kind."""
-        return self._facts.one_library_call and not LIBRARY.isdisjoint(self._ops_of(node))
+        return self._facts.operators.one_library_call and not LIBRARY.isdisjoint(self._ops_of(node))
 
     def _group(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int]) -> WouldBeGroup | None:
         """The group of these nodes; None without a change in it, or of one operator."""
@@ -200,7 +200,9 @@ class Plans:
             nodes[index].op for index in members if _computes(nodes[index], plan.rows[index], changed)
         )
         names = [nodes[index].group for index in members if nodes[index].kind == "group"]
-        views = tuple(nodes[index].op for index in members if nodes[index].op in self._facts.pulled_in)
+        views = tuple(
+            nodes[index].op for index in members if nodes[index].op in self._facts.operators.pulled_in
+        )
         if not ops + tuple(names) or len(ops) + len(names) + len(views) < 2:
             return None
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
@@ -208,11 +210,13 @@ class Plans:
         return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved, views)
 
     def _is_pulled_in(self, node: ProgramNode) -> bool:
-        return node.op in self._facts.pulled_in or self._is_idle_cast(node)
+        return node.op in self._facts.operators.pulled_in or self._is_idle_cast(node)
 
     def _is_idle_cast(self, node: ProgramNode) -> bool:
         """Whether it is a cast to the type that its input has."""
-        return node.op in self._facts.idle_casts and node.inputs[:1] == node.outputs[:1] != ("Tensor",)
+        return node.op in self._facts.operators.idle_casts and node.inputs[:1] == node.outputs[:1] != (
+            "Tensor",
+        )
 
     def _is_of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._ops_of(node)

@@ -42,7 +42,7 @@ def has_gpu_fuser(torch: str, cuda: str | None) -> bool:
 
 def gpu_fuser_in_release(torch: str) -> bool:
     """Whether CUDA builds of this torch version hold a fuser that others do not have."""
-    builds = (fuser.in_builds for fuser in FUSERS.values())
+    builds = (fuser.limits.in_builds for fuser in FUSERS.values())
     return any(known is not None and release(torch) in known for known in builds)
 
 

@@ -41,7 +41,7 @@ _LOGGED = {
     "autocast": "Casts that autocast put in.",
     "freeze_module": "What freezing a module changed.",
     "symbolic_shape_runtime_fusion": "Guards for groups of any size.",
-    **{name: words for fuser in FUSERS.values() for name, words in fuser.log_files.items()},
+    **{name: words for fuser in FUSERS.values() for name, words in fuser.catalogue.log_files.items()},
 }
 
 _LOG_FILE_NAMES: tuple[tuple[str, int, str], ...] = (
@@ -95,7 +95,7 @@ _LOG_FILE_NAMES: tuple[tuple[str, int, str], ...] = (
     ),
     ("1.13-2.13", 2, "mkldnn_rewrite"),
     ("2.0-2.13", 2, "layout_propagation"),
-    *(row for fuser in FUSERS.values() for row in fuser.own_log_files),
+    *(row for fuser in FUSERS.values() for row in fuser.catalogue.own_log_files),
 )
 
 LOG_FILES: tuple[LogFile, ...] = tuple(

@@ -144,7 +144,11 @@ def _check_name(name: str, torch_version: TorchVersion) -> None:
 
 
 LOG_LEVELS = {
-    **{fuser.name: fuser.log_level for fuser in FUSERS.values() if fuser.log_level is not None},
+    **{
+        fuser.name: fuser.switches.log_level
+        for fuser in FUSERS.values()
+        if fuser.switches.log_level is not None
+    },
     "none": "profiling_graph_executor_impl",
 }
 """Fuser -> value of PYTORCH_JIT_LOG_LEVEL."""
@@ -155,7 +159,7 @@ KERNEL_DUMPS = ("cuda_kernel", "launch_param", "dump_eff_bandwidth", "ptxas_verb
 
 DUMP, ENABLE, DISABLE = OPTIONS
 
-WITH_OPTIONS = next(fuser for fuser in FUSERS.values() if fuser.options)
+WITH_OPTIONS = next(fuser for fuser in FUSERS.values() if fuser.catalogue.options)
 """The fuser whose dumps are options of a variable."""
 
 INSTEAD = WITH_OPTIONS.instead[0]
@@ -293,7 +297,7 @@ _EXCLUSIVE_PAIRS = (("cuda_kernel", "cuda_full"), ("fusion_ir", "fusion_ir_math"
 """Pairs of dump options: only the first is printed where both are requested, and nothing tells that
 (torch/csrc/jit/codegen/cuda/executor.cpp: else-if)."""
 
-USUAL = {fuser.name: fuser.usual_dumps for fuser in FUSERS.values() if fuser.usual_dumps}
+USUAL = {fuser.name: fuser.catalogue.usual_dumps for fuser in FUSERS.values() if fuser.catalogue.usual_dumps}
 """Dumps without which a log of a fuser names no kernel at all."""
 
 

@@ -16,7 +16,7 @@ _FUSER_INTERFACE = "torch/csrc/jit/codegen/fuser/interface.cpp"
 _PROFILED = titles(lambda fuser: fuser.by_default)
 
 KNOBS: tuple[Knob, ...] = (
-    *(row for fuser in FUSERS.values() for row in fuser.knobs),
+    *(row for fuser in FUSERS.values() for row in fuser.catalogue.knobs),
     knob(
         "autodiff_inlining",
         "executor",

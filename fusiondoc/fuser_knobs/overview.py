@@ -18,8 +18,11 @@ from fusiondoc.model.runs import TriedKnob
 
 SCHEMA = "fusiondoc.knobs/1"
 
-_FAMILIES = ("PYTORCH_JIT", *(begin for fuser in FUSERS.values() for begin in fuser.variable_families))
-_PACKAGE = " or ".join(fuser.name for fuser in FUSERS.values() if fuser.package_options)
+_FAMILIES = (
+    "PYTORCH_JIT",
+    *(begin for fuser in FUSERS.values() for begin in fuser.catalogue.variable_families),
+)
+_PACKAGE = " or ".join(fuser.name for fuser in FUSERS.values() if fuser.catalogue.package_options)
 """Variables whose name starts so and that the catalogue lacks are probably slips."""
 
 

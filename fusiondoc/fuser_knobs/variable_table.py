@@ -51,17 +51,24 @@ def _newest_first(variable: Variable) -> tuple[int, int]:
 
 
 VARIABLES: tuple[Variable, ...] = tuple(
-    sorted((*_OF_JIT, *(row for fuser in FUSERS.values() for row in fuser.variables)), key=_newest_first)
+    sorted(
+        (*_OF_JIT, *(row for fuser in FUSERS.values() for row in fuser.catalogue.variables)),
+        key=_newest_first,
+    )
 )
 
 OPTIONS: dict[str, tuple[Option, ...]] = {
-    variable: options for fuser in FUSERS.values() for variable, options in fuser.options.items()
+    variable: options for fuser in FUSERS.values() for variable, options in fuser.catalogue.options.items()
 }
 """Variable -> the options that may be listed in it."""
 
 PACKAGE_OPTIONS: dict[str, frozenset[str]] = {
-    variable: words for fuser in FUSERS.values() for variable, words in fuser.package_options.items()
+    variable: words
+    for fuser in FUSERS.values()
+    for variable, words in fuser.catalogue.package_options.items()
 }
 """Variable of a package that stands alone -> its words."""
 
-FUSER_DUMPS: tuple[FuserDump, ...] = tuple(dump for fuser in FUSERS.values() for dump in fuser.dumps)
+FUSER_DUMPS: tuple[FuserDump, ...] = tuple(
+    dump for fuser in FUSERS.values() for dump in fuser.catalogue.dumps
+)

@@ -61,85 +61,87 @@ def group_nodes() -> dict[str, str]:
 
 def plan_headers() -> tuple[str, ...]:
     """Headers of the plans that fusion passes leave."""
-    return tuple(fuser.plan_header for fuser in FUSERS.values() if fuser.plan_header is not None)
+    return tuple(fuser.log.plan_header for fuser in FUSERS.values() if fuser.log.plan_header is not None)
 
 
 def inner_graphs() -> frozenset[str]:
     """Nodes of fusion passes, other than those of groups, that print a graph of their own."""
-    return frozenset().union(*(fuser.inner_graphs for fuser in FUSERS.values()))
+    return frozenset().union(*(fuser.log.inner_graphs for fuser in FUSERS.values()))
 
 
 @cache
 def views_of_any() -> frozenset[str]:
     """Views for which some fuser has a stand-in in its groups."""
-    return frozenset(view for fuser in FUSERS.values() for view in fuser.stand_ins.values())
+    return frozenset(view for fuser in FUSERS.values() for view in fuser.operators.stand_ins.values())
 
 
 @cache
 def stand_ins() -> dict[str, str]:
     """Operators of fusion passes that stand for views in groups -> these views. They refuse to run
     outside."""
-    return {node: view for fuser in FUSERS.values() for node, view in fuser.stand_ins.items()}
+    return {node: view for fuser in FUSERS.values() for node, view in fuser.operators.stand_ins.items()}
 
 
 @cache
 def scalar_types() -> frozenset[str]:
     """Scalar types of tensors that groups of some fuser take."""
-    return frozenset().union(*(fuser.dtypes or frozenset() for fuser in FUSERS.values()))
+    return frozenset().union(*(fuser.limits.dtypes or frozenset() for fuser in FUSERS.values()))
 
 
 @cache
 def sized_reductions() -> frozenset[str]:
     """Reductions whose size some fuser computes alone."""
-    return frozenset().union(*(fuser.sized_reductions for fuser in FUSERS.values()))
+    return frozenset().union(*(fuser.operators.sized_reductions for fuser in FUSERS.values()))
 
 
 @cache
 def with_dimensions_only() -> frozenset[str]:
     """Reductions of which some fuser takes no overload over all dimensions."""
-    return frozenset().union(*(fuser.with_dimensions_only for fuser in FUSERS.values()))
+    return frozenset().union(*(fuser.operators.with_dimensions_only for fuser in FUSERS.values()))
 
 
 @cache
 def by_constant_dimension() -> frozenset[str]:
     """Operators whose `dim` has to be a constant for some fuser."""
-    return frozenset().union(*(fuser.by_constant_dimension for fuser in FUSERS.values()))
+    return frozenset().union(*(fuser.operators.by_constant_dimension for fuser in FUSERS.values()))
 
 
 def operators_of_knobs() -> dict[str, frozenset[str]]:
     """Knob -> the operators that a fuser takes only with it."""
-    knobs = (fuser.with_knob for fuser in FUSERS.values() if fuser.with_knob is not None)
+    knobs = (fuser.operators.with_knob for fuser in FUSERS.values() if fuser.operators.with_knob is not None)
     return {knob.knob: knob.operators for knob in knobs}
 
 
 def taken_by_default(op: str) -> bool:
     """Whether all fusers take an operator that may run where none is chosen."""
-    return all(op in fuser.takes for fuser in FUSERS.values() if fuser.by_default)
+    return all(op in fuser.operators.takes for fuser in FUSERS.values() if fuser.by_default)
 
 
 def stdout_marks() -> tuple[bytes, ...]:
     """How lines begin that libraries of fusers print to stdout."""
-    return tuple(mark for fuser in FUSERS.values() for mark in fuser.stdout_marks)
+    return tuple(mark for fuser in FUSERS.values() for mark in fuser.log.stdout_marks)
 
 
 def pass_files() -> tuple[str, ...]:
     """Files of torch that print what fusion passes do."""
-    return tuple(fuser.pass_file for fuser in FUSERS.values() if fuser.pass_file is not None)
+    return tuple(fuser.log.pass_file for fuser in FUSERS.values() if fuser.log.pass_file is not None)
 
 
 def variables_set() -> tuple[str, ...]:
     """Environment variables of fusers that fusiondoc sets."""
-    return tuple(name for fuser in FUSERS.values() for name in fuser.variables_set)
+    return tuple(name for fuser in FUSERS.values() for name in fuser.switches.variables_set)
 
 
 def fuser_of_dumps() -> Fuser:
     """The fuser whose kernels a log of dumps alone shows."""
-    return next(fuser for fuser in FUSERS.values() if fuser.dump_variable is not None)
+    return next(fuser for fuser in FUSERS.values() if fuser.switches.dump_variable is not None)
 
 
 def calls_off() -> str:
     """The calls with which programs switch fusers off."""
-    return " or ".join(fuser.off_by_call for fuser in FUSERS.values() if fuser.off_by_call is not None)
+    return " or ".join(
+        fuser.switches.off_by_call for fuser in FUSERS.values() if fuser.switches.off_by_call is not None
+    )
 
 
 def titles(holds: Callable[[Fuser], object]) -> str:
@@ -149,13 +151,13 @@ def titles(holds: Callable[[Fuser], object]) -> str:
 
 def with_evaluator() -> str:
     """The title of what runs groups through an evaluator where torch has no compiler for the CPU."""
-    return titles(lambda fuser: fuser.evaluator_without_llvm)
+    return titles(lambda fuser: fuser.limits.evaluator_without_llvm)
 
 
 def how_to_leave_out() -> str:
     """``nvFuser: --knob skip_node_kind=OPERATOR``: how operators are kept out of groups."""
-    known = [fuser for fuser in FUSERS.values() if fuser.knob_to_leave_out is not None]
-    return ", ".join(f"{fuser.title}: --knob {fuser.knob_to_leave_out}" for fuser in known)
+    known = [fuser for fuser in FUSERS.values() if fuser.switches.knob_to_leave_out is not None]
+    return ", ".join(f"{fuser.title}: --knob {fuser.switches.knob_to_leave_out}" for fuser in known)
 
 
 def choices() -> tuple[str, ...]:
@@ -181,7 +183,7 @@ def at_work() -> tuple[str, ...]:
 
 def may_write_to_stdout(name: str | None) -> bool:
     """Whether the fuser of a run may print to stdout: true of one that the registry does not have."""
-    return name not in at_work() or facts_of(name).writes_to_stdout
+    return name not in at_work() or facts_of(name).log.writes_to_stdout
 
 
 COMPILER = INDUCTOR.name
@@ -256,7 +258,7 @@ def takers(effective: str | None, beside: Frontend | None) -> str:
 @cache
 def taken_by_any() -> frozenset[str]:
     """The operators that some fuser can take, in some version of torch."""
-    return frozenset().union(*(fuser.takes for fuser in FUSERS.values()))
+    return frozenset().union(*(fuser.operators.takes for fuser in FUSERS.values()))
 
 
 def fusible_by(op: str, torch: str | None = None) -> frozenset[str]:
@@ -267,23 +269,23 @@ def fusible_by(op: str, torch: str | None = None) -> frozenset[str]:
 
 
 def _takes(fuser: Fuser, op: str, version: tuple[int, int] | None) -> bool:
-    if fuser.taken_in is None or version is None:
-        return op in fuser.takes
-    if fuser.until is not None and version > fuser.until:
+    if fuser.operators.taken_in is None or version is None:
+        return op in fuser.operators.takes
+    if fuser.limits.until is not None and version > fuser.limits.until:
         return False
-    return op in fuser.taken_in(version)
+    return op in fuser.operators.taken_in(version)
 
 
 def taken_by(op: str, fuser: str, torch: str | None = None) -> bool:
     """Whether a fuser has a rule for the operator, for some arguments; without a version, in any version."""
     if torch is None:
-        return fuser in FUSERS and op in FUSERS[fuser].takes
+        return fuser in FUSERS and op in FUSERS[fuser].operators.takes
     return fuser in fusible_by(op, torch)
 
 
 def takes_seldom(op: str, fuser: str | None) -> bool:
     """Whether a fuser takes the operator only with a knob or only on the CPU: nothing is lost next to it."""
-    return op in facts_of(fuser).seldom
+    return op in facts_of(fuser).operators.seldom
 
 
 def is_fusible(op: str) -> bool:

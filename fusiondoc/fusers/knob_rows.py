@@ -5,6 +5,8 @@ Texts are plain sentences. Named tuples, because there are many rows, and making
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fusiondoc.numbers import version_pair
@@ -94,6 +96,30 @@ class FuserDump(NamedTuple):
     live: tuple[Span, ...]
     needs: tuple[tuple[str, str], ...]
     """Environment variables that make torch print it, each with its value."""
+
+
+@dataclass(frozen=True)
+class FuserCatalogue:
+    """The knobs, variables and dumps that ``fusiondoc knobs`` lists of a fuser."""
+
+    variable_families: tuple[str, ...] = ()
+    """How names of its environment variables begin."""
+    printing_variables: tuple[str, ...] = ()
+    """Variables, others than those of torch's log, that make it or its library print."""
+    knobs: tuple[Knob, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    options: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
+    """Variable -> the options that may be listed in it; the first variable is that of dumps."""
+    package_options: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Variable of its package that stands alone -> the words that it may hold."""
+    dumps: tuple[FuserDump, ...] = ()
+    """What it can print of kernels that is no option of a variable."""
+    usual_dumps: tuple[str, ...] = ()
+    """Dumps without which a log names no kernel of it."""
+    log_files: Mapping[str, str] = field(default_factory=dict)
+    """File of torch that writes to the JIT log -> what it writes of this fuser."""
+    own_log_files: tuple[tuple[str, int, str], ...] = ()
+    """Files that only it has: versions, the least level that prints, names."""
 
 
 ALL = span("1.11-2.13")

@@ -7,7 +7,9 @@ operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
 from __future__ import annotations
 
 from fusiondoc.fusers.fuser import Fuser
-from fusiondoc.fusers.knob_rows import knob, variables
+from fusiondoc.fusers.fuser_switches import FuserSwitches
+from fusiondoc.fusers.knob_rows import FuserCatalogue, knob, variables
+from fusiondoc.fusers.taken_operators import TakenOperators
 
 _NAMES = """
 abs acos add addcmul asin atan atan2 _cast_Float cat ceil clamp cos cosh div eq erf erfc exp expm1 floor
@@ -52,11 +54,17 @@ LEGACY = Fuser(
     "the legacy fuser",
     ("FusionGroup",),
     heading="Legacy fuser",
-    takes=TAKES,
     can_be_requested=False,
-    knobs=KNOBS,
-    variables=VARIABLES,
-    # The plans of the legacy executor are in graph_executor ("After compileSpec optimizations:").
-    log_level="profiling_graph_executor_impl:graph_executor",
     instead=("nnc",),
+    operators=TakenOperators(
+        takes=TAKES,
+    ),
+    switches=FuserSwitches(
+        # The plans of the legacy executor are in graph_executor ("After compileSpec optimizations:").
+        log_level="profiling_graph_executor_impl:graph_executor",
+    ),
+    catalogue=FuserCatalogue(
+        knobs=KNOBS,
+        variables=VARIABLES,
+    ),
 )

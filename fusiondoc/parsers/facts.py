@@ -44,7 +44,7 @@ class PlanLevel(IntEnum):
     """Who printed a plan. The lower, the more it tells of what is fused."""
 
     FUSION_PASS = 0
-    """The graph that a fusion pass leaves (``Fuser.plan_header``)."""
+    """The graph that a fusion pass leaves (``FuserLog.plan_header``)."""
     EXECUTOR = 1
     """The executor's ``Optimized Graph``."""
     PRINT = 2

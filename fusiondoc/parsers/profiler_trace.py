@@ -157,7 +157,7 @@ _LAUNCH = {"cuda_runtime", "cuda_driver", "runtime"}
 _DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 """Categories, and their older names."""
 
-_GROUP = re.compile("|".join(name for fuser in FUSERS.values() for name in fuser.profile_names))
+_GROUP = re.compile("|".join(name for fuser in FUSERS.values() for name in fuser.log.profile_names))
 """The event that encloses a group as it runs."""
 _NODE = re.compile(r"Backward\d*\Z|CppFunction\Z|AccumulateGrad\Z")
 """Nodes of the autograd graph: recorded as backward functions."""

@@ -19,7 +19,7 @@ from fusiondoc.whole_files import open_regular
 
 _SILENT = (
     "PYTORCH_JIT_LOG_LEVEL",
-    *(fuser.dump_variable for fuser in FUSERS.values() if fuser.dump_variable is not None),
+    *(fuser.switches.dump_variable for fuser in FUSERS.values() if fuser.switches.dump_variable is not None),
 )
 """Variables that make torch print; a file is judged by its own output."""
 

@@ -74,7 +74,7 @@ def script(recipe: Recipe, title: str, name: str, remarks: Iterable[str] = (), p
     lines = [("# " + one_line(text)).rstrip() for text in comments]
     head = _HEAD.format(
         fusers="|".join(at_work()),
-        any_size=titles(lambda fuser: fuser.any_size),
+        any_size=titles(lambda fuser: fuser.limits.any_size),
         title=_literal_text(title),
         version=__version__,
         name=_literal_text(name),
@@ -187,8 +187,8 @@ class Written:
 
 def _levels() -> str:
     """Levels with which a log holds the graphs of groups, each with the fuser that it is for."""
-    known = [fuser for fuser in FUSERS.values() if fuser.plan_log is not None]
-    return " or ".join(f"{fuser.plan_log} ({fuser.title})" for fuser in known)
+    known = [fuser for fuser in FUSERS.values() if fuser.switches.plan_log is not None]
+    return " or ".join(f"{fuser.switches.plan_log} ({fuser.title})" for fuser in known)
 
 
 def groups_of(

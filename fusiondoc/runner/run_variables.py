@@ -53,7 +53,7 @@ class RunEnvironment:
 _SLOWS = (
     JIT_LOG,
     DUMP,
-    *(name for fuser in FUSERS.values() for name in fuser.printing_variables),
+    *(name for fuser in FUSERS.values() for name in fuser.catalogue.printing_variables),
     "CUDA_LAUNCH_BLOCKING",
     "PYTORCH_FUSION_DEBUG",
 )
@@ -86,7 +86,7 @@ def run_environment(
             would take the fallback path everywhere, silently.
     """
     with_options = has_gpu_fuser(torch, cuda) and fuser in ("auto", WITH_OPTIONS.name)
-    listed = facts_of(fuser).log_list
+    listed = facts_of(fuser).switches.log_list
     if listed is not None:
         return _listed_environment(fuser, *listed, user)
     _check_torchscript_is_on(user)
@@ -130,7 +130,7 @@ def _wanted_variables(
         usual = checks.without_hidden([name for name in KERNEL_DUMPS if name in known], options)
         wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
     # Without it a log of partitions shows neither their fate nor how long they take.
-    usual_of_fuser = checks.USUAL[fuser] if facts_of(fuser).partitions else ()
+    usual_of_fuser = checks.USUAL[fuser] if facts_of(fuser).limits.partitions else ()
     _add_needs(wanted, (*dumps, *usual_of_fuser), user)
     return wanted
 
@@ -165,7 +165,7 @@ def _listed_environment(
     fuser: str, variable: str, words: Sequence[str], user: Mapping[str, str]
 ) -> RunEnvironment:
     """Of a fuser whose log a variable of its own lists; what the user lists there stays."""
-    wanted = {**facts_of(fuser).own_variables, variable: ",".join(words)}
+    wanted = {**facts_of(fuser).switches.own_variables, variable: ",".join(words)}
     merged: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     if user.get(variable):
@@ -178,7 +178,7 @@ def _listed_environment(
 
 def traced_into(environment: RunEnvironment, fuser: str, capture: Path) -> RunEnvironment:
     """The environment with the fuser's trace in the capture; as it is for a run without logs."""
-    variable = facts_of(fuser).trace_variable
+    variable = facts_of(fuser).switches.trace_variable
     if variable is None or not environment.set:
         return environment
     return replace(environment, set={**environment.set, variable: str(capture.absolute() / _TRACE_FOLDER)})

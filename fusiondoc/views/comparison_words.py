@@ -323,7 +323,7 @@ def _rate(change: KernelChange) -> str:
     return f", {whole(a.gb_per_s.median)} {ARROW} {bandwidth(b.gb_per_s.median)}"
 
 
-_COUNTS = titles(lambda fuser: fuser.options)
+_COUNTS = titles(lambda fuser: fuser.catalogue.options)
 """What prints the rates of kernels."""
 
 

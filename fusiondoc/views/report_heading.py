@@ -251,7 +251,7 @@ def _partitions(computed: Sequence[Kernel]) -> str:
     by = ", ".join(f"{name} x{times}" if times > 1 else str(name) for name, times in names)
     ms = sum(kernel.ms.median for kernel in computed if kernel.ms)
     partitions = count(len(computed), "partition")
-    whose = titles(lambda fuser: fuser.partitions)
+    whose = titles(lambda fuser: fuser.limits.partitions)
     return f"{partitions} of {whose}: {by}; {milliseconds(ms)} for one run of each"
 
 

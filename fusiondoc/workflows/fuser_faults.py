@@ -263,7 +263,7 @@ def _switched_back(knobs: Mapping[str, str]) -> Iterator[Change]:
 def _left_out(request: RunRequest, report: Report, fault: FuserFault) -> Iterator[Change]:
     """The fuser without an operator of the group that fails; copies of views come first, whose rules of 2.0
     and 2.1 take the order of memory for that of dimensions (parser.cpp)."""
-    if facts_of(report.fuser.effective).knob_to_leave_out is None:
+    if facts_of(report.fuser.effective).switches.knob_to_leave_out is None:
         return
     culprit = fault.culprit
     groups = [group for group in report.groups if culprit is None or group.id == culprit.group]

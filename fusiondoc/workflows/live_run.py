@@ -255,7 +255,7 @@ class LiveRun:
             fuser = self._switched_on
         # The level in effect, which need not be that of the environment.
         user = {**os.environ, JIT_LOG: switches.level()}
-        if facts_of(fuser).log_list is not None:
+        if facts_of(fuser).switches.log_list is not None:
             return switches.level(), {}, []  # read when torch is imported: its objects tell the same
         wanted = dict(run_environment(version, cuda, fuser, self._dumps, user).set)
         level = wanted.pop(JIT_LOG)
@@ -271,7 +271,9 @@ class LiveRun:
                 "PYTORCH_JIT_TYPE_VERBOSITY is below 3, and torch reads it once: the log lacks types. Set it"
                 " where the program starts: export PYTORCH_JIT_TYPE_VERBOSITY=3"
             )
-        printing = [own for own in map(facts_of, (fuser, self._switched_on)) if own.dump_variable == DUMP]
+        printing = [
+            own for own in map(facts_of, (fuser, self._switched_on)) if own.switches.dump_variable == DUMP
+        ]
         if DUMP in wanted and printing:
             notes.append(
                 f"{printing[0].title} reads {DUMP} once, at its first kernel: what it prints goes on after"

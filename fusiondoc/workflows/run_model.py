@@ -348,7 +348,7 @@ def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest)
     known = {row.what for row in of_capture.switches.rows}
     for what in off:
         if what == FUSER:
-            of_run = facts_of(of_capture.fuser.effective).off_by_call is not None
+            of_run = facts_of(of_capture.fuser.effective).switches.off_by_call is not None
         else:
             of_run = what not in request.knobs
         if of_run and what not in known:

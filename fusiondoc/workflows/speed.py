@@ -39,7 +39,7 @@ NOT_ASKED = "not timed: --time runs the model once more, without logs, eager aga
 
 def _has_evaluator(group: Group) -> bool:
     fuser = FUSER_OF_KIND.get(group.kind)
-    return fuser is not None and fuser.evaluator_without_llvm
+    return fuser is not None and fuser.limits.evaluator_without_llvm
 
 
 def interpreted(report: Report) -> bool:

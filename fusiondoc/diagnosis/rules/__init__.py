@@ -136,7 +136,7 @@ def helps_any_size(report: Report) -> bool:
     and a run that has it gains nothing from it."""
     strategies = [knob.effective or "" for knob in report.knobs if knob.name == "fusion_strategy"]
     fuser = report.fuser.effective or report.fuser.requested
-    return not facts_of(fuser).exact_sizes and not any(one.startswith("DYNAMIC") for one in strategies)
+    return not facts_of(fuser).limits.exact_sizes and not any(one.startswith("DYNAMIC") for one in strategies)
 
 
 _GRADIENT = re.compile(r"requires_grad=([01])")

@@ -19,7 +19,7 @@ from fusiondoc.fusers import calls_off, fuser_title, titles
 from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Finding, Report
 
-_ONLY_PROFILED = titles(lambda fuser: fuser.only_profiled)
+_ONLY_PROFILED = titles(lambda fuser: fuser.limits.only_profiled)
 
 WHAT_FUSION_NEEDS = {
     "profiling_executor": f"{_ONLY_PROFILED} fuse only what the profiling executor profiled",

@@ -46,7 +46,7 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
         yield from _log_ends(report, observed)
 
 
-_ANNOUNCES = titles(lambda fuser: fuser.options)
+_ANNOUNCES = titles(lambda fuser: fuser.catalogue.options)
 """What prints in a log when it compiles a group, and when that runs."""
 
 
@@ -159,7 +159,7 @@ def _stage_of(report: Report, work: LastWork) -> str:
     """ "compiling" or "running"; both where the fuser does not announce runs."""
     group = report.group(work.group)
     fuser = FUSER_OF_KIND.get(group.kind) if group is not None else None
-    if fuser is not None and not fuser.announces_runs:
+    if fuser is not None and not fuser.log.announces_runs:
         return "compiling or running"
     if work.stage == "compile" or not _launched_after(report, group):
         return "compiling"

@@ -43,17 +43,21 @@ def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
     """FD906: groups without kernels, kernels without groups, operators without the fuser's own reason."""
     effective = report.fuser.effective
     fuser = fuser_of_dumps() if effective is None and report.kernels else facts_of(effective)
-    if context.request is not None or fuser.refusal_log is None or any(of_other_tools(report, context)):
+    if (
+        context.request is not None
+        or fuser.switches.refusal_log is None
+        or any(of_other_tools(report, context))
+    ):
         return
     missing = list(_plans(context))
     missing += _reasons(report, context, fuser)
-    if fuser.dump_variable is not None:
-        missing += _kernels(report, fuser.dump_variable)
+    if fuser.switches.dump_variable is not None:
+        missing += _kernels(report, fuser.switches.dump_variable)
     if not missing:
         return
     variables = f"PYTORCH_JIT_LOG_LEVEL='{LOG_LEVELS[fuser.name]}'"
-    if fuser.dump_variable is not None:
-        variables += f" {fuser.dump_variable}={','.join(KERNEL_DUMPS)}"
+    if fuser.switches.dump_variable is not None:
+        variables += f" {fuser.switches.dump_variable}={','.join(KERNEL_DUMPS)}"
     yield finding(
         "FD906",
         "This log cannot tell " + "; nor ".join(missing),
@@ -78,10 +82,11 @@ def _reasons(report: Report, context: Context, fuser: Fuser) -> Iterable[str]:
     )
     stated = any(row.reason.stated for row in report.unfused)
     seen = context.observed
-    own = fuser.refusals
+    own = fuser.log.refusals
     is_logged = own.file in seen.levels if own is not None else LOOKS_AT in seen.headers
     if worked_out and not stated and not is_logged:
-        yield f"what the fuser itself says about the operators that it rejected ({fuser.refusal_log})"
+        level = fuser.switches.refusal_log
+        yield f"what the fuser itself says about the operators that it rejected ({level})"
 
 
 def _kernels(report: Report, dump_variable: str) -> Iterable[str]:

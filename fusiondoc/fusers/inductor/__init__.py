@@ -1,8 +1,11 @@
 """Inductor, the default backend of torch.compile."""
 
 from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.fuser_limits import FuserLimits
+from fusiondoc.fusers.fuser_switches import FuserSwitches
 from fusiondoc.fusers.inductor import variables
 from fusiondoc.fusers.inductor.kinds import KIND
+from fusiondoc.fusers.knob_rows import FuserCatalogue
 
 NAME = "inductor"
 
@@ -24,12 +27,18 @@ INDUCTOR = Fuser(
     "Inductor",
     KINDS,
     of_torchscript=False,
-    since=(2, 6),
-    printing_variables=("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG"),
-    variables=variables.VARIABLES,
-    variables_set=(variables.LOGS, variables.TRACE, *variables.OWN),
-    own_variables=variables.OWN,
-    log_list=(variables.LOGS, variables.ARTIFACTS),
-    trace_variable=variables.TRACE,
-    variable_families=("TORCHINDUCTOR_",),
+    limits=FuserLimits(
+        since=(2, 6),
+    ),
+    switches=FuserSwitches(
+        variables_set=(variables.LOGS, variables.TRACE, *variables.OWN),
+        own_variables=variables.OWN,
+        log_list=(variables.LOGS, variables.ARTIFACTS),
+        trace_variable=variables.TRACE,
+    ),
+    catalogue=FuserCatalogue(
+        printing_variables=("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG"),
+        variables=variables.VARIABLES,
+        variable_families=("TORCHINDUCTOR_",),
+    ),
 )

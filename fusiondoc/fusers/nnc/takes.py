@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fusiondoc.fusers.fuser import WithKnob
+from fusiondoc.fusers.taken_operators import WithKnob
 
 
 class Takes(NamedTuple):

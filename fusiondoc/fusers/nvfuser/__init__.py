@@ -1,63 +1,80 @@
 """nvFuser: compiles groups for NVIDIA GPUs in TorchScript of torch 1.12 to 2.1."""
 
 from fusiondoc.fusers.fuser import Fuser
-from fusiondoc.fusers.knob_rows import span
+from fusiondoc.fusers.fuser_limits import FuserLimits
+from fusiondoc.fusers.fuser_log import FuserLog
+from fusiondoc.fusers.fuser_switches import FuserSwitches
+from fusiondoc.fusers.fuser_words import FuserWords
+from fusiondoc.fusers.knob_rows import FuserCatalogue, span
 from fusiondoc.fusers.nvfuser import knobs, log, takes, words
+from fusiondoc.fusers.taken_operators import TakenOperators
 
 NVFUSER = Fuser(
     "nvfuser",
     "nvFuser",
     ("CudaFusionGroup",),
-    takes=frozenset(takes.TAKES),
-    taken_in=takes.taken_in,
-    since=takes.OLDEST,
-    until=takes.LAST,
-    rule_since=takes.rule_since,
-    versions=("1.12.0", "1.13.0", "2.1.0"),
     by_default=True,
-    in_builds=span("1.10-2.1"),
-    variable_families=("PYTORCH_NVFUSER_", "PYTORCH_CUDA_FUSER_", "NVFUSER_"),
-    printing_variables=("NVFUSER_DUMP", "NVFUSER_PROF"),
-    knobs=knobs.KNOBS,
-    variables=knobs.VARIABLES,
-    options=knobs.OPTIONS,
-    package_options=knobs.PACKAGE_OPTIONS,
-    log_level=knobs.LOG_LEVEL,
-    log_files=knobs.LOG_FILES,
-    devices=frozenset(("cuda",)),
-    views_in=takes.views_taken_in,
-    stand_ins=takes.COPY_OF,
-    dtypes=takes.DTYPES,
-    numbers_for_tensors=False,
-    with_dimensions_only=takes.WITH_DIMENSIONS_ONLY,
-    by_constant_dimension=takes.BY_CONSTANT_DIMENSION,
-    sized_reductions=takes.SIZED_REDUCTIONS,
-    expressions=takes.EXPRESSIONS,
-    knob_for_one="single_node=on",
-    knob_to_leave_out="skip_node_kind=OPERATOR",
-    plan_log="profiling_graph_executor_impl:graph_fuser:>>kernel_cache",
-    pass_file="graph_fuser",
-    error_marks=("codegen/cuda", "nvfuser"),
-    profile_names=(r"run_fused_kernel\Z",),  # torch/csrc/jit/codegen/cuda/manager.cpp
-    variables_set=(
-        "PYTORCH_NVFUSER_DUMP",
-        "PYTORCH_NVFUSER_ENABLE",
-        "PYTORCH_NVFUSER_DISABLE",
-        "PYTORCH_NVFUSER_DISABLE_FALLBACK",
-    ),
-    dump_variable="PYTORCH_NVFUSER_DUMP",
-    refusal_log=">partition",
-    # Without the profiling executor its pass still makes groups, and refuses to compile them: "legacy
-    # executor is not supported by nvfuser" (kernel_cache.cpp).
-    only_profiled=True,
-    most_dimensions=takes.MOST_DIMENSIONS,
-    writes_to_stdout=True,
-    pass_start=log.PASS_START,
-    plan_header=log.PLAN_HEADER,
-    guards=log.GUARDS,
-    refusals=log.REFUSALS,
-    words=log.WORDS,
-    overloads=words.OVERLOADS,
-    arguments=words.ARGUMENTS,
     instead=("nnc",),
+    operators=TakenOperators(
+        takes=frozenset(takes.TAKES),
+        taken_in=takes.taken_in,
+        rule_since=takes.rule_since,
+        versions=("1.12.0", "1.13.0", "2.1.0"),
+        views_in=takes.views_taken_in,
+        stand_ins=takes.COPY_OF,
+        with_dimensions_only=takes.WITH_DIMENSIONS_ONLY,
+        by_constant_dimension=takes.BY_CONSTANT_DIMENSION,
+        sized_reductions=takes.SIZED_REDUCTIONS,
+        expressions=takes.EXPRESSIONS,
+    ),
+    limits=FuserLimits(
+        since=takes.OLDEST,
+        until=takes.LAST,
+        in_builds=span("1.10-2.1"),
+        devices=frozenset(("cuda",)),
+        dtypes=takes.DTYPES,
+        numbers_for_tensors=False,
+        # Without the profiling executor its pass still makes groups, and refuses to compile them: "legacy
+        # executor is not supported by nvfuser" (kernel_cache.cpp).
+        only_profiled=True,
+        most_dimensions=takes.MOST_DIMENSIONS,
+    ),
+    log=FuserLog(
+        pass_file="graph_fuser",
+        error_marks=("codegen/cuda", "nvfuser"),
+        profile_names=(r"run_fused_kernel\Z",),  # torch/csrc/jit/codegen/cuda/manager.cpp
+        writes_to_stdout=True,
+        pass_start=log.PASS_START,
+        plan_header=log.PLAN_HEADER,
+        guards=log.GUARDS,
+        refusals=log.REFUSALS,
+    ),
+    switches=FuserSwitches(
+        log_level=knobs.LOG_LEVEL,
+        knob_for_one="single_node=on",
+        knob_to_leave_out="skip_node_kind=OPERATOR",
+        plan_log="profiling_graph_executor_impl:graph_fuser:>>kernel_cache",
+        variables_set=(
+            "PYTORCH_NVFUSER_DUMP",
+            "PYTORCH_NVFUSER_ENABLE",
+            "PYTORCH_NVFUSER_DISABLE",
+            "PYTORCH_NVFUSER_DISABLE_FALLBACK",
+        ),
+        dump_variable="PYTORCH_NVFUSER_DUMP",
+        refusal_log=">partition",
+    ),
+    catalogue=FuserCatalogue(
+        variable_families=("PYTORCH_NVFUSER_", "PYTORCH_CUDA_FUSER_", "NVFUSER_"),
+        printing_variables=("NVFUSER_DUMP", "NVFUSER_PROF"),
+        knobs=knobs.KNOBS,
+        variables=knobs.VARIABLES,
+        options=knobs.OPTIONS,
+        package_options=knobs.PACKAGE_OPTIONS,
+        log_files=knobs.LOG_FILES,
+    ),
+    words=FuserWords(
+        conditions=log.WORDS,
+        overloads=words.OVERLOADS,
+        arguments=words.ARGUMENTS,
+    ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from fusiondoc.fusers.fuser import Refusals
+from fusiondoc.fusers.fuser_log import Refusals
 
 PASS_START, PLAN_HEADER = "Before Fusion:", "Before Compilation:"
 

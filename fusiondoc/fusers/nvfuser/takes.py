@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from fusiondoc.fusers.fuser import GivenOverload
+from fusiondoc.fusers.fuser_words import GivenOverload
 from fusiondoc.fusers.knob_rows import Version
 
 OLDEST: Version = (1, 12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fusiondoc.fusers.fuser import GivenOverload
+from fusiondoc.fusers.fuser_words import GivenOverload
 
 OVERLOADS: Mapping[GivenOverload, str] = {
     "all_dimensions": "it reduces over all dimensions; nvFuser has a rule only for the overload with `dim`",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fusiondoc.fusers.fuser import GivenOverload, WhyUnknown
+from fusiondoc.fusers.fuser_words import GivenOverload, WhyUnknown
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.reasons.parts import Condition, OperatorAt
 

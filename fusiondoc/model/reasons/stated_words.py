@@ -10,7 +10,7 @@ STATED: dict[str, str] = {"other": "{text}"}
 """What the log states of an operator. ``{op}`` and ``{text}`` are fields of ``Stated``."""
 
 for _fuser in FUSERS.values():
-    STATED.update(_fuser.words)
+    STATED.update(_fuser.words.conditions)
 
 SIDE_EFFECTS: Mapping[str, str] = {
     "prim::Print": "a print",

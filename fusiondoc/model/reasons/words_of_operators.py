@@ -38,11 +38,11 @@ def newer_rule(detail: NewerRule) -> str:
     return text if detail.torch_known else f"{text}: the log does not tell which ran"
 
 
-_TAKES_CONSTANTS = titles(lambda fuser: fuser.casts_by_constants)
+_TAKES_CONSTANTS = titles(lambda fuser: fuser.operators.casts_by_constants)
 
 
 def overload(detail: Overload) -> str:
-    own = facts_of(detail.fuser).overloads.get(detail.given)
+    own = facts_of(detail.fuser).words.overloads.get(detail.given)
     if own is not None:
         return own
     title = title_of(detail.fuser)
@@ -80,7 +80,7 @@ _ARGUMENTS: Mapping[str, str] = {
     "no_elements": "a tensor that it takes has no elements (a size is 0)",
     "no_dimensions": "it reduces a tensor without dimensions",
     "unknown_number": "an input is a number of an unknown type, as from .item()",
-    **{problem: words for fuser in FUSERS.values() for problem, words in fuser.arguments.items()},
+    **{problem: words for fuser in FUSERS.values() for problem, words in fuser.words.arguments.items()},
 }
 """``Argument.problem`` -> the sentence, with fields of ``Argument``."""
 
@@ -184,5 +184,5 @@ def not_known(detail: NotKnown) -> str:
         "log": "the log does not say why",
         "te_version": f"the version of {TE.title} is not known",
         "te_operator": "an operator of the plan is not known",
-        **{fuser.name: fuser.left_out for fuser in FUSERS.values()},
+        **{fuser.name: fuser.words.left_out for fuser in FUSERS.values()},
     }[detail.because] or ""

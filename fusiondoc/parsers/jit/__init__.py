@@ -41,7 +41,7 @@ FUSION_KINDS = group_nodes()
 
 GUARDS = frozenset(
     ("prim::RequiresGradCheck", "prim::BailOut", "prim::BailoutTemplate", "prim::Guard")
-).union(*(fuser.guards for fuser in FUSERS.values()))
+).union(*(fuser.log.guards for fuser in FUSERS.values()))
 """Nodes that a fuser or the executor adds to check types; they compute nothing of the program."""
 
 NOT_OPERATORS = ("prim::profile", "prim::Tuple", "prim::List")

@@ -108,7 +108,7 @@ class JitMessages:
         """The prefix of the last message whose start is not in the log."""
         self._files: dict[bytes, str] = {}
         self._headless = HeadlessPlans()
-        refusals = [fuser.refusals for fuser in FUSERS.values() if fuser.refusals is not None]
+        refusals = [fuser.log.refusals for fuser in FUSERS.values() if fuser.log.refusals is not None]
         self._rejections = {one.file: Rejections(one) for one in refusals}
         """By the file of torch that prints them."""
 

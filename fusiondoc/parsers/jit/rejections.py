@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sys import intern
 from typing import TYPE_CHECKING
 
-from fusiondoc.fusers.fuser import Refusals
+from fusiondoc.fusers.fuser_log import Refusals
 from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.ir import parse_values, split_tail
 from fusiondoc.parsers.ir.parse import LONG, NODE, parse_node

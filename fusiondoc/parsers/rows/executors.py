@@ -1,6 +1,6 @@
 """Which printed plans belong to which graph executor of the run.
 
-A graph executor makes its plan once. It prints what the fusion pass left of it (``Fuser.plan_header``:
+A graph executor makes its plan once. It prints what the fusion pass left of it (``FuserLog.plan_header``:
 ``Before Compilation:``, ``After TExprFuser:``) and, when the passes after that are
 done, ``Optimized Graph:`` (``ProfilingGraphExecutorImpl::getOptimizedPlanFor`` of
 torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13). So every print of either kind is a

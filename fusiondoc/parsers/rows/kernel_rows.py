@@ -255,7 +255,7 @@ def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> Fallback
 
 
 def _of_fuser(text: str) -> bool:
-    return any(mark in text for fuser in FUSERS.values() for mark in fuser.error_marks)
+    return any(mark in text for fuser in FUSERS.values() for mark in fuser.log.error_marks)
 
 
 def _printed_kernels(
@@ -303,7 +303,7 @@ def _owners(facts: Facts, groups: GroupTable, ties: _Ties) -> list[Sequence[Memb
         return found
     rows: dict[_Shape, list[Member]] = {}
     for row in groups.rows:
-        if FUSER_OF_KIND[row.group.kind].partitions:
+        if FUSER_OF_KIND[row.group.kind].limits.partitions:
             rows.setdefault(_shape_of(row), []).extend(row.members)
     for shape, places in alike.items():
         fitting = rows.get(shape, [])

@@ -34,7 +34,7 @@ _COPY = re.compile(r"T\d+_\w*\[[^\n]*\];?$")
 _FORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     op: tuple(tuple(form.split(", ")) for form in forms)
     for fuser in FUSERS.values()
-    for op, forms in fuser.expressions.items()
+    for op, forms in fuser.operators.expressions.items()
 }
 """Operator -> the forms in which a kernel shows it, each as the words of its expressions."""
 

@@ -1,0 +1,44 @@
+"""Where and when a fuser works: versions of torch, devices, types and sizes of tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusiondoc.fusers.knob_rows import Span, Version
+
+
+@dataclass(frozen=True)
+class FuserLimits:
+    """The limits of a fuser beyond single operators. The defaults set none."""
+
+    since: Version | None = None
+    """The first version of torch that is known to have it; None where that limits no run."""
+    until: Version | None = None
+    """The last version of torch that has it; None: the newest does."""
+    in_builds: Span | None = None
+    """The releases whose builds for its devices hold it; None: all do that have it."""
+    devices: frozenset[str] = frozenset(("cpu", "cuda"))
+    """Types of the devices that it compiles for, as torch prints them."""
+    in_training: bool = True
+    """Whether it works in runs that record gradients."""
+    only_profiled: bool = False
+    """Whether it fuses only graphs that the profiling executor of torch has profiled."""
+    dtypes: frozenset[str] | None = None
+    """Scalar types of tensors that a group takes; None where that is not known."""
+    halves_on: frozenset[str] = frozenset(("cpu", "cuda"))
+    """Devices on which it takes half types."""
+    numbers_for_tensors: bool | None = None
+    """Whether a number does in the place of a tensor in its operators; None: not known."""
+    most_dimensions: int | None = None
+    """Of a tensor, in its kernels; None without a limit."""
+    any_size: bool = False
+    """Whether it can compile a group for any size of its tensors."""
+    exact_sizes: bool = False
+    """Whether it compiles for exact sizes whatever the fusion strategy of torch is."""
+    evaluator_without_llvm: bool = False
+    """Whether it runs groups on the CPU through an evaluator, where torch is built without LLVM."""
+    partitions: bool = False
+    """Whether its groups are partitions that a library computes: a log names their operators and sizes, and
+    no kernel."""
+    stops_at_side_effects: bool = False
+    """Whether its pass moves no operator past a print or a warning, so that groups end there."""

@@ -1,0 +1,52 @@
+"""What a fuser prints, and how it is recognised in a log and in a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from re import Pattern
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """Lines of the JIT log in which a fusion pass states why it does not take a node."""
+
+    file: str
+    """The file of torch that prints them, without folder and ending: ``partition``."""
+    mark: bytes
+    """How each of these lines begins."""
+    form: Pattern[bytes]
+    """Group 1 is the text of the cause, group 2 the node as it is printed."""
+    causes: Mapping[bytes, tuple[str, str]]
+    """Text of a cause -> the code of the finding and the condition, a key of ``FuserWords.conditions``."""
+    other: str
+    """The code of a cause that is not known."""
+
+
+@dataclass(frozen=True)
+class FuserLog:
+    """Headers, nodes and marks of a fuser in a log."""
+
+    pass_file: str | None = None
+    """The file of torch that prints what its pass does, without folder and ending: ``graph_fuser``."""
+    pass_start: str | None = None
+    """Header of the graph that its pass prints first, whether it makes groups or not."""
+    plan_header: str | None = None
+    """Header of the graph that its pass leaves."""
+    compile_header: str | None = None
+    """Header of the graph that it compiles to a kernel."""
+    inner_graphs: frozenset[str] = frozenset()
+    """Other nodes that its passes make, and that print a graph of their own."""
+    guards: frozenset[str] = frozenset()
+    """Nodes that check types before its groups; they compute nothing of the program."""
+    refusals: Refusals | None = None
+    stdout_marks: tuple[bytes, ...] = ()
+    """How lines begin that its library prints to stdout."""
+    writes_to_stdout: bool = False
+    """Whether it prints to stdout beside what torch logs to stderr."""
+    announces_runs: bool = True
+    """Whether a log can show that a kernel runs; without it a crash may be of a compile or of a run."""
+    error_marks: tuple[str, ...] = ()
+    """Parts of texts of errors that tell that its code, or a kernel that it made, failed."""
+    profile_names: tuple[str, ...] = ()
+    """Regular expressions for the names of its groups in a profile."""
