@@ -365,6 +365,8 @@ class KeptRequest:
     torch: str | None = None
     commit: str | None = None
     """Commit of the program, where it is in a git repository."""
+    host: str | None = None
+    """Name of the machine that ran it, as ``platform.node()`` gives it."""
     masked: tuple[str, ...] = ()
     """Fields whose secrets were masked before they were written, such as "script_args": a run needs them
     again."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fusiondoc.cli.output import complete_files, in_colour, notify, write, write_file
-from fusiondoc.errors import UsageError
+from fusiondoc.errors import FINDINGS_FOUND, UsageError
+from fusiondoc.model import count
+
+if TYPE_CHECKING:
+    from fusiondoc.model.survey_answers import Survey
 
 _ENDINGS = {
     ".json": "json",
@@ -42,6 +48,19 @@ _TABLES = ("runs", "groups", "gone", "reasons", "outliers", "unreadable", "dupli
     help="Take the model from the path of each run: a regular expression with a group, 'runs/([^/]+)/'.",
 )
 @click.option(
+    "--since",
+    metavar="DATE|REV",
+    help="Losses and slow kernels of this day and later alone: a date, or the day of a commit.",
+)
+@click.option(
+    "--fail-on",
+    "fail_on",
+    multiple=True,
+    type=click.Choice(("gone", "slower", "fallback")),
+    help="Exit with status 1 if a group is gone, a kernel is slow in one run, or a group fell back. Can be"
+    " repeated.",
+)
+@click.option(
     "--table",
     type=click.Choice(_TABLES),
     default="runs",
@@ -68,6 +87,8 @@ def command(
     address: str | None,
     workers: int | None,
     model_from: str | None,
+    since: str | None,
+    fail_on: tuple[str, ...],
     table: str,
     format_: str | None,
     output: Path | None,
@@ -83,6 +104,7 @@ def command(
       fusiondoc survey reports/
       fusiondoc survey s3://bucket/fusion/ -o survey.html
       fusiondoc survey reports/ --table groups -o groups.parquet
+      fusiondoc survey reports/ --since v1.2 --fail-on gone --fail-on fallback
       fusiondoc survey reports/ --engine dask --address tcp://10.0.0.1:8786
     """
     format_ = _format(format_, output)
@@ -90,7 +112,13 @@ def command(
     from fusiondoc.workflows.survey import survey
 
     found = survey(
-        places, engine=engine, address=address, workers=workers, model_from=model_from, notify=notify
+        places,
+        engine=engine,
+        address=address,
+        workers=workers,
+        model_from=model_from,
+        since=since,
+        notify=notify,
     )
     if format_ == "parquet":
         assert output is not None
@@ -104,7 +132,23 @@ def command(
     else:
         width = shutil.get_terminal_size((80, 24)).columns
         write(documents.as_text(found, width=width, colour=in_colour(output)), output)
-    return 0
+    reached = [sentence for cause in fail_on for sentence in _reached(found, cause)]
+    for sentence in reached:
+        notify(sentence)
+    return FINDINGS_FOUND if reached else 0
+
+
+def _reached(found: Survey, cause: str) -> Iterator[str]:
+    """Why ``--fail-on`` of this cause is reached, in a line; nothing if it is not."""
+    since = f" since {found.since}" if found.since is not None else ""
+    if cause == "gone" and found.gone:
+        yield f"--fail-on gone: {count(len(found.gone), 'loss')}{since}"
+    if cause == "slower" and found.outliers:
+        slow = len(found.outliers) + found.outliers_left_out
+        yield f"--fail-on slower: {count(slow, 'slow kernel')}{since}"
+    if cause == "fallback" and found.fell_back:
+        first = found.fell_back[0]
+        yield f"--fail-on fallback: {count(len(found.fell_back), 'run')}{since}, first {first.run}"
 
 
 def _format(format_: str | None, output: Path | None) -> str:

@@ -11,8 +11,8 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.runs import KnobState
 from fusiondoc.model.source import Options, in_words
 
-_NOT_COMPARED = ("executable",)
-"""Where an interpreter lies changes nothing."""
+_NOT_COMPARED = ("executable", "host")
+"""The folder of an interpreter changes nothing, and each container has a name of its own."""
 
 
 def differences(a: Report, b: Report) -> tuple[Difference, ...]:

@@ -26,6 +26,11 @@ MOST_SLOWEST = 20
 """Slowest runs of a kernel that are listed."""
 
 
+def is_since(day: str | None, since: str | None) -> bool:
+    """Whether a day (``YYYY-MM-DD``) is ``since`` or later; any day if ``since`` is None."""
+    return since is None or (day is not None and day >= since)
+
+
 @dataclass(frozen=True)
 class RunRow:
     """A run: a saved report, a capture or a log. What it does not tell is null."""
@@ -71,6 +76,10 @@ class RunRow:
     """Of the program."""
     settings: str | None = None
     """What was asked of the fuser, such as ``fuser=none, knob inlining=off``."""
+    host: str | None = None
+    """Name of the machine that ran it."""
+    step_ms: float | None = None
+    """Of a step without the profiler, else of a profiled step, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +227,19 @@ class Survey:
     work: Work
     moved: int = 0
     """Groups that were at several lines in turn, as their programs changed; that is no loss."""
+    since: str | None = None
+    """``gone`` and ``outliers`` are those of this day and later; null: all."""
     schema: str = field(default=SCHEMA)
+
+    def counts(self, row: RunRow) -> bool:
+        """Whether a run is of the day ``since`` or later. With ``since`` a run without a date does not
+        count."""
+        return is_since(row.date, self.since)
+
+    @property
+    def fell_back(self) -> tuple[RunRow, ...]:
+        """The runs that count in which a group fell back."""
+        return tuple(row for row in self.runs if row.fallbacks and self.counts(row))
 
     @property
     def models(self) -> tuple[str | None, ...]:
@@ -339,6 +360,14 @@ class SavedTarget:
 
 
 @dataclass(frozen=True)
+class SavedSteps:
+    """Of the profiled run."""
+
+    ms: float
+    unprofiled_ms: float | None = None
+
+
+@dataclass(frozen=True)
 class SavedReport:
     """A saved report."""
 
@@ -351,3 +380,4 @@ class SavedReport:
     fallbacks: tuple[SavedFallbacks, ...] = ()
     kernels: tuple[SavedKernel, ...] = ()
     findings: tuple[SavedFinding, ...] = ()
+    steps: SavedSteps | None = None

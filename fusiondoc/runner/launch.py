@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -274,6 +275,7 @@ def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnviron
         python_version=interpreter.python,
         torch=interpreter.torch,
         commit=commit_of(request.target.path.parent if request.target.path is not None else request.cwd),
+        host=platform.node() or None,
     )
 
 

@@ -54,6 +54,9 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
     dates = sorted(row.date for row in survey.runs if row.date is not None)
     if dates:
         yield "From", f"{dates[0]} to {dates[-1]}"
+    if survey.since is not None:
+        later = count(sum(map(survey.counts, survey.runs)), "run")
+        yield "Since", f"{survey.since} ({later}): what is gone, and which kernels are slow"
     yield from _machines(survey)
     nameless = sum(row.model is None for row in survey.runs)
     if nameless > 1:

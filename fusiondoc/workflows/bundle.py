@@ -191,6 +191,7 @@ def _request(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter
     data = names.document(source.read(), counts)
     content = json.loads(data)  # a capture has a whole request
     content["model"] = None  # it names the project
+    content["host"] = None  # a bundle may be made on another machine, which does not know the name
     target.write((json.dumps({**content, "bundled": True}, indent=1) + "\n").encode("utf-8"))
 
 

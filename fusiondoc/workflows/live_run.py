@@ -195,6 +195,7 @@ class LiveRun:
             python_version=platform.python_version(),
             torch=str(torch.__version__),
             commit=commit_of(Path.cwd()),
+            host=platform.node() or None,
         ).as_json()
         request["options"] = {"dumps": list(self._dumps)}  # no knob or dump was requested
         try:

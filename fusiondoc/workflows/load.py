@@ -252,8 +252,9 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
 
 
 def _made_by(capture: Capture) -> dict[str, str]:
-    """The versions of fusiondoc and of the program that made a capture."""
-    texts = {"fusiondoc": capture.request.fusiondoc, "commit": capture.request.commit}
+    """The versions of fusiondoc and of the program that made a capture, and the machine."""
+    request = capture.request
+    texts = {"fusiondoc": request.fusiondoc, "commit": request.commit, "host": request.host}
     return {name: text for name, text in texts.items() if text}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from fusiondoc.errors import UsageError
@@ -12,7 +13,8 @@ from fusiondoc.model import count
 from fusiondoc.model.survey_answers import Survey, Unreadable, Work
 from fusiondoc.workflows.survey_copies import Contents, digests_of, may_be_equal, once, read_apart
 from fusiondoc.workflows.survey_engines import Chunk, Dask, Engine, NoWorkers, Outcome, engine_of
-from fusiondoc.workflows.survey_listing import Item, listed
+from fusiondoc.workflows.survey_listing import Item, Listing, listed
+from fusiondoc.workflows.survey_since import day_of
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
 
 _MOST_FILES = 50
@@ -29,6 +31,7 @@ def survey(
     address: str | None = None,
     workers: int | None = None,
     model_from: str | None = None,
+    since: str | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Survey:
     """Read all runs below some paths and addresses.
@@ -40,13 +43,17 @@ def survey(
         workers: processes of the local engine; by default one for each core.
         model_from: a regular expression whose groups name the model in the path of a run (``runs/([^/]+)/``),
             before the name in the run's own records.
+        since: a date, or a commit of the repository of the current folder, which stands for its day: losses
+            and slow kernels of earlier days are left out. Earlier runs are read all the same, since later
+            ones are compared with them.
         notify: called with notes.
 
     Raises:
-        UsageError: there is no such path or address, or nothing to read in it.
+        UsageError: there is no such path or address, or nothing to read in it; or no such day or commit.
         CannotRun: a package is missing, or there is no such cluster.
     """
     began = time.perf_counter()
+    first_day = day_of(since, Path.cwd()) if since is not None else None
     several = [places] if isinstance(places, (str, os.PathLike)) else list(places)
     names = [os.fspath(path) for path in several]
     listing = listed(names, model_from)
@@ -59,23 +66,29 @@ def survey(
     if not used.workers and notify is not None:
         notify(f"note: the {engine.capitalize()} cluster has no workers now; waiting for one")
     try:
-        plain = [item for item in listing.items if not item.compressed]
-        unique, duplicates = once(plain, _digests(used, may_be_equal(plain), notify))
-        part = Part()
-        part.unreadable += listing.closed
-        for made in _all(used, read_chunk, unique, part.unreadable, notify):
-            part.merge(made)
-        contents = Contents(part, duplicates)
-        compressed = [item for item in listing.items if item.compressed]
-        for made in _all(used, read_apart, compressed, part.unreadable, notify):
-            contents.take(made)
+        part, contents = _read(used, listing, notify)
         work = Work(used.name, used.workers, round(time.perf_counter() - began, 3), used.lost)
         if isinstance(used, Dask) and work.lost_workers and notify is not None:  # others say it themselves
             died = count(work.lost_workers, "worker")
             notify(f"note: {died} died; what they had went to others, or is named as not read")
     finally:
         used.close()
-    return survey_of(part, contents.duplicates, listing.ignored, work)
+    return survey_of(part, contents.duplicates, listing.ignored, work, first_day)
+
+
+def _read(engine: Engine, listing: Listing, notify: Callable[[str], None] | None) -> tuple[Part, Contents]:
+    """All runs, each content once."""
+    plain = [item for item in listing.items if not item.compressed]
+    unique, duplicates = once(plain, _digests(engine, may_be_equal(plain), notify))
+    part = Part()
+    part.unreadable += listing.closed
+    for made in _all(engine, read_chunk, unique, part.unreadable, notify):
+        part.merge(made)
+    contents = Contents(part, duplicates)
+    compressed = [item for item in listing.items if item.compressed]
+    for made in _all(engine, read_apart, compressed, part.unreadable, notify):
+        contents.take(made)
+    return part, contents
 
 
 def _digests(engine: Engine, items: Sequence[Item], notify: Callable[[str], None] | None) -> dict[str, str]:

@@ -17,6 +17,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import SCHEMA, Group, Kernel, OpNode, Report, Unfused
+from fusiondoc.model.runs import Steps
 from fusiondoc.model.source import Source, Target, last_name
 from fusiondoc.model.survey_answers import (
     RunRow,
@@ -24,6 +25,7 @@ from fusiondoc.model.survey_answers import (
     SavedKernel,
     SavedNode,
     SavedReport,
+    SavedSteps,
     SavedTarget,
     SavedUnfused,
 )
@@ -33,7 +35,15 @@ from fusiondoc.reports.json_format import read_part
 from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows import named_json, saved_bytes, source_of
 from fusiondoc.workflows.archives import is_archive_name
-from fusiondoc.workflows.survey_listing import DATE, OF_CAPTURE, Item, at_hand, is_compressed, without_days
+from fusiondoc.workflows.survey_listing import (
+    DATE,
+    OF_CAPTURE,
+    UNKNOWN,
+    Item,
+    at_hand,
+    is_compressed,
+    without_days,
+)
 from fusiondoc.workflows.survey_plans import Plan, circumstances, plan_of, time_of
 
 
@@ -159,6 +169,16 @@ _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _CAPTURED = re.compile(r"(?:^|[/\\])(\d{4})(\d\d)(\d\d)-\d{6}-")
 
 
+def facts_of_report(report: Report, name: str, created: str) -> RunFacts:
+    """The facts of a report that is at hand.
+
+    Args:
+        name: of the run, such as the path of its capture.
+        created: when it was made, in ISO 8601.
+    """
+    return _facts(report, Item(name, UNKNOWN), "report", "", created)
+
+
 def _facts(
     report: Report | SavedReport, item: Item, kind: str, content_digest: str, created: str | None = None
 ) -> RunFacts:
@@ -194,11 +214,19 @@ def _facts(
         unfused_bytes=sum(reason.bytes for reason in reasons.values()),
         unfused_ms=unfused_ns / NS if unfused_ns else None,
         errors=sum(finding.severity == "error" for finding in report.findings),
+        step_ms=_step_ms(report.steps),
         **circumstances(report),
     )
     plan = plan_of(report, groups.facts, groups.nodes)
     time = time_of(target.capture or "", name, created)
     return RunFacts(row, groups.facts, reasons, kernels, plan, time)
+
+
+def _step_ms(steps: Steps | SavedSteps | None) -> float | None:
+    """The profiler makes a step longer."""
+    if steps is None:
+        return None
+    return steps.unprofiled_ms if steps.unprofiled_ms is not None else steps.ms
 
 
 class _Groups:

@@ -147,6 +147,7 @@ def circumstances(report: Report | SavedReport) -> dict[str, str | None]:
         "fusiondoc": environment.get("fusiondoc") or None,
         "commit": environment.get("commit") or None,
         "settings": settings_of(report),
+        "host": environment.get("host") or None,
     }
 
 

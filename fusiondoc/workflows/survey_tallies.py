@@ -20,6 +20,7 @@ from fusiondoc.model.survey_answers import (
     Survey,
     Unreadable,
     Work,
+    is_since,
 )
 from fusiondoc.workflows.survey_facts import (
     NS,
@@ -47,15 +48,13 @@ class _Kernel:
     runs: int
     sample: tuple[tuple[str, int], ...]
     """(digest of the run, nanoseconds), those of the lowest digests."""
-    slowest: tuple[tuple[int, str], ...]
-    """(nanoseconds, digest of the run)."""
-    highest: tuple[int, ...] | None = None
-    """The highest times, where the sample has not all of them."""
+    highest: tuple[tuple[int, str], ...] | None = None
+    """(nanoseconds, digest of the run) of the highest times, where the sample has not all of them."""
 
     @property
-    def times(self) -> Iterable[int]:
-        """The highest times, as many as a sample has at most."""
-        return self.highest if self.highest is not None else (ns for _, ns in self.sample)
+    def times(self) -> Iterable[tuple[int, str]]:
+        """The highest times with the digests of their runs, as many as a sample has at most."""
+        return self.highest if self.highest is not None else ((ns, run) for run, ns in self.sample)
 
 
 class Part:
@@ -91,7 +90,7 @@ class Part:
                 sums[name] += getattr(fact, name)
             self.texts[reason] = min(self.texts.get(reason, fact.text), fact.text)
         for kernel, ns in run.kernels.items():
-            self.kernels[kernel].append(_Kernel(1, ((row.digest, ns),), ((ns, row.digest),)))
+            self.kernels[kernel].append(_Kernel(1, ((row.digest, ns),)))
             if len(self.kernels[kernel]) >= 64:
                 self.kernels[kernel] = [_joined(self.kernels[kernel])]
 
@@ -129,11 +128,10 @@ def _joined(found: Sequence[_Kernel]) -> _Kernel:
     runs = sum(kernel.runs for kernel in found)
     highest = None
     if runs > MOST_SAMPLES:
-        highest = tuple(nlargest(MOST_SAMPLES, (ns for kernel in found for ns in kernel.times)))
+        highest = tuple(nlargest(MOST_SAMPLES, (pair for kernel in found for pair in kernel.times)))
     return _Kernel(
         runs,
         tuple(nsmallest(MOST_SAMPLES, (pair for kernel in found for pair in kernel.sample))),
-        tuple(nlargest(MOST_SLOWEST, (pair for kernel in found for pair in kernel.slowest))),
         highest,
     )
 
@@ -154,17 +152,25 @@ def read_chunk(items: Sequence[Item], notify: Callable[[RunFacts], None] | None 
     return part
 
 
-def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: Work) -> Survey:
-    """The answers."""
+def survey_of(
+    part: Part, duplicates: Iterable[Duplicate], ignored: int, work: Work, since: str | None = None
+) -> Survey:
+    """The answers.
+
+    Args:
+        since: the first day (``YYYY-MM-DD``) of losses and of runs with slow kernels. Earlier runs are those
+            that they are compared with.
+    """
     rows = tuple(sorted(part.rows.values(), key=lambda row: row.run))
     runs_of = Counter(row.model for row in rows)
     groups = [_share(key, tally, runs_of[key.model]) for key, tally in part.groups.items()]
     gone, moved = losses(rows, part.plans, part.times)
-    outliers, left_out = _outliers(part.kernels, {(row.digest, row.model): row.run for row in rows})
+    counted = [row for row in rows if is_since(row.date, since)]
+    outliers, left_out = _outliers(part.kernels, {(row.digest, row.model): row.run for row in counted})
     return Survey(
         runs=rows,
         groups=tuple(sorted(groups, key=lambda share: (-share.runs, share.model or "", share.id))),
-        gone=gone,
+        gone=tuple(loss for loss in gone if is_since(loss.date, since)),
         reasons=_reasons(part),
         outliers=outliers,
         unreadable=tuple(sorted(part.unreadable, key=lambda run: run.run)),
@@ -173,6 +179,7 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
         ignored=ignored,
         work=work,
         moved=moved,
+        since=since,
     )
 
 
@@ -214,7 +221,11 @@ def _reasons(part: Part) -> tuple[ReasonShare, ...]:
 def _outliers(
     kernels: Mapping[KernelKey, Sequence[_Kernel]], names: Mapping[tuple[str, str | None], str]
 ) -> tuple[tuple[Outlier, ...], int]:
-    """The outliers, and how many more there are. ``names``: digest and model of a run to its name."""
+    """The outliers, and how many more there are.
+
+    Args:
+        names: digest and model of each run that can be an outlier -> its name.
+    """
     found: list[Outlier] = []
     left_out = 0
     for (model, gpu, name), parts in kernels.items():
@@ -226,10 +237,11 @@ def _outliers(
         if not usual:
             continue
         limit = max(SLOWER * usual, usual + DEVIATIONS * 1.4826 * median(abs(ns - usual) for ns in times))
-        slow = [(ns, digest) for ns, digest in kernel.slowest if ns > limit]
-        more = sum(ns > limit for ns in kernel.times) - len(slow)
+        slow = [(ns, digest) for ns, digest in kernel.times if ns > limit and (digest, model) in names]
+        slowest = nlargest(MOST_SLOWEST, slow)
+        more = len(slow) - len(slowest)
         left_out += more
-        for ns, digest in slow:
+        for ns, digest in slowest:
             ms, ratio = ns / NS, round(ns / usual, 4)
             found.append(
                 Outlier(
