@@ -217,7 +217,7 @@ def test_a_script_has_no_effect_and_is_told_so(fusiondoc: Run, tmp_path: Path) -
     done = fusiondoc("diagnose", "--script", "script.py", "--verify", cwd=tmp_path)
     assert done.returncode == 0 and "--verify has no effect on a script" in done.stderr
     short = fusiondoc("parse", "-q", cwd=tmp_path)
-    assert short.stdout.endswith("\nNumbers: nothing was compared with eager\n")
+    assert short.stdout.endswith(". Numbers: nothing was compared with eager\n")
 
 
 def test_a_model_that_cannot_be_copied(fusiondoc: Run, tmp_path: Path) -> None:

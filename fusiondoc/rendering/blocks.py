@@ -239,9 +239,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """Changes in their order."""
+    """Changes in their order. ``first`` is the number of the first row."""
 
     rows: tuple[Step, ...]
+    first: int = 1
 
 
 Block = (

@@ -209,7 +209,7 @@ def _lines(sentences: Sentences) -> Iterator[RenderableType]:
 
 
 def _steps(steps: Steps) -> Iterator[RenderableType]:
-    for number, step in enumerate(steps.rows, 1):
+    for number, step in enumerate(steps.rows, steps.first):
         yield from _step(number, step)
 
 

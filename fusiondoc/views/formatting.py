@@ -79,15 +79,15 @@ def never_ran(report: Report) -> str | None:
 _MOST_NAMED = 3
 
 
-def covered(report: Report, show: Callable[[float], str]) -> str | None:
-    """``54% of what its fuser can fuse, 40% of what any fuser can``, or why that cannot be told; None where
-    there is nothing to fuse."""
+def covered(report: Report, show: Callable[[float], str], any_fuser: bool = True) -> str | None:
+    """``54% of what its fuser can fuse, 40% of what any fuser can``, or why the share is unknown; None where
+    there is nothing to fuse. ``any_fuser``: with the second half."""
     cover = report.coverage
     if cover.fraction is None:
         return None if cover.is_known else f"share unknown: {cover.unknown}"
     own = takers(report.fuser.effective or report.fuser.requested, TE if report.te is not None else None)
     text = f"{show(cover.fraction)} of what {own} can fuse"
-    if cover.any_fuser.fraction not in (None, cover.fraction):
+    if any_fuser and cover.any_fuser.fraction not in (None, cover.fraction):
         text += f", {show(cover.any_fuser.fraction or 0.0)} of what any fuser can"
     return text
 

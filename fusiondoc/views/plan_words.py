@@ -77,7 +77,8 @@ ONLY_TRYING = "to test changes that the log cannot predict (changes no files):"
 
 def last_word(report: Report) -> str:
     """The verdict, and what to do about it, on one line."""
-    share = covered(report, short_percent) if report.coverage.fraction is not None else None
+    known = report.coverage.fraction is not None
+    share = covered(report, short_percent, any_fuser=False) if known else None
     text = verdict(report) + (f" ({share})" if share is not None else "")
     if not report.plan:
         more = "; fusiondoc fix can try some" if report.plan_try is not None else ""

@@ -17,7 +17,6 @@ from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report, Unfused
 from fusiondoc.model.runs import Peak
 from fusiondoc.rendering.blocks import Block, Card, Code, Facts, Sentences
-from fusiondoc.rendering.drawing import sparkline
 from fusiondoc.rendering.units import (
     bandwidth,
     interval,
@@ -156,9 +155,11 @@ def _nothing(report: Report) -> str | None:
 # -- why, how fast and when, on a terminal -------------------------------------------------------------------
 
 
-def summary(report: Report, most_reasons: int = MOST_REASONS) -> Facts:
-    """What comes after what to do."""
-    return Facts(tuple(_summary(report, most_reasons)))
+def summary(report: Report, most_reasons: int = MOST_REASONS, minor: bool = True) -> Facts:
+    """Why not, and how fast: what comes after what to do. ``minor``: with variables, suppressed findings and
+    iterations."""
+    facts = [*_summary(report, most_reasons), *(_minor(report) if minor else ())]
+    return Facts(tuple(facts))
 
 
 def _summary(report: Report, most_reasons: int) -> Iterator[_Fact]:
@@ -175,6 +176,9 @@ def _summary(report: Report, most_reasons: int) -> Iterator[_Fact]:
             yield "", Text(report.steps.hint, Tone.DOUBTFUL)
     if report.tries:
         yield "Tried", verdict_on_tries(report.tries)
+
+
+def _minor(report: Report) -> Iterator[_Fact]:
     merged = next((finding for finding in report.findings if finding.code == "FD004"), None)
     if merged is not None:
         yield "Variables", f"{merged.message} (FD004)"
@@ -294,22 +298,29 @@ def _speed(report: Report) -> Iterator[Text]:
 
 
 def _when(report: Report) -> str:
-    """How many passes were profiled, when the first group appeared, and how long each pass took."""
+    """How many passes were profiled, when the first group appeared, and how long a pass took."""
     if not report.iterations or report.compiled is not None:
         return ""  # torch.compile profiles no pass
     profiling = sum(iteration.stage == "profiling" for iteration in report.iterations)
-    parts = [f"{profiling} of {len(report.iterations)} passes went to profiling"]
+    parts = [f"{profiling} of {count(len(report.iterations), 'pass')} profiled"]
     first = min((group.iteration for group in report.groups if group.iteration is not None), default=None)
     if first is not None:
-        parts.append(f"the first group appeared in iteration {first}")
+        parts.append(f"first group in pass {first}")
     steady = next((iteration for iteration in report.iterations if iteration.stage == "steady"), None)
     if steady is not None:
-        parts.append(f"steady from {steady.index}")
+        parts.append(f"steady from pass {steady.index}")
+    return ", ".join(parts) + _first_and_last_pass(report)
+
+
+def _first_and_last_pass(report: Report) -> str:
+    """``; the first took 1.2 s, the last 3.4 ms``; "" where passes have no times."""
     passes: dict[int, float] = {}
     for iteration in report.iterations:
         passes[iteration.index] = passes.get(iteration.index, 0.0) + (iteration.seconds or 0.0)
-    line = sparkline(list(passes.values()))
-    return (f"{line}  " if line else "") + ", ".join(parts)
+    times = [time for time in passes.values() if time > 0]
+    if len(times) < 2:
+        return ""
+    return f"; the first took {milliseconds(times[0] * 1e3)}, the last {milliseconds(times[-1] * 1e3)}"
 
 
 # -- the head of a page --------------------------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fusiondoc.model import count
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Report
 from fusiondoc.rendering.blocks import Block, Command, Section, Sentences, Step, Steps
+from fusiondoc.rendering.values import Tone
 from fusiondoc.views.plan_words import (
     ONLY_TRYING,
     TITLE,
@@ -15,6 +17,9 @@ from fusiondoc.views.plan_words import (
     proof,
     unlocks,
 )
+
+MOST_STEPS = 3
+"""Steps of a plan."""
 
 
 def plan(report: Report) -> Section:
@@ -27,17 +32,51 @@ def plan(report: Report) -> Section:
     return Section("plan", no_plan(report), link="What to do", blocks=tuple(blocks))
 
 
-def plan_on_a_terminal(report: Report) -> Section:
+def plan_on_a_terminal(
+    report: Report, whole: int = MOST_STEPS, shown: int = MOST_STEPS, others: str = "below"
+) -> Section:
     """The same without the error of the run, which the lines above it have; a command that all changes share
-    is written once, at the end."""
+    is written once, at the end.
+
+    Args:
+        whole: so many steps have their lines and conditions; of the others only what to do, and where.
+        shown: the steps beyond are counted.
+        others: where a reader finds these.
+    """
     section = plan(report)
+    if not report.plan:
+        return section
+    rows = _steps_on_a_terminal(report)
+    headlines = tuple(Step(row.text, row.gain, row.position) for row in rows[whole:shown])
+    blocks: list[Block] = [Steps((*rows[: min(whole, shown)], *headlines))]
+    further = len(rows) - shown
+    if further > 0:
+        blocks.append(Sentences((f"{count(further, 'more step')} {others}",), Tone.DIM))
+    shared = _shared_command(report)
+    if shared is not None:
+        blocks.append(shared)
+    return Section("plan", TITLE, blocks=tuple(blocks))
+
+
+def further_steps(report: Report, whole: int) -> Section:
+    """The steps of which the first screen of a terminal has no lines."""
+    rows = _steps_on_a_terminal(report)[whole:]
+    blocks = (Steps(tuple(rows), first=whole + 1),) if rows else ()
+    return Section("further-steps", "Then do this", blocks=blocks)
+
+
+def _steps_on_a_terminal(report: Report) -> list[Step]:
     problem = next((f.message for f in report.findings if f.severity == "error"), None)
-    last, shared = len(report.plan), len({change.command for change in report.plan}) == 1
-    steps = []
-    for number, change in enumerate(report.plan, 1):
-        without_command = shared and number != last
-        steps.append(_step(change, change.unlocks == problem, without_command))
-    return section if not steps else Section("plan", TITLE, blocks=(Steps(tuple(steps)),))
+    shared = _shared_command(report)
+    return [_step(change, change.unlocks == problem, shared is not None) for change in report.plan]
+
+
+def _shared_command(report: Report) -> Command | None:
+    """The command that tries each of the changes; None where they have several."""
+    if len({change.command for change in report.plan}) != 1:
+        return None
+    first = report.plan[0]
+    return Command(first.command, before_command(first) or "")
 
 
 def _step(change: PlannedChange, is_known: bool = False, without_command: bool = False) -> Step:

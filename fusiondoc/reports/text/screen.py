@@ -8,9 +8,10 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.rendering.blocks import Facts, Formats, Section
-from fusiondoc.rendering.drawing import Detail, drawn, linked, plain
+from fusiondoc.rendering.drawing import Detail, Unbroken, drawn, linked, plain
 from fusiondoc.rendering.printable import visible_in
 from fusiondoc.rendering.terminal_documents import head, sections
 from fusiondoc.views.formatting import with_near_paths
@@ -25,7 +26,7 @@ from fusiondoc.views.report_groups import groups
 from fusiondoc.views.report_heading import MOST_REASONS, heading, summary
 from fusiondoc.views.report_kernels import kernels
 from fusiondoc.views.report_outside import unfused
-from fusiondoc.views.report_plan import plan_on_a_terminal
+from fusiondoc.views.report_plan import MOST_STEPS, further_steps, plan_on_a_terminal
 from fusiondoc.views.report_ranks import ranks, ranks_merged
 from fusiondoc.views.report_record import log
 from fusiondoc.views.report_te import te_plans
@@ -53,39 +54,76 @@ def render(
         links: codes of findings lead to their pages (OSC 8), for a terminal that knows these.
     """
     report = with_near_paths(visible_in(report))
-    last = Styled(last_word(report), style="bold")
     if detail is Detail.VERDICT:
-        compared = numbers_in_a_line(report)
-        more_words = [Styled(f"Numbers: {compared}")] if compared is not None else []
-        return drawn(Lines(last, *more_words), width, colour)
-    parts = _first_screen(report, width, detail)
+        return drawn(Unbroken(_verdict(report)), width, colour)
+    length = _WHOLE if detail is Detail.ALL else _longest_that_fits(report, width, detail)
+    parts = _screen(report, width, detail, length)
     if detail is not Detail.SUMMARY:
         context = Context(ranks_merged(report), Formats.TERMINAL, detail is Detail.ALL)
+        last = Styled(last_word(report), style="bold")
+        parts += [*sections((further_steps(report, length.whole_steps),), width)]
         parts += [*sections(tuple(_sections(context)), width), "", last]
     text = drawn(Lines(*parts), width, colour)
     text = text if blocks else plain(text)
     return linked(text) if links else text
 
 
-def _first_screen(report: Report, width: int, detail: Detail) -> list[RenderableType]:
-    """What ran, what to do, why and how fast. What the program does by itself makes no screen too long that
-    the rest fits on: the lines of code go first, then a reason."""
-    if report.fuser.by_itself is None or detail is Detail.ALL:
-        return _screen(report, width, detail, True, MOST_REASONS)
-    for with_lines, reasons in ((True, MOST_REASONS), (False, MOST_REASONS), (False, MOST_REASONS - 1)):
-        parts = _screen(report, width, detail, with_lines, reasons)
+def _verdict(report: Report) -> str:
+    """The verdict, what to do first, and whether results are the same: one line, however long."""
+    compared = numbers_in_a_line(report)
+    return last_word(report) + (f". Numbers: {compared}" if compared is not None else "")
+
+
+@dataclass(frozen=True)
+class _Length:
+    """How much the first screen shows.
+
+    Args:
+        switch_lines: the lines that switch the fuser on in the program itself.
+        reasons: why operators were not fused.
+        whole_steps: steps with their lines and conditions.
+        steps: steps that are named.
+        minor: variables, suppressed findings, iterations.
+    """
+
+    switch_lines: bool = True
+    reasons: int = MOST_REASONS
+    whole_steps: int = MOST_STEPS
+    steps: int = MOST_STEPS
+    minor: bool = True
+
+
+_WHOLE = _Length()
+_LENGTHS = (
+    _WHOLE,
+    _Length(switch_lines=False),
+    _Length(switch_lines=False, reasons=2),
+    _Length(switch_lines=False, reasons=1),
+    _Length(switch_lines=False, reasons=2, whole_steps=2),
+    _Length(switch_lines=False, reasons=2, whole_steps=1),
+    _Length(switch_lines=False, reasons=1, whole_steps=1),
+    _Length(switch_lines=False, reasons=1, whole_steps=1, minor=False),
+    _Length(switch_lines=False, reasons=1, whole_steps=1, steps=1, minor=False),
+)
+"""From the longest to the shortest: the first step with its lines and the largest reason are always there."""
+
+
+def _longest_that_fits(report: Report, width: int, detail: Detail) -> _Length:
+    for length in _LENGTHS:
+        parts = _screen(report, width, detail, length)
         if drawn(Lines(*parts), width, colour=False).rstrip("\n").count("\n") < _SCREEN:
-            return parts
-    return _screen(report, width, detail, False, MOST_REASONS)
+            return length
+    return _LENGTHS[-1]
 
 
-def _screen(
-    report: Report, width: int, detail: Detail, with_lines: bool, reasons: int
-) -> list[RenderableType]:
-    parts: list[RenderableType] = [head(heading(report, detail is Detail.ALL, with_lines))]
-    what_to_do = list(sections((plan_on_a_terminal(report),), width))
+def _screen(report: Report, width: int, detail: Detail, length: _Length) -> list[RenderableType]:
+    """What ran, what to do, why and how fast."""
+    parts: list[RenderableType] = [head(heading(report, detail is Detail.ALL, length.switch_lines))]
+    others = "without --summary" if detail is Detail.SUMMARY else "below"
+    plan = plan_on_a_terminal(report, length.whole_steps, length.steps, others)
+    what_to_do = list(sections((plan,), width))
     parts += what_to_do
-    facts = summary(ranks_merged(report), reasons).rows
+    facts = summary(ranks_merged(report), length.reasons, length.minor).rows
     compared = numbers_in_a_line(report)
     if detail is Detail.SUMMARY and compared is not None:
         facts = (*facts, ("Numbers", compared))
