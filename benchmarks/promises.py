@@ -180,6 +180,7 @@ def diagnosed(program: Path, fuser: str, backward: bool, folder: Path) -> Json |
     """The report of the real command line, run in a folder of its own; None where the program cannot be
     trained: nothing has gradients, or the backward pass fails in eager mode too."""
     command = [sys.executable, "-m", "fusiondoc", "diagnose", str(program), "--fuser", fuser]
+    command += ["--device", "cuda"] if fuser == "nvfuser" else []  # as the judge
     command += ["--backward"] if backward else []
     result = subprocess.run(
         [*command, "--format", "json"], cwd=folder, capture_output=True, text=True, timeout=SECONDS
