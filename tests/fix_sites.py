@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,5 +33,12 @@ class MadeProgram(Program):
 
 
 def site(text: str, op: str, line: int) -> Site:
-    row: Any = SimpleNamespace(op=op, layers=(), reason=SimpleNamespace(detail=None, code=""), source=None)
+    reason = SimpleNamespace(detail=None, code="")
+    row: Any = SimpleNamespace(op=op, index=0, layers=(), reason=reason, source=None)
     return Site(row, parsed(text), line)
+
+
+def in_plans(*types: Sequence[str]) -> Any:
+    """A report with plans in which an operator of ``site`` takes these types, once each."""
+    nodes = [SimpleNamespace(kind="operator", rows=(0,), inputs=inputs) for inputs in types]
+    return SimpleNamespace(programs=[SimpleNamespace(nodes=nodes)], groups=[])

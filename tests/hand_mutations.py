@@ -170,8 +170,8 @@ MUTATIONS: Sequence[Mutation] = (
         ("[: MOST - bool(changes)] + changes", "[:MOST] + changes"),
         ("if other is not one and not changed.isdisjoint", "if not changed.isdisjoint"),
         (
-            "later_steps(left, context, bool(changes)) if named.isdisjoint(one.codes)",
-            "later_steps(left, context, bool(changes))",
+            "[one for one in steps if named.isdisjoint(one.change.codes)]",
+            "list(steps)",
         ),
     ),
     *_of(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.rewrite import Line, Shown
 from fusiondoc.changes.source_file import parsed_text
-from fusiondoc.diagnosis.lines_of_changes import LinesWritten, lines_written
+from fusiondoc.diagnosis.lines_of_changes import lines_written
 from fusiondoc.fusers import with_dimensions_only
 from fusiondoc.model.change_plan import ChangeKind, Edit
 
 
-def rewritten(kind: ChangeKind, text: str, line: int, **shown: Any) -> LinesWritten | None:
+def rewritten(kind: ChangeKind, text: str, line: int, **shown: Any) -> Change | None:
     """What the plan makes of a line of ``m.py``."""
     file = parsed_text(text, "m.py")
     return lines_written(kind, Line(file, line, shown=Shown(**shown)), "m.py") if file is not None else None
@@ -20,7 +21,7 @@ def rewritten(kind: ChangeKind, text: str, line: int, **shown: Any) -> LinesWrit
 
 def plan_lines(kind: ChangeKind, text: str, line: int, **shown: Any) -> tuple[Edit, ...]:
     found = rewritten(kind, text, line, **shown)
-    return found.edits if found is not None else ()
+    return found.lines if found is not None else ()
 
 
 def out_of_place(text: str, line: int, op: str) -> tuple[Edit, ...]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fix_sites import HEAD, MadeProgram, parsed, site
+from fix_sites import HEAD, MadeProgram, in_plans, parsed, site
 
 from fusiondoc.changes import by_recipe as changes_by_recipe
 from fusiondoc.changes import literal_numbers, masked_fill, reductions, type_as
@@ -116,10 +116,7 @@ def by_recipe(line: str, op: str, types: Sequence[str] = ()) -> tuple[str, Rewri
     """The file, and what a recipe makes of its last line; ``types`` are those of the operator's inputs."""
     text = HEAD + f"\ndef f(x, y, z):\n    {line}\n"
     at = site(text, f"aten::{op}", text.count("\n"))
-    at.row.source = "m.py:7:4"
-    node = SimpleNamespace(op=at.row.op, source="m.py:7:4", inputs=types)
-    report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
-    line_of = MadeProgram(report=report).line_of(at)
+    line_of = MadeProgram(report=in_plans(types)).line_of(at)
     for recipe in RECIPES:
         if f"aten::{op}" in recipe.replaces and may_be_tried(recipe):
             found = changes_by_recipe.by_recipe(line_of, recipe)
@@ -540,10 +537,8 @@ BYTE_TENSORS = WrongType("nnc", "Byte", "none")
 def cast(line: str, op: str, types: list[str], detail: Detail = BYTE_TENSORS) -> str:
     source = f"import torch\ndef f(x, m, n):\n    {line}\n"
     why = SimpleNamespace(detail=detail, code="FD223")
-    row: Any = SimpleNamespace(op=op, layers=(), reason=why, source="m.py:3:8")
-    node = SimpleNamespace(op=op, source="m.py:3:8", inputs=types)
-    report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
-    program = MadeProgram(sites=[Site(row, parsed(source), 3)], report=report)
+    row: Any = SimpleNamespace(op=op, index=0, layers=(), reason=why, source="m.py:3:8")
+    program = MadeProgram(sites=[Site(row, parsed(source), 3)], report=in_plans(types))
     edits = [edit for one in at_lines.propose(program) for edit in one.edits]
     return changed_text(source, edits).split("\n")[2].strip()
 
@@ -592,7 +587,7 @@ def optional(body: str, tested: str, ran: bool = True) -> list[str]:
     line = body[: body.index(tested)].count("\n") + 1
     detail = ControlFlow(Condition("test_for_none"), in_formula=False)
     why = SimpleNamespace(detail=detail, code="FD229")
-    row: Any = SimpleNamespace(op="prim::If", layers=(), reason=why, source=None)
+    row: Any = SimpleNamespace(op="prim::If", index=0, layers=(), reason=why, source=None)
     lines = frozenset([(Path("m.py"), line + 1)] if ran else [])
     program = MadeProgram(sites=[Site(row, file, line)], files=[file], lines_that_ran=lines)
     return [changed_text(body, one.edits) for one in at_lines.propose(program)]
@@ -675,10 +670,7 @@ def test_an_attribute_is_what_it_holds() -> None:
 def named_dimensions(line: str, op: str, types: list[str]) -> list[str]:
     text = HEAD + line + "\n"
     at = site(text, f"aten::{op}", text.count("\n"))
-    at.row.source = "m.py:5:4"
-    node = SimpleNamespace(op=f"aten::{op}", source="m.py:5:4", inputs=types)
-    report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
-    found = reductions.name_dimensions(MadeProgram(report=report).line_of(at))
+    found = reductions.name_dimensions(MadeProgram(report=in_plans(types)).line_of(at))
     return [changed_text(text, one.edits)[len(HEAD) :].strip() for one in found]
 
 

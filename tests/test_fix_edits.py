@@ -139,7 +139,7 @@ STATEMENTS = (
 def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
     """What the families propose for one operator at a line."""
     why = SimpleNamespace(detail=None, code="")
-    row: Any = SimpleNamespace(op=f"aten::{op}", layers=(), reason=why, source=None)
+    row: Any = SimpleNamespace(op=f"aten::{op}", index=0, layers=(), reason=why, source=None)
     at = Site(row, file, line)
     options = SimpleNamespace(trace=True)
     view = op == "view"

@@ -13,6 +13,7 @@ from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis import next_steps
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.gains import Gain, best
+from fusiondoc.diagnosis.planned_changes import Step, planned_step
 from fusiondoc.diagnosis.rules import Context, RunFacts, run_facts
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Try, Version
@@ -130,8 +131,13 @@ def test_a_plan_has_three_changes_of_which_what_may_not_hold_counts_half() -> No
     assert rows[-1] not in [one.change.rows[0] for one in found]
 
 
-def advised(change: str, *codes: str) -> PlannedChange:
-    return PlannedChange(change, ChangeKind.FUSER, None, None, None, None, None, None, "", codes=codes)
+def advised(change: str, *codes: str) -> Step:
+    return Step(Change(ChangeKind.FUSER, change, codes=codes), "an effect")
+
+
+def as_planned(*steps: Step) -> list[PlannedChange]:
+    report = Made().report(groups=())
+    return [planned_step(one, report, Context(Observed())) for one in steps]
 
 
 def test_a_plan_has_a_change_of_each_frontend(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +154,7 @@ def test_a_plan_has_a_change_of_each_frontend(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(next_steps, "te_changes", lambda report, context: [other])
     monkeypatch.setattr(next_steps, "has_torchscript", lambda report: True)
     plan = planned(replace(report, te=report.te or object())).plan
-    assert len(plan) == 3 and plan[-1] == other
+    assert len(plan) == 3 and [plan[-1]] == as_planned(other)
 
 
 def test_a_finding_is_in_a_plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +163,7 @@ def test_a_finding_is_in_a_plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(next_steps, "blocking_steps", lambda report, context: [first])
     monkeypatch.setattr(next_steps, "later_steps", lambda report, context, changes: [again, later])
     plan = planned(Made().report(groups=())).plan
-    assert list(plan) == [first, later]
+    assert list(plan) == as_planned(first, later)
 
 
 def test_two_operators_of_a_plan_are_no_group_where_one_is_a_view() -> None:

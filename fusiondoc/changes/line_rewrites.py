@@ -16,11 +16,11 @@ from fusiondoc.changes import (
     moved_views,
     optional_types,
     out_of_place,
-    read_numbers,
     reductions,
     slice_assignment,
     type_as,
 )
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.rewrite import Line, Rewrite, Rewritten
 from fusiondoc.model.change_plan import ChangeKind
 
@@ -44,8 +44,30 @@ UNITS: Sequence[Rewrite] = (
 at more of a file."""
 
 
-def sure_rewrites(kind: ChangeKind, line: Line) -> Iterator[Rewritten]:
-    """The rewrites of a kind at a line of which the text alone shows that they do no harm."""
-    for unit in (*UNITS, read_numbers.REWRITE):
-        if unit.kind is kind and unit.fits(line):
-            yield from (made for made in unit.write(line) if made.sure)
+_FOR_OTHERS = (ChangeKind.CONSTANT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
+"""Changes that are made for the operators around the one that they rewrite."""
+
+
+def changes_at(line: Line, units: Sequence[Rewrite] = UNITS) -> Iterator[Change]:
+    """What the rewrites make of a line with an operator outside groups, in their order."""
+    for unit in units:
+        if unit.fits(line):
+            for found in unit.write(line):
+                yield _change(unit.kind, line, found)
+
+
+def _change(kind: ChangeKind, line: Line, found: Rewritten) -> Change:
+    """A rewrite as a change of the line's file."""
+    ops = frozenset([line.shown.op]) if kind not in _FOR_OTHERS else frozenset[str]()
+    path = line.file.source.path
+    return Change(
+        kind,
+        found.title,
+        found.edits,
+        where=tuple(f"{path}:{number}" for number in found.lines or (line.number,)),
+        ops=ops,
+        note=found.note,
+        before=found.before,
+        after=found.after,
+        sure=found.sure,
+    )

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fusiondoc.captures.fuser_fault import FuserFault
-from fusiondoc.diagnosis.commands import can_run_again, command_of, compare_logs, run_again, to_keep
+from fusiondoc.changes.change import Change
+from fusiondoc.diagnosis.commands import can_run_again, compare_logs, run_again
+from fusiondoc.diagnosis.planned_changes import Step
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.step_time import slow_products
 from fusiondoc.model import count
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.code_kinds import Family
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
@@ -22,12 +24,12 @@ _OF_RUNS = ("FD101", "FD102", "FD103", "FD104", "FD901")
 """What kept a run without a group from having any."""
 
 
-def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
+def blocking_steps(report: Report, context: Context) -> Iterable[Step]:
     """Errors, and what kept everything from being fused: the first of each code."""
     seen: set[str] = set()
     fault = context.fault
     if fault is not None:
-        yield from _around_the_fuser(fault, report, context)
+        yield from _around_the_fuser(fault)
     for finding in report.findings:
         if finding.code in seen or not _blocks(finding, report):
             continue
@@ -37,18 +39,16 @@ def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
         yield step_of(finding, report, context)
     switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
     if switched_off and "FD104" not in seen and not context.switches.fuser_off_in_run:
-        yield PlannedChange(
-            "Choose a fuser: every fuser is off",
-            ChangeKind.FUSER,
-            None,
-            None,
-            None,
-            f"{sum(row.count for row in switched_off)} operators that a fuser takes",
-            None,
-            None,
-            command_of(report, context, Setting(fuser="auto")),
-            codes=("FD104",),
-        )
+        operators = sum(row.count for row in switched_off)
+        yield Step(_ANY_FUSER, f"{operators} operators that a fuser takes")
+
+
+_ANY_FUSER = Change(
+    ChangeKind.FUSER,
+    "Choose a fuser: every fuser is off",
+    setting=Setting(fuser="auto"),
+    codes=("FD104",),
+)
 
 
 def _blocks(finding: Finding, report: Report) -> bool:
@@ -62,26 +62,19 @@ def _blocks(finding: Finding, report: Report) -> bool:
 _MOST_AROUND = 2
 
 
-def _around_the_fuser(fault: FuserFault, report: Report, context: Context) -> Iterable[PlannedChange]:
+def _around_the_fuser(fault: FuserFault) -> Iterable[Step]:
     """The settings that were run after an error of the fused run alone, and that avoid it."""
     ends = "the run ends without an error" + " and agrees with eager" * fault.held_against_eager
     for way in fault.ways[:_MOST_AROUND]:
         setting = Setting.of_option(way.change)
-        verified = replace(setting, flags=("--verify",)) if fault.held_against_eager else setting
-        yield PlannedChange(
-            f"Run it with {way.change}",
+        change = Change(
             ChangeKind.KNOB if setting.fuser is None else ChangeKind.FUSER,
-            None,
-            None,
-            None,
-            f"{ends}: {count(way.ops_fused, 'operator')} in {count(way.groups, 'group')}",
-            None,
-            None,
-            command_of(report, context, verified),
-            operators=way.ops_fused,
+            f"Run it with {way.change}",
+            setting=replace(setting, flags=("--verify",)) if fault.held_against_eager else setting,
             codes=("FD309",),
-            python=to_keep(setting),
         )
+        brings = f"{ends}: {count(way.ops_fused, 'operator')} in {count(way.groups, 'group')}"
+        yield Step(change, brings, operators=way.ops_fused)
 
 
 _LATER = (Family.RUNS, Family.FAILURE, Family.KERNEL, Family.MODEL, Family.LOG)
@@ -90,7 +83,7 @@ _OF_SHAPES = {code for code, one in CODES.items() if one.change is ChangeKind.ST
 """Groups and whole plans that are made again for other shapes: one change helps with both."""
 
 
-def later_steps(report: Report, context: Context, changed: bool) -> Iterable[PlannedChange]:
+def later_steps(report: Report, context: Context, changed: bool) -> Iterable[Step]:
     """Warnings on kernels and shapes; on operators and the run only where nothing can be brought into a
     group.
 
@@ -121,21 +114,21 @@ def _comes_later(finding: Finding, changed: bool) -> bool:
     return family in _LATER or (family is Family.NODE and bool(finding.keeps_out))
 
 
-def step_of(finding: Finding, report: Report, context: Context) -> PlannedChange:
+def step_of(finding: Finding, report: Report, context: Context) -> Step:
     """The first step that the remedy of a finding names."""
-    step, setting = _step(finding, report, context)
-    return PlannedChange(
-        step.rstrip(".;"),
+    words, setting = _step(finding, report, context)
+    change = Change(
         CODES[finding.code].change,
-        finding.source,
-        None,
-        None,
+        words.rstrip(".;"),
+        setting=setting,
+        where=(finding.source,) if finding.source is not None else (),
+        codes=(finding.code,),
+    )
+    return Step(
+        change,
         _short(finding.message.replace(f", {finding.source})", ")")),
         finding.time.could_save_ms if finding.time is not None else None,
         finding.saves_bytes,
-        command_of(report, context, setting),
-        codes=(finding.code,),
-        python=to_keep(setting),
     )
 
 
@@ -157,23 +150,18 @@ def _short(message: str, most: int = 160) -> str:
     return first if len(first) <= most else first[: most - 1] + "…"
 
 
-def faster_products(report: Report, context: Context) -> Iterable[PlannedChange]:
+def faster_products(report: Report, context: Context) -> Iterable[Step]:
     """TF32, where float32 matrix products take most of a profiled step: no fusion gains as much."""
     share = report.steps.without_tf32 if report.steps is not None else None
-    if share is None:
-        return
-    yield PlannedChange(
-        "Let float32 matrix products use TF32: torch.set_float32_matmul_precision('high')",
-        ChangeKind.KNOB,
-        None,
-        None,
-        None,
-        slow_products(share),
-        None,
-        None,
-        _with_tf32(report, context),
-        note="it rounds their inputs to 10 bits of mantissa",
-    )
+    if share is not None:
+        yield Step(_TF32, slow_products(share), command=_with_tf32(report, context))
+
+
+_TF32 = Change(
+    ChangeKind.KNOB,
+    "Let float32 matrix products use TF32: torch.set_float32_matmul_precision('high')",
+    note="it rounds their inputs to 10 bits of mantissa",
+)
 
 
 def _with_tf32(report: Report, context: Context) -> str:

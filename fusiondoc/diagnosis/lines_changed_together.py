@@ -72,9 +72,9 @@ class LinesChangedTogether:
                     return None
                 at = Line(file, last, shown=self._lines.shown(row))
                 found = first_written(change.kind, at, name)
-                if found is None or [edit.line for edit in found.edits] != [last]:
+                if found is None or [edit.line for edit in found.lines] != [last]:
                     return None
-                after = found.edits[0].after.split("\n")
+                after = found.lines[0].after.split("\n")
                 lines[last - 1 : last] = after
                 last += len(after) - 1
         return Edit(name, line, before, "\n".join(lines[line - 1 : last]))

@@ -7,24 +7,24 @@ where the file is not at hand: at a line that does not look so it would be misle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from fusiondoc.changes import read_numbers
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_edits import line_edits, shown_lines
-from fusiondoc.changes.line_rewrites import sure_rewrites
+from fusiondoc.changes.line_rewrites import UNITS, changes_at
 from fusiondoc.changes.out_of_place import functions_in_place, modules_in_place
 from fusiondoc.changes.recipes import ALL_DIMENSIONS
-from fusiondoc.changes.rewrite import Line, Rewritten, Shown
+from fusiondoc.changes.rewrite import Line, Shown
 from fusiondoc.changes.source_file import ParsedFile, parsed_text
 from fusiondoc.diagnosis.recipes_of_rows import recipe_of, takes_numbers
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
-from fusiondoc.model import dataclass
+from fusiondoc.diagnosis.shown_operators import ShownOperators, column_of
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.report import Program, Report, Unfused
+from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
 from fusiondoc.operators import CALLED_BY, plain_name, sign_of
-from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
@@ -43,7 +43,7 @@ class Lines:
     def __init__(self, report: Report, run: RunFacts) -> None:
         self._report = report
         self._run = run
-        self._types = _types_of(report.programs)
+        self._operators = ShownOperators(report)
         self._files = _files(report)
 
     def of(self, one: Change, row: Unfused) -> Change | None:
@@ -65,7 +65,7 @@ class Lines:
         text = self._text(source.file)
         file = parsed_text(text, source.file) if text is not None else None
         if file is not None:
-            line = Line(file, source.line, shown=self.shown(row))
+            line = Line(file, source.line, column_of(row, source.line), self.shown(row))
             written = _written(one, row, line, source.file, self._run)
             if written is None:
                 return None
@@ -76,15 +76,10 @@ class Lines:
         """What the run shows of an operator."""
         run = self._run
         recipe = recipe_of(row, run) if run.fuser is not None else None
-        types = self._types.get(row.index, ())
-        return Shown(
-            op=row.op,
-            code=row.reason.code,
-            detail=row.reason.detail,
-            types=types,
-            rank=_dimensions(types[0]) if types else None,
-            layer=row.layers[0].rpartition(".")[2] if row.layers else None,
+        return self._operators.shown(
+            row,
             recipes=(recipe,) if recipe is not None else (),
+            rank=self._operators.known_rank(row),
             fuser=run.fuser or "none",
             torch=run.torch,
             gradients=run.gradients is not False,
@@ -115,24 +110,17 @@ def _first_line(one: Change) -> str | None:
 # -- a change written at its line ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LinesWritten:
-    """A rewrite, and the whole lines that it changes."""
-
-    made: Rewritten
-    edits: tuple[Edit, ...]
-
-
-def lines_written(kind: ChangeKind, line: Line, name: str) -> LinesWritten | None:
-    """The first rewrite of a kind at a line that is sure to do no harm.
+def lines_written(kind: ChangeKind, line: Line, name: str) -> Change | None:
+    """The first rewrite of a kind at a line that is sure to do no harm, with the whole lines that it changes.
 
     Args:
         name: of the file, in the report.
     """
-    for made in sure_rewrites(kind, line):
-        edits = line_edits(line.file, name, made.edits, line.number)
-        if edits:
-            return LinesWritten(made, edits)
+    units = [unit for unit in (*UNITS, read_numbers.REWRITE) if unit.kind is kind]
+    for made in changes_at(line, units):
+        lines = line_edits(line.file, name, made.edits, line.number) if made.sure else ()
+        if lines:
+            return replace(made, lines=lines)
     return None
 
 
@@ -158,11 +146,11 @@ def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) ->
     if found is None:
         lines = lines_of_modules(line.file, name, row.op) if one.kind in _IN_PLACE else ()
         return replace(one, lines=lines) if lines else _without_lines(one, line)
-    one = replace(one, lines=found.edits)
+    one = replace(one, edits=found.edits, lines=found.lines)
     if row.op == "aten::index_put_":
-        return replace(one, note=found.made.note)
+        return replace(one, note=found.note)
     if one.kind is ChangeKind.NUMBER:
-        return replace(one, title=f"Write {found.made.after} instead of {found.made.before}")
+        return replace(one, title=f"Write {found.after} instead of {found.before}")
     if one.kind in (ChangeKind.MOVE, ChangeKind.MOVE_VIEW):
         return _with_lines_shown(one, line.file)
     if one.kind is ChangeKind.OUT_OF_PLACE:
@@ -173,7 +161,7 @@ def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) ->
     return one
 
 
-def first_written(kind: ChangeKind, line: Line, name: str) -> LinesWritten | None:
+def first_written(kind: ChangeKind, line: Line, name: str) -> Change | None:
     """The first rewrite that makes a change of a kind at a line."""
     if kind in _IN_PLACE:
         return lines_written(ChangeKind.OUT_OF_PLACE, line, name)
@@ -250,22 +238,3 @@ def _files(report: Report) -> Sequence[str]:
         return tuple(dict.fromkeys(named))
     file, suffix, _ = (report.target.name or "").partition(".py:")
     return (f"{file}.py" if suffix else file,)
-
-
-def _types_of(programs: Iterable[Program]) -> dict[int | None, Sequence[str]]:
-    """Row (``Unfused.index``) of operators outside groups -> the types of the tensors that they take, where
-    the first of them has as many dimensions in all nodes of the row."""
-    found: dict[int | None, list[Sequence[str]]] = {}
-    for program in programs:
-        for node in program.nodes:
-            if node.kind == "operator" and node.inputs:
-                for row in node.rows:
-                    found.setdefault(row, []).append(node.inputs)
-    return {row: types[0] for row, types in found.items() if len({_dimensions(one[0]) for one in types}) == 1}
-
-
-def _dimensions(text: str) -> int | None:
-    """Of a type of a tensor, where it is known."""
-    tensor = parse_type(text)
-    sizes = tensor.sizes if isinstance(tensor, TensorType) else None
-    return len(sizes) if sizes is not None else None

@@ -7,7 +7,7 @@ out, and what ``fix`` alone found comes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_nu
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
 from fusiondoc.diagnosis.of_fusers.compiled_changes import compiled_changes
 from fusiondoc.diagnosis.of_fusers.te_changes import te_changes
-from fusiondoc.diagnosis.planned_changes import kept_by_fix, planned
+from fusiondoc.diagnosis.planned_changes import Step, kept_by_fix, planned, planned_step
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
 from fusiondoc.diagnosis.rules import Context, RunFacts, has_torchscript, of_te, of_torchscript, run_facts
@@ -32,9 +32,7 @@ def with_plan(report: Report, context: Context) -> Report:
     """The report with what to do now."""
     proofs, refuted = Proofs(report, context.fixes), frozenset[int]()
     blocking = list(blocking_steps(report, context))
-    changes = te_changes(of_te(report), context)[:MOST] if report.te is not None else []
-    if report.compiled is not None:
-        changes += compiled_changes(report, context)[:MOST]
+    changes = _planned(_of_other_frontends(report, context), report, context)
     if has_torchscript(report):  # of both, if both have something to change
         rows = of_torchscript(report)
         run = run_facts(rows, context)
@@ -43,15 +41,29 @@ def with_plan(report: Report, context: Context) -> Report:
         found = joined((one for one in suggested if not proofs.refutes(one, rows)), rows, run)
         changes = _changes(found, rows, run, context, proofs)[: MOST - bool(changes)] + changes
     if changes:
-        blocking = [one for one in blocking if one.codes != ("FD102",)]
-    named = {code for one in blocking for code in one.codes}
+        blocking = [one for one in blocking if one.change.codes != ("FD102",)]
+    named = {code for one in blocking for code in one.change.codes}
     left = _without_findings_on(refuted, report)
-    later = [one for one in later_steps(left, context, bool(changes)) if named.isdisjoint(one.codes)]
-    plan = tuple([*blocking, *faster_products(report, context), *changes, *later][:MOST])
+    steps = later_steps(left, context, bool(changes))
+    later = [one for one in steps if named.isdisjoint(one.change.codes)]
+    first = [*blocking, *faster_products(report, context)]
+    plan = (*_planned(first, report, context), *changes, *_planned(later, report, context))[:MOST]
     if plan:
         return replace(report, plan=plan, plan_title=None, plan_note=None, plan_try=None)
     none = nothing_to_do(report, context)
     return replace(report, plan=(), plan_title=none.verdict.value, plan_note=none.note, plan_try=none.command)
+
+
+def _of_other_frontends(report: Report, context: Context) -> list[Step]:
+    """Of te.ops and of torch.compile, the best of each."""
+    steps = te_changes(of_te(report), context)[:MOST] if report.te is not None else []
+    if report.compiled is not None:
+        steps += compiled_changes(report, context)[:MOST]
+    return steps
+
+
+def _planned(steps: Iterable[Step], report: Report, context: Context) -> list[PlannedChange]:
+    return [planned_step(one, report, context) for one in steps]
 
 
 def _rows_refuted(changes: Sequence[Change], report: Report, proofs: Proofs) -> frozenset[int]:

@@ -12,8 +12,8 @@ from fusiondoc.diagnosis.gains import Rated
 from fusiondoc.diagnosis.proofs import by_fix
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.unlocked import WouldBeGroup
-from fusiondoc.model import count
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange, TriedFix
+from fusiondoc.model import count, dataclass
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Proof, TriedFix
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 from fusiondoc.model.report import Report
@@ -46,6 +46,50 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
         note=one.note,
         python=to_keep(one.setting) if one.python is None else one.python or None,
         edits=one.lines if context.request is None or context.own else (),  # a program applies them
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change that a finding, or an operator of another frontend, asks for: what it brings is known without
+    the plans of TorchScript."""
+
+    change: Change
+    brings: str
+    """In words."""
+    milliseconds: float | None = None
+    """Of a step of the profiled run that it can save at most, where they are known."""
+    bytes: int | None = None
+    """That it saves in memory traffic of a run, where they are known."""
+    operators: int = 0
+    """That it brings into groups; ``ops``: the kinds of the operators that are changed."""
+    ops: tuple[str, ...] = ()
+    command: str | None = None
+    """What proves it; None: the run with the setting of the change."""
+    proof: Proof | None = None
+    """The run that showed it."""
+
+
+def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
+    """The step in words."""
+    one = step.change
+    command = command_of(report, context, one.setting) if step.command is None else step.command
+    return PlannedChange(
+        change=one.title,
+        kind=one.kind,
+        where=one.where[0] if one.where else None,
+        before=one.before,
+        after=one.after,
+        unlocks=step.brings,
+        gain_ms=step.milliseconds,
+        gain_bytes=step.bytes,
+        command=command,
+        operators=step.operators,
+        ops=step.ops,
+        codes=one.codes,
+        note=one.note,
+        python=to_keep(one.setting),
+        proof=step.proof,
     )
 
 

@@ -7,7 +7,6 @@ what each family proposes.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +15,9 @@ from fusiondoc.captures.request import TargetSpec
 from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.edits import read_text
 from fusiondoc.changes.recipes import Recipe, helping
-from fusiondoc.changes.rewrite import Line, Shown
+from fusiondoc.changes.rewrite import Line
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
+from fusiondoc.diagnosis.shown_operators import ShownOperators, column_of
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report, Unfused
@@ -131,26 +131,20 @@ class Program:
     def line_of(self, site: Site) -> Line:
         """The line of an operator, with what the run shows of it."""
         row = site.row
-        source = Source.parse(row.source)
-        of_nodes = self._types_taken.get((row.source, row.op), ())
-        return Line(
-            file=site.file,
-            number=site.line,
-            column=source.column if source is not None and source.line == site.line else None,
-            shown=Shown(
-                op=row.op,
-                code=row.reason.code,
-                detail=row.reason.detail,
-                types=of_nodes[0] if of_nodes else (),
-                rank=self._rank_of(of_nodes),
-                layer=row.layers[0].rpartition(".")[2] if row.layers else None,
-                recipes=[one for one in self.helping(row.op) if may_be_tried(one)],
-                fuser=self.fuser,
-                torch=self.torch,
-                gradients=self.backward,
-                lines_that_ran=self.lines_of_file(site.file),
-            ),
+        shown = self._operators.shown(
+            row,
+            recipes=[one for one in self.helping(row.op) if may_be_tried(one)],
+            rank=self._operators.likely_rank(row),
+            fuser=self.fuser,
+            torch=self.torch,
+            gradients=self.backward,
+            lines_that_ran=self.lines_of_file(site.file),
         )
+        return Line(site.file, site.line, column_of(row, site.line), shown)
+
+    @cached_property
+    def _operators(self) -> ShownOperators:
+        return ShownOperators(self.report)
 
     def helping(self, op: str) -> Sequence[Recipe]:
         """Recipes that help with an operator under the fuser of the run."""
@@ -159,25 +153,6 @@ class Program:
     def lines_of_file(self, file: ParsedFile) -> frozenset[int]:
         """Lines of a file with operators that ran."""
         return frozenset(line for path, line in self.lines_that_ran if path == file.source.path)
-
-    @cached_property
-    def _types_taken(self) -> Mapping[tuple[str | None, str], Sequence[Sequence[str]]]:
-        """Source and kind of an operator -> the types of the tensors that it takes, for each of its nodes."""
-        found: dict[tuple[str | None, str], list[Sequence[str]]] = {}
-        for plan in self.report.programs:
-            for node in plan.nodes:
-                found.setdefault((node.source, node.op), []).append(node.inputs)
-        return found
-
-    def _rank_of(self, of_nodes: Sequence[Sequence[str]]) -> int | None:
-        """How many dimensions an operator's input has: by the plans, else those of most tensors of the run's
-        groups (a wrong guess fails, or computes something else, in the run that tries it)."""
-        of_groups = [text for group in self.report.groups for text in (*group.inputs, *group.outputs)]
-        for types in ([inputs[0] for inputs in of_nodes if inputs], of_groups):
-            ranks = [rank for rank in map(_dimensions_of, types) if rank]
-            if ranks:
-                return max(sorted(set(ranks)), key=ranks.count)
-        return None
 
     @cached_property
     def lines_that_ran(self) -> frozenset[tuple[Path, int]]:
@@ -268,9 +243,3 @@ class Program:
         parsed = [self.target_file, *map(self.file, self._names)]
         by_path = {one.source.path: one for one in parsed if one is not None}
         return list(by_path.values())
-
-
-def _dimensions_of(text: str) -> int | None:
-    """Of a type such as ``Float(4, 8, strides=[8, 1], device=cpu)``."""
-    sizes = re.match(r"\w+\(((?:[\d*]+, )*[\d*]+)(?:,|\))", text)
-    return len(sizes.group(1).split(", ")) if sizes else None

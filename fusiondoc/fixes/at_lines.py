@@ -6,7 +6,7 @@ whether something else sees the change, is for the comparison of the runs to fin
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from fusiondoc.changes import (
     declared_constants,
@@ -16,8 +16,8 @@ from fusiondoc.changes import (
     read_numbers,
 )
 from fusiondoc.changes.change import Change
-from fusiondoc.changes.line_rewrites import UNITS
-from fusiondoc.changes.rewrite import Line, Rewrite, Rewritten, Shown
+from fusiondoc.changes.line_rewrites import changes_at
+from fusiondoc.changes.rewrite import Line, Shown
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.fixes import Program, Site
 from fusiondoc.model.change_plan import ChangeKind
@@ -27,34 +27,14 @@ from fusiondoc.operators import is_in_place
 def propose(program: Program) -> Iterator[Change]:
     """One change for each line and rewrite, one for each class whose attributes are declared constant."""
     for site in program.sites:
-        yield from rewritten(program, site, UNITS)
+        yield from changes_at(program.line_of(site))
     for site in program.idle_sites:
-        yield from rewritten(program, site, moved_views.REWRITES)
+        yield from changes_at(program.line_of(site), moved_views.REWRITES)
     yield from constants_of_classes(program)
     for file in program.files:
         yield from numbers_read(program, file)
     yield from modules_in_place(program)
     yield from prints(program)
-
-
-def rewritten(program: Program, site: Site, units: Sequence[Rewrite]) -> Iterator[Change]:
-    """What is written otherwise at the line of an operator outside groups."""
-    line = program.line_of(site)
-    for unit in units:
-        if unit.fits(line):
-            for found in unit.write(line):
-                yield change_at(unit.kind, site, found)
-
-
-_FOR_OTHERS = (ChangeKind.CONSTANT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
-"""Changes that are made for the operators around the one that they rewrite."""
-
-
-def change_at(kind: ChangeKind, site: Site, found: Rewritten) -> Change:
-    """A rewrite at the line of an operator, to be tried."""
-    where = tuple(f"{site.file.source.path}:{line}" for line in found.lines) or (site.where,)
-    ops = frozenset([site.row.op]) if kind not in _FOR_OTHERS else frozenset[str]()
-    return Change(kind, found.title, found.edits, where=where, note=found.note, ops=ops)
 
 
 def constants_of_classes(program: Program) -> Iterator[Change]:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fusiondoc.diagnosis.changes_for_findings import step_of
+from fusiondoc.diagnosis.planned_changes import Step
 from fusiondoc.diagnosis.rules import Context
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Finding, Report
 
 _KINDS: Mapping[str, ChangeKind] = {
@@ -32,16 +33,16 @@ _FIRST = ("FD121", "FD122")
 """Before all others: what they bring is not known in bytes."""
 
 
-def compiled_changes(report: Report, context: Context) -> list[PlannedChange]:
+def compiled_changes(report: Report, context: Context) -> list[Step]:
     """The changes: breaks and recompiles first, then what moves most bytes."""
     found = [one for one in report.findings if one.code in _KINDS and one.severity == "warning"]
     found.sort(key=_rank)
-    return [
-        replace(
-            step_of(finding, report, context), kind=_KINDS[finding.code], ops=finding.ops, gain_bytes=None
-        )
-        for finding in found
-    ]
+    steps = []
+    for finding in found:
+        step = step_of(finding, report, context)
+        change = replace(step.change, kind=_KINDS[finding.code])
+        steps.append(replace(step, change=change, ops=finding.ops, bytes=None))
+    return steps
 
 
 def _rank(finding: Finding) -> tuple[int, int]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fusiondoc.diagnosis.commands import command_of
+from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.of_fusers.te_modules import counterpart, instead_of, named
 from fusiondoc.diagnosis.of_fusers.te_rules import lacks_recipe, version_of
+from fusiondoc.diagnosis.planned_changes import Step
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.other_frontends import TeSplit
 from fusiondoc.model.reasons import Detail, UnmetConditions
@@ -24,9 +25,9 @@ from fusiondoc.model.source import Source
 _RECIPE = Setting(recipe="delayed")
 
 
-def te_changes(report: Report, context: Context) -> list[PlannedChange]:
+def te_changes(report: Report, context: Context) -> list[Step]:
     """The changes, those for most operators first."""
-    found = [*_of_rows(report, context), *_of_splits(report, context)]
+    found = [*_of_rows(report, context), *_of_splits(report)]
     return sorted(found, key=lambda one: -one.operators)
 
 
@@ -48,7 +49,7 @@ class _Suggestion:
     setting: Setting = AS_REQUESTED
 
 
-def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
+def _of_rows(report: Report, context: Context) -> Iterable[Step]:
     of_code: dict[tuple[str, Detail | None], list[Unfused]] = {}
     for row in report.unfused:
         flag = row.reason.detail if row.reason.code == "FD242" else None
@@ -57,27 +58,30 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
         suggest = _SUGGESTED_FOR.get(code)
         suggestion = suggest(report, context, rows) if suggest is not None else None
         if suggestion is not None:
-            yield _planned(report, context, code, suggestion)
+            yield _step(code, suggestion)
 
 
-def _planned(report: Report, context: Context, code: str, suggestion: _Suggestion) -> PlannedChange:
+def _step(code: str, suggestion: _Suggestion) -> Step:
     kind, rows, first = suggestion.kind, suggestion.rows, suggestion.first
     position = Source.parse(first.user_source)
     on_other_lines = [row for row in rows if row.op == first.op] if kind.in_source else []
     number = sum(row.count for row in rows)
-    return PlannedChange(
-        suggestion.change,
+    before, after = suggestion.lines
+    change = Change(
         kind,
-        position.at_line if position is not None and kind.in_source else None,
-        *suggestion.lines,
-        f"{count(number, 'operator')}: {_in_words(rows)}",
-        None,
-        None,
-        command_of(report, context, suggestion.setting),
-        operators=number,
-        ops=tuple(dict.fromkeys(row.op for row in rows)),
+        suggestion.change,
+        setting=suggestion.setting,
+        where=(position.at_line,) if position is not None and kind.in_source else (),
         codes=(code,),
         note=first.reason.text + _other_lines(on_other_lines, position),
+        before=before,
+        after=after,
+    )
+    return Step(
+        change,
+        f"{count(number, 'operator')}: {_in_words(rows)}",
+        operators=number,
+        ops=tuple(dict.fromkeys(row.op for row in rows)),
     )
 
 
@@ -231,7 +235,7 @@ def _called(call: ast.Call) -> str | None:
 # -- of modules that split a sequence ------------------------------------------------------------------------
 
 
-def _of_splits(report: Report, context: Context) -> Iterable[PlannedChange]:
+def _of_splits(report: Report) -> Iterable[Step]:
     if report.te is None:
         return
     modules: dict[tuple[str, str | None], list[TeSplit]] = {}
@@ -240,17 +244,14 @@ def _of_splits(report: Report, context: Context) -> Iterable[PlannedChange]:
     version = version_of(report.te.version)
     for several in modules.values():
         first = several[0]
-        where = f" ({folded(tuple(split.place for split in several), 2)})"
+        layers = folded(tuple(split.place for split in several), 2)
         other, position = counterpart(first, version), Source.parse(first.source)
-        yield PlannedChange(
-            instead_of(first, version),
+        change = Change(
             ChangeKind.RECIPE if other is not None else ChangeKind.MOVE,
-            position.at_line if position is not None else None,
-            f"{named(first)}(...)" if other is not None else None,
-            f"{other}(...)" if other is not None else None,
-            f"{named(first)}{where} splits its sequence: nothing is fused across it",
-            None,
-            None,
-            command_of(report, context),
+            instead_of(first, version),
+            where=(position.at_line,) if position is not None else (),
             codes=("FD113",),
+            before=f"{named(first)}(...)" if other is not None else None,
+            after=f"{other}(...)" if other is not None else None,
         )
+        yield Step(change, f"{named(first)} ({layers}) splits its sequence: nothing is fused across it")
