@@ -21,6 +21,7 @@ from typing import Any
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.runner.capped_log import CappedLog
+from fusiondoc.runner.supervisor_order import OtherStart, SupervisorOrder, SupervisorProcess
 
 _SUPERVISOR_GRACE = 8.0
 """Seconds that the supervisor has to end everything; then it is ended itself."""
@@ -37,6 +38,38 @@ _PIPE_BYTES = 1 << 20
 
 class NotStarted(OSError):
     """The command could not be started; ``filename`` is the command or the folder, whichever is at fault."""
+
+
+_other_start: OtherStart | None = None
+
+
+@contextlib.contextmanager
+def supervisors_from(start: OtherStart) -> Iterator[None]:
+    """Inside the block ``start`` is tried before a supervisor is started as a new process."""
+    global _other_start
+    before, _other_start = _other_start, start
+    try:
+        yield
+    finally:
+        _other_start = before
+
+
+def _start_supervisor(order: SupervisorOrder) -> tuple[SupervisorProcess, int]:
+    """The process of a supervisor, and that of its parent."""
+    other = _other_start(order) if _other_start is not None else None
+    if other is not None:
+        return other
+    start = [sys.executable or order.command[0], "-I", "-S", "-c", _START, _FOLDER]
+    process = subprocess.Popen(
+        [*start, str(order.control), str(order.reports)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        start_new_session=True,
+        pass_fds=(order.control, order.reports),
+    )
+    return process, os.getpid()
 
 
 class Supervised:
@@ -62,15 +95,8 @@ class Supervised:
         control, self._control = os.pipe()
         self.reports, reports = os.pipe()
         try:
-            self._process = subprocess.Popen(
-                [sys.executable or command[0], "-I", "-S", "-c", _START, _FOLDER, str(control), str(reports)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                bufsize=0,
-                start_new_session=True,
-                pass_fds=(control, reports),
-            )
+            order = SupervisorOrder(command, environment, records, control, reports)
+            self._process, self._parent = _start_supervisor(order)
         except BaseException:
             os.close(self._control)
             os.close(self.reports)
@@ -114,7 +140,7 @@ class Supervised:
     def _order(
         self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, records: Path | None
     ) -> None:
-        texts = [str(os.getpid()), str(records or ""), str(cwd), str(len(command)), *command]
+        texts = [str(self._parent), str(records or ""), str(cwd), str(len(command)), *command]
         texts += [f"{name}={value}" for name, value in environment.items()]
         data = b"\0".join(map(os.fsencode, texts))
         with contextlib.suppress(BrokenPipeError):  # reported below

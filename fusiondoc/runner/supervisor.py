@@ -1,4 +1,5 @@
-"""The process between fusiondoc and a program that it runs: ``main(CONTROL, TOLD)`` in a Python of its own.
+"""The process between fusiondoc and a program that it runs: ``main(CONTROL, REPORTS)`` in a Python of its
+own, or in a fork of ``probe/fork_server.py``.
 
 It starts the program in a session of its own, passes signals on, and ends what the program leaves running,
 also when fusiondoc itself is killed. On Linux it is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): a process
@@ -7,7 +8,7 @@ knows the program's process group alone. It never looks at a process that is not
 
 CONTROL: descriptor from which it reads what to run (``_read_order``), then letters: ``i`` and ``t`` send
 SIGINT and SIGTERM to the program's group, ``k`` ends everything now; the end of the file means that fusiondoc
-is gone. TOLD: descriptor to which it writes lines: ``started PID`` or ``failed ERRNO WHAT``; ``stopped
+is gone. REPORTS: descriptor to which it writes lines: ``started PID`` or ``failed ERRNO WHAT``; ``stopped
 SIGNAL`` whenever a signal stopped the program; ``ended STATUS`` (minus the number of a signal) as soon as it
 has ended. It is closed when nothing is left.
 
@@ -22,6 +23,10 @@ import os
 import select
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BY_THEMSELVES = 1.0
 """Seconds after the program's end that its processes have to end by themselves; what they print is kept."""
@@ -53,11 +58,32 @@ class Order:
         self.environment = {name: value for name, _, value in variables}
 
 
+class Become(BaseException):
+    """Raised in the process of the program instead of executing it: this process is to be the program."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__()
+        self.words = words
+        """Its command line."""
+
+
+def become(file: bytes, command: list[bytes], environment: dict[bytes, bytes]) -> None:
+    """Stands in for ``os.execvpe`` where the process has the environment already."""
+    raise Become([os.fsdecode(word) for word in command])
+
+
 class Supervisor:
     """One program, from its start until none of its processes is left."""
 
-    def __init__(self, order: Order, control: int, reports: int) -> None:
+    def __init__(
+        self,
+        order: Order,
+        control: int,
+        reports: int,
+        execute: Callable[[bytes, list[bytes], dict[bytes, bytes]], None],
+    ) -> None:
         self._order = order
+        self._execute = execute
         self._control = control
         self._reports = reports
         self._adopts = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -110,6 +136,7 @@ class Supervisor:
 
     def _become_the_program(self, failed: int, passed: dict[int, object], own: int) -> None:
         what = b"command"
+        becomes = False
         try:
             os.setsid()
             for number, before in passed.items():
@@ -120,11 +147,15 @@ class Supervisor:
                 what = b"cwd"
                 os.chdir(self._order.cwd)
                 what = b"command"
-                os.execvpe(self._order.command[0], self._order.command, self._order.environment)
+                self._execute(self._order.command[0], self._order.command, self._order.environment)
+        except Become:
+            becomes = True
+            raise
         except OSError as error:
             os.write(failed, b"%d %s" % (error.errno or 0, what))
         finally:
-            os._exit(127)
+            if not becomes:
+                os._exit(127)
 
     def _wait(self, seconds: float) -> None:
         """Until something happens: a process ends, fusiondoc says something or is gone."""
@@ -349,8 +380,15 @@ def _read_order(control: int) -> bytes | None:
             return None
 
 
-def main(control: int, reports: int) -> None:
-    """Read the order and carry it out."""
+def main(
+    control: int, reports: int, execute: Callable[[bytes, list[bytes], dict[bytes, bytes]], None] = os.execvpe
+) -> None:
+    """Read the order and carry it out; never returns.
+
+    Raises:
+        Become: in the process of the program, where ``execute`` is ``become``.
+    """
+    program: Become | None = None
     try:
         os.set_inheritable(control, False)
         os.set_inheritable(reports, False)
@@ -358,7 +396,11 @@ def main(control: int, reports: int) -> None:
         if data is not None:
             order = Order(data)
             os.chdir("/")
-            Supervisor(order, control, reports).run()
+            Supervisor(order, control, reports, execute).run()
+    except Become as error:
+        program = error
     finally:
-        # Nothing waits in buffers, and a slow end would be time of the user's.
-        os._exit(0)
+        if program is None:
+            # Nothing waits in buffers, and a slow end would be time of the user's.
+            os._exit(0)
+    raise program

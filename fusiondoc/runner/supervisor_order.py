@@ -1,0 +1,37 @@
+"""What starts a supervisor gets, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Protocol
+
+from fusiondoc.model import dataclass
+
+
+@dataclass(frozen=True)
+class SupervisorOrder:
+    """The program that a supervisor is to run, and the descriptors of its two pipes."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    records: Path | None
+    control: int
+    reports: int
+
+
+class SupervisorProcess(Protocol):
+    """What is used of the process of a supervisor, as ``subprocess.Popen`` has it."""
+
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill(self) -> None: ...
+
+
+class OtherStart(Protocol):
+    """Starts the supervisor in another way, as the child of ``parent``; None where it does not."""
+
+    def __call__(self, order: SupervisorOrder) -> tuple[SupervisorProcess, int] | None: ...
