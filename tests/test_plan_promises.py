@@ -125,3 +125,45 @@ def test_what_is_added_through_a_view_that_nothing_else_reads_is_promised() -> N
     (change,) = [one for one in report.plan if one.edits]
     assert (change.operators, change.groups) == (2, 1)
     assert change.unlocks.startswith("1 group of add+elu")
+
+
+TWO_CALLS = """\
+import torch
+import torch.nn.functional as F
+
+
+def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    a = torch.sin(x) * y
+    h = F.glu(a + 1, -1) * 2.0
+    g = F.glu(x * y, -1) + h
+    return torch.tanh(g * 2)
+
+
+inputs = (torch.randn(8, 8), torch.randn(8, 8))
+"""
+
+
+@pytest.mark.torch
+def test_all_lines_that_call_one_line_of_torch_are_changed(tmp_path: Path) -> None:
+    """Both ``F.glu`` are one line of torch/nn/functional.py, and one row."""
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "two_calls.py"
+    path.write_text(TWO_CALLS)
+    report = fusiondoc.diagnose(str(path), fuser="nnc", runs=3)
+    (row,) = [row for row in report.unfused if row.op == "aten::glu"]
+    assert (row.count, row.called_from) == (2, (f"{path}:7", f"{path}:8"))
+    (change,) = [one for one in report.plan if one.edits]
+    assert (change.where, change.also_at) == (f"{path}:7", (f"{path}:8",))
+    text = fusiondoc.render(report, "text")
+    assert "two_calls.py:7, 8" in text
+    lines = TWO_CALLS.split("\n")
+    for edit in change.edits:
+        lines[edit.line - 1] = edit.after
+    changed = tmp_path / "changed.py"
+    changed.write_text("\n".join(lines))
+    one, other = (runpy.run_path(str(file)) for file in (path, changed))
+    given = one["inputs"]
+    torch.testing.assert_close(one["model"](*given), other["model"](*given))
+    after = fusiondoc.diagnose(str(changed), fuser="nnc", runs=3)
+    assert {row.op for row in after.unfused} & {"aten::glu", "aten::mul"} == set()
+    assert sum(group.count for group in after.groups) == sum(g.count for g in report.groups) + change.groups

@@ -65,6 +65,11 @@ def test_operators_are_traced_to_the_line_that_calls_them(tmp_path: Path) -> Non
     assert by_op["aten::layer_norm"] == {lines["NORM"]}
     # Two lines lead to the one place in functional.py: which of them it was cannot be told.
     assert "aten::softmax" not in by_op
+    text = path.read_text().split("\n")
+    both = [f"{path}:{number}" for number, line in enumerate(text, 1) if "# SOFTMAX" in line]
+    softmax = [lines for key, lines in record["callers"].items() if key.startswith("aten::softmax|")]
+    assert softmax
+    assert all(lines == both for lines in softmax)
     # Two equal blocks: each node has the module that it is of, in the record and in the report.
     layers = {key.partition("|")[0]: paths for key, paths in record["layers"].items()}
     assert layers["aten::linear"] == ["blocks.0.inner", "blocks.1.inner"]
@@ -73,6 +78,9 @@ def test_operators_are_traced_to_the_line_that_calls_them(tmp_path: Path) -> Non
     rows = {row.op: row for row in report_of(capture).unfused}
     assert rows["aten::linear"].layers == ("blocks.0.inner", "blocks.1.inner")
     assert rows["aten::linear"].count == 2
+    assert rows["aten::softmax"].user_source is None
+    assert rows["aten::softmax"].called_from == tuple(both)
+    assert rows["aten::linear"].called_from == ()
     # The keys are what the log prints.
     log = log_of(capture)
     source = next(key.partition("|")[2] for key in found if key.startswith("aten::layer_norm|"))

@@ -157,18 +157,18 @@ class AotRecords:
         return phases
 
     @property
-    def source_map(self) -> dict[str, str]:
+    def source_map(self) -> dict[str, tuple[str, ...]]:
         """``|file:line`` of scripted graphs to the user's lines, as ``user_source`` looks them up."""
-        sources: dict[str, str] = {}
+        sources: dict[str, tuple[str, ...]] = {}
         for plain in self.plain:
-            sources.update((f"|{plain.file}:{line}", at) for line, at in plain.at.items())
+            sources.update((f"|{plain.file}:{line}", (at,)) for line, at in plain.at.items())
         graphs = {(graph.site, graph.number, graph.phase): graph for graph in self.graphs}
         for code in self.scripted:
             graph = graphs.get((code.site, code.number, code.phase)) or graphs.get((code.site, 1, code.phase))
             for node in graph.nodes if graph is not None else ():
                 line = code.lines.get(node.name)
                 if line is not None and node.at is not None:
-                    sources[f"|{code.file}:{line}"] = node.at
+                    sources[f"|{code.file}:{line}"] = (node.at,)
         return sources
 
 

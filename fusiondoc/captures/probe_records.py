@@ -7,7 +7,7 @@ Every record may be missing, cut off or of another version: fields that are not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -271,7 +271,7 @@ class Records:
     """The changed program against the program before the change, both without a fuser (``fix``)."""
     rounding: tuple[Verification, ...] = ()
     """The program without a fuser against itself, its inputs changed by a rounding (``fix``)."""
-    source_map: Mapping[str, str] = field(default_factory=dict)
+    source_map: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Operators of the user's graphs to the lines of the program that they come from."""
     layers: tuple[Mapping[str, tuple[str, ...]], ...] = ()
     """Of each model: ``op|source`` -> the module path of each such node, in the order of the inlined graph.
@@ -401,18 +401,28 @@ def _compared(records: Iterable[Mapping[str, Any]]) -> tuple[Verification, ...]:
     return tuple(rows)
 
 
-def _source_map(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def _source_map(records: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """The probe's map of operators to the user's lines.
 
-    Where all operators of a library line have one caller, that line alone is a key too: passes replace
-    operators and keep their source.
+    A library line alone is a key too, with the callers of all its operators: passes replace operators and
+    keep their source.
     """
-    sources: dict[str, str] = {}
+    sources: dict[str, tuple[str, ...]] = {}
     for record in records:
-        if isinstance(record.get("map"), dict):
-            sources.update({key: line for key, line in record["map"].items() if isinstance(line, str)})
-    callers: dict[str, set[str]] = {}
-    for key, line in sources.items():
-        callers.setdefault(key.partition("|")[2], set()).add(line)
-    sources.update({f"|{source}": lines.pop() for source, lines in callers.items() if len(lines) == 1})
+        for key, lines in _lines_by_key(record.get("callers")):
+            sources[key] = lines
+        for key, lines in _lines_by_key(record.get("map")):
+            sources[key] = lines
+    callers: dict[str, dict[str, None]] = {}
+    for key, lines in sources.items():
+        callers.setdefault(key.partition("|")[2], {}).update(dict.fromkeys(lines))
+    sources.update({f"|{source}": tuple(lines) for source, lines in callers.items()})
     return sources
+
+
+def _lines_by_key(mapped: object) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The entries of a field of the record, with one line or a list of them; without damaged ones."""
+    for key, lines in mapped.items() if isinstance(mapped, dict) else ():
+        listed = [lines] if isinstance(lines, str) else lines
+        if isinstance(listed, list) and listed and all(isinstance(line, str) for line in listed):
+            yield key, tuple(listed)

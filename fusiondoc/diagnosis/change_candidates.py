@@ -15,7 +15,7 @@ from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Owner, RunFacts
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Report, Unfused
-from fusiondoc.model.source import Source
+from fusiondoc.model.source import Source, file_of
 from fusiondoc.operators import IN_PLACE_ASSIGNS
 
 ONE_NAME = "only if nothing else refers to this tensor (skip = h, or a slice of h): it keeps its old values"
@@ -42,7 +42,7 @@ def changes_of_rows(report: Report, run: RunFacts) -> list[Change]:
 
 def joined(changes: Iterable[Change], report: Report, run: RunFacts) -> list[Change]:
     """The changes of rows, those of equal words or lines, and those that meet at a line, as one."""
-    found = _Found(report)
+    found = _Found(report, run)
     for one in changes:
         found.add(one)
     return LinesChangedTogether(report, Lines(report, run)).joined(found.all())
@@ -83,31 +83,35 @@ def _with_conditions(one: Change, row: Unfused, report: Report, plans: RowsInPla
 
 
 def _changes_argument(row: Unfused, report: Report) -> bool:
-    """Whether the operator's line changes in place a tensor that its function was called with."""
-    source = Source.parse(row.user_source)
-    text = report.texts.source(source.file) if source is not None and report.texts is not None else None
-    if source is None or text is None:
-        return False
-    file = parsed_text(text, source.file)
-    return file is not None and changes_argument(file, source.line)
+    """Whether a line of the operator's changes in place a tensor that its function was called with."""
+    for source in map(Source.parse, row.users_lines):
+        if source is None or report.texts is None:
+            continue
+        text = report.texts.source(source.file)
+        file = parsed_text(text, source.file) if text is not None else None
+        if file is not None and changes_argument(file, source.line):
+            return True
+    return False
 
 
-_Words = tuple[ChangeKind, str, bool]
-"""The kind and title of a change, and whether it is sure."""
+_Words = tuple[ChangeKind, str, bool, str | None]
+"""The kind and title of a change, whether it is sure, and the file of a package that has to be changed."""
 
 
 class _Found:
-    """The changes found, those of equal words as one."""
+    """The changes found, those of equal words as one: of the user's own lines, or of one file of a
+    package."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, run: RunFacts) -> None:
         self._report = report
+        self._run = run
         self._by_words: dict[_Words, Change] = {}
         self._of_lines: dict[tuple[Edit, ...], _Words] = {}
         """The lines that are written out of place -> the first change that does it: several operators may be
         called in one line."""
 
     def add(self, one: Change) -> None:
-        key = one.kind, one.title, one.sure
+        key = one.kind, one.title, one.sure, self._package_file(one)
         if one.kind is ChangeKind.OUT_OF_PLACE and one.lines:
             key = self._of_lines.setdefault(one.lines, key)
         known = self._by_words.get(key)
@@ -118,6 +122,12 @@ class _Found:
         if one.title != known.title:
             joined = replace(joined, title=self._all_out_of_place(joined.rows) or one.title)
         self._by_words[key] = joined
+
+    def _package_file(self, one: Change) -> str | None:
+        row = self._report.unfused[one.rows[0]]
+        if not one.kind.in_source or self._run.owner(row) is not Owner.PACKAGE:
+            return None
+        return file_of(next(iter(row.users_lines), None)) or file_of(row.source)
 
     def all(self) -> list[Change]:
         """Without those that are only worth a try, and sure elsewhere."""
@@ -138,7 +148,7 @@ def _joined(one: Change, more: Change) -> Change:
         one,
         rows=(*one.rows, *more.rows),
         lines=tuple(dict.fromkeys([*one.lines, *more.lines])),
-        where=one.where or more.where,
+        where=tuple(dict.fromkeys([*one.where, *more.where])),
         note=one.note or more.note,
         folded=one.folded + more.folded,
         python=one.python or more.python,

@@ -83,9 +83,9 @@ class LinesChangedTogether:
         """The operators of a change on a line, each kind once."""
         by_op: dict[str, Unfused] = {}
         for row in (self._report.unfused[index] for index in change.rows):
-            source = Source.parse(row.user_source)
-            if source is not None and (source.file, source.line) == where:
-                by_op.setdefault(row.op, row)
+            for source in map(Source.parse, row.users_lines):
+                if source is not None and (source.file, source.line) == where:
+                    by_op.setdefault(row.op, row)
         return list(by_op.values())
 
     def _of_both(self, one: Change, other: Change, lines: tuple[Edit, ...]) -> Change:

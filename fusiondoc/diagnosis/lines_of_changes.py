@@ -58,10 +58,20 @@ class Lines:
         return made
 
     def _at_its_line(self, one: Change, row: Unfused) -> Change | None:
+        """The change at the line of the user's that calls the operator; at each of them, where several do."""
         owner = self._run.owner(row)
-        source = Source.parse(row.user_source)
-        if source is None or owner is Owner.PACKAGE:
+        sources = [source for source in map(Source.parse, row.users_lines) if source is not None]
+        if not sources or owner is Owner.PACKAGE:
             return _elsewhere(one, row, owner, self._run)
+        made = []
+        for source in sources:
+            written = self._at_line(one, row, source)
+            if written is None:
+                return None
+            made.append(written)
+        return made[0] if len(made) == 1 else _at_all_lines(made)
+
+    def _at_line(self, one: Change, row: Unfused, source: Source) -> Change | None:
         text = self._text(source.file)
         file = parsed_text(text, source.file) if text is not None else None
         if file is not None:
@@ -100,6 +110,18 @@ class Lines:
 
     def _text(self, file: str) -> str | None:
         return self._report.texts.source(file) if self._report.texts is not None else None
+
+
+def _at_all_lines(made: Sequence[Change]) -> Change:
+    """The change at several lines of the user's; sure where it is at each of them."""
+    shown = next((one for one in made if one.lines), made[0])
+    return replace(
+        shown,
+        sure=all(one.sure for one in made),
+        conditional=any(one.conditional for one in made),
+        lines=tuple(dict.fromkeys(line for one in made for line in one.lines)),
+        where=tuple(dict.fromkeys(where for one in made for where in one.where)),
+    )
 
 
 def _first_line(one: Change) -> str | None:
@@ -202,7 +224,7 @@ def _named_as_called(one: Change, op: str) -> Change:
 
 def _elsewhere(one: Change, row: Unfused, owner: Owner, run: RunFacts) -> Change:
     """The line is of a package, or not known."""
-    source = Source.parse(row.user_source) or Source.parse(row.source)
+    source = Source.parse(next(iter(row.users_lines), None)) or Source.parse(row.source)
     if source is None or not source.has_file:
         return one
     line = from_package(source.at_line)
@@ -228,7 +250,7 @@ def joined_notes(*notes: str | None) -> str:
 def _files(report: Report) -> Sequence[str]:
     """The files of the user's that the report names, else its target's."""
     nodes = [node.user_source for group in report.groups for node in group.nodes]
-    sources = map(Source.parse, [*(row.user_source for row in report.unfused), *nodes])
+    sources = map(Source.parse, [*(line for row in report.unfused for line in row.users_lines), *nodes])
     named = [
         source.file
         for source in sources

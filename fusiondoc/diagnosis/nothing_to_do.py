@@ -120,7 +120,7 @@ def _count_outside(report: Report, code: str | None = None) -> int:
 
 def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
     tried = any(one.helps(report.tries[one.against]) for one in report.tries[1:])
-    mine = any(row.user_source is not None for row in report.unfused if row.ran is not False)
+    mine = any(row.users_lines for row in report.unfused if row.ran is not False)
     command = None
     if context.fixes is not None and not context.fixes.interrupted:
         note += f"; {_tried_by_fix(context.fixes)}"

@@ -13,7 +13,7 @@ from fusiondoc.diagnosis.proofs import by_fix
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.unlocked import WouldBeGroup
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Proof, TriedFix
+from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange, Proof, TriedFix
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 from fusiondoc.model.report import Report
@@ -46,7 +46,14 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
         note=one.note,
         python=to_keep(one.setting) if one.python is None else one.python or None,
         edits=one.lines if context.request is None or context.own else (),  # a program applies them
+        also_at=_further_lines(one.where, one.lines),
     )
+
+
+def _further_lines(where: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
+    """The positions that change beside the first, without lines that stay and have new ones behind them."""
+    changed = [edit for edit in edits if not edit.after.startswith(f"{edit.before}\n")]
+    return tuple(dict.fromkeys([*where, *(f"{edit.file}:{edit.line}" for edit in changed)]))[1:]
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,7 @@ def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
         ops=step.ops,
         codes=one.codes,
         note=one.note,
+        also_at=one.where[1:],
         python=to_keep(one.setting),
         proof=step.proof,
     )
@@ -112,6 +120,7 @@ def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChang
         ops=one.ops,
         note="; ".join(one.notes) or None,
         edits=one.edits if context.own else (),
+        also_at=_further_lines((f"{first.file}:{first.line}",), one.edits),
         proof=by_fix(one),
     )
 

@@ -84,7 +84,7 @@ class _Row:
     index: int
     row: Unfused
     source: _Position | None
-    user_source: _Position | None
+    users_lines: tuple[_Position | None, ...]
 
 
 class RowTies:
@@ -94,7 +94,8 @@ class RowTies:
         self._rows: dict[tuple[str, str | None], list[_Row]] = {}
         for index, row in enumerate(report.unfused):
             if row.ran is not False:
-                tied = _Row(index, row, _position(row.source), _position(row.user_source))
+                users_lines = tuple(map(_position, row.users_lines))
+                tied = _Row(index, row, _position(row.source), users_lines)
                 self._rows.setdefault((row.op, row.phase), []).append(tied)
         self._turns = _Turns(units)
 
@@ -117,11 +118,11 @@ class RowTies:
 
 
 def _at_source(rows: list[_Row], frames: Sequence[_Position]) -> list[_Row]:
-    """The rows at the innermost frame, else those whose line of the user's is in the stack."""
+    """The rows at the innermost frame, else those of which a line of the user's is in the stack."""
     if not frames:
         return rows
     exact = [row for row in rows if row.source == frames[0]]
-    return exact or [row for row in rows if row.user_source in frames]
+    return exact or [row for row in rows if any(line in frames for line in row.users_lines)]
 
 
 def _in_layer(rows: list[_Row], layer: str | None) -> list[_Row]:

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import median
 
 from fusiondoc.model.remedies import Remedy
-from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused, shared_positions
+from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused
 from fusiondoc.model.runs import (
     RankDifference,
     RankFacts,
@@ -19,7 +19,7 @@ from fusiondoc.model.runs import (
     SlowRank,
     rank_names,
 )
-from fusiondoc.model.source import SharedPositions
+from fusiondoc.model.shared_positions import SharedPositions, shared_positions
 from fusiondoc.numbers import whole_numbers
 
 _DEVICE = re.compile(r"device=(\w+):(\d+)")

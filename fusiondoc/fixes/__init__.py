@@ -123,10 +123,10 @@ class Program:
 
     def _sites(self, rows: Sequence[Unfused]) -> Iterator[Site]:
         for row in rows:
-            source = Source.parse(row.user_source)
-            file = self.file(source.file) if source is not None else None
-            if source is not None and file is not None:
-                yield Site(row, file, source.line)
+            for source in filter(None, map(Source.parse, row.users_lines)):
+                file = self.file(source.file)
+                if file is not None:
+                    yield Site(row, file, source.line)
 
     def line_of(self, site: Site) -> Line:
         """The line of an operator, with what the run shows of it."""
@@ -157,7 +157,7 @@ class Program:
     @cached_property
     def lines_that_ran(self) -> frozenset[tuple[Path, int]]:
         """The user's lines of operators in groups, and of those outside that ran."""
-        names = [row.user_source for row in self.rows]
+        names: list[str | None] = [line for row in self.rows for line in row.users_lines]
         names += [node.user_source for group in self.report.groups for node in group.nodes]
         sources = [source for source in map(Source.parse, dict.fromkeys(names)) if source is not None]
         paths = {source.file: self.path_of(source.file) for source in sources}
@@ -227,7 +227,7 @@ class Program:
     @cached_property
     def _names(self) -> Sequence[str]:
         """The files of the lines that the report names, sorted."""
-        names = [row.user_source for row in self.rows]
+        names: list[str | None] = [line for row in self.rows for line in row.users_lines]
         names += [node.user_source for group in self.report.groups for node in group.nodes]
         return sorted({source.file for source in map(Source.parse, names) if source is not None})
 

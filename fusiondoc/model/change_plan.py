@@ -146,6 +146,8 @@ class PlannedChange:
     """What has to hold, or what else is to be known: ``the line is in torchvision: change a copy``."""
     edits: tuple[Edit, ...] = ()
     """Every line of the user's files that it changes, where its file is at hand."""
+    also_at: tuple[str, ...] = ()
+    """``file:line`` of the other lines that change, beside ``where``."""
     python: str | None = None
     """Lines of Python that do the same from outside or for good; a comment before them says where they go."""
     proof: Proof | None = None

@@ -31,7 +31,7 @@ from fusiondoc.model.runs import (
     Time,
     Verification,
 )
-from fusiondoc.model.source import SharedPositions, Target, Texts
+from fusiondoc.model.source import Target, Texts
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -182,9 +182,17 @@ class Unfused:
     time: Time | None = None
     """Of all of them together, in a step of the profiled run."""
     evidence_left_out: int = 0
+    called_from: tuple[str, ...] = ()
+    """The lines of the user's program that call the line of a package in ``source`` (``file:line``), where
+    several do: which of them each operator comes from is not told then, and ``user_source`` is null."""
     index: int | None = None
     """Its index in ``Report.unfused``, by which the nodes of programs name it. A report with a part of the
     rows keeps these numbers."""
+
+    @property
+    def users_lines(self) -> tuple[str, ...]:
+        """The lines of the user's program that it may come from."""
+        return self.called_from if self.user_source is None else (self.user_source,)
 
 
 @dataclass(frozen=True)
@@ -488,13 +496,3 @@ class Report:
 def rows_by_index(report: Report) -> Mapping[int | None, Unfused]:
     """``ProgramNode.row`` -> that row of ``unfused``; nothing for None."""
     return {row.index: row for row in report.unfused if row.index is not None}
-
-
-def shared_positions(groups: Sequence[Group], unfused: Sequence[Unfused]) -> SharedPositions:
-    """The positions in the source that rows of a report name, as all ranks have them."""
-    return SharedPositions(
-        [
-            *((group.rank, node.source) for group in groups for node in group.nodes),
-            *((row.rank, row.source) for row in unfused),
-        ]
-    )

@@ -111,34 +111,6 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
 
 
-class SharedPositions:
-    """Positions in the source as all ranks of a run have them: machines can keep one program in folders of
-    their own. A file is known by its name alone, unless a rank has two of that name; one of a package from
-    the package's name on.
-
-    ``sources``: a rank, and a position of it.
-    """
-
-    def __init__(self, sources: Iterable[tuple[int | None, str | None]]) -> None:
-        named: dict[tuple[int | None, str], str] = {}
-        self._several: set[str] = set()
-        """Names that files of one rank share."""
-        for rank, source in sources:
-            file = file_of(source)
-            if file is not None and named.setdefault((rank, last_name(file)), file) != file:
-                self._several.add(last_name(file))
-
-    def of(self, source: str | None) -> str | None:
-        """The position, equal for all ranks."""
-        file = file_of(source)
-        if source is None or file is None:
-            return source
-        short = from_package(source)
-        if short == source and last_name(file) not in self._several:
-            return last_name(file) + source[len(file) :]
-        return short
-
-
 def last_name(path: str) -> str:
     """The name of a file, whatever separates the folders before it."""
     return re.split(r"[/\\]", path)[-1]
@@ -149,9 +121,9 @@ _LIBRARY = re.compile(
     rf"|jit|autograd|distributed)|site[/\\]{PACKAGES})[/\\.]|^<"
 )
 
-SourceMap = Mapping[str, str]
-"""``op|source`` -> ``file:line`` of the user's call, as the probe found it in the un-inlined graph;
-``|source`` for all operators there, without its column for graphs of AOTAutograd."""
+SourceMap = Mapping[str, tuple[str, ...]]
+"""``op|source`` -> ``file:line`` of each call of the user's that leads there, as the probe found them in the
+un-inlined graph; ``|source`` for all operators there, without its column for graphs of AOTAutograd."""
 
 
 def user_line(source: str) -> str | None:
@@ -169,13 +141,24 @@ def _of_library(file: str) -> bool:
     return _LIBRARY.search(file) is not None
 
 
+def users_lines(op: str, source: str | None, known: SourceMap) -> tuple[str, ...]:
+    """The lines of the user's program that an operator may come from: all that call the line of a package."""
+    if source is None:
+        return ()
+    line = user_line(source)
+    if line is not None:
+        return (line,)
+    # The code of an FX graph has one operator a line: its map has no columns.
+    for key in (f"{op}|{source}", f"|{source}", f"|{source.rpartition(':')[0]}"):
+        if key in known:
+            return known[key]
+    return ()
+
+
 def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
     """The line of the user's program an operator comes from, where that can be told."""
-    if source is None:
-        return None
-    line = user_line(source) or known.get(f"{op}|{source}") or known.get(f"|{source}")
-    # The code of an FX graph has one operator a line: its map has no columns.
-    return line or known.get(f"|{source.rpartition(':')[0]}")
+    lines = users_lines(op, source, known)
+    return lines[0] if len(lines) == 1 else None
 
 
 class OptionInWords(NamedTuple):

@@ -246,7 +246,8 @@ def source_map(torch: Any, scripted: Any, always: bool = False) -> dict[str, Any
     """The fields of the record ``source_map``.
 
     ``map``: ``op|file:line:column`` as printed -> ``file:line`` of the user's, for operators in packages'
-    files that only one line of the user's leads to. ``layers``: the same key -> the module path of each such
+    files that only one line of the user's leads to. ``callers``: the same key -> all lines of the user's that
+    lead there, where they are several. ``layers``: the same key -> the module path of each such
     node of tensors, in the order of the inlined graph; "" for the model itself. Empty for a model without
     modules in it, unless ``always``.
     """
@@ -256,14 +257,16 @@ def source_map(torch: Any, scripted: Any, always: bool = False) -> dict[str, Any
         instance = scripted if isinstance(scripted, torch.jit.ScriptModule) else None
         walk.graph(graph, instance, "", None, ())
     return {
-        "map": {key: lines.copy().pop() for key, lines in walk.found.items() if len(lines) == 1},
+        "map": {key: next(iter(lines)) for key, lines in walk.found.items() if len(lines) == 1},
+        "callers": {key: list(lines) for key, lines in walk.found.items() if len(lines) > 1},
         "layers": walk.layers if walk.whole and (always or any(map(any, walk.layers.values()))) else {},
     }
 
 
 class _Walk:
     def __init__(self, torch: Any) -> None:
-        self.found: dict[str, set[str]] = {}
+        self.found: dict[str, dict[str, None]] = {}
+        """``op|file:line:column`` -> the user's lines that lead there, in the order of the graph."""
         self.layers: dict[str, list[str]] = {}
         self.whole = True
         """Every node was seen. If not, the order of ``layers`` means nothing."""
@@ -329,7 +332,7 @@ class _Walk:
             return
         key = "%s|%s" % (kind, source)
         if called and self._is_library(source):
-            self.found.setdefault(key, set()).add(str(users_line))
+            self.found.setdefault(key, {})[str(users_line)] = None
         if tensors:
             self.layers.setdefault(key, []).append(_joined(path, _hierarchy(node)))
 

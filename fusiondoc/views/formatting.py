@@ -19,7 +19,7 @@ from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
-from fusiondoc.model.report import Evidence, Group, Kernel, Report
+from fusiondoc.model.report import Evidence, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Speed
 from fusiondoc.model.source import Source, Texts, from_package, without_packages
 from fusiondoc.rendering.units import ratio, seconds
@@ -366,6 +366,29 @@ def with_near_paths(report: Report) -> Report:
     target = replace(made.target, folder=None, capture=capture)
     texts = _NearTexts(report.texts, near_paths) if report.texts is not None else None
     return replace(made, plan=plan, target=target, texts=texts)
+
+
+MOST_LINES = 3
+"""Lines of the user's that are named."""
+
+
+def listed_lines(lines: Sequence[str]) -> str:
+    """``model.py:12, 14 and 3 more lines``: the first lines, a file's name before the first of its own."""
+    named: list[str] = []
+    file = None
+    for line in map(Source.parse, map(near, lines[:MOST_LINES])):
+        if line is not None:
+            named.append(str(line.line) if line.file == file else line.at_line)
+            file = line.file
+    more = len(lines) - len(named)
+    return ", ".join(named) + (f" and {count(more, 'more line')}" if more else "")
+
+
+def where_called(row: Unfused) -> str:
+    """``where_from`` of an operator outside groups, with all lines of the user's that may lead there."""
+    if not row.called_from or row.source is None:
+        return where_from(row.user_source, row.source)
+    return f"{listed_lines(row.called_from)} ({near(without_column(row.source))})"
 
 
 def where_from(user_source: str | None, source: str | None) -> str:

@@ -6,7 +6,7 @@ from fusiondoc.model import count
 from fusiondoc.model.change_plan import NEW_FOLDER, NEW_LOG, PlannedChange
 from fusiondoc.model.report import Report
 from fusiondoc.rendering.units import milliseconds, short_percent, size
-from fusiondoc.views.formatting import NO_DIFFERENCE, covered, near, verdict
+from fusiondoc.views.formatting import NO_DIFFERENCE, covered, listed_lines, verdict
 
 TITLE = "Do this first"
 
@@ -23,11 +23,8 @@ def gain(change: PlannedChange) -> str:
 
 
 def position(change: PlannedChange) -> str:
-    """``net.py:12`` and the number of other lines that change; "" where no line is known."""
-    if change.where is None:
-        return ""
-    more = len(change.edits) - 1
-    return near(change.where) + (f" and {count(more, 'more line')}" if more > 0 else "")
+    """``net.py:12, 14 and 3 more lines``: all lines that change; "" where none is known."""
+    return listed_lines((change.where, *change.also_at)) if change.where is not None else ""
 
 
 def before_command(change: PlannedChange) -> str | None:

@@ -11,11 +11,11 @@ from itertools import islice
 from fusiondoc.model.code_kinds import Loss
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import outside
-from fusiondoc.model.report import Evidence, Report
+from fusiondoc.model.report import Evidence, Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.rendering.blocks import Formats
 from fusiondoc.rendering.values import Cause, Position, Quotes
-from fusiondoc.views.formatting import near, where_from, without_column
+from fusiondoc.views.formatting import near, where_called, where_from, without_column
 
 MOST_IN_TABLE = 1_200
 """Operators of their table on a page."""
@@ -98,6 +98,12 @@ class Context:
         if source and self.format is not Formats.TERMINAL:
             source = without_column(source)
         return Position(where_from(user_source, source), code)
+
+    def line_of(self, row: Unfused) -> Position:
+        """The same of an operator outside groups: the lines of the user's that may lead there."""
+        if not row.called_from:
+            return self.line(row.user_source, row.source)
+        return Position(where_called(row), self.code_at(row.called_from[0]))
 
     def quotes(self, evidence: Sequence[Evidence], most: int = QUOTED) -> Quotes:
         """Lines of the log with their positions."""

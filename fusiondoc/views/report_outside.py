@@ -13,7 +13,7 @@ from fusiondoc.model.report import SEVERITIES, Report, Unfused
 from fusiondoc.rendering.blocks import Column, Formats, Row, Section, Sentences, Table
 from fusiondoc.rendering.drawing import MOST_ROWS
 from fusiondoc.rendering.values import Bytes, Cause, Cell, Quotes, Snippet, Text, Tone
-from fusiondoc.views.formatting import never_ran, where_from, with_near_places
+from fusiondoc.views.formatting import never_ran, where_called, with_near_places
 from fusiondoc.views.report_context import MOST_IN_TABLE, Context, can_change
 from fusiondoc.views.step_words import takes
 
@@ -107,7 +107,7 @@ def _cells(row: Unfused, context: Context, quotes: Quotes) -> tuple[Cell, ...]:
         Snippet(row.op),
         _cause(row.reason, context.format),
         Snippet(folded(row.layers)),
-        context.line(row.user_source, row.source),
+        context.line_of(row),
         Text(f"{row.count:,}{backward}"),
         Bytes(row.bytes_moved),
         Text(takes(row.time) or ""),
@@ -122,6 +122,6 @@ def _operator(row: Unfused) -> str:
 
 
 def _layers_and_line(row: Unfused) -> str:
-    where = where_from(row.user_source, row.source) or "-"
+    where = where_called(row) or "-"
     layers = folded(row.layers)
     return f"{layers}\n{where}" if layers else where

@@ -55,10 +55,12 @@ def _marks(context: Context) -> tuple[_Files, _Files]:
 
     def marked(row: OpNode | Unfused) -> Iterator[_Mark]:
         """The user's line, and that of a package whose file is at hand."""
-        user, package = Source.parse(row.user_source), Source.parse(row.source)
-        if user is not None:
+        package = Source.parse(row.source)
+        lines = row.users_lines if isinstance(row, Unfused) else (row.user_source,)
+        users = [user for user in map(Source.parse, lines) if user is not None]
+        for user in users:
             yield files.setdefault(user.file, {}).setdefault(user.line, _Mark())
-        if package is None or (user is not None and package.at_line == user.at_line):
+        if package is None or any(package.at_line == user.at_line for user in users):
             return
         if package.has_file and context.lines_of(package.file) is not None:
             yield packages.setdefault(package.file, {}).setdefault(package.line, _Mark())

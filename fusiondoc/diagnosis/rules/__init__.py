@@ -210,10 +210,11 @@ class RunFacts:
             plain = self.gradients is False and row.phase != "backward"
             if not written:  # else a line of an FX graph, whose call the probe found
                 return Owner.UNKNOWN if plain else Owner.FORMULA
-        if row.source is None and row.user_source is None and row.phase == "backward":
+        lines = row.users_lines
+        if row.source is None and not lines and row.phase == "backward":
             return Owner.FORMULA  # what torch adds of gradients that meet
-        file = file_of(row.user_source) or file_of(row.source)
-        return _owner_of(file, self.project, row.user_source is not None) if file else Owner.UNKNOWN
+        file = next(filter(None, map(file_of, lines)), None) or file_of(row.source)
+        return _owner_of(file, self.project, bool(lines)) if file else Owner.UNKNOWN
 
 
 @lru_cache(maxsize=1024)

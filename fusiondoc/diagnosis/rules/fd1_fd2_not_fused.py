@@ -388,6 +388,8 @@ def _finding(row: Unfused, run: RunFacts) -> Finding:
     advice = advice_on(row, run)
     changeable = row.keeps_out and advice.sure
     where = f", layer {folded(row.layers)}" if row.layers else ""
+    if row.called_from:
+        where += f", called from {', '.join(row.called_from)}"
     if row.keeps_out:
         places = count(row.count, "place")
         kept = count(row.keeps_out, "operator")
@@ -395,12 +397,12 @@ def _finding(row: Unfused, run: RunFacts) -> Finding:
     else:
         times = f" ({row.count} times)" if row.count > 1 else ""
         phase = f" in {row.phase}" if row.phase else ""
-        where = f" (layer {folded(row.layers)})" if row.layers else ""
+        where = f" ({where[2:]})" if where else ""
         message = f"{row.op}{times} is not fused{phase}{where}: {row.reason.text}"
     return finding(
         code.code,
         message,
-        source=row.user_source,
+        source=next(iter(row.users_lines), None),
         evidence=row.evidence,
         remedy=advice.remedy,
         severity="warning" if changeable or (row.reason.stated and _taken(row, run)) else "note",

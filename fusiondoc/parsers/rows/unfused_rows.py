@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from fusiondoc.model.reasons import NotKnown, NotOptimised, Unprofiled
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Unfused
-from fusiondoc.model.source import SourceMap, user_source
+from fusiondoc.model.source import SourceMap, users_lines
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit import NO_WORK
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
@@ -428,11 +428,12 @@ class _UnfusedTable:
         made: list[Unfused] = []
         for op, source, phase, row in self.rows.taken():
             layers = row.layers or {}
+            lines = users_lines(op, source, sources)
             made.append(
                 Unfused(
                     op=op,
                     source=source,
-                    user_source=user_source(op, source, sources),
+                    user_source=lines[0] if len(lines) == 1 else None,
                     phase=phase,
                     count=row.count.total,
                     ran=row.ran,
@@ -443,6 +444,7 @@ class _UnfusedTable:
                     layers=tuple(layers),
                     layer_counts=tuple(tally.total for tally in layers.values()),
                     keeps_out=row.kept.total or None if row.kept is not None else None,
+                    called_from=lines if len(lines) > 1 else (),
                     index=first + len(made),
                 )
             )
