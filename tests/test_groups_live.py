@@ -11,7 +11,7 @@ import pytest
 from running import python_apart
 from thorough import every
 
-from fusiondoc.diagnosis.rules.fd3_failures import Change, changes, in_words
+from fusiondoc.diagnosis.rules.fd3_specialisations import Change, changes, in_words
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs

@@ -46,21 +46,13 @@ WORDS_READ_BACK = {
     "changes.source_file": 2,  # lines of the user's program
     "cli.captures": 1,
     "comparison.finding_changes": 1,
-    "diagnosis.rules.fd3_failures": 2,
-    "diagnosis.rules.fd3_fd5_crashes_and_wrong_results": 1,
-    "diagnosis.rules.fd9_errors_of_ranks": 1,
     "errors": 1,
-    "fuser_knobs.overview": 1,
     "parsers.jit.bare_graphs": 1,  # this and the next: lines of the log
     "parsers.jit.message_runs": 4,
-    "probe.environment": 1,
     "rendering.drawing": 1,
     "reports.code_annotations": 1,
     "reports.junit": 1,
-    "testing": 1,
     "views.bench_words": 1,
-    "workflows.kernels": 1,
-    "workflows.refused_logs": 1,
 }
 """File -> decisions by the words of a sentence."""
 OPERATOR_TABLES = {

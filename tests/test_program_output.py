@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from thorough import THOROUGH
 
 from fusiondoc.fusers import stdout_marks
+from fusiondoc.fusers.nvfuser import errors as nvfuser_errors
 from fusiondoc.parsers import facts, program_output
 from fusiondoc.parsers import read as read_module
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit import message_runs
 from fusiondoc.parsers.kernels import launches
 from fusiondoc.parsers.kernels.dump_kinds import KINDS
-from fusiondoc.parsers.lines import error_texts, last_words, other_tools
+from fusiondoc.parsers.lines import last_words, other_tools, torch_warnings
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.program_output import SIGNS, Pieces
 from fusiondoc.parsers.read import Reading
@@ -34,8 +35,8 @@ AT_REST: dict[str, Pattern[bytes]] = {
     "source": launches.FRAME_START,
     "mark": facts.MARK,
     "glued": message_runs.GLUED,
-    "fallback": error_texts.FALLBACK,
-    "options": error_texts.OPTIONS_SET,
+    "fallback": torch_warnings.FALLBACK,
+    "options": nvfuser_errors.OPTIONS_SET,
     "crash": last_words.CRASH,
     "stack": last_words._STACK,
     "failed child": re.compile(re.escape(last_words._CHILD_FAILED)),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fusiondoc.errors import ModelFailed
-from fusiondoc.parsers.lines.error_texts import TOOLCHAIN, FuserError, fuser_error, read_error
+from fusiondoc.fusers.fuser_errors import TOOLCHAIN
+from fusiondoc.parsers.lines.error_texts import FuserError, fuser_error, read_error
 
 INTERPRETER = """The following operation failed in the TorchScript interpreter.
 Traceback of TorchScript (most recent call last):

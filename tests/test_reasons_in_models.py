@@ -12,7 +12,7 @@ from test_compare_match import group
 from test_compare_match import report as small_report
 
 from fusiondoc.diagnosis.reasons import Reasons
-from fusiondoc.diagnosis.rules.fd3_failures import fused_producer
+from fusiondoc.diagnosis.rules.fd3_specialisations import fused_producer
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fusers import facts_of
 from fusiondoc.graph.neighbours import feeding

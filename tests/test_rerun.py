@@ -10,7 +10,7 @@ import pytest
 from conftest import FIXTURES, Run
 from running import write
 
-from fusiondoc.parsers.lines.error_texts import CODEGEN
+from fusiondoc.fusers.fuser_errors import CODEGEN
 from fusiondoc.workflows.nvfuser_fallback import fallback_off, is_off
 
 pytestmark = pytest.mark.torch

@@ -33,7 +33,7 @@ from fusiondoc.whole_files import read_within
 
 @dataclass(frozen=True)
 class FoundError:
-    """An error of a fuser; ``kind`` as ``parsers.lines.error_texts`` has it."""
+    """An error of a fuser; ``kind`` as ``fusers/fuser_errors.py`` has it."""
 
     text: str
     kind: str | None = None

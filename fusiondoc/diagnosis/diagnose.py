@@ -15,7 +15,8 @@ from pathlib import Path
 
 from fusiondoc.captures.trust import project_root, read_source, text_of
 from fusiondoc.diagnosis.next_steps import with_plan
-from fusiondoc.diagnosis.of_fusers import inductor_findings, te_findings
+from fusiondoc.diagnosis.of_fusers import findings as of_fusers
+from fusiondoc.diagnosis.of_fusers.findings import with_errors
 from fusiondoc.diagnosis.rules import (
     Context,
     Rule,
@@ -24,9 +25,9 @@ from fusiondoc.diagnosis.rules import (
     fd1_fd2_not_fused,
     fd3_crashes,
     fd3_failures,
-    fd3_fd5_crashes_and_wrong_results,
     fd3_fd9_whose_error,
     fd4_speed,
+    fd5_wrong_numbers,
     fd9_log,
     has_torchscript,
     of_compiled,
@@ -34,7 +35,6 @@ from fusiondoc.diagnosis.rules import (
     of_torchscript,
     te_coverage,
 )
-from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import with_errors
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.diagnosis.tries import with_tries
 from fusiondoc.errors import UsageError, did_you_mean
@@ -114,9 +114,9 @@ def _missing_plans(report: Report, observed: Observed) -> str | None:
 RULES: tuple[Rule, ...] = (
     *fd3_failures.RULES,
     *fd3_fd9_whose_error.RULES,
-    *fd3_fd5_crashes_and_wrong_results.SHAPES,
+    *of_fusers.OF_GROUPS,
     *fd0_environment.OF_ENVIRONMENT,
-    *fd3_fd5_crashes_and_wrong_results.NUMBERS,
+    *fd5_wrong_numbers.NUMBERS,
     *fd1_fd2_not_fused.OF_RUNS,
     *fd9_log.OF_LOG,
     *fd4_speed.RULES,
@@ -129,7 +129,7 @@ WITHOUT_GRAPHS: tuple[Rule, ...] = (
     fd3_crashes.crashed,
     fd3_failures.timed_out,
     *fd3_fd9_whose_error.RULES,
-    *fd3_fd5_crashes_and_wrong_results.NUMBERS,
+    *fd5_wrong_numbers.NUMBERS,
     fd9_log.interrupted,
     fd9_log.left_running,
 )
@@ -147,9 +147,9 @@ def diagnose(report: Report, context: Context) -> Report:
     else:
         findings = _findings(WITHOUT_GRAPHS, report, context)
     if report.te is not None:
-        findings += _findings(te_findings.RULES, of_te(report), context)
+        findings += _findings(of_fusers.OF_TE, of_te(report), context)
     if report.compiled is not None:
-        findings += _findings(inductor_findings.RULES, of_compiled(report), context)
+        findings += _findings(of_fusers.OF_COMPILED, of_compiled(report), context)
     findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)
     if both:

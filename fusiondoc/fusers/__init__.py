@@ -122,6 +122,11 @@ def stdout_marks() -> tuple[bytes, ...]:
     return tuple(mark for fuser in FUSERS.values() for mark in fuser.log.stdout_marks)
 
 
+def signs() -> tuple[bytes, ...]:
+    """Parts of lines, of which each line of a fuser's dumps holds one."""
+    return tuple(sign for fuser in FUSERS.values() for sign in fuser.log.signs)
+
+
 def pass_files() -> tuple[str, ...]:
     """Files of torch that print what fusion passes do."""
     return tuple(fuser.log.pass_file for fuser in FUSERS.values() if fuser.log.pass_file is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fusiondoc.fusers.fuser_errors import FuserErrors
 from fusiondoc.fusers.fuser_limits import FuserLimits
 from fusiondoc.fusers.fuser_log import FuserLog
 from fusiondoc.fusers.fuser_switches import FuserSwitches
@@ -36,6 +37,7 @@ class Fuser:
     instead: tuple[str, ...] = ()
     """Names of the fusers to try instead, best first."""
     operators: TakenOperators = field(default_factory=TakenOperators)
+    errors: FuserErrors = field(default_factory=FuserErrors)
     limits: FuserLimits = field(default_factory=FuserLimits)
     log: FuserLog = field(default_factory=FuserLog)
     switches: FuserSwitches = field(default_factory=FuserSwitches)

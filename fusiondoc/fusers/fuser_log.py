@@ -24,6 +24,16 @@ class Refusals:
 
 
 @dataclass(frozen=True)
+class Fallbacks:
+    """The warning of torch that a fusion group falls back to unfused operators."""
+
+    form: Pattern[bytes]
+    """Group 1 is the function that failed, where the version names it."""
+    stages: Mapping[bytes, str]
+    """That function -> "compile" or "run"."""
+
+
+@dataclass(frozen=True)
 class FuserLog:
     """Headers, nodes and marks of a fuser in a log."""
 
@@ -46,7 +56,15 @@ class FuserLog:
     """Whether it prints to stdout beside what torch logs to stderr."""
     announces_runs: bool = True
     """Whether a log can show that a kernel runs; without it a crash may be of a compile or of a run."""
-    error_marks: tuple[str, ...] = ()
-    """Parts of texts of errors that tell that its code, or a kernel that it made, failed."""
+    fallbacks: Fallbacks | None = None
+    """The warning that a group runs as unfused operators."""
+    warnings: tuple[bytes, ...] = ()
+    """Parts of warnings that torch prints about it."""
+    gone: bytes | None = None
+    """The warning of a torch that no longer has it, and whose switches for it do nothing."""
+    options_set: Pattern[bytes] | None = None
+    """A line that shows that the user set a variable of it."""
+    signs: tuple[bytes, ...] = ()
+    """Each of its lines that no other mark of a log shows holds one of these."""
     profile_names: tuple[str, ...] = ()
     """Regular expressions for the names of its groups in a profile."""

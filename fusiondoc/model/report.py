@@ -209,7 +209,7 @@ class Fallback:
     evidence: Sequence[Evidence]
     rank: int | None = None
     error_kind: str | None = None
-    """What failed (the kinds of parsers/lines/error_texts.py): codegen, kernel, driver, program ..."""
+    """What failed (the kinds of fusers/fuser_errors.py): codegen, kernel, driver, program ..."""
     evidence_left_out: int = 0
 
 

@@ -8,29 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fusiondoc.fusers import signs
 from fusiondoc.parsers.lines.machines import LAUNCHED
 
 SIGNS: tuple[bytes, ...] = (
     # torch's log and graphs, fusiondoc's own marks
     *(b"[DUMP ", b"[UPDATE ", b"[DEBUG ", b"graph(", b"[fusiondoc] "),
     # warnings, and what a launcher or a shell says
-    *(b"Warning: ", b"\n[W", b"FALLBACK", b"PYTORCH_NVFUSER_", LAUNCHED),
+    *(b"Warning: ", b"\n[W", b"FALLBACK", LAUNCHED),
     # kernels (launches.py; partitions.py)
     *(b" run in ", b" bytes/ ", b"Launch Parameters: ", b"\n=", b"Codegen output", b"dnn_", b"dnnl_"),
-    # dumps of nvFuser (dump_kinds.py) and of its stand-alone package (other_tools.py)
-    *(
-        b"kernel",
-        b"Kernel",
-        b"KERNEL (",
-        b"nvfuser_",
-        b"Fusion",
-        b"fusion IR",
-        b"Segment",
-        b"HostIrContainer",
-    ),
-    *(b"\nInputs:", b"\nAfter ", b"\n0  ", b"Arguments for ", b"Compute at ", b"Compile ", b"Fus# ", b"***"),
-    *(b"Scheduler _", b"ptxas ", b"Max register count: ", b"Propagator::", b"HaloInfo:", b"Index type: "),
-    *(b"Parallel dimension map", b"PRINTING: __tmp_", b"SyncMap:", b"segmentation ", b"num_sms="),
+    # dumps of fusers
+    *signs(),
+    # traces of Lightning Thunder (other_tools.py)
     b"# Constructed by ",
     # failures (last_words.py)
     *(b"Traceback ", b"RuntimeError:", b"Floating point exception", b"Illegal instruction", b"Bus error"),

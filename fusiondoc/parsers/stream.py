@@ -40,16 +40,16 @@ from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.kernel_sources import ENDS_CODE, FRAME_LIMIT, NEXT_FRAME, Sources, index_of
 from fusiondoc.parsers.kernels.launches import FRAME_END, FRAME_START, KERNEL_LINES, OLD_FRAME_ENDS, event_of
-from fusiondoc.parsers.lines.error_texts import (
+from fusiondoc.parsers.lines.last_words import tells_of_a_crash
+from fusiondoc.parsers.lines.torch_warnings import (
     CONTINUES,
     FALLBACK,
-    FUSER_GONE,
     KNOWN,
     is_cpp_warning,
+    is_fuser_gone,
     is_python_warning,
     stage_of,
 )
-from fusiondoc.parsers.lines.last_words import tells_of_a_crash
 from fusiondoc.parsers.program_output import Pieces
 from fusiondoc.parsers.repeats import LATER, Repeats, State, Stretch, Tape, is_first
 
@@ -432,7 +432,7 @@ class Stream:
             return True
         if python or cpp:
             self._warning = KNOWN.search(line) is not None
-            if FUSER_GONE in line and self.facts.fuser_gone is None:
+            if is_fuser_gone(line) and self.facts.fuser_gone is None:
                 self._happens(FuserGone(), pos)
             return self._warning
         if self._warning and CONTINUES.search(line):

@@ -24,17 +24,17 @@ from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, may_hold_a_mark
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.kernel_sources import FRAME_LIMIT
 from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, OLD_FRAME_ENDS, PERF
-from fusiondoc.parsers.lines.error_texts import (
+from fusiondoc.parsers.lines.last_words import ERROR, tells_of_a_crash, without_rank
+from fusiondoc.parsers.lines.log_files import MOST_LINE
+from fusiondoc.parsers.lines.outer_prefix import OuterPrefix, sample_of
+from fusiondoc.parsers.lines.tagged_lines import clean
+from fusiondoc.parsers.lines.torch_warnings import (
     CONTINUES,
     FALLBACK,
     KNOWN,
     is_cpp_warning,
     is_python_warning,
 )
-from fusiondoc.parsers.lines.last_words import ERROR, tells_of_a_crash, without_rank
-from fusiondoc.parsers.lines.log_files import MOST_LINE
-from fusiondoc.parsers.lines.outer_prefix import OuterPrefix, sample_of
-from fusiondoc.parsers.lines.tagged_lines import clean
 from fusiondoc.whole_files import open_regular
 
 _OF_LIBRARY = stdout_marks()

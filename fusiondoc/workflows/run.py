@@ -23,10 +23,11 @@ from fusiondoc.captures.store import CaptureLocation, Within, while_writing
 from fusiondoc.captures.trust import PackageFiles, keep_sources
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.fusers import is_switched_by_package
+from fusiondoc.fusers.fuser_errors import PROGRAM
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
-from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error
+from fusiondoc.parsers.lines.error_texts import FuserError, fuser_error, read_error
 from fusiondoc.runner import keep_peak
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress, no_progress, run

@@ -10,6 +10,7 @@ from fusiondoc.model.reasons import Refusal
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.parsers.jit.flow import FlowNode
+from fusiondoc.parsers.lines.error_texts import FuserError
 
 
 def _as_stated(place: Place, stated: Reason) -> Reason:
@@ -41,3 +42,13 @@ class FuserRules:
     """Operators of which it takes some overloads -> how to call these."""
     conditions: Mapping[str, str | Remedy] = field(default_factory=dict)
     """``Stated.condition`` -> what to do."""
+    causes_of_errors: Mapping[str | None, str | Remedy] = field(default_factory=dict)
+    """``FuserError.cause``, else ``FuserError.kind``, of an error that ended the program -> what to do."""
+    other_errors: str | Remedy | None = None
+    """What to do about any other error of it that ended the program."""
+
+    def remedy_of(self, error: FuserError) -> str | Remedy | None:
+        """What to do about an error that ended the program."""
+        if error.cause in self.causes_of_errors:
+            return self.causes_of_errors[error.cause]
+        return self.causes_of_errors.get(error.kind, self.other_errors)

@@ -1,9 +1,10 @@
-"""What to do about a condition that NNC states and that an operator does not meet."""
+"""What to do about a condition that NNC states and that an operator does not meet, and about its errors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fusiondoc.fusers.nnc.errors import EXPONENT
 from fusiondoc.model.remedies import Remedy, nothing
 
 WRITE_THE_LIST = (
@@ -32,3 +33,10 @@ CONDITIONS: Mapping[str, str | Remedy] = {
 }
 """``Stated.condition`` -> what to do. All but the last two are tried in
 ``fixtures/logs/refused_arguments.py``."""
+
+CAUSES_OF_ERRORS: Mapping[str | None, str | Remedy] = {
+    EXPONENT: "NNC writes a number with an exponent (such as torch.finfo(...).min, -3.4e+38) so that CUDA"
+    " cannot read it: use a number that needs none (-1e4), keep it in a tensor, or turn this fuser"
+    " off around the block: with torch.jit.fuser('none').",
+}
+OTHER_ERRORS = "Turn this fuser off around the block (with torch.jit.fuser('none')), or use another torch."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
-from fusiondoc.diagnosis.of_fusers.nnc_conditions import CONDITIONS
+from fusiondoc.diagnosis.of_fusers.nnc_conditions import CAUSES_OF_ERRORS, CONDITIONS, OTHER_ERRORS
 from fusiondoc.diagnosis.operator_in_plan import Place, is_of_a_formula
 from fusiondoc.diagnosis.reasons_of_node import no_rule
 from fusiondoc.fusers.nnc import takes
@@ -164,4 +164,10 @@ def _wrong_device(op: str, tensor: TensorType) -> WrongDevice | None:
     return None
 
 
-RULES = FuserRules(refine=_refine, calls=_OVERLOADS, conditions=CONDITIONS)
+RULES = FuserRules(
+    refine=_refine,
+    calls=_OVERLOADS,
+    conditions=CONDITIONS,
+    causes_of_errors=CAUSES_OF_ERRORS,
+    other_errors=OTHER_ERRORS,
+)

@@ -19,9 +19,12 @@ from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
 from fusiondoc.diagnosis.operator_in_plan import Place, by_version
 from fusiondoc.diagnosis.reasons_of_node import dimensions, dtype
 from fusiondoc.fuser_knobs import parse_version
+from fusiondoc.fusers.fuser_errors import OPTION
 from fusiondoc.fusers.nvfuser import takes
+from fusiondoc.fusers.nvfuser.errors import INVALID_STRIDE
 from fusiondoc.model.reasons import Argument, NewerRule, NotConstant, Overload
 from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import FlowNode, Operand
 
@@ -134,4 +137,20 @@ def _refusal(node: FlowNode, torch: str | None) -> Overload | NotConstant | Argu
     return refused_because(node, node.op, torch)
 
 
-RULES = FuserRules(refine=_refine, refusal=_refusal, left=_left)
+_CAUSES_OF_ERRORS: Mapping[str | None, str | Remedy] = {
+    OPTION: "Take the unknown word out of the variable: fusiondoc knobs lists those that this torch knows.",
+    INVALID_STRIDE: Remedy(
+        "The rows of an input do not start at a multiple of the vector that the kernel was compiled for.",
+        "Make that input contiguous before the block (.contiguous()), or pad its last dimension;"
+        " without PYTORCH_NVFUSER_DISABLE=fallback the group runs as unfused operators instead.",
+    ),
+}
+
+RULES = FuserRules(
+    refine=_refine,
+    refusal=_refusal,
+    left=_left,
+    causes_of_errors=_CAUSES_OF_ERRORS,
+    other_errors="Take the operator that the error names, or the last of the group, out of fusion (--knob"
+    " skip_node_kind=OPERATOR), or unset PYTORCH_NVFUSER_DISABLE=fallback: the group then runs unfused.",
+)

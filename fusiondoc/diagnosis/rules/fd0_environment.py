@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fusiondoc.diagnosis.of_fusers.environment_rules import bad_dump_option, fuser_gone
+from fusiondoc.diagnosis.of_fusers.findings import bad_dump_option, fuser_gone
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import executor_off, off_by_program
 from fusiondoc.model.remedies import Remedy

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fusiondoc.captures.ending import OF_SIGNAL, Ended
 from fusiondoc.captures.fuser_fault import Blame
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
+from fusiondoc.diagnosis.rules.groups_in_words import describe
 from fusiondoc.fusers import FUSER_OF_KIND, titles
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Group, Report

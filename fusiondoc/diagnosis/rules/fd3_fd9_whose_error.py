@@ -13,12 +13,12 @@ from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.failing_read import groups_read
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     ErrorOfRanks,
     errors_of_ranks,
     remedy_for_lost,
 )
+from fusiondoc.diagnosis.rules.groups_in_words import describe
 from fusiondoc.fusers import fuser_title, how_to_leave_out
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try

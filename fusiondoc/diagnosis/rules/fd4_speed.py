@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fusiondoc.diagnosis.rules import Context, finding, helps_any_size
-from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
+from fusiondoc.diagnosis.rules.groups_in_words import describe
 from fusiondoc.diagnosis.speed_of_light import (
     BANDWIDTH,
     FLOOR_MS,
@@ -20,6 +20,7 @@ from fusiondoc.diagnosis.speed_of_light import (
     must_move,
     needed_ms,
 )
+from fusiondoc.fusers import FUSER_OF_KIND, facts_of
 from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import by_inputs
@@ -57,7 +58,7 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
             source=_line_of(group),
             evidence=evidence[:3],
             remedy=Remedy(
-                "nvFuser found no schedule for all of it.",
+                f"{_title(group)} found no schedule for all of it.",
                 "Reductions over different dimensions cannot share a kernel: a gradient of a broadcast bias"
                 " or weight is such a one, and a frozen one (requires_grad=False) needs none.",
             ),
@@ -109,7 +110,12 @@ def _extra_bytes(group: Group, kernels: Sequence[Kernel]) -> int | None:
 
 def _why(group: Group) -> str:
     refusals = dict.fromkeys(text for segment in group.segments for _, text in segment.refused)
-    return f"; nvFuser: {next(iter(refusals))}" if refusals else ""
+    return f"; {_title(group)}: {next(iter(refusals))}" if refusals else ""
+
+
+def _title(group: Group) -> str:
+    fuser = FUSER_OF_KIND.get(group.kind)
+    return fuser.title if fuser is not None else "the fuser"
 
 
 def many_small_groups(report: Report, context: Context) -> Iterable[Finding]:
@@ -303,7 +309,7 @@ def slow_kernels(report: Report, context: Context) -> Iterable[Finding]:
             f" {at_best * 1e3:.1f} us",
             source=_source(report, kernel),
             evidence=kernel.evidence[:3],
-            remedy=_remedy(kernel),
+            remedy=_remedy(kernel, report.fuser.effective),
             # One that moves little costs little, however slow it is.
             severity="note"
             if kernel.bytes_moved < launch_bound_below(peak.gb_per_s)
@@ -318,12 +324,12 @@ def _is_slow(kernel: Kernel, peak: float) -> bool:
     return kernel.ms.median > SLOW * (FLOOR_MS + needed_ms(kernel.bytes_moved, peak))
 
 
-def _remedy(kernel: Kernel) -> Remedy | str:
+def _remedy(kernel: Kernel, fuser: str | None) -> Remedy | str:
     if kernel.spill_bytes:
         return "It spills registers (FD404): fix that first."
     if kernel.occupancy is not None and kernel.occupancy < LOW_OCCUPANCY:
         return f"{kernel.occupancy:.0%} of the warps fit on a multiprocessor (FD405): make the group smaller."
-    timed = Setting(fuser="nnc", flags=("--time",))
+    timed = Setting(fuser=facts_of(fuser).instead[0], flags=("--time",))
     return Remedy(f"Time it against another fuser and against eager code: {timed.text}.", setting=timed)
 
 

@@ -3,24 +3,17 @@ one, and that a rank lost another one is no cause where the cause is there; and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Evidence
 from fusiondoc.model.runs import RankFacts, Ranks, rank_names
+from fusiondoc.parsers.lines.error_texts import is_lost_rank
 from fusiondoc.parsers.observed import LoggedError, Observed
 
 _MOST_LINES = 10
 """Evidence of one error that many ranks end with."""
-
-_LOST_A_RANK = re.compile(
-    r"gloo/transport/|ncclRemoteError|remote process exited|Watchdog caught collective operation timeout"
-    r"|Connection was likely closed\. Did the remote server shutdown or crash\?"
-)
-"""How the other ranks end when one of them died: of gloo, of NCCL (torch/csrc/distributed/c10d/NCCLUtils.cpp,
-ProcessGroupNCCL.cpp) and of the store (TCPStore.cpp)."""
 
 
 class ErrorOfRanks(NamedTuple):
@@ -43,7 +36,7 @@ def errors_of_ranks(errors: Sequence[LoggedError], died: bool) -> list[ErrorOfRa
     Args:
         died: a signal ended a process, which is a cause too.
     """
-    causes = [one for one in errors if not _LOST_A_RANK.search(one.text)]
+    causes = [one for one in errors if not is_lost_rank(one.text)]
     alike: dict[tuple[str, int], list[LoggedError]] = {}
     times: dict[tuple[str, int | None], int] = {}
     for error in causes if causes or died else errors:

@@ -9,7 +9,7 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.no_log import program_of
-from fusiondoc.diagnosis.of_fusers.nvfuser_alone import errors_of_stand_alone, of_other_tools
+from fusiondoc.diagnosis.of_fusers.findings import errors_of_stand_alone, of_other_tools
 from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS

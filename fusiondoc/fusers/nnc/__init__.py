@@ -6,7 +6,7 @@ from fusiondoc.fusers.fuser_log import FuserLog
 from fusiondoc.fusers.fuser_switches import FuserSwitches
 from fusiondoc.fusers.fuser_words import FuserWords
 from fusiondoc.fusers.knob_rows import FuserCatalogue
-from fusiondoc.fusers.nnc import knobs, log, takes
+from fusiondoc.fusers.nnc import errors, knobs, log, takes
 from fusiondoc.fusers.taken_operators import TakenOperators
 
 NNC = Fuser(
@@ -38,7 +38,6 @@ NNC = Fuser(
     log=FuserLog(
         pass_file="tensorexpr_fuser",
         compile_header=log.COMPILE_HEADER,
-        error_marks=("NVRTC", "CUDA driver error"),
         profile_names=("fused_|.*_fused_",),  # ``fused_add_mul`` (passes/tensorexpr_fuser.cpp)
         announces_runs=False,
         pass_start=log.PASS_START,
@@ -46,6 +45,7 @@ NNC = Fuser(
         inner_graphs=log.INNER_GRAPHS,
         guards=log.GUARDS,
     ),
+    errors=errors.ERRORS,
     switches=FuserSwitches(
         log_level=knobs.LOG_LEVEL,
         plan_log="profiling_graph_executor_impl:>>tensorexpr_fuser",

@@ -6,7 +6,7 @@ from fusiondoc.fusers.fuser_log import FuserLog
 from fusiondoc.fusers.fuser_switches import FuserSwitches
 from fusiondoc.fusers.fuser_words import FuserWords
 from fusiondoc.fusers.knob_rows import FuserCatalogue, span
-from fusiondoc.fusers.nvfuser import knobs, log, takes, words
+from fusiondoc.fusers.nvfuser import errors, knobs, log, takes, words
 from fusiondoc.fusers.taken_operators import TakenOperators
 
 NVFUSER = Fuser(
@@ -41,7 +41,11 @@ NVFUSER = Fuser(
     ),
     log=FuserLog(
         pass_file="graph_fuser",
-        error_marks=("codegen/cuda", "nvfuser"),
+        fallbacks=errors.FALLBACKS,
+        warnings=errors.WARNINGS,
+        gone=errors.GONE,
+        options_set=errors.OPTIONS_SET,
+        signs=log.SIGNS,
         profile_names=(r"run_fused_kernel\Z",),  # torch/csrc/jit/codegen/cuda/manager.cpp
         writes_to_stdout=True,
         pass_start=log.PASS_START,
@@ -49,6 +53,7 @@ NVFUSER = Fuser(
         guards=log.GUARDS,
         refusals=log.REFUSALS,
     ),
+    errors=errors.ERRORS,
     switches=FuserSwitches(
         log_level=knobs.LOG_LEVEL,
         knob_for_one="single_node=on",

@@ -48,3 +48,21 @@ WORDS: Mapping[str, str] = {
     "device_of_group": "it runs on another device than the group",
 }
 """Condition -> the reason in a sentence."""
+
+SIGNS = (
+    b"PYTORCH_NVFUSER_",
+    *(
+        b"kernel",
+        b"Kernel",
+        b"KERNEL (",
+        b"nvfuser_",
+        b"Fusion",
+        b"fusion IR",
+        b"Segment",
+        b"HostIrContainer",
+    ),
+    *(b"\nInputs:", b"\nAfter ", b"\n0  ", b"Arguments for ", b"Compute at ", b"Compile ", b"Fus# ", b"***"),
+    *(b"Scheduler _", b"ptxas ", b"Max register count: ", b"Propagator::", b"HaloInfo:", b"Index type: "),
+    *(b"Parallel dimension map", b"PRINTING: __tmp_", b"SyncMap:", b"segmentation ", b"num_sms="),
+)
+"""Parts of the lines of its dumps and of those of its package that stands alone."""

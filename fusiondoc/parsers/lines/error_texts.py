@@ -1,56 +1,46 @@
-"""What a failed run says: warnings of torch; and the first real error of a traceback, classified, out of what
-is wrapped around it (``last_words.py`` finds the tracebacks, and the signal that ended a process).
+"""The first real error of a failed run, classified, out of what is wrapped around it (``last_words.py`` finds
+the tracebacks, and the signal that ended a process).
 
-Where the forms come from: torch/csrc/jit/codegen/cuda (third_party/nvfuser/csrc in 2.0 and 2.1), whose
-asserts name a file there; executor_utils.cpp, which puts the whole CUDA source before ``CUDA NVRTC compile
-error:``; NNC's cuda_codegen.cpp (torch/csrc/jit/tensorexpr), which puts the words of NVRTC first and the
-source behind ``nvrtc compilation failed:``; the TorchScript interpreter, which puts its own traceback
-before the error (interpreter.cpp); and nvFuser's parallel compilation, which prints ``Error from
-segmentation group N:`` for each of its threads (Fuser#3497, #3176).
+Here are the forms of CUDA's toolchain, of torch's asserts, of Python, and of the TorchScript interpreter,
+which puts its own traceback before the error (interpreter.cpp); those of a fuser's own code are its
+``FuserErrors`` (fusers/fuser_errors.py).
 
 A traceback gives its last line; the lines behind that one belong to it (an assert of torch over several
 lines, the source that NVRTC did not take). An error without a traceback, as people paste it, counts where
-it is one of a fuser. Warnings have a Python and a C++ form: the fallback warning of every generation, and
-others.
+it is one of a fuser.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
+from re import Pattern
+from typing import NamedTuple
 
+from fusiondoc.fusers import FUSERS, titles
+from fusiondoc.fusers.fuser import Fuser
+from fusiondoc.fusers.fuser_errors import (
+    ARCHITECTURE,
+    BUILTINS,
+    CODEGEN,
+    DRIVER,
+    KERNEL,
+    NO_KERNEL,
+    OF_FUSER,
+    OLD_DRIVER,
+    OPTION,
+    PROGRAM,
+)
 from fusiondoc.model import dataclass
 from fusiondoc.model.source import last_name
+from fusiondoc.numbers import whole_numbers
 
-CODEGEN = "codegen"
-"""nvFuser's own code failed: lowering, scheduling, binding of inputs."""
-KERNEL = "kernel"
-"""The CUDA source that nvFuser or NNC made does not compile."""
-DRIVER = "driver"
-"""The CUDA driver refused a kernel, or it failed while it ran."""
-OPTION = "option"
-"""An unknown word in PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE."""
-ARCHITECTURE = "architecture"
-"""NVRTC does not know the GPU."""
-NO_KERNEL = "no kernel"
-"""This build of torch holds no kernel for the GPU."""
-BUILTINS = "builtins"
-"""A library that NVRTC needs was not found."""
-OLD_DRIVER = "old driver"
-"""The installed driver is older than the CUDA of this torch."""
-PROGRAM = "program"
-"""Any other error: the operators fail without fusion too."""
-
-TOOLCHAIN = frozenset((ARCHITECTURE, NO_KERNEL, BUILTINS, OLD_DRIVER))
-"""Kinds that say nothing about the fusion: the installation does not fit the GPU."""
-
-OF_FUSER = frozenset((CODEGEN, KERNEL, OPTION))
-"""Kinds that are faults of a fuser."""
-
-IN_WORDS = {
-    CODEGEN: "nvFuser's code generator failed",
+_IN_WORDS = {
+    CODEGEN: "{fuser}'s code generator failed",
     KERNEL: "the kernel that the fuser wrote does not compile",
     DRIVER: "the CUDA driver reports an error",
-    OPTION: "nvFuser does not know an option",
+    OPTION: "{fuser} does not know an option",
     ARCHITECTURE: "NVRTC does not know this GPU",
     NO_KERNEL: "this torch holds no kernel for this GPU",
     BUILTINS: "a library of NVRTC is missing",
@@ -58,25 +48,47 @@ IN_WORDS = {
     PROGRAM: "the operators themselves fail, without fusion too",
 }
 
+
+def in_words(kind: str) -> str | None:
+    """What failed, by the kind of the error; None for a kind that is not known."""
+    text = _IN_WORDS.get(kind)
+    return None if text is None else text.format(fuser=titles(lambda fuser: kind in fuser.errors.kinds))
+
+
 MOST = 400
 """Characters of an error that are kept."""
 
 
 @dataclass(frozen=True)
 class FuserError:
-    """``where`` is the place in nvFuser's source (``executor_utils.cpp:621``), if the error names one."""
+    """An error of the fuser, of the installation under it or of the program."""
 
     kind: str
     text: str
     where: str | None = None
+    """The position in the source of the fuser (``executor_utils.cpp:621``), if the error names one."""
+    fuser: str | None = None
+    """The fuser whose own code, kernel or variable failed; None for other kinds of errors."""
 
     def __str__(self) -> str:
         return f"{self.text} ({self.where})" if self.where else self.text
 
+    @property
+    def cause(self) -> str | None:
+        """The cause that the error states, where what to do depends on it (``FuserErrors.causes``)."""
+        return cause_of(self.text)
 
-_PATTERNS = (
-    (OPTION, re.compile(r"(Invalid (?:debug dump|disable|enable) option: '[^']*'.*)")),
-    (OPTION, re.compile(r"(Parsing PYTORCH_NVFUSER_\w+.*)")),
+
+def cause_of(text: str) -> str | None:
+    """The cause that the text of an error states, where what to do depends on it (``FuserErrors.causes``)."""
+    for fuser in FUSERS.values():
+        for words, cause in fuser.errors.causes.items():
+            if words in text:
+                return cause
+    return None
+
+
+_TOOLCHAIN_FORMS = (
     (ARCHITECTURE, re.compile(r"((?:nvrtc: error: )?invalid value for --gpu-architecture.*)")),
     (ARCHITECTURE, re.compile(r"(ptxas fatal\s*: Value 'sm_\d+\w?' is not defined.*)")),
     (NO_KERNEL, re.compile(r"((?:CUDA error: )?no kernel image is available.*)")),
@@ -84,11 +96,27 @@ _PATTERNS = (
     (BUILTINS, re.compile(r"(builtins for \S+ not found.*|NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.*)")),
     (OLD_DRIVER, re.compile(r"(CUDA driver version is insufficient.*|driver on your system is too old.*)")),
     (OLD_DRIVER, re.compile(r"(PTX was compiled with an unsupported toolchain.*)")),
-    (KERNEL, re.compile(r"CUDA NVRTC compile error: *(.*)")),
-    (KERNEL, re.compile(r"(default_program\(\d+\): error: .*)")),
-    (KERNEL, re.compile(r"(nvrtc: error: .*)")),
-    (DRIVER, re.compile(r"(CUDA driver error: .*|CUDA error: .*|NVRTC[ _]?(?:ERROR|unknown error).*)")),
 )
+_DRIVER_FORM = re.compile(r"(CUDA driver error: .*|CUDA error: .*|NVRTC[ _]?(?:ERROR|unknown error).*)")
+
+_Form = tuple[str, "Pattern[str]", "str | None"]
+"""Kind, form, and the name of the fuser that alone writes it."""
+
+
+def _of_fusers(kind: str) -> Iterator[_Form]:
+    for fuser in FUSERS.values():
+        for of_kind, pattern in fuser.errors.forms:
+            if of_kind == kind:
+                yield kind, pattern, fuser.name
+
+
+_FORMS: tuple[_Form, ...] = (
+    *_of_fusers(OPTION),
+    *((kind, pattern, None) for kind, pattern in _TOOLCHAIN_FORMS),
+    *_of_fusers(KERNEL),
+    (DRIVER, _DRIVER_FORM, None),
+)
+"""In the order in which they are tried: that NVRTC does not know the GPU is no fault of the fuser."""
 
 _ASSERT_MARK = "INTERNAL ASSERT FAILED at "
 _ASSERT = re.compile(
@@ -100,20 +128,6 @@ _ASSERT = re.compile(
 _WHOLE_LINE = ("builtins for", "driver on your system", "PTX was compiled")
 """What begins in the middle of its sentence: the error is the whole line."""
 
-
-_NVFUSER_FILE = re.compile(r"codegen[/\\]+cuda[/\\]|[nN]v[fF]user[/\\]+csrc[/\\]|Fuser[/\\]+csrc[/\\]")
-_NVFUSER_TEXT = re.compile(
-    r"No output found for this kernel, aborting|Could not launch kernel as program could not infer"
-    r"|Provided device to CUDA fuser is the CPU|legacy executor is not supported by nvfuser"
-    r"|nvfuser only supports cuda device|Running (?:the )?CUDA fuser|Attempting to bind T\d+"
-    r"|\bT\d+_[glr]\[|\bT\d+\.size\["
-)
-"""Errors without a place: checks of kernel_cache.cpp, manager.cpp and executor.cpp, and anything that names
-nvFuser's own tensors (``T0_g[...]``)."""
-
-_WRAPPER_TEXT = re.compile(
-    r"Detected exception while compiling fusion segments|Error messages? from all threads"
-)
 _BROKEN = re.compile(r"(\S) {0,9}\n(INTERNAL ASSERT FAILED at )|(?<=report a bug to PyTorch\.) {0,9}\n()()")
 """Where pages break an assert into lines."""
 INTERPRETER = "The following operation failed in the TorchScript interpreter"
@@ -137,7 +151,7 @@ def read_error(text: str) -> FuserError | None:
             continue
         error, wraps = found
         if not error.text and number + 1 < len(lines):
-            error = FuserError(error.kind, lines[number + 1].strip()[:MOST], error.where)
+            error = replace(error, text=lines[number + 1].strip()[:MOST])
         if not wraps:
             return error
         wrapper = wrapper or error
@@ -164,9 +178,9 @@ def failing_line(message: str) -> str | None:
 
 
 def of_stand_alone(text: str) -> bool:
-    """Whether the stand-alone nvFuser wrote it, whose errors name its repository (``nvfCheckFail`` in
-    NVIDIA/Fuser's csrc/exceptions.cpp); those of the nvFuser in torch ask to report to PyTorch."""
-    return "github.com/NVIDIA/Fuser" in text
+    """Whether a package of a fuser that stands alone wrote it, instead of torch."""
+    marks = (fuser.errors.stand_alone for fuser in FUSERS.values())
+    return any(mark is not None and mark in text for mark in marks)
 
 
 def is_of_fuser(text: str) -> bool:
@@ -188,12 +202,12 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
     """The error of one line, and whether a later line must say what it is."""
     if INTERPRETER in line:
         return None
-    for kind, pattern in _PATTERNS:
+    for kind, pattern, fuser in _FORMS:
         match = pattern.search(line)
         if match is not None:
             text = match.group(1)
             text = line if text.startswith(_WHOLE_LINE) else text
-            return FuserError(kind, text.strip().rstrip("`")[:MOST]), False
+            return FuserError(kind, text.strip().rstrip("`")[:MOST], fuser=fuser), False
     line = _SEGMENT.sub("", line)
     python = _PYTHON.match(line)
     message = (python.group(2) or "") if python else line
@@ -207,16 +221,44 @@ def _failed_assert(match: re.Match[str], message: str) -> tuple[FuserError, bool
     """The error of an internal assert of torch, as ``_error`` returns it."""
     text = match.group("text").strip()
     condition = message[: match.start() - len(_ASSERT_MARK)].strip()
-    kind = CODEGEN if _NVFUSER_FILE.search(match.group("file")) else PROGRAM
     where = last_name(match.group("file")) + ":" + match.group("line")
-    wraps = bool(_WRAPPER_TEXT.search(text)) or text.startswith("namespace CudaCodeGen")
-    return FuserError(kind, (_vectorised(text) or text or condition)[:MOST], where), wraps
+    fuser = _fuser_of_file(match.group("file"))
+    wraps = any(_wraps(fuser, text) for fuser in FUSERS.values())
+    shown = (_vectorised(text) or text or condition)[:MOST]
+    if fuser is None:
+        return FuserError(PROGRAM, shown, where), wraps
+    return FuserError(CODEGEN, shown, where, fuser), wraps
+
+
+def _fuser_of_file(file: str) -> str | None:
+    """The fuser whose source file an assert names."""
+    for fuser in FUSERS.values():
+        if fuser.errors.files is not None and fuser.errors.files.search(file):
+            return fuser.name
+    return None
+
+
+def _wraps(fuser: Fuser, text: str) -> bool:
+    """Whether an assert of a fuser only says that the errors of its threads, or its source, follow."""
+    errors = fuser.errors
+    if errors.wrappers is not None and errors.wrappers.search(text):
+        return True
+    return errors.source is not None and text.startswith(errors.source)
+
+
+def _fuser_of_text(message: str) -> str | None:
+    """The fuser whose code wrote an error that names no file."""
+    for fuser in FUSERS.values():
+        if fuser.errors.texts is not None and fuser.errors.texts.search(message):
+            return fuser.name
+    return None
 
 
 def _python_error(python: re.Match[str], message: str, line: str) -> tuple[FuserError, bool]:
     """The error of the last line of a traceback, as ``_error`` returns it."""
-    if _NVFUSER_TEXT.search(message):
-        return FuserError(CODEGEN, message.strip()[:MOST]), False
+    fuser = _fuser_of_text(message)
+    if fuser is not None:
+        return FuserError(CODEGEN, message.strip()[:MOST], fuser=fuser), False
     if _SOURCE.match(message) and "RuntimeError" in line:
         return FuserError(PROGRAM, ""), True
     return FuserError(PROGRAM, f"{python.group(1)}: {message}".rstrip(": ")[:MOST]), False
@@ -245,59 +287,39 @@ def _assert(text: str) -> re.Match[str] | None:
     return None
 
 
-FALLBACK = re.compile(rb"FALLBACK path has been taken(?: inside: (?:[\w:]*::)?(\w+))?")
-"""Generations: 1.11 names no function; 1.12 to 2.1 ``compileCudaFusionGroup`` or ``runCudaFusionGroup``, on
-Windows with its namespace (torch/csrc/jit/codegen/cuda/manager.cpp, third_party/nvfuser/csrc/manager.cpp)."""
-
-_CATEGORY = re.compile(rb":\d{1,9}: (?:\w+\.)*\w*Warning: $")
-_CPP_PLACE = re.compile(rb"[\w.+-]+:\d{1,9}$")
-_HEAD = 500
-"""Bytes that are looked at before a mark: a path with its line, a category. Keeps long lines linear."""
-
-CONTINUES = re.compile(
-    rb"To debug try disable codegen fallback path|To report the issue, try enable logging"
-    rb"| ?\(Triggered internally at "
-    rb"| \(function \w|via setting the env| does not have profile information"
+_OF_GRADIENT = re.compile(
+    r"DifferentiableGraphBackward returned an invalid gradient at index \d+ - got \[([\d, ]*)\] but expected"
+    r" shape compatible with \[([\d, ]*)\]"
 )
-"""Lines that follow the first line of a torch warning."""
+"""torch/csrc/autograd/engine.cpp, validate_outputs."""
 
-KNOWN = re.compile(
-    rb"nvfuser integration in TorchScript is deprecated|nvfuser is no longer supported in torch script"
-    rb"|does not have profile information|is deprecated and a no-op|profile_node "
-    rb"|Loading nvfuser library failed"
-    rb"|bailout depth is deprecated|fmad is disabled for nvrtc|Double registration of CudaFusionGroup"
-    rb"|is required to be tensor for linear decompose|are required to decompose|is required to decompose"
-    rb"|`torch\.jit\.\w+` is (?:not supported|deprecated)|torch\.jit\.\w+ is deprecated"
+
+class InvalidGradient(NamedTuple):
+    """A gradient of a differentiable graph that autograd refused."""
+
+    got: tuple[int, ...]
+    """Its sizes."""
+    expected: tuple[int, ...]
+
+
+def invalid_gradient(text: str) -> InvalidGradient | None:
+    """The gradient that an error refuses; None for another error."""
+    found = _OF_GRADIENT.search(text)
+    return None if found is None else InvalidGradient(_sizes(found.group(1)), _sizes(found.group(2)))
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(whole_numbers(size.strip() for size in text.split(",")))
+
+
+_LOST_A_RANK = re.compile(
+    r"gloo/transport/|ncclRemoteError|remote process exited|Watchdog caught collective operation timeout"
+    r"|Connection was likely closed\. Did the remote server shutdown or crash\?"
 )
-
-FUSER_GONE = b"nvfuser is no longer supported in torch script"
-
-OPTIONS_SET = re.compile(rb"\bPYTORCH_NVFUSER_(?:DUMP|ENABLE|DISABLE)=(?!fallback\b)\w")
-"""A shell that prints its commands, or a printed environment; torch's own advice is to set it to fallback."""
-
-STAGES = {b"compileCudaFusionGroup": "compile", b"runCudaFusionGroup": "run"}
+"""How the other ranks end when one of them died: of gloo, of NCCL (torch/csrc/distributed/c10d/NCCLUtils.cpp,
+ProcessGroupNCCL.cpp) and of the store (TCPStore.cpp)."""
 
 
-def is_python_warning(line: bytes) -> bool:
-    """Whether the line has ``file.py:31: UserWarning: `` in it, as the module warnings prints it."""
-    at = line.find(b"Warning: ")
-    while at >= 0:
-        end = at + len(b"Warning: ")
-        category = _CATEGORY.search(line, max(0, end - _HEAD), end)
-        if category is not None and line[: category.start()].strip():
-            return True
-        at = line.find(b"Warning: ", end)
-    return False
-
-
-def is_cpp_warning(line: bytes) -> bool:
-    """Whether the line begins as TORCH_WARN does (c10/util/Logging.cpp): ``[W manager.cpp:335] ``."""
-    if not line.startswith(b"[W"):
-        return False
-    end = line.find(b"]")
-    return line[end : end + 2] == b"] " and _CPP_PLACE.search(line, max(2, end - _HEAD), end) is not None
-
-
-def stage_of(function: bytes | None) -> str | None:
-    """ "compile" or "run"; None for torch 1.11, whose text does not say."""
-    return STAGES.get(function) if function is not None else None
+def is_lost_rank(text: str) -> bool:
+    """Whether an error only says that another rank was lost."""
+    return _LOST_A_RANK.search(text) is not None

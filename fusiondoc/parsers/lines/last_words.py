@@ -12,17 +12,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from fusiondoc.fusers.fuser_errors import PROGRAM
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.facts import ErrorSeen, Facts
 from fusiondoc.parsers.fuser_work import Work
 from fusiondoc.parsers.lines.error_texts import (
     INTERPRETER,
-    OPTIONS_SET,
-    PROGRAM,
     failing_line,
     read_error,
 )
 from fusiondoc.parsers.lines.machines import LAUNCHED
+from fusiondoc.parsers.lines.torch_warnings import are_options_set
 
 ERROR = re.compile(rb"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::(?: .*)?)?$")
 """The last line of a Python traceback."""
@@ -90,7 +90,7 @@ class LastWords:
 
     def take(self, line: bytes, pos: int) -> bool:
         """A line; whether it tells of a failure."""
-        if self._facts.options_set is None and OPTIONS_SET.search(line, 0, 2000) is not None:
+        if self._facts.options_set is None and are_options_set(line):
             self._facts.options_set = pos
         if LAUNCHED in line and self._facts.launched is None:
             self._facts.launched = pos

@@ -255,7 +255,7 @@ def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> Fallback
 
 
 def _of_fuser(text: str) -> bool:
-    return any(mark in text for fuser in FUSERS.values() for mark in fuser.log.error_marks)
+    return any(mark in text for fuser in FUSERS.values() for mark in fuser.errors.marks)
 
 
 def _printed_kernels(

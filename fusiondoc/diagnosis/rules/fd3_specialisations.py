@@ -1,0 +1,216 @@
+"""FD304 and FD305: guards: what changed between the specialisations of a group, and what runs when none is
+left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from fusiondoc.diagnosis.rules import Context, finding, helps_any_size
+from fusiondoc.diagnosis.rules.groups_in_words import describe
+from fusiondoc.fusers import stand_ins
+from fusiondoc.graph.neighbours import feeding
+from fusiondoc.model import dataclass
+from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
+from fusiondoc.model.report import Finding, Group, Report
+from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
+
+
+@dataclass(frozen=True)
+class Change:
+    """Input ``place`` (from 0) differs in ``what``: shape, strides, dtype, device, requires_grad or kind."""
+
+    place: int
+    what: str
+    before: str
+    after: str
+
+
+def changes(first: Group, again: Group) -> list[Change]:
+    """Why the guard of ``first`` refused the inputs of ``again``, for which the group was made anew."""
+    found: list[Change] = []
+    for place, (one, other) in enumerate(zip(first.inputs, again.inputs)):
+        if one != other:
+            found.extend(_changes(place, one, other))
+    counts = len(first.inputs), len(again.inputs)
+    if counts[0] != counts[1]:
+        found.append(Change(min(counts), "kind", f"{counts[0]} inputs", f"{counts[1]} inputs"))
+    return found
+
+
+@dataclass(frozen=True)
+class FusedProducer:
+    """A group that now makes an input contiguous, which the profiled run, not yet fused, made as a view."""
+
+    group: Group
+    place: int
+    """Which input of the other group."""
+    before: str
+    after: str
+
+
+def fused_producer(first: Group, again: Group, report: Report) -> FusedProducer | None:
+    """What made the guard of ``first`` fail, if it is a group of the same program: only strides differ, the
+    new ones are contiguous, and a group that takes a view in gives a tensor of the old type. Where a
+    fuser takes a permute or an expand into a group (``TakenOperators.stand_ins``), its kernel writes the
+    result out in order, while the profiled run handed on a view. Of several such groups one that ``first``
+    reads counts, then the one with as many instances."""
+    before = feeding(first, report.programs)
+    changed = changes(first, again)
+    if any(change.what != "strides" for change in changed):
+        return None
+    for change in changed:
+        tensor, other = parse_type(first.inputs[change.place]), parse_type(again.inputs[change.place])
+        if not isinstance(tensor, TensorType) or not isinstance(other, TensorType) or not in_order(other):
+            continue
+        makers = [
+            group for group in report.groups if group.id not in (first.id, again.id) and _makes(group, tensor)
+        ]
+        if makers:
+            number = first.count
+            likely = min(
+                makers,
+                key=lambda g: (g.id not in before, abs(g.count - number), len(g.nodes)),
+            )
+            return FusedProducer(likely, change.place, change.before, change.after)
+    return None
+
+
+def _makes(group: Group, tensor: TensorType) -> bool:
+    copies = any(node.op.endswith("_copy") for node in group.nodes)
+    return copies and any(_same_type(tensor, output) for output in group.outputs)
+
+
+def _same_type(tensor: TensorType, output: str) -> bool:
+    made = parse_type(output)
+    return isinstance(made, TensorType) and (made.dtype, made.sizes, made.strides) == (
+        tensor.dtype,
+        tensor.sizes,
+        tensor.strides,
+    )
+
+
+def _changes(place: int, one: str, other: str) -> Iterable[Change]:
+    a, b = parse_type(one), parse_type(other)
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        yield Change(place, "kind", one, other)
+        return
+    shapes = _shape(a), _shape(b)
+    if shapes[0] != shapes[1]:
+        yield Change(place, "shape", *shapes)
+    elif a.strides != b.strides:
+        yield Change(place, "strides", str(list(a.strides or ())), str(list(b.strides or ())))
+    for what in ("dtype", "device", "requires_grad"):
+        before, after = getattr(a, what), getattr(b, what)
+        if before != after:
+            yield Change(place, what, str(before), str(after))
+
+
+def _shape(tensor: TensorType) -> str:
+    if tensor.sizes is None:
+        return "unknown"
+    return "(" + ", ".join("any" if size is None else str(size) for size in tensor.sizes) + ")"
+
+
+def in_words(first: Group, others: Sequence[Group], gradients: AbstractSet[str] = frozenset()) -> str:
+    """``input 0 came with the shapes (4, 8), (5, 8)``: the input and property that changed most.
+
+    Args:
+        gradients: the groups that were made again because other gradients were defined.
+    """
+    if any(other.id in gradients for other in others):
+        return "other gradients were defined then than in the first plan"
+    seen: dict[tuple[int, str], list[str]] = {}
+    for other in others:
+        for change in changes(first, other):
+            values = seen.setdefault((change.place, change.what), [change.before])
+            if change.after not in values:
+                values.append(change.after)
+    if not seen:
+        return "for other input types each time"
+    (place, what), values = max(seen.items(), key=lambda item: len(item[1]))
+    listed = ", ".join(values[:5]) + (", ..." if len(values) > 5 else "")
+    return f"input {place} came with {what if what.endswith('s') else what + 's'} {listed}"
+
+
+def remedy_for_more(others: Sequence[Group], gradients: AbstractSet[str], any_size: bool) -> Remedy | str:
+    """What saves further specialisations of a group."""
+    if any(other.id in gradients for other in others):
+        return (
+            "Use the same outputs in the loss of every step: one that some steps leave out can be added as"
+            " 0 * output.sum(), so that its gradient is always defined."
+        )
+    keep = "Keep shapes, strides and dtypes the same from call to call"
+    if not any_size:
+        return f"{keep}, or pad them."
+    return Remedy(f"{keep}, pad them, or use dynamic shapes: {ANY_SIZE.text}.", setting=ANY_SIZE)
+
+
+_MORE_SPECIALISATIONS = Setting(knobs={"fusion_strategy": "STATIC:2,DYNAMIC:10"})
+
+
+def gave_up(report: Report, context: Context) -> Iterable[Finding]:
+    """FD304: an unfused copy of the graph runs because no specialisation was left."""
+    rows = [row for row in report.unfused if row.reason.code == "FD304"]
+    if rows:
+        yield finding(
+            "FD304",
+            f"{sum(row.count for row in rows)} operators run unfused for some inputs: a guard failed and no"
+            " specialisation was left",
+            source=rows[0].user_source,
+            evidence=rows[0].evidence[:3],
+            remedy=Remedy(
+                f"Allow more or dynamic specialisations: {_MORE_SPECIALISATIONS.text}"
+                " (torch.jit.set_fusion_strategy), or pad the inputs to fewer shapes.",
+                setting=_MORE_SPECIALISATIONS,
+            ),
+            rows=rows,
+        )
+
+
+def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
+    """FD305: a group was compiled again for other input types."""
+    counts: dict[str, int] = {}
+    for group in report.groups:
+        if group.respecialises:
+            counts[group.respecialises] = counts.get(group.respecialises, 0) + 1
+    groups = {group.id: group for group in report.groups}
+    for group_id, more in counts.items():
+        again = [g for g in report.groups if g.respecialises == group_id]
+        gradients = context.observed.other_gradients
+        why = in_words(groups[group_id], again, gradients)
+        made = [fused_producer(groups[group_id], other, report) for other in again]
+        producer = made[0]
+        if producer is not None and all(made):
+            yield _strides_of_a_group(groups[group_id], producer, again)
+            continue
+        yield finding(
+            "FD305",
+            f"Group {describe(groups[group_id])} was specialised {more + 1} times: {why}",
+            source=next((n.user_source for n in groups[group_id].nodes if n.user_source), None),
+            evidence=[e for g in again for e in g.evidence[:1]],
+            remedy=remedy_for_more(again, gradients, helps_any_size(report)),
+            severity="warning" if more > 1 else "note",
+        )
+
+
+def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[Group]) -> Finding:
+    views = sorted({node.op for node in producer.group.nodes if node.op in stand_ins()})
+    plain = " and ".join(stand_ins()[op] for op in views)
+    return finding(
+        "FD305",
+        f"Group {describe(group)} was specialised {len(again) + 1} times: {describe(producer.group)},"
+        f" once fused, writes input {producer.place} with the strides {producer.after}; the profiled run, not"
+        f" fused yet, made it with {producer.before}",
+        source=next((n.user_source for n in group.nodes if n.user_source), None),
+        evidence=[e for g in again for e in g.evidence[:1]],
+        remedy=Remedy(
+            "It settles with the new specialisation.",
+            f"To save its compilation, write .contiguous() on what that group returns (after {plain}), so"
+            " that profiled and fused runs make the same strides.",
+        ),
+        severity="note",
+    )
+
+
+SPECIALISATIONS = (gave_up, many_specialisations)

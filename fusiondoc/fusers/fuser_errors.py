@@ -1,0 +1,60 @@
+"""Errors in logs: what failed, and how the errors are recognised that only one fuser writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from re import Pattern
+
+CODEGEN = "codegen"
+"""The fuser's own code failed: lowering, scheduling, binding of inputs."""
+KERNEL = "kernel"
+"""The CUDA source that the fuser made does not compile."""
+DRIVER = "driver"
+"""The CUDA driver refused a kernel, or it failed while it ran."""
+OPTION = "option"
+"""An unknown word in a variable of the fuser."""
+ARCHITECTURE = "architecture"
+"""NVRTC does not know the GPU."""
+NO_KERNEL = "no kernel"
+"""This build of torch holds no kernel for the GPU."""
+BUILTINS = "builtins"
+"""A library that NVRTC needs was not found."""
+OLD_DRIVER = "old driver"
+"""The installed driver is older than the CUDA of this torch."""
+PROGRAM = "program"
+"""Any other error: the operators fail without fusion too."""
+
+TOOLCHAIN = frozenset((ARCHITECTURE, NO_KERNEL, BUILTINS, OLD_DRIVER))
+"""Kinds that say nothing about the fusion: the installation does not fit the GPU."""
+
+OF_FUSER = frozenset((CODEGEN, KERNEL, OPTION))
+"""Kinds that are faults of a fuser."""
+
+
+@dataclass(frozen=True)
+class FuserErrors:
+    """The errors of a fuser. Patterns are searched in a single line of an error's text."""
+
+    forms: tuple[tuple[str, Pattern[str]], ...] = ()
+    """Kind and form of an error; group 1 is its text."""
+    files: Pattern[str] | None = None
+    """Source files of it, which an assert of torch names: its code failed."""
+    texts: Pattern[str] | None = None
+    """Errors of its code that name no file."""
+    wrappers: Pattern[str] | None = None
+    """Asserts that only say that errors of several threads follow."""
+    source: str | None = None
+    """How the CUDA source of a kernel begins that it puts into the text of an assert."""
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """Words of an error -> a name for the cause that they state, where what to do depends on it."""
+    stand_alone: str | None = None
+    """A part of the errors of its package that stands alone, and of none that torch raises."""
+    marks: tuple[str, ...] = ()
+    """Parts of the texts of errors that tell that its code, or a kernel that it made, failed."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds that its own code is recognised to fail with."""
+        found = {kind for kind, _ in self.forms}
+        return frozenset(found | {CODEGEN} if self.files is not None else found)
