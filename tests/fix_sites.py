@@ -9,7 +9,7 @@ from typing import Any
 
 from fusiondoc.changes.edits import SourceText
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.fixes import Program, Site
+from fusiondoc.diagnosis.changes_to_try.user_program import Site, UserProgram
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
 
@@ -18,7 +18,7 @@ def parsed(text: str) -> ParsedFile:
     return ParsedFile(SourceText(Path("m.py"), text, "utf-8", False))
 
 
-class MadeProgram(Program):
+class MadeProgram(UserProgram):
     """A program without a run: what is given of it, and nothing else found."""
 
     files: Any = ()

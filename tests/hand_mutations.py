@@ -215,7 +215,7 @@ MUTATIONS: Sequence[Mutation] = (
     ),
     *_of(
         "fix_edits",
-        "fixes/bundles.py",
+        "workflows/fix_bundles.py",
         ("any(one.kind in _BY_SEVERAL for", "all(one.kind not in _BY_SEVERAL for"),
     ),
     *_of(

@@ -15,18 +15,15 @@ from fusiondoc.changes import literal_numbers, masked_fill, reductions, type_as
 from fusiondoc.changes import out_of_place as rewrite
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, changed_text
+from fusiondoc.changes.model_position import ModelPosition, position_of_model
 from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.changes.rewrite import Line, Rewritten, Shown
-from fusiondoc.fixes import (
-    Site,
-    added_lines,
-    at_lines,
-    bundles,
-    may_be_tried,
-)
-from fusiondoc.fixes.added_lines import ModelPosition, _in_place_off, position_of_model
+from fusiondoc.diagnosis.changes_to_try import at_lines, at_model, settings
+from fusiondoc.diagnosis.changes_to_try.at_model import _in_place_off
+from fusiondoc.diagnosis.changes_to_try.user_program import Site, may_be_tried
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import Condition, ControlFlow, Detail, NotConstant, WrongType
+from fusiondoc.workflows import fix_bundles
 
 
 def out_of_place(body: str, op: str, line: int = 2) -> str:
@@ -216,9 +213,7 @@ def test_a_recipe_that_does_not_fit_is_not_offered(line: str, op: str) -> None:
 
 
 def attributes_off(text: str, name: str | None = None, call: str | None = None) -> str | None:
-    target: Any = SimpleNamespace(name=name, call=call)
-    program: Any = SimpleNamespace(target_file=parsed(text), target=target)
-    place = position_of_model(program)
+    place = position_of_model(parsed(text), name or "model", call is not None)
     return None if place is None else changed_text(text, _in_place_off(place, frozenset()).edits)
 
 
@@ -654,7 +649,7 @@ def test_a_change_of_arguments_or_of_a_result_alters_a_signature(
     edit = Edit(file.source.path, at, at + len(before), after)
     inserted = Edit(file.source.path, text.index("return"), text.index("return"), "pass; ")
     one = Change(ChangeKind.ANNOTATION, "", (inserted, edit))
-    assert bundles.alters_signature(program, one) is alters
+    assert fix_bundles.alters_signature(program, one) is alters
 
 
 def test_an_attribute_is_what_it_holds() -> None:
@@ -698,23 +693,23 @@ def of_a_run(text: str, **changed: Any) -> Any:
     usual = {
         "rows": [], "fuser": "nnc", "torch": "2.13.0", "backward": False, "is_module": True,
         "training": False, "options": options, "target_file": parsed(text),
-        "target": SimpleNamespace(name=None, call=None),
+        "model_name": "model", "makes_model": False,
     }  # fmt: skip
     return SimpleNamespace(**{**usual, **changed})
 
 
 def kinds(program: Any) -> list[ChangeKind]:
-    place = position_of_model(program)
+    place = position_of_model(program.target_file, program.model_name, program.makes_model)
     assert place is not None
-    return [one.kind for one in added_lines.of_model(program, place)]
+    return [one.kind for one in at_model.of_model(program, place)]
 
 
 def test_a_model_in_eval_mode_is_frozen_and_one_in_training_only_on_request() -> None:
     assert kinds(of_a_run(MADE)) == [ChangeKind.FREEZE]
     program = of_a_run(MADE, training=True)
-    place = position_of_model(program)
+    place = position_of_model(program.target_file, program.model_name, program.makes_model)
     assert place is not None
-    found = list(added_lines.of_model(program, place))
+    found = list(at_model.of_model(program, place))
     assert [one.kind for one in found] == [ChangeKind.EVAL, ChangeKind.FREEZE]
     assert all("--eval" in one.setting.flags for one in found)  # left out without --inference
     texts = [changed_text(MADE, one.edits).split("\n") for one in found]
@@ -727,7 +722,7 @@ SCRIPTED = "import torch\nnet = torch.nn.ReLU().eval()\nmodel = torch.jit.script
 def frozen_script(text: str, **changed: Any) -> str | None:
     """The text in which a module that it scripts is frozen; None where that is not proposed."""
     program = of_a_run(text, is_module=False, is_scripted=True, **changed)
-    found = list(added_lines._frozen_script(program))
+    found = list(at_model.frozen_script(program, program.target_file))
     assert all("--freeze" in one.setting.flags for one in found)
     return changed_text(text, found[0].edits) if found else None
 
@@ -737,13 +732,13 @@ def test_a_module_that_is_scripted_is_frozen_where_it_is() -> None:
     assert frozen_script(SCRIPTED) == wanted
     in_training = frozen_script(SCRIPTED, training=True)
     assert in_training == wanted.replace("script(net))", "script(net).eval())")
-    (asked,) = added_lines._frozen_script(of_a_run(SCRIPTED, training=True))
+    (asked,) = at_model.frozen_script(of_a_run(SCRIPTED, training=True), parsed(SCRIPTED))
     assert "--eval" in asked.setting.flags  # left out without --inference
     function = "import torch\ndef make():\n    return torch.jit.script(torch.nn.ReLU().eval())\n"
-    called = SimpleNamespace(name="make", call="()")
-    assert "return torch.jit.freeze(torch.jit.script(" in (frozen_script(function, target=called) or "")
+    called = {"model_name": "make", "makes_model": True}
+    assert "return torch.jit.freeze(torch.jit.script(" in (frozen_script(function, **called) or "")
     twice = function.replace("make():\n", "make():\n    if torch.rand(1) > 2: return torch.nn.ReLU()\n")
-    assert frozen_script(twice, target=called) is None
+    assert frozen_script(twice, **called) is None
     # What comes behind the line may need a module that is not frozen.
     assert frozen_script(f"{SCRIPTED}model.eval()\n") is None
     assert frozen_script("from models import model\n") is None
@@ -757,10 +752,9 @@ def test_what_cannot_be_frozen_is_not(changed: dict[str, Any]) -> None:
 
 
 def test_inputs_record_no_gradients_in_inference() -> None:
-    program = of_a_run(MADE)
-    (found,) = added_lines._without_grad(program)
+    (found,) = settings.without_gradients(parsed(MADE))
     assert changed_text(MADE, found.edits) == MADE.replace("=True", "=False") and found.note is not None
-    assert list(added_lines._without_grad(of_a_run(MADE.replace("inputs =", "others =")))) == []
+    assert list(settings.without_gradients(parsed(MADE.replace("inputs =", "others =")))) == []
 
 
 def unfused(code: str) -> Any:
@@ -769,13 +763,13 @@ def unfused(code: str) -> Any:
 
 def test_plans_for_fixed_shapes_where_none_was_left() -> None:
     def found(program: Any) -> list[str]:
-        made = added_lines._static_shapes(program, program.target_file)
+        made = settings.static_shapes(program, program.target_file)
         return [
             line for one in made for line in changed_text(MADE, one.edits).split("\n") if "STATIC" in line
         ]
 
     assert found(of_a_run(MADE, rows=[unfused("FD304")])) == [
-        "torch.jit.set_fusion_strategy([('STATIC', 20)])"
+        'torch.jit.set_fusion_strategy([("STATIC", 20)])'
     ]
     assert found(of_a_run(MADE, rows=[unfused("FD211")])) == []
     asked = SimpleNamespace(knobs={"fusion_strategy": "STATIC:20"})
@@ -853,7 +847,7 @@ def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, a
 def described(ops: Sequence[str], fuser: str = "nvfuser", backward: bool = False) -> list[str]:
     rows = [(f"zoo/net.py:{line}", SimpleNamespace(op=op, count=2)) for line, op in enumerate(ops, 1)]
     program: Any = SimpleNamespace(in_packages=rows, fuser=fuser, torch="2.1.2", backward=backward, unread={})
-    return bundles.described(program)
+    return fix_bundles.described(program)
 
 
 def test_what_works_in_place_in_a_package_is_told_where_the_fuser_takes_it_otherwise() -> None:

@@ -30,9 +30,9 @@ from fusiondoc.changes.inserted_lines import defined, without_unused
 from fusiondoc.changes.out_of_place import out_of_place
 from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
+from fusiondoc.diagnosis.changes_to_try import at_lines
+from fusiondoc.diagnosis.changes_to_try.user_program import Site
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import Site, at_lines
-from fusiondoc.fixes.bundles import Bundle
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.remedies import Setting
@@ -41,6 +41,7 @@ from fusiondoc.reports.fixes_found import as_json, as_markdown
 from fusiondoc.views.fix_words import lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
 from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, unified_diff
+from fusiondoc.workflows.fix_bundles import Bundle
 from fusiondoc.workflows.fix_search import Rounding
 from fusiondoc.workflows.git_files import uncommitted
 

@@ -32,7 +32,7 @@ LONG = "9" * 5000
 """More digits than ``int`` takes (4300 from Python 3.11 on)."""
 
 OTHERS_NUMBERS = (
-    *("captures", "cli", "comparison", "diagnosis", "expectations", "fixes", "fuser_knobs", "fusers"),
+    *("captures", "cli", "comparison", "diagnosis", "expectations", "fuser_knobs", "fusers"),
     *("model", "operators", "parsers", "rendering", "reports", "views", "repro", "workflows"),
 )
 """Folders whose code reads what others wrote. ``probe`` and ``suites`` run beside torch and import nothing of

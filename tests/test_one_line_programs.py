@@ -13,7 +13,7 @@ from plan_lines import by_recipe, out_of_place
 from fusiondoc.changes.changed_arguments import changes_argument
 from fusiondoc.changes.edits import changed_text
 from fusiondoc.changes.recipes import recipe_for
-from fusiondoc.fixes import at_lines
+from fusiondoc.diagnosis.changes_to_try import at_lines
 from fusiondoc.model.change_plan import Edit
 
 torch = pytest.importorskip("torch")

@@ -15,7 +15,8 @@ from running import write
 from timed_child import TimedChild
 
 from fusiondoc.captures.request import RunRequest, parse_target
-from fusiondoc.diagnosis.tries import FREEZE, IN_PLACE_OFF, effect, suggested
+from fusiondoc.diagnosis.suggested_settings import FREEZE, IN_PLACE_OFF, suggested
+from fusiondoc.diagnosis.tries import effect
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import Try

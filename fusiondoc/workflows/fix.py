@@ -24,16 +24,17 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, SourceText, changed_text, read_text
 from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.diagnosis.changes_to_try import changes_to_try
+from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.fixes import Program
-from fusiondoc.fixes.bundles import Bundle, alters_signature, bundles, changes_for, described
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report
 from fusiondoc.runner.launch import ShowProgress, no_progress
 from fusiondoc.whole_files import read_within, write_whole
+from fusiondoc.workflows.fix_bundles import Bundle, alters_signature, bundles, described
 from fusiondoc.workflows.fix_search import (
     FOLDER,
     Interrupted,
@@ -166,7 +167,7 @@ def _no_model(request: RunRequest) -> UsageError:
 class _ToTry:
     """Changes to try, and what is only described."""
 
-    program: Program
+    program: UserProgram
     bundles: tuple[Bundle, ...]
     described: tuple[str, ...]
     diagnose: str
@@ -177,7 +178,7 @@ def _found(
     request: RunRequest, capture: Capture, report: Report, inference: bool, allow_signature: bool
 ) -> _ToTry:
     program = _program(request, capture, report)
-    changes = changes_for(program)
+    changes = changes_to_try(program)
     altering = [] if allow_signature else [one for one in changes if alters_signature(program, one)]
     every = bundles(one for one in changes if one not in altering)
     left_out = [] if inference else [one for one in every if "--eval" in one.setting.flags]
@@ -186,11 +187,11 @@ def _found(
     return _ToTry(program, tried, notes_shown, run_again(capture.request))
 
 
-def _program(request: RunRequest, capture: Capture, report: Report) -> Program:
+def _program(request: RunRequest, capture: Capture, report: Report) -> UserProgram:
     """The program of a run, as its target was loaded."""
     loaded = capture.records.target
     changeable = loaded.training is not None and not loaded.frozen
-    return Program(
+    return UserProgram(
         report,
         request.target,
         request.options(),

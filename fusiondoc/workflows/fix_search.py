@@ -20,9 +20,8 @@ from fusiondoc.changes.edits import Edit, changed_text, overlapping
 from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.line_edits import line_edits
 from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.diagnosis.changes_to_try.user_program import COUNTER
 from fusiondoc.errors import FusiondocError
-from fusiondoc.fixes import COUNTER
-from fusiondoc.fixes.bundles import Bundle
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
@@ -31,6 +30,7 @@ from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import Verification
 from fusiondoc.operators import CONTROL_FLOW
 from fusiondoc.runner.launch import ShowProgress, run
+from fusiondoc.workflows.fix_bundles import Bundle
 from fusiondoc.workflows.follow_ups import speeds_in_turns
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.run import Notify

@@ -22,7 +22,7 @@ from fusiondoc.captures.process_records import SCRIPT, StepsTaken
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.changes.change import Change
-from fusiondoc.diagnosis.tries import eval_mode, suggested
+from fusiondoc.diagnosis.suggested_settings import eval_mode, suggested
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fusers import choices
 from fusiondoc.fusers.torchscript import TORCHSCRIPT

@@ -23,7 +23,7 @@ from fusiondoc.captures.request import IN_PROCESS, RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.failing_read import suspects
-from fusiondoc.diagnosis.tries import another_fuser, other_fuser
+from fusiondoc.diagnosis.suggested_settings import another_fuser, other_fuser
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fusers import facts_of, is_switched_by_package

@@ -19,12 +19,12 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_rewrites import changes_at
 from fusiondoc.changes.rewrite import Line, Shown
 from fusiondoc.changes.source_file import ParsedFile, dotted
-from fusiondoc.fixes import Program, Site
+from fusiondoc.diagnosis.changes_to_try.user_program import Site, UserProgram
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import is_in_place
 
 
-def propose(program: Program) -> Iterator[Change]:
+def propose(program: UserProgram) -> Iterator[Change]:
     """One change for each line and rewrite, one for each class whose attributes are declared constant."""
     for site in program.sites:
         yield from changes_at(program.line_of(site))
@@ -37,7 +37,7 @@ def propose(program: Program) -> Iterator[Change]:
     yield from prints(program)
 
 
-def constants_of_classes(program: Program) -> Iterator[Change]:
+def constants_of_classes(program: UserProgram) -> Iterator[Change]:
     """The attributes that lines of a class read, declared constant together."""
     classes: dict[tuple[ParsedFile, ast.ClassDef], dict[str, Site]] = {}
     for site in program.sites:
@@ -54,7 +54,7 @@ def constants_of_classes(program: Program) -> Iterator[Change]:
 # -- in whole files ------------------------------------------------------------------------------------------
 
 
-def numbers_read(program: Program, file: ParsedFile) -> Iterator[Change]:
+def numbers_read(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
     """Numbers that are read from tensors in functions that ran."""
     for node in read_numbers.numbers_read(file):
         if program.ran(file, node):
@@ -63,7 +63,7 @@ def numbers_read(program: Program, file: ParsedFile) -> Iterator[Change]:
             yield Change(ChangeKind.NUMBER, found.title, found.edits, where=where, note=found.note)
 
 
-def modules_in_place(program: Program) -> Iterator[Change]:
+def modules_in_place(program: UserProgram) -> Iterator[Change]:
     """Each call that makes a module with ``inplace=True``, where operators in place ran."""
     ops = frozenset(row.op for row in program.rows if is_in_place(row.op))
     for file in program.files if ops else ():
@@ -72,7 +72,7 @@ def modules_in_place(program: Program) -> Iterator[Change]:
             yield Change(ChangeKind.NOT_INPLACE, title, (edit,), where=where, ops=ops)
 
 
-def prints(program: Program) -> Iterator[Change]:
+def prints(program: UserProgram) -> Iterator[Change]:
     """A print, a warning or an assignment to an attribute among operators that ran goes to the end of its
     block. Tracing records none."""
     if program.options.trace:

@@ -1,8 +1,5 @@
-"""Changes to the text of a user's program that may let more of it fuse: what ``fusiondoc fix`` tries.
-
-Here: in what they are looked for, the report of the unchanged run and the user's files that may change; and
-what each family proposes.
-"""
+"""A program that ran, and the files of it that may change: the user's lines that make operators outside
+groups."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ class Site:
         return f"{self.file.source.path}:{self.line}"
 
 
-class Program:
+class UserProgram:
     """A program that ran, its files read.
 
     Attributes:
@@ -97,6 +94,16 @@ class Program:
     @property
     def backward(self) -> bool:
         return bool(self.options.backward)
+
+    @property
+    def model_name(self) -> str:
+        """The name of the model in the target's file."""
+        return self.target.name or "model"
+
+    @property
+    def makes_model(self) -> bool:
+        """Whether the target calls ``model_name`` for its model."""
+        return self.target.call is not None
 
     @cached_property
     def roots(self) -> tuple[Path, ...]:

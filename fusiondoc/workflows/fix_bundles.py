@@ -1,4 +1,5 @@
-"""All changes that a program may get, in the order in which they are tried, and what is only described."""
+"""Changes in the order in which ``fix`` tries them, those of one family together; and what is only
+described."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from itertools import groupby
 
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, overlapping
-from fusiondoc.fixes import Program, added_lines, at_lines
+from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.fusers import taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
@@ -136,12 +137,7 @@ def _family(one: Change) -> int:
     raise AssertionError(one.kind)
 
 
-def changes_for(program: Program) -> list[Change]:
-    """Every change that some family finds, in no order."""
-    return list(_all(program))
-
-
-def alters_signature(program: Program, one: Change) -> bool:
+def alters_signature(program: UserProgram, one: Change) -> bool:
     """Whether it changes what a function takes or returns: a call of the function that no run shows may fail
     then."""
     files = {file.source.path: file for file in program.files}
@@ -165,11 +161,6 @@ def bundles(every: Iterable[Change]) -> list[Bundle]:
     return made
 
 
-def _all(program: Program) -> Iterator[Change]:
-    yield from at_lines.propose(program)
-    yield from added_lines.propose(program)
-
-
 def _distinct(changes: Iterable[Change]) -> list[Change]:
     """Those with the same edits once: one line may have several operators."""
     found: dict[tuple[Edit, ...], Change] = {}
@@ -187,14 +178,14 @@ def _compatible(changes: Sequence[Change]) -> Iterator[Change]:
             yield one
 
 
-def described(program: Program) -> list[str]:
+def described(program: UserProgram) -> list[str]:
     """What could be changed and is not, a line each: what works in place in files of packages, files that
     cannot be read."""
     unread = [f"{path.name} could not be read: {why}" for path, why in program.unread.items()]
     return [*_in_packages(program), *unread]
 
 
-def _in_packages(program: Program) -> list[str]:
+def _in_packages(program: UserProgram) -> list[str]:
     in_place = {
         (line, row.op): (row, instead)
         for line, row in program.in_packages
@@ -209,7 +200,7 @@ def _in_packages(program: Program) -> list[str]:
     return lines
 
 
-def _instead(program: Program, op: str) -> str | None:
+def _instead(program: UserProgram, op: str) -> str | None:
     """How to write an operator in place so that the fuser can take it; None where it cannot."""
     if not is_in_place(op) or op in IN_PLACE_ASSIGNS:
         return None

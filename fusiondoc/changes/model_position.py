@@ -1,4 +1,4 @@
-"""Where the user's file makes the target's model: the offset behind it, where lines can be added, and of a
+"""Where a file makes its model: the offset behind it, where lines can be added, and of a
 model that is TorchScript already the expression that makes it.
 """
 
@@ -18,7 +18,6 @@ from fusiondoc.changes.source_file import (
     names_in,
     walk,
 )
-from fusiondoc.fixes import Program
 from fusiondoc.model import dataclass
 
 _SCRIPTING = ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze")
@@ -48,17 +47,16 @@ class ModelPosition:
         return lines_at(self.file, self.position, lines, self.lead, rank)
 
 
-def position_of_model(program: Program) -> ModelPosition | None:
-    """Where the target's model is made; None where no line of the user's tells."""
-    file = program.target_file
-    if file is None:
-        return None
-    name = program.target.name or "model"
+def position_of_model(file: ParsedFile, name: str, is_called: bool) -> ModelPosition | None:
+    """Where a file makes its model; None where no line shows it.
+
+    Args:
+        name: of the model.
+        is_called: it is a function that returns the model, or its class.
+    """
     if "." in name:
         return None
-    if program.target.call is not None:
-        return _in_definition(file, name)
-    return _at_top(file, name)
+    return _in_definition(file, name) if is_called else _at_top(file, name)
 
 
 def _at_top(file: ParsedFile, name: str) -> ModelPosition | None:
@@ -150,14 +148,18 @@ def _before_return(file: ParsedFile, function: Function) -> ModelPosition | None
     return ModelPosition(file, made, start, lead, edits)
 
 
-def value_of_model(program: Program) -> ast.expr | None:
+def value_of_model(file: ParsedFile, name: str, is_called: bool) -> ast.expr | None:
     """The expression that makes a model which is TorchScript already: ``torch.jit.script(net)`` of ``model =
     torch.jit.script(net)`` or ``return torch.jit.script(net)``. None where the model is changed after that
-    line, or no such line is found."""
-    file, name = program.target_file, program.target.name or "model"
-    if file is None or "." in name:
+    line, or no such line is found.
+
+    Args:
+        name: of the model.
+        is_called: it is a function that returns the model.
+    """
+    if "." in name:
         return None
-    value = _returned(file, name) if program.target.call is not None else _last_bound(file, name)
+    value = _returned(file, name) if is_called else _last_bound(file, name)
     return value if isinstance(value, (ast.Call, ast.Name)) else None
 
 

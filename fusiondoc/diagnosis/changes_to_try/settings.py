@@ -1,0 +1,92 @@
+"""Settings of torch written into the target's file, after its imports; another fuser, which is no line of a
+file; and inputs that ask for gradients which no backward pass uses."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeGuard
+
+from fusiondoc.changes.change import Change
+from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.inserted_lines import after_imports, lines_at, spelled
+from fusiondoc.changes.source_file import ParsedFile, walk
+from fusiondoc.diagnosis.advice import NEEDS_SHAPES
+from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
+from fusiondoc.diagnosis.suggested_settings import suggested
+from fusiondoc.fuser_knobs.catalogue import knob_line
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.remedies import Setting
+
+
+def propose(program: UserProgram) -> Iterator[Change]:
+    """One for each knob and fuser, and one for the inputs."""
+    file = program.target_file
+    for change in suggested(program.report, program.options, program.target.kind):
+        ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
+        if change.kind is ChangeKind.FUSER:
+            yield _with_own_lines(program, change, ops)
+        elif file is not None:
+            yield from _written(file, change.setting, ops, ChangeKind.KNOB)
+    if file is None:
+        return
+    yield from static_shapes(program, file)
+    if not program.backward:
+        yield from without_gradients(file)
+
+
+def _with_own_lines(program: UserProgram, change: Change, ops: frozenset[str]) -> Change:
+    """No line of a file: which fuser runs is for the launcher to say, or for each position with a context."""
+    target = shlex.quote(program.target.text)
+    note = "a setting of the run, not in the diff; its lines for your own program:\n"
+    note += f"fusiondoc env --export {target} {change.title}"
+    return replace(change, note=note, ops=ops)
+
+
+def _written(file: ParsedFile, setting: Setting, ops: frozenset[str], kind: ChangeKind) -> Iterator[Change]:
+    """The knobs of a setting behind the imports of a file."""
+    if not setting.knobs:
+        return
+    torch, imports = spelled(file, "torch")
+    lines = [torch + knob_line(*knob).removeprefix("torch") for knob in setting.knobs.items()]
+    edit = lines_at(file, after_imports(file), lines, "", rank=-8)
+    where = (f"{file.source.path}:{file.line_at(edit.start)}",)
+    note, edits = "for the whole process", (*imports, edit)
+    yield Change(kind, lines[0], edits, setting=setting, where=where, note=note, ops=ops)
+
+
+_STATIC = Setting(knobs={"fusion_strategy": "STATIC:20"})
+
+
+def static_shapes(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
+    """Plans for the shapes that come, one each, where a group for any shape was refused or none was left."""
+    rows = [row for row in program.rows if row.reason.code == "FD304" or row.reason.detail == NEEDS_SHAPES]
+    requested = program.options.knobs.get("fusion_strategy", "")
+    if rows and "STATIC:20" not in requested:
+        ops = frozenset(row.op for row in rows)
+        yield from _written(file, _STATIC, ops, ChangeKind.STATIC_SHAPES)
+
+
+def without_gradients(file: ParsedFile) -> Iterator[Change]:
+    """``requires_grad=True`` of the inputs, where nothing is differentiated."""
+    edits: list[Edit] = []
+    for statement in file.tree.body:
+        if isinstance(statement, ast.Assign) and _names_inputs(statement):
+            flags = (given.value for given in walk(statement.value) if _asks_for_gradients(given))
+            edits += [file.replaced(flag, "False") for flag in flags]
+    if edits:
+        note = "for inference only; where gradients are recorded elsewhere, run it under torch.no_grad()"
+        yield Change(ChangeKind.NO_GRAD, "inputs that record no gradients", tuple(edits), note=note)
+
+
+def _names_inputs(node: ast.Assign) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == "inputs" for target in node.targets)
+
+
+def _asks_for_gradients(node: ast.AST) -> TypeGuard[ast.keyword]:
+    """``requires_grad=True``"""
+    if not isinstance(node, ast.keyword) or node.arg != "requires_grad":
+        return False
+    return isinstance(node.value, ast.Constant) and node.value.value is True

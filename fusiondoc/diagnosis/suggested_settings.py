@@ -1,0 +1,155 @@
+"""The settings of a run that findings suggest: ``diagnose --try`` runs them, and ``fix`` writes those of
+torch into the target's file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fusiondoc.changes.change import Change
+from fusiondoc.diagnosis.changes_of_operators import NO_RULE
+from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
+from fusiondoc.fusers import FUSERS, facts_of, operators_of_knobs, taken_by
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.reasons.lacking_constants import lacks_constant
+from fusiondoc.model.remedies import Setting
+from fusiondoc.model.report import Report, Unfused
+from fusiondoc.model.source import Options
+from fusiondoc.operators import CONTROL_FLOW, is_in_place
+
+MOST_TRIES = 8
+
+
+FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
+
+_FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::feature_dropout"])
+"""What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
+
+
+def suggested(report: Report, options: Options, kind: str, training: bool | None = None) -> list[Change]:
+    """The changes that the findings of a report suggest and this torch can make, the worst finding's first.
+
+    Args:
+        options: of the run (``RunRequest.options()``); what was requested already is no change.
+        kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
+        training: whether the target is a module in training mode; None where it is none, or it is not known.
+    """
+    rows = [row for row in report.unfused if row.ran is not False]
+    found = list(dict.fromkeys([*(f.code for f in report.findings), *(row.reason.code for row in rows)]))
+    wanted: dict[str, list[str]] = {}
+    for code in found:
+        for name in CODES[code].tries:
+            wanted.setdefault(name, []).append(code)
+    for row in rows:
+        # Whatever the log states on it: traced, a condition on shapes or flags is gone.
+        if row.op in CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
+            wanted[TRACE].append(row.reason.code)
+    made = (_change(name, tuple(codes), report, options, kind) for name, codes in wanted.items())
+    changes = [*_of_the_module(rows, options, training), *(change for change in made if change is not None)]
+    return changes[:MOST_TRIES]
+
+
+def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | None) -> Iterator[Change]:
+    """Out of place, and frozen, where an operator shows that this can matter."""
+    if training is None or options.script:
+        return
+    codes = tuple(dict.fromkeys(row.reason.code for row in rows if _of_module_in_place(row)))
+    if codes and not options.in_place_off:
+        yield _flag(ChangeKind.NOT_INPLACE, IN_PLACE_OFF, "--in-place-off", codes)
+    codes = tuple(dict.fromkeys(row.reason.code for row in rows if _is_folded(row)))
+    if codes and not (training and not options.eval) and not options.backward and not options.freeze:
+        yield _flag(ChangeKind.FREEZE, FREEZE, FREEZE, codes)
+
+
+def _of_module_in_place(row: Unfused) -> bool:
+    counts = row.reason.code == "FD226"
+    return (
+        is_in_place(row.op)
+        and not counts
+        and row.source is not None
+        and "torch/nn/functional" in row.source.replace("\\", "/")
+    )
+
+
+def _is_folded(row: Unfused) -> bool:
+    return row.op in _FOLDED or lacks_constant(row.reason.detail)
+
+
+def eval_mode() -> Change:
+    """Requested with ``--try-eval``: it changes what the model computes, so no finding does it alone."""
+    return _flag(ChangeKind.EVAL, EVAL, "--eval")
+
+
+def _flag(kind: ChangeKind, title: str, name: str, codes: tuple[str, ...] = ()) -> Change:
+    """The change that an option without a value makes."""
+    return Change(kind, title, setting=Setting(flags=(name,)), codes=codes)
+
+
+def another_fuser(fuser: str, codes: tuple[str, ...]) -> Change:
+    """The run under another fuser."""
+    setting = Setting(fuser=fuser)
+    return Change(ChangeKind.FUSER, setting.text, setting=setting, codes=codes)
+
+
+def _change(name: str, codes: tuple[str, ...], report: Report, options: Options, kind: str) -> Change | None:
+    """The change of that name (``Code.tries``); None where this run has it, or it can do nothing."""
+    script = bool(options.script)
+    if name == MORE_RUNS:
+        more = Setting(runs=2 * (options.runs or 1))
+        return None if script else Change(ChangeKind.RUNS, more.text, setting=more, codes=codes)
+    if name == TRACE:
+        already = script or options.trace or kind == "archive"
+        return None if already else _flag(ChangeKind.TRACE, TRACE, TRACE, codes)
+    if name == OTHER_FUSER:
+        fuser = other_fuser(report, options, codes)
+        return None if fuser is None else another_fuser(fuser, codes)
+    return _of_knob(name, codes, report, options)
+
+
+def _of_knob(name: str, codes: tuple[str, ...], report: Report, options: Options) -> Change | None:
+    knob, _, value = name.partition("=")
+    if not _works(knob, report) or options.knobs.get(knob) == value:
+        return None
+    about = operators_of_knobs().get(knob)
+    ops = {row.op for row in report.unfused if row.ran is not False and row.reason.code in codes}
+    if about is not None and ops and not ops & about:
+        return None
+    return Change(ChangeKind.KNOB, name, setting=Setting(knobs={knob: value}), codes=codes)
+
+
+def _works(name: str, report: Report) -> bool:
+    """Whether the knob does something on this torch and for the fuser at work."""
+    knob = catalogue.knob(name)
+    torch = report.environment.get("torch")
+    if knob is None or torch is None or not exists_in(knob.live, parse_version(torch)):
+        return False
+    return knob.fuser in ("executor", report.fuser.effective)
+
+
+def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
+    """A fuser to try instead of this one: it can run here and, where the codes are of operators alone,
+    it takes one of them; None without one."""
+    effective = report.fuser.effective or options.fuser
+    torch = report.environment.get("torch")
+    ops = {row.op for row in report.unfused if row.reason.code in codes}
+    alone = bool(ops) and all(code in NO_RULE for code in codes)
+    for fuser in facts_of(effective).instead:
+        if _can_run(fuser, report, options) and (not alone or any(taken_by(op, fuser, torch) for op in ops)):
+            return fuser
+    return None
+
+
+def _can_run(fuser: str, report: Report, options: Options) -> bool:
+    """Whether the environment and the options allow the fuser, as far as that is known without a trial."""
+    facts, environment = FUSERS[fuser], report.environment
+    version = parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
+    if facts.limits.since is not None and version < facts.limits.since:
+        return False
+    if facts.limits.until is not None and version > facts.limits.until:
+        return False
+    if options.backward and not facts.limits.in_training:
+        return False
+    if "cpu" not in facts.limits.devices:
+        return bool(environment.get("cuda")) and bool(environment.get("gpu"))
+    on_gpu = any("cuda" in text for group in report.groups for text in group.inputs)
+    return "cuda" in facts.limits.devices or not on_gpu
