@@ -56,8 +56,9 @@ inputs = (torch.ones(8),)
 @pytest.fixture
 def servers() -> Iterator[ForkServers]:
     made = ForkServers()
-    with child.supervisors_from(made.start):
-        yield made
+    child.set_other_start(made.start)
+    yield made
+    child.set_other_start(None)
     made.close()
 
 
@@ -74,8 +75,8 @@ def test_a_fork_sees_what_a_new_process_sees(servers: ForkServers, tmp_path: Pat
     assert (failed, failed_too) == (None, None)
     assert len(servers.running) == 1
     servers.close()
-    with child.supervisors_from(lambda order: None):
-        new, _ = run_target(tmp_path, "m.py", fuser="nnc")
+    child.set_other_start(None)
+    new, _ = run_target(tmp_path, "m.py", fuser="nnc")
     forked, again, fresh = (printed(log_of(capture)) for capture in (first, second, new))
     assert forked["facts"] == fresh["facts"]
     draws = zip(forked["drawn"], again["drawn"], fresh["drawn"])

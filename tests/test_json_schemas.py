@@ -16,6 +16,7 @@ from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.bench_changes import BenchComparison
 from fusiondoc.model.bench import Bench, Suite
 from fusiondoc.model.change_plan import Fixes
+from fusiondoc.model.checked_models import CheckedModels
 from fusiondoc.model.report import Report
 from fusiondoc.model.survey_answers import Survey
 from fusiondoc.model.typed_fields import field_types
@@ -28,6 +29,7 @@ DOCUMENTS = {
     "suite": Suite,
     "fix": Fixes,
     "survey": Survey,
+    "check": CheckedModels,
     "bench-comparison": BenchComparison,
 }
 

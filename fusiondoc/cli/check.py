@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fusiondoc.cli.check_all import check_all, chosen_sections
 from fusiondoc.cli.help import CommandWithShortHelp
 from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
 from fusiondoc.cli.output import (
@@ -44,6 +45,20 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Check this section whatever run it is for. Can be repeated.",
 )
+@click.option(
+    "--only",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Without TARGET: check the sections with such a name; * is any text. Can be repeated.",
+)
+@click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Without TARGET: run N models at a time; by default one for each core.",
+)
 @model_name_option
 @run_options
 @click.option(
@@ -56,6 +71,8 @@ def command(
     expect: Path | None,
     update: bool,
     only: tuple[str, ...],
+    patterns: tuple[str, ...],
+    jobs: int | None,
     no_rerun: bool,
     peak: float | None,
     format_: str | None,
@@ -66,24 +83,34 @@ def command(
     """Exit with status 1 unless the expected fusion groups exist.
 
     TARGET (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt) is run as diagnose does; anything else is a
-    log, a capture or - for stdin; without an argument the newest capture is read. The keys of the file are
-    described in docs/commands/check.md.
+    log, a capture or - for stdin. Without an argument every section of the file is checked, each with a run
+    of its own, side by side; where no section names a target, the newest capture is read. The keys of the
+    file are described in docs/commands/check.md.
 
     \b
     Examples:
       fusiondoc check model.py --expect fusions.yaml --update
       fusiondoc check model.py --expect fusions.yaml
+      fusiondoc check --expect fusions.yaml -j 4
       fusiondoc check train.log --expect fusions.yaml --format junit -o check.xml
     """
     check_fail_on(fail_on)
-    if expect is None:
-        raise UsageError(
-            "check needs --expect FILE.yaml",
-            "fusiondoc check TARGET --expect fusions.yaml --update writes it; or set it in pyproject.toml.",
-        )
+    expect = _named_file(expect)
     expectations = _expectations(expect, update)
     if expectations is not None:
         _known_sections(expectations, only)
+    if _is_for_all(targets, expectations, update, patterns, jobs):
+        assert expectations is not None
+        _refuse_options_of_a_run(options)
+        sections = chosen_sections(expectations, only, patterns)
+        return check_all(
+            expectations,
+            sections,
+            python=options["python"],
+            workers=jobs,
+            format_=format_,
+            output=output,
+        )
     from fusiondoc.cli.config import without_suppressed
     from fusiondoc.workflows import is_target
 
@@ -113,6 +140,42 @@ def command(
     if any(not expectation.holds for expectation in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)
+
+
+def _is_for_all(
+    targets: Sequence[str],
+    expectations: Expectations | None,
+    update: bool,
+    patterns: Sequence[str],
+    jobs: int | None,
+) -> bool:
+    """Whether the sections of the file name what is to be run.
+
+    Raises:
+        UsageError: options that choose among sections where the command line or nothing names it.
+    """
+    named = expectations is not None and any(
+        section.run.target is not None or section.when.target for section in expectations.sections
+    )
+    if not targets and named and not update:
+        return True
+    if patterns or jobs is not None:
+        option = "--only" if patterns else "--jobs"
+        raise UsageError(
+            f"{option} is for a check of all sections, without a TARGET and without --update",
+            "A section names its model with run: {target: FILE.py}.",
+        )
+    return False
+
+
+def _refuse_options_of_a_run(options: dict[str, Any]) -> None:
+    """UsageError for an option that each section has for itself."""
+    given = [name for name in _given(options) if name not in ("--python",)]
+    if given:
+        raise UsageError(
+            f"{given[0]} is of one run, and without a TARGET every section of the file is run",
+            "Write it into the section: run: {target: FILE.py, ...}; or name a TARGET.",
+        )
 
 
 def _run(
@@ -189,6 +252,16 @@ def _source(ctx: click.Context, name: str) -> str | None:
     return source.name if source is not None else None
 
 
+def _named_file(expect: Path | None) -> Path:
+    """The file of --expect; UsageError without it."""
+    if expect is None:
+        raise UsageError(
+            "check needs --expect FILE.yaml",
+            "fusiondoc check TARGET --expect fusions.yaml --update writes it; or set it in pyproject.toml.",
+        )
+    return expect
+
+
 def _expectations(file: Path, update: bool) -> Expectations | None:
     """The file, read before anything runs; None if --update is to make it."""
     from fusiondoc.expectations.read_file import load, read_text
@@ -224,10 +297,17 @@ def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
 
 def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) -> Report:
     """The report with the outcome of each expectation of the sections that hold for it."""
-    from fusiondoc.expectations.gate import gate
+    from datetime import datetime, timezone
 
+    from fusiondoc.expectations.policy import gate_with_policy, notes_on_exceptions
+
+    today = datetime.now(timezone.utc).date()
+    for note in notes_on_exceptions(expectations, today):
+        notify(f"note: {note}")
     sections = _sections(report, expectations, only)
-    rows = [row for section in sections for row in gate(section, report, expectations.file)]
+    rows = []
+    for section in sections:
+        rows += gate_with_policy(section, expectations, report, today)
     return replace(report, expectations=tuple(rows))
 
 

@@ -6,8 +6,10 @@ Modules are named by patterns: ``encoder.layer.*.output``, ``encoder.layer.[0-11
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date
 from functools import lru_cache
+from typing import Any
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, Instance
@@ -139,6 +141,18 @@ class StepLimits:
 
 
 @dataclass(frozen=True)
+class HowToRun:
+    """How ``check`` without a target runs the model of a section."""
+
+    target: str | None = None
+    python: str | None = None
+    files: tuple[str, ...] = ()
+    """Patterns of files, beside those of the program, that the result depends on."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the run, by their names in ``model/run_options.py``."""
+
+
+@dataclass(frozen=True)
 class Renamed:
     """The target of a section that is not there any more, and the one that has its groups."""
 
@@ -168,6 +182,48 @@ class Section:
     """Key of the section -> where it stands."""
     renamed: Renamed | None = None
     """Its model has another name in the run that it is held against."""
+    run: HowToRun = HowToRun()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits that hold for many models; None is no limit."""
+
+    max_fallbacks: int | None = None
+    min_coverage: float | None = None
+    max_step_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class PolicyException:
+    """Other limits for some models, until a day."""
+
+    model: tuple[str, ...]
+    """Patterns of names of sections."""
+    reason: str
+    until: date
+    """The last day on which it holds (UTC)."""
+    limits: Limits
+    allow: tuple[str, ...]
+    """Findings that may occur."""
+    at: Position
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What holds for all models of a file."""
+
+    limits: Limits
+    no: tuple[str, ...]
+    """Findings that may not occur."""
+    exceptions: tuple[PolicyException, ...]
+    at: Position
+    positions: dict[str, Position]
+
+    @property
+    def limits_times(self) -> bool:
+        """Whether it needs a profiled run."""
+        return self.limits.max_step_ms is not None
 
 
 @dataclass(frozen=True)
@@ -176,11 +232,13 @@ class Expectations:
 
     file: str
     sections: tuple[Section, ...]
+    policy: Policy | None = None
 
     @property
     def need_profile(self) -> bool:
         """Whether any section limits the time of a step."""
-        return any(section.steps != StepLimits() for section in self.sections)
+        by_policy = self.policy is not None and self.policy.limits_times
+        return by_policy or any(section.steps != StepLimits() for section in self.sections)
 
 
 _NUMBERS = re.compile(r"\[([0-9,-]+)\]")

@@ -10,6 +10,7 @@ from typing import Any
 
 from fusiondoc.fusers import at_work, fusers_of_frontends
 from fusiondoc.model import dataclass
+from fusiondoc.model.run_options import RUN_OPTIONS, Kind, Offer
 
 PHASES = ("forward", "backward")
 DTYPES = (
@@ -26,6 +27,7 @@ PATTERNS = {
     "versions": rf"^{_VERSION}(, ?{_VERSION})*$",
     "percent": r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$",
     "finding": r"^(error|warning|note|FD[0-9]xx|FD[0-9]{3})$",
+    "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
     "text": r"\S",
 }
 """Regular expressions that mean the same in Python and in JSON schema."""
@@ -41,14 +43,19 @@ EXAMPLES = {
     "positive": "a whole number from 1",
     "rate": "a number",
     "text": "text",
+    "date": "a day such as 2027-01-31",
+    "flag": "true or false",
+    "seed": "a whole number",
+    "value": "text, a number, true or false",
+    "settings": "a mapping of names to values",
 }
 
 
 @dataclass(frozen=True)
 class Field:
     """``kind`` names a pattern or one of count, positive, share, rate, counts, choice, group, module,
-    section, when, findings. ``many``: "no", "list" (a list of at least one), "any" (a list, maybe empty) or
-    "either" (one or a list)."""
+    section, when, findings, run, all, exception, flag, seed, value, settings. ``many``: "no", "list" (a list
+    of at least one), "any" (a list, maybe empty) or "either" (one or a list)."""
 
     kind: str
     doc: str
@@ -106,8 +113,63 @@ FINDINGS: Mapping[str, Field] = {
     "allow": Field("finding", "Only these findings may occur.", "list"),
 }
 
+_KINDS: Mapping[Kind, tuple[str, str]] = {
+    Kind.FLAG: ("flag", "no"),
+    Kind.NUMBER: ("positive", "no"),
+    Kind.SEED: ("seed", "no"),
+    Kind.SECONDS: ("rate", "no"),
+    Kind.TEXT: ("text", "no"),
+    Kind.CHOICE: ("choice", "no"),
+    Kind.CHOICES: ("choice", "either"),
+    Kind.TEXTS: ("value", "either"),
+    Kind.NAMES: ("text", "either"),
+    Kind.SETTINGS: ("settings", "no"),
+}
+"""Kind of an option of a run -> kind of its key, and how many values it takes."""
+
+_NOT_FOR_SECTIONS = ("dumps", "log_limit", "no_freeze")
+
+
+def _run_keys() -> dict[str, Field]:
+    found = {}
+    for option in RUN_OPTIONS:
+        if option.offers & Offer.COMMANDS and option.name not in _NOT_FOR_SECTIONS:
+            kind, many = _KINDS[option.kind]
+            found[option.name] = Field(kind, str(option.help), many, option.choices)
+    return found
+
+
+RUN: Mapping[str, Field] = {
+    "target": Field("text", "What is run: FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt."),
+    "python": Field("text", "The interpreter whose torch runs the model; by default that of the check."),
+    "files": Field("text", "Further files that the result depends on, such as weights; patterns.", "either"),
+    **_run_keys(),
+}
+
+LIMITS: Mapping[str, Field] = {
+    "max_fallbacks": Field("count", "Highest number of fallbacks."),
+    "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),
+    "max_step_ms": Field("rate", "Longest time of a step of the profiled run, in milliseconds."),
+}
+
+EXCEPTION: Mapping[str, Field] = {
+    "model": Field("text", "Names of sections; * is any text.", "either"),
+    "reason": Field("text", "Why it is an exception."),
+    "until": Field("date", "The last day on which it holds."),
+    **LIMITS,
+    "allow": Field("finding", "Findings that may occur there.", "either"),
+}
+EXCEPTION_NEEDS = ("model", "reason", "until")
+
+ALL: Mapping[str, Field] = {
+    **LIMITS,
+    "no": Field("finding", "Findings that may not occur in any model.", "either"),
+    "except": Field("exception", "Other limits for some models, each with a reason and an end.", "list"),
+}
+
 SECTION: Mapping[str, Field] = {
     "name": Field("text", "How messages name the section."),
+    "run": Field("run", "How check without a target runs the model."),
     "when": Field("when", "For which fuser, torch, GPU and model the section holds."),
     "groups": Field("group", "Fusion groups that must be there.", "list"),
     "modules": Field("module", "Modules with the share of them that must be fused.", "list"),
@@ -126,14 +188,15 @@ SECTION: Mapping[str, Field] = {
     "findings": Field("findings", "Findings that must, may or may not occur."),
 }
 
-EXPECTING = tuple(key for key in SECTION if key not in ("name", "when", "tolerance"))
+EXPECTING = tuple(key for key in SECTION if key not in ("name", "run", "when", "tolerance"))
 """A section has at least one of these; without one it would hold whatever was found."""
 
 FILE: Mapping[str, Field] = {
     **SECTION,
     "sections": Field("section", "Several sets of expectations, each for its own runs.", "list"),
+    "all": Field("all", "Limits that hold for every section."),
 }
-"""The keys of the file: those of one section, or ``sections`` alone."""
+"""The keys of the file: those of one section, or ``sections`` and ``all``."""
 
 
 def fits(pattern: str, text: str) -> bool:
@@ -145,6 +208,8 @@ _NUMBER_SCHEMAS: Mapping[str, dict[str, Any]] = {
     "count": {"type": "integer", "minimum": 0},
     "positive": {"type": "integer", "minimum": 1},
     "rate": {"type": "number", "minimum": 0},
+    "seed": {"type": "integer"},
+    "flag": {"type": "boolean"},
     "share": {
         "anyOf": [
             {"type": "number", "minimum": 0, "maximum": 1},
@@ -168,7 +233,7 @@ def schema() -> dict[str, Any]:
     counts["not"] = {"anyOf": [{"required": ["exactly", "at_least"]}, {"required": ["exactly", "at_most"]}]}
     several = {
         "type": "object",
-        "properties": {"sections": _field(FILE["sections"])},
+        "properties": {name: _field(FILE[name]) for name in ("all", "sections")},
         "required": ["sections"],
         "additionalProperties": False,
     }
@@ -184,6 +249,15 @@ def schema() -> dict[str, Any]:
             "module": {**_object(MODULE), "required": list(MODULE)},
             "when": {**_object(WHEN), "minProperties": 1},
             "findings": {**_object(FINDINGS), "minProperties": 1},
+            "run": {**_object(RUN), "minProperties": 1},
+            "all": {**_object(ALL), "minProperties": 1},
+            "exception": {
+                **_object(EXCEPTION),
+                "required": list(EXCEPTION_NEEDS),
+                "minProperties": len(EXCEPTION_NEEDS) + 1,
+            },
+            "settings": {"type": "object", "additionalProperties": {"$ref": "#/definitions/value"}},
+            "value": {"type": ["string", "number", "boolean"]},
         },
     }
 

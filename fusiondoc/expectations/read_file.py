@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -16,8 +17,12 @@ from fusiondoc.expectations import (
     Expectations,
     Findings,
     GroupExpectation,
+    HowToRun,
+    Limits,
     ModuleShare,
     Path,
+    Policy,
+    PolicyException,
     Position,
     Section,
     SourceRange,
@@ -82,12 +87,25 @@ def loads(
         raise UsageError(f"{name} is empty", "--update writes it from what is found.")
     reader = _Reader(Problems(name, position_in_words), codes)
     sections = reader.file(root)
+    policy = reader.policy(root)
     reader.problems.raise_if_any(HINT)
-    return Expectations(name, tuple(sections))
+    return Expectations(name, tuple(sections), policy)
 
 
 _CONFLICT = re.compile(r"^(<{7}|>{7})(?= |\r?$)", re.M)
 """The marks that git leaves around the two sides."""
+
+
+_MAPPINGS: Mapping[str, Mapping[str, Field]] = {
+    "when": keys.WHEN,
+    "findings": keys.FINDINGS,
+    "run": keys.RUN,
+    "all": keys.ALL,
+}
+"""Kinds of fields whose value is a mapping, with its keys."""
+
+_SWITCHES = {"true": "on", "false": "off"}
+"""YAML reads on and off as these."""
 
 
 class _Reader:
@@ -100,7 +118,7 @@ class _Reader:
         if several is None:
             return self._sections([((), root)])
         for key, _ in yaml_text.items(root):
-            if key.value != "sections":
+            if key.value not in ("sections", "all"):
                 if key.value in keys.SECTION:
                     self.problems.add(
                         key, f"'{key.value}' is not allowed next to 'sections': move it into a section"
@@ -110,6 +128,59 @@ class _Reader:
         self._twice(root)
         nodes = self._list(several, "sections")
         return self._sections([(("sections", i), node) for i, node in enumerate(nodes)])
+
+    def policy(self, root: yaml.Node) -> Policy | None:
+        """The limits for all models of the file; None without any."""
+        node = yaml_text.at(root, ("all",)) if isinstance(root, yaml.MappingNode) else None
+        if node is None:
+            return None
+        if yaml_text.at(root, ("sections",)) is None:
+            self.problems.add(node, "'all' is for a file with 'sections'")
+        values = self._mapping(node, keys.ALL, "all")
+        return build_policy(values, node) if values is not None else None
+
+    def _exception(self, node: yaml.Node) -> dict[str, Any] | None:
+        values = self._mapping(node, keys.EXCEPTION, "an exception")
+        if values is None:
+            return None
+        given = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
+        for lacking in (key for key in keys.EXCEPTION_NEEDS if key not in given):
+            self.problems.add(node, f"an exception needs {lacking}")
+        if given and not given - set(keys.EXCEPTION_NEEDS):
+            others = [key for key in keys.EXCEPTION if key not in keys.EXCEPTION_NEEDS]
+            self.problems.add(node, f"an exception needs {_or(others)}")
+        complete = all(key in values for key in keys.EXCEPTION_NEEDS)
+        return {**values, "": node} if complete else None
+
+    def _settings(self, node: yaml.Node, name: str) -> dict[str, str] | None:
+        if not isinstance(node, yaml.MappingNode):
+            self.problems.add(node, f"{name} must be {keys.EXAMPLES['settings']}, not {_a(node)}")
+            return None
+        self._twice(node)
+        found = {}
+        for key, value in yaml_text.items(node):
+            written = yaml_text.plain_value(value)
+            if written is None:
+                self.problems.add(value, f"{name} must be {keys.EXAMPLES['value']}, not {_a(value)}")
+            else:
+                found[str(key.value)] = _SWITCHES.get(written.lower(), written)
+        return found
+
+    def _plain(self, node: yaml.Node, field: Field, name: str) -> Any:
+        """A truth value, a number without bounds, a day, or any value as it is written."""
+        value: Any = None
+        written = yaml_text.plain_value(node)
+        if field.kind == "flag":
+            value = yaml_text.flag(node)
+        elif field.kind == "seed":
+            value = whole_number(written) if yaml_text.kind(node) == "number" and written else None
+        elif field.kind == "date":
+            value = _day(written)
+        else:
+            value = written
+        if value is None:
+            self.problems.add(node, f"{name} must be {keys.EXAMPLES[field.kind]}, not {_a(node)}")
+        return value
 
     def _sections(self, nodes: Iterable[tuple[Path, yaml.Node]]) -> list[Section]:
         sections = []
@@ -174,10 +245,14 @@ class _Reader:
             return self._group(node)
         if field.kind == "module":
             return self._module(node)
-        if field.kind == "when":
-            return self._mapping(node, keys.WHEN, "when")
-        if field.kind == "findings":
-            return self._mapping(node, keys.FINDINGS, "findings")
+        if field.kind in _MAPPINGS:
+            return self._mapping(node, _MAPPINGS[field.kind], field.kind)
+        if field.kind == "exception":
+            return self._exception(node)
+        if field.kind == "settings":
+            return self._settings(node, name)
+        if field.kind in ("flag", "seed", "date", "value"):
+            return self._plain(node, field, name)
         if field.kind == "counts" and isinstance(node, yaml.MappingNode):
             values = self._mapping(node, keys.COUNTS, name)
             if values and "exactly" in values and len(values) > 1:
@@ -308,6 +383,7 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
             allow=None if allow is None else tuple(allow),
         ),
         positions={str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)},
+        run=build_run(values.get("run") or {}),
     )
 
 
@@ -330,6 +406,55 @@ def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
         at=yaml_text.position(node) if node is not None else None,
         path=path,
     )
+
+
+def build_run(values: Mapping[str, Any]) -> HowToRun:
+    """How a section is run, from the values of its keys (``keys.RUN``)."""
+    options = {name: value for name, value in values.items() if name not in ("target", "python", "files")}
+    if "freeze" in options and not options["freeze"]:
+        options["no_freeze"] = True
+    for name, value in options.items():
+        if isinstance(value, list):
+            options[name] = tuple(value)
+    files = tuple(values.get("files", ()))
+    return HowToRun(values.get("target"), values.get("python"), files, options)
+
+
+def build_policy(values: Mapping[str, Any], node: yaml.Node) -> Policy:
+    """The limits for all models, from the values of their keys (``keys.ALL``)."""
+    positions = {str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)}
+    if "no" in positions:
+        positions["findings"] = positions["no"]
+    return Policy(
+        limits=_limits(values),
+        no=tuple(values.get("no", ())),
+        exceptions=tuple(map(_policy_exception, values.get("except", ()))),
+        at=yaml_text.position(node),
+        positions=positions,
+    )
+
+
+def _policy_exception(values: Mapping[str, Any]) -> PolicyException:
+    return PolicyException(
+        model=tuple(values["model"]),
+        reason=values["reason"],
+        until=values["until"],
+        limits=_limits(values),
+        allow=tuple(values.get("allow", ())),
+        at=yaml_text.position(values[""]),
+    )
+
+
+def _limits(values: Mapping[str, Any]) -> Limits:
+    return Limits(**{name: values.get(name) for name in keys.LIMITS})
+
+
+def _day(text: str | None) -> date | None:
+    """The day in ISO 8601; None for a text that is none."""
+    try:
+        return date.fromisoformat(text) if text and keys.fits("date", text) else None
+    except ValueError:
+        return None
 
 
 def operators(names: Sequence[str]) -> tuple[str, ...]:

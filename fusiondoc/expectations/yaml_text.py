@@ -147,6 +147,20 @@ def text(node: yaml.Node) -> str | None:
     return str(node.value) if isinstance(node, yaml.ScalarNode) and kind(node) == "text" else None
 
 
+def plain_value(node: yaml.Node) -> str | None:
+    """Text, a number or a truth value, as it is written; None for all else."""
+    if not isinstance(node, yaml.ScalarNode) or kind(node) not in ("text", "number", "bool", "timestamp"):
+        return None
+    return str(node.value)
+
+
+def flag(node: yaml.Node) -> bool | None:
+    """The value of true or false; None for all else."""
+    if kind(node) != "bool":
+        return None
+    return str(getattr(node, "value", "")).lower() in ("true", "yes", "on")
+
+
 def items(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
     """Keys and values of a mapping."""
     if isinstance(node, yaml.MappingNode):

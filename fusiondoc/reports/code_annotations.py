@@ -28,7 +28,6 @@ from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.rendering.printable import in_json, markdown, visible
 from fusiondoc.rendering.units import short_percent
 from fusiondoc.reports.markdown import plan_in_markdown
-from fusiondoc.reports.text.expectations import sentence
 from fusiondoc.views.formatting import (
     covered,
     groups_of,
@@ -36,6 +35,7 @@ from fusiondoc.views.formatting import (
     with_near_paths,
     with_near_places,
 )
+from fusiondoc.views.losses_in_sentences import expected_and_found
 from fusiondoc.views.plan_words import gain, proof, unlocks
 
 EXPECTATION = "expectation"
@@ -131,11 +131,11 @@ def broken_expectation(kept: Expectation, shown: Expectation, report: Report) ->
     line in the file of expectations. ``shown`` is the same with paths as they are read best."""
     cause, expected = line_of_user(kept.source, report), expectation_location(kept)
     if cause is None:
-        return Problem(EXPECTATION, "error", sentence(shown), None, expected)
+        return Problem(EXPECTATION, "error", expected_and_found(shown), None, expected)
     if kept.code is not None:  # nothing in the file asks for it
-        return Problem(EXPECTATION, "error", sentence(shown), None, cause)
+        return Problem(EXPECTATION, "error", expected_and_found(shown), None, cause)
     more = f"expected in {expected.file}:{expected.line}"
-    return Problem(EXPECTATION, "error", sentence(shown), more, cause, expected_at=expected)
+    return Problem(EXPECTATION, "error", expected_and_found(shown), more, cause, expected_at=expected)
 
 
 def expectation_location(one: Expectation) -> Location:
@@ -166,6 +166,12 @@ def finding_location(finding: Finding | Suppressed, report: Report) -> Location 
         name = report.target.capture or target.split(", ")[0]
         return _whole(name) if name and not name.startswith("<") else None
     return _whole(evidence.file) if not evidence.file.startswith("<") else None
+
+
+def file_of_target(target: str | None) -> str | None:
+    """The Python file of a target, in the repository; None for another target."""
+    name = target or ""
+    return relative(name[: name.rindex(".py") + 3]) if ".py" in name else None
 
 
 def _whole(path: str) -> Location:

@@ -1,5 +1,5 @@
-"""``python -m fusiondoc.reports.json_schema report|comparison|bench|suite|fix|survey``: the schemas of
-docs/, from the dataclasses.
+"""``python -m fusiondoc.reports.json_schema report|comparison|bench|suite|fix|survey|check``: the schemas
+of docs/, from the dataclasses.
 
 Types give the shape; the text behind a field and the docstring of a class give the descriptions. What a type
 does not say about a value (its least, its choices) is in ``_VALUES``.
@@ -23,6 +23,7 @@ from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, Be
 from fusiondoc.fusers import FUSER_OF_KIND
 from fusiondoc.model.bench import EACH_CALL, MEMORY, SPEED, TRAINING, VARIANTS, Bench, Suite
 from fusiondoc.model.change_plan import Fixes
+from fusiondoc.model.checked_models import CheckedModels
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.survey_answers import DIMENSIONS, Survey
 from fusiondoc.model.typed_fields import field_types, is_union, property_type, variants
@@ -59,6 +60,11 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
         Survey,
         "What fusiondoc survey writes with --format json. Keys may be added, never renamed; what a run does"
         " not tell is null.",
+    ),
+    "check": (
+        CheckedModels,
+        "What fusiondoc check writes without a TARGET with --format json. Keys may be added, never renamed;"
+        " what is not known is null.",
     ),
     "bench-comparison": (
         BenchComparison,

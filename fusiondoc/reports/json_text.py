@@ -19,7 +19,11 @@ from typing import Any, NamedTuple
 from fusiondoc.model.report import Evidence
 from fusiondoc.model.source import MOST_EVIDENCE
 
-DERIVED: Mapping[str, tuple[str, ...]] = {"Group": ("ops",), "Comparison": ("same", "coverage_changed")}
+DERIVED: Mapping[str, tuple[str, ...]] = {
+    "Group": ("ops",),
+    "Comparison": ("same", "coverage_changed"),
+    "CheckedModels": ("exit_status",),
+}
 """Properties that stand in JSON beside the fields of a class, by its name: the JSON of a report needs no
 import of the comparison."""
 

@@ -11,11 +11,12 @@ import re
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from fusiondoc.model.checked_models import CheckedModels, Outcome
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.source import file_of
 from fusiondoc.rendering.printable import visible
-from fusiondoc.reports.text.expectations import sentence
 from fusiondoc.views.formatting import with_near_paths
+from fusiondoc.views.losses_in_sentences import expected_and_found
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -27,11 +28,38 @@ def render(report: Report) -> str:
     if report.expectations:
         _expectations(suites, report)
     _findings(suites, report)
+    return _counted(suites)
+
+
+def of_models(checked: CheckedModels) -> str:
+    """A check of many models: a suite a model, a case an expectation. A model that could not be run is an
+    error of its suite, and a section that is for other machines is skipped."""
+    suites = Element("testsuites", name="fusiondoc")
+    for model in checked.models:
+        suite = SubElement(suites, "testsuite", name=_clean(model.section))
+        if model.report is not None:
+            _cases(suite, with_near_paths(model.report))
+            continue
+        case = SubElement(suite, "testcase", classname=_clean(model.section), name="run")
+        failed = model.outcome is Outcome.FAILED
+        why = _clean(model.why or model.outcome.value)
+        element = SubElement(case, "error" if failed else "skipped", message=why[:_LONGEST])
+        if failed:
+            element.text = why
+    return _counted(suites)
+
+
+_LONGEST = 300
+"""Characters of a message; its text has all."""
+
+
+def _counted(suites: Element) -> str:
+    """The document, with the numbers of each suite."""
     for suite in suites:
         cases = suite.findall("testcase")
         suite.set("tests", str(len(cases)))
         suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
-        suite.set("errors", "0")
+        suite.set("errors", str(sum(case.find("error") is not None for case in cases)))
         suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
     ElementTree.indent(suites)
     text = ElementTree.tostring(suites, encoding="unicode")
@@ -39,7 +67,10 @@ def render(report: Report) -> str:
 
 
 def _expectations(suites: Element, report: Report) -> None:
-    suite = SubElement(suites, "testsuite", name="expectations")
+    _cases(SubElement(suites, "testsuite", name="expectations"), report)
+
+
+def _cases(suite: Element, report: Report) -> None:
     names = _Names()
     for one in report.expectations:
         group = _clean(one.section or one.file)
@@ -50,8 +81,10 @@ def _expectations(suites: Element, report: Report) -> None:
                 *([one.source] if one.source is not None else []),
                 *([place] if one.code is None else []),
             ]
-            text = _clean("\n".join([*lines, sentence(one)]))
-            SubElement(case, "failure", message=_clean(sentence(one)), type="expectation").text = text
+            text = _clean("\n".join([*lines, expected_and_found(one)]))
+            SubElement(
+                case, "failure", message=_clean(expected_and_found(one)), type="expectation"
+            ).text = text
 
 
 class _Names:

@@ -18,13 +18,16 @@ from typing import Any
 from urllib.parse import quote
 
 from fusiondoc.model.change_plan import Edit
+from fusiondoc.model.checked_models import CheckedModels, Outcome
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Report
 from fusiondoc.rendering.printable import in_json
 from fusiondoc.reports.code_annotations import (
+    EXPECTATION,
     PLAN,
     Location,
     Problem,
+    file_of_target,
     fingerprints,
     planned,
     problems,
@@ -38,6 +41,30 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 def render(report: Report) -> str:
     """The report as SARIF text, the plan first. Suppressed findings are in it, marked as such."""
     found = [*apart(planned(report)), *problems(report, suppressed=True)]
+    run = _run(found)
+    if report.plan or report.plan_note:
+        nothing = [f"{no_plan(report)}: {report.plan_note}", *filter(None, [report.plan_try])]
+        said = [f"{change.change}: {unlocks(change)}" for change in report.plan] or nothing
+        run["properties"] = {"plan": said}
+    return _log(run)
+
+
+def of_models(checked: CheckedModels) -> str:
+    """The broken expectations of many models, each at the line that breaks it, and the models that could not
+    be run at their file; the findings of each model are in its own report."""
+    found = []
+    for model in checked.models:
+        if model.report is not None:
+            found += [problem for problem in problems(model.report) if problem.code == EXPECTATION]
+        elif model.outcome is Outcome.FAILED:
+            file = file_of_target(model.target)
+            where = Location(file, None) if file is not None else None
+            message = f"{model.section} could not be checked: {model.why}"
+            found.append(Problem("run", "error", message, model.hint, where))
+    return _log(_run(found))
+
+
+def _run(found: Sequence[Problem]) -> dict[str, Any]:
     codes = sorted({problem.code for problem in found})
     results = [
         _result(problem, codes.index(problem.code), print_)
@@ -49,17 +76,20 @@ def render(report: Report) -> str:
         "rules": [_rule(code) for code in codes],
     }
     run: dict[str, Any] = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    if report.plan or report.plan_note:
-        nothing = [f"{no_plan(report)}: {report.plan_note}", *filter(None, [report.plan_try])]
-        said = [f"{change.change}: {unlocks(change)}" for change in report.plan] or nothing
-        run["properties"] = {"plan": said}
+    return run
+
+
+def _log(run: dict[str, Any]) -> str:
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return in_json(json.dumps(log, indent=2, ensure_ascii=False)) + "\n"
 
 
+_TITLES = {"run": "A model could not be run"}
+
+
 def _rule(code: str) -> dict[str, Any]:
     known = CODES.get(code)
-    title = known.title if known else "A fusion expectation is broken"
+    title = known.title if known else _TITLES.get(code, "A fusion expectation is broken")
     level = known.severity if known else "error"
     more = f"fusiondoc explain {code}" if known else "The expectation is in the file given with --expect."
     if code == PLAN:

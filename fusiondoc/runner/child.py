@@ -43,15 +43,15 @@ class NotStarted(OSError):
 _other_start: OtherStart | None = None
 
 
-@contextlib.contextmanager
-def supervisors_from(start: OtherStart) -> Iterator[None]:
-    """Inside the block ``start`` is tried before a supervisor is started as a new process."""
+def other_start() -> OtherStart | None:
+    """What is tried before a supervisor is started as a new process."""
+    return _other_start
+
+
+def set_other_start(start: OtherStart | None) -> None:
+    """Have ``start`` tried before a supervisor is started as a new process."""
     global _other_start
-    before, _other_start = _other_start, start
-    try:
-        yield
-    finally:
-        _other_start = before
+    _other_start = start
 
 
 def _start_supervisor(order: SupervisorOrder) -> tuple[SupervisorProcess, int]:

@@ -15,7 +15,7 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -159,15 +159,8 @@ def _is_same_as_fork(order: SupervisorOrder) -> bool:
     return not any(folder in value for value in order.environment.values())
 
 
-@contextlib.contextmanager
-def fork_servers() -> Iterator[None]:
-    """Inside the block the runs of this process start as forks where that is the same."""
-    if not sys.platform.startswith("linux"):
-        yield
-        return
-    servers = ForkServers()
-    with child.supervisors_from(servers.start):
-        try:
-            yield
-        finally:
-            servers.close()
+def start_from_forks() -> None:
+    """From now on the runs of this process start as forks where that is the same. The servers end with this
+    process."""
+    if sys.platform.startswith("linux") and child.other_start() is None:
+        child.set_other_start(ForkServers().start)

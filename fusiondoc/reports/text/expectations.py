@@ -24,6 +24,7 @@ from fusiondoc.views.formatting import (
     with_near_paths,
     with_near_places,
 )
+from fusiondoc.views.losses_in_sentences import expected_and_found
 from fusiondoc.views.report_checks import numbers_in_a_line
 
 
@@ -117,7 +118,7 @@ def _sentence(one: Expectation) -> str:
     place = f"{one.file}:{one.line}: " if one.line is not None else ""
     if one.code is not None and one.source is not None:  # not in the file
         place = f"{near(one.source)}: "
-    return with_near_places(f"{place}{sentence(one)}")
+    return with_near_places(f"{place}{expected_and_found(one)}")
 
 
 def _no_backward(these: Sequence[Expectation], report: Report) -> str:
@@ -134,9 +135,3 @@ def _command(report: Report, file: str) -> str:
     if not name:
         return "fusiondoc check TARGET --backward --expect " + shlex.quote(file)
     return shlex.join(["fusiondoc", "check", name, "--backward", "--expect", file])
-
-
-def sentence(one: Expectation) -> str:
-    """``expected X; found Y: why``."""
-    text = f"expected {one.expected}; found {one.found}" + (f": {one.why}" if one.why else "")
-    return text + (f" (note: {one.note})" if one.note else "")

@@ -1,0 +1,95 @@
+"""``fusiondoc check`` without a target: every section of the file, one table and one exit status."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusiondoc.cli.output import format_of, in_colour, in_github, notify, write
+from fusiondoc.errors import UsageError
+
+if TYPE_CHECKING:
+    from fusiondoc.expectations import Expectations, Section
+    from fusiondoc.model.checked_models import CheckedModels
+
+
+def check_all(
+    expectations: Expectations,
+    sections: Sequence[Section],
+    *,
+    python: Path | str | None,
+    workers: int | None,
+    format_: str | None,
+    output: Path | None,
+) -> int:
+    """Check the sections, print the result, and return the exit status of the worst."""
+    from fusiondoc.cli.config import without_suppressed
+    from fusiondoc.reports.checked_models_documents import FORMATS, render
+    from fusiondoc.workflows.check_models import check_models
+
+    wanted = format_of(format_, output)
+    if wanted not in FORMATS:
+        raise UsageError(
+            f"there is no format '{wanted}' of a check of many models", f"Known: {', '.join(FORMATS)}."
+        )
+    checked = check_models(
+        expectations,
+        sections,
+        python=str(python or sys.executable),
+        workers=workers or os.cpu_count() or 1,
+        suppress=without_suppressed,
+        notify=notify,
+    )
+    width = shutil.get_terminal_size((80, 24)).columns
+    write(render(checked, wanted, width=width, colour=in_colour(output)), output)
+    _summarise(checked, output)
+    if not checked.ran_any:
+        raise UsageError(
+            f"no section of {expectations.file} is for this machine",
+            "The table says why for each; run.target of a section names its model.",
+        )
+    return checked.exit_status
+
+
+def _summarise(checked: CheckedModels, output: Path | None) -> None:
+    """What the log of a CI job shows where the result went to a file, and the summary of GitHub Actions."""
+    from fusiondoc.reports.checked_models_documents import as_markdown
+    from fusiondoc.views.checked_models_sections import verdict
+    from fusiondoc.views.losses_in_sentences import expected_and_found
+
+    if output is not None:
+        for model in checked.models:
+            for row in model.expectations:
+                if not row.holds:
+                    notify(f"BROKEN {model.section}: {expected_and_found(row)}")
+        notify(verdict(checked))
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if in_github() and summary:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(as_markdown(checked))
+
+
+def chosen_sections(
+    expectations: Expectations, names: Sequence[str], patterns: Sequence[str]
+) -> tuple[Section, ...]:
+    """The sections of ``--section NAME`` and ``--only PATTERN``; all without either.
+
+    Raises:
+        UsageError: a pattern fits no section.
+    """
+    sections = expectations.sections
+    if names:
+        sections = tuple(section for section in sections if section.name in names)
+    for pattern in patterns:
+        if not any(fnmatchcase(section.name, pattern) for section in sections):
+            known = ", ".join(section.name for section in sections[:10])
+            raise UsageError(f"--only {pattern}: no section has such a name", f"There are: {known}")
+    if patterns:
+        fits = [any(fnmatchcase(section.name, pattern) for pattern in patterns) for section in sections]
+        sections = tuple(section for section, does in zip(sections, fits) if does)
+    return sections

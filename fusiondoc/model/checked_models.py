@@ -1,0 +1,92 @@
+"""The result of ``check`` over many models, as ``fusiondoc.check/1`` has it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from fusiondoc.model import dataclass, field
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Expectation
+
+SCHEMA = "fusiondoc.check/1"
+
+
+class Outcome(Enum):
+    """How the check of a section ended."""
+
+    HOLDS = "holds"
+    BROKEN = "broken"
+    """An expectation is."""
+    FAILED = "failed"
+    """The model could not be run, or its run failed."""
+    NOT_RUN = "not run"
+    """The section is for another machine, torch or fuser, or names no target."""
+
+
+@dataclass(frozen=True)
+class CheckedModel:
+    """A section of the file of expectations, and what became of it."""
+
+    section: str
+    target: str | None
+    outcome: Outcome
+    exit_status: int
+    """That of ``check`` for this section alone."""
+    held: int = 0
+    """Expectations that hold, those of ``all`` among them."""
+    lost: int = 0
+    """Expectations that are broken."""
+    groups: int | None = None
+    """Fusion nodes: instances of the groups."""
+    coverage: float | None = None
+    """From 0 to 1: operators in groups against those that ran and that the fuser takes."""
+    fallbacks: int | None = None
+    step_ms: float | None = None
+    """Of a step of the profiled run, in milliseconds; null without a profile."""
+    fuser: str | None = None
+    torch: str | None = None
+    seconds: float | None = None
+    """Wall time of the run with its follow-ups and its report."""
+    cached_from: str | None = None
+    """The model was not run: its result is that of a run at this time (ISO 8601, UTC)."""
+    why: str | None = None
+    """The error of a failed run, or why there was none."""
+    hint: str | None = None
+    """The next step then."""
+    capture: str | None = None
+    """The folder of its capture."""
+    expectations: tuple[Expectation, ...] = ()
+    report: Report | None = field(default=None, metadata={"json": False})
+    """What it was checked against."""
+
+
+@dataclass(frozen=True)
+class CheckedModels:
+    """All sections of a file, in its order."""
+
+    schema: str
+    file: str
+    date: str
+    """When the check began: ISO 8601, UTC."""
+    commit: str | None
+    """The first 12 digits of the commit of the folder that it ran in."""
+    seconds: float
+    workers: int
+    models: tuple[CheckedModel, ...]
+    notes: tuple[str, ...] = ()
+    """What is to be known about the file: an exception that has ended, or that no model needs."""
+
+    @property
+    def exit_status(self) -> int:
+        """The highest of its sections: a model that cannot run (4) or fails (3) before a wrong file (2) and a
+        broken expectation (1)."""
+        return max((model.exit_status for model in self.models), default=0)
+
+    @property
+    def ran_any(self) -> bool:
+        """Whether any section was for this machine."""
+        return any(model.outcome is not Outcome.NOT_RUN for model in self.models)
+
+    def number(self, outcome: Outcome) -> int:
+        """The sections that ended so."""
+        return sum(model.outcome is outcome for model in self.models)

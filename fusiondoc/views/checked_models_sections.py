@@ -1,0 +1,125 @@
+"""The check of many models as sections: a table of the models, what each lost, and what was not run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusiondoc.model import count
+from fusiondoc.model.checked_models import CheckedModel, CheckedModels, Outcome
+from fusiondoc.rendering.blocks import Column, Document, Item, Items, Row, Section, Sentences, Table
+from fusiondoc.rendering.printable import visible_in
+from fusiondoc.rendering.units import seconds
+from fusiondoc.rendering.values import UNKNOWN, Cell, Count, Millis, Share, Status, Text, Tone
+from fusiondoc.views.formatting import near, with_near_paths, with_near_places
+from fusiondoc.views.losses_in_sentences import expected_and_found
+
+_TONES = {
+    Outcome.HOLDS: Tone.GOOD,
+    Outcome.BROKEN: Tone.BAD,
+    Outcome.FAILED: Tone.BAD,
+    Outcome.NOT_RUN: Tone.DIM,
+}
+_COLUMNS = (
+    Column("model", cut=True),
+    Column("result"),
+    Column("groups", number=True, wanted=3),
+    Column("held", number=True),
+    Column("lost", number=True),
+    Column("coverage", number=True, wanted=2),
+    Column("step ms", number=True, optional=True, wanted=1),
+    Column("cached from", optional=True, wanted=1),
+)
+
+
+def checked_document(checked: CheckedModels) -> Document:
+    """The whole check."""
+    sections = (
+        _table(checked.models),
+        _lost(checked.models),
+        _failed(checked.models),
+        _not_run(checked.models),
+    )
+    notes = Section("notes", "Notes", blocks=(Sentences(checked.notes),))
+    facts = tuple(_facts(checked))
+    lead = ", ".join(value for _, value in facts)
+    return Document("check", checked.file, verdict(checked), lead, facts, (*sections, notes))
+
+
+def verdict(checked: CheckedModels) -> str:
+    """The whole check in a sentence."""
+    total = len(checked.models) - checked.number(Outcome.NOT_RUN)
+    text = f"{checked.number(Outcome.HOLDS)} of {count(total, 'model')} hold"
+    for outcome in (Outcome.BROKEN, Outcome.FAILED, Outcome.NOT_RUN):
+        number = checked.number(outcome)
+        text += f", {number} {outcome.value}" if number else ""
+    return text
+
+
+def _facts(checked: CheckedModels) -> list[tuple[str, str]]:
+    cached = sum(model.cached_from is not None for model in checked.models)
+    facts = [("Ran", f"{seconds(checked.seconds)} with {count(checked.workers, 'worker')}")]
+    torch = sorted({model.torch for model in checked.models if model.torch is not None})
+    facts += [("Torch", f"torch {', '.join(torch)}")] if torch else []
+    facts += [("Commit", f"commit {checked.commit}")] if checked.commit is not None else []
+    facts += [("Cache", f"{cached} of the cache")] if cached else []
+    return facts
+
+
+def _table(models: Sequence[CheckedModel]) -> Section:
+    rows = tuple(_row(model) for model in models)
+    return Section("models", "Models", blocks=(Table(_COLUMNS, rows),))
+
+
+def _row(model: CheckedModel) -> Row:
+    status = Status(model.outcome.value, _TONES[model.outcome])
+    if model.groups is None:
+        return Row((Text(model.section), status, *[UNKNOWN] * (len(_COLUMNS) - 2)))
+    cells: tuple[Cell, ...] = (
+        Text(model.section),
+        status,
+        Count(model.groups),
+        Count(model.held),
+        Count(model.lost, Tone.BAD if model.lost else Tone.PLAIN),
+        Share(model.coverage),
+        Millis(model.step_ms),
+        Text(_moment(model.cached_from)) if model.cached_from is not None else UNKNOWN,
+    )
+    return Row(cells)
+
+
+def _moment(date: str) -> str:
+    """``2026-11-24 18:20``."""
+    return date[:16].replace("T", " ")
+
+
+def _lost(models: Sequence[CheckedModel]) -> Section:
+    items = []
+    for model in models:
+        if model.outcome is not Outcome.BROKEN or model.report is None:
+            continue
+        rows = with_near_paths(visible_in(model.report)).expectations
+        broken = [row for row in rows if not row.holds]
+        details = tuple(with_near_places(expected_and_found(row)) for row in broken)
+        mark = Status(f"{len(broken)} lost", Tone.BAD)
+        items.append(Item((mark,), model.section, near(broken[0].source or ""), details))
+    return Section("lost", "Lost", "the line is that of the first loss", (Items(tuple(items)),))
+
+
+def _failed(models: Sequence[CheckedModel]) -> Section:
+    rows = [model for model in models if model.outcome is Outcome.FAILED]
+    return Section("failed", "Failed", blocks=(Items(tuple(map(_item, rows))),))
+
+
+def _not_run(models: Sequence[CheckedModel]) -> Section:
+    rows = [model for model in models if model.outcome is Outcome.NOT_RUN]
+    return Section("not-run", "Not run", blocks=(Items(tuple(map(_item, rows))),))
+
+
+def _item(model: CheckedModel) -> Item:
+    lines = [line for line in (model.why or "").splitlines() if line.strip()]
+    details = (*lines[-_MOST_LINES:], *([model.hint] if model.hint else []))
+    return Item((Status(model.outcome.value, _TONES[model.outcome]),), model.section, "", details)
+
+
+_MOST_LINES = 6
+"""Of an error; the last ones of a traceback name it."""

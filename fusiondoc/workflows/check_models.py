@@ -1,0 +1,193 @@
+"""``check`` without a target: every section of a file, its models run in workers side by side.
+
+Each worker is a process that runs one model after the other; the models' own processes are forks of one that
+has imported torch, where nothing that a program sees differs (``runner/fork_servers.py``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+from fusiondoc import captures
+from fusiondoc.captures.commit import commit_of
+from fusiondoc.captures.store import CaptureStore
+from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, OWN_FAULT, CannotRun, FusiondocError
+from fusiondoc.expectations import Expectations, Section
+from fusiondoc.expectations.applies import why_not
+from fusiondoc.expectations.policy import gate_with_policy, notes_on_exceptions
+from fusiondoc.model import dataclass
+from fusiondoc.model.checked_models import SCHEMA, CheckedModel, CheckedModels, Outcome
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Expectation
+from fusiondoc.runner.fork_servers import start_from_forks
+from fusiondoc.workflows.check_jobs import Job, NoJob, jobs_of, target_of
+from fusiondoc.workflows.lines_of_runs import now
+from fusiondoc.workflows.run import FollowUps, Notify, diagnose_target, silent
+from fusiondoc.workflows.survey_engines import Local
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The result of a job: a report, or the error that there is none for."""
+
+    report: Report | None = None
+    exit_status: int = 0
+    why: str | None = None
+    hint: str | None = None
+    seconds: float | None = None
+    cached_from: str | None = None
+
+
+Suppress = Callable[[Report], Report]
+"""Takes away the findings that the configuration and comments suppress."""
+
+
+def check_models(
+    expectations: Expectations,
+    sections: Sequence[Section],
+    *,
+    python: str,
+    workers: int,
+    suppress: Suppress = lambda report: report,
+    notify: Notify = silent,
+) -> CheckedModels:
+    """Run the models of some sections of a file and hold them against these.
+
+    Args:
+        python: the interpreter of sections that name none.
+        workers: how many models run at a time.
+    """
+    began, started = time.perf_counter(), now()
+    today = date.fromisoformat(started[:10])
+    planned = jobs_of(expectations, sections, python)
+    jobs = [job for job in planned if isinstance(job, Job)]
+    captures.set_by_option(captures.LAST, str(max(captures.number_kept(), len(jobs))))
+    rows: dict[str, CheckedModel] = {}
+    for job in planned:
+        if isinstance(job, NoJob):
+            rows[_key(job.section)] = _without_run(job)
+    workers = max(1, min(workers, len(jobs)))
+    for job, result in _results(jobs, workers):
+        if result.report is not None:
+            result = replace(result, report=suppress(result.report))
+        for section in job.sections:
+            row = _checked(section, job, result, expectations, today)
+            rows[_key(section)] = row
+            notify(_progress(row, len(rows), len(sections)))
+    return CheckedModels(
+        schema=SCHEMA,
+        file=expectations.file,
+        date=started,
+        commit=commit_of(Path.cwd()),
+        seconds=round(time.perf_counter() - began, 3),
+        workers=workers,
+        models=tuple(rows[_key(section)] for section in sections),
+        notes=tuple(notes_on_exceptions(expectations, today)),
+    )
+
+
+def _key(section: Section) -> str:
+    """What tells sections of a file apart."""
+    return repr(section.path)
+
+
+def _progress(row: CheckedModel, number: int, total: int) -> str:
+    return f"[{number}/{total}] {row.section}: {row.outcome.value}"
+
+
+def _results(jobs: Sequence[Job], workers: int) -> Iterable[tuple[Job, RunResult]]:
+    """The result of each job as soon as it is there."""
+    by_number = dict(enumerate(jobs))
+    engine = Local(workers)
+    chunks = [[number] for number in by_number]
+    for outcome in engine.outcomes(partial(_run_some, by_number), chunks):  # type: ignore[arg-type]
+        (number,) = outcome.chunk
+        job = by_number[number]  # type: ignore[index]
+        if outcome.made is None:
+            yield job, RunResult(exit_status=OWN_FAULT, why="the process that ran it was ended")
+        else:
+            yield job, outcome.made[0]
+
+
+def _run_some(jobs: dict[int, Job], numbers: Sequence[int]) -> list[RunResult]:
+    """The results of some jobs, in a worker."""
+    start_from_forks()
+    return [run_job(jobs[number]) for number in numbers]
+
+
+def run_job(job: Job) -> RunResult:
+    """Run a model, and report."""
+    began = time.perf_counter()
+    follow_ups = FollowUps(rerun=True, profile=job.profile)
+    try:
+        done = diagnose_target(job.request, CaptureStore(), follow_ups=follow_ups)
+    except FusiondocError as error:
+        return _failed(error, job)
+    if done.interrupted:
+        return RunResult(exit_status=INTERRUPTED, why="interrupted")
+    if done.failed is not None:
+        return replace(_failed(done.failed, job), report=done.report)
+    return RunResult(done.report, seconds=round(time.perf_counter() - began, 3))
+
+
+def _failed(error: FusiondocError, job: Job) -> RunResult:
+    status = error.exit_code
+    if isinstance(error, CannotRun) and job.optional:
+        status = 0  # its section is for machines that have the fuser
+    return RunResult(exit_status=status, why=error.message, hint=error.hint)
+
+
+def _without_run(job: NoJob) -> CheckedModel:
+    """The row of a section that no run is made for."""
+    section, error = job.section, job.error
+    if error is None:
+        return CheckedModel(section.name, target_of(section), Outcome.NOT_RUN, 0, why=job.why)
+    return CheckedModel(
+        section.name, target_of(section), Outcome.FAILED, error.exit_code, why=job.why, hint=error.hint
+    )
+
+
+def _checked(
+    section: Section, job: Job, result: RunResult, expectations: Expectations, today: date
+) -> CheckedModel:
+    """The row of a section whose model was run."""
+    name, target = section.name, job.request.target.text
+    report = result.report
+    if result.why is not None or report is None:
+        outcome = Outcome.FAILED if result.exit_status else Outcome.NOT_RUN
+        return CheckedModel(name, target, outcome, result.exit_status, why=result.why, hint=result.hint)
+    other = why_not(replace(section.when, target=()), report)
+    if other is not None:
+        return CheckedModel(name, target, Outcome.NOT_RUN, 0, why=other)
+    return _held(section, target, result, gate_with_policy(section, expectations, report, today))
+
+
+def _held(section: Section, target: str, result: RunResult, rows: Sequence[Expectation]) -> CheckedModel:
+    """The row of a section that was held against a report."""
+    report = result.report
+    assert report is not None
+    lost = sum(not row.holds for row in rows)
+    return CheckedModel(
+        section=section.name,
+        target=target,
+        outcome=Outcome.BROKEN if lost else Outcome.HOLDS,
+        exit_status=FINDINGS_FOUND if lost else 0,
+        held=len(rows) - lost,
+        lost=lost,
+        groups=sum(group.count for group in report.groups if group.respecialises is None),
+        coverage=report.coverage.fraction,
+        fallbacks=sum(fallback.count for fallback in report.fallbacks),
+        step_ms=report.steps.ms if report.steps is not None else None,
+        fuser=report.fuser.effective,
+        torch=report.environment.get("torch"),
+        seconds=result.seconds,
+        cached_from=result.cached_from,
+        capture=report.target.capture,
+        expectations=tuple(rows),
+        report=replace(report, expectations=tuple(rows)),
+    )
