@@ -17,6 +17,7 @@ from fusiondoc.comparison.bench_changes import BenchComparison
 from fusiondoc.model.bench import Bench, Suite
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.checked_models import CheckedModels
+from fusiondoc.model.history_answers import History
 from fusiondoc.model.report import Report
 from fusiondoc.model.survey_answers import Survey
 from fusiondoc.model.typed_fields import field_types
@@ -30,6 +31,7 @@ DOCUMENTS = {
     "fix": Fixes,
     "survey": Survey,
     "check": CheckedModels,
+    "history": History,
     "bench-comparison": BenchComparison,
 }
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "diagnose": "Run a model under a fuser and report what fused, what did not and why.",
     "parse": "Make the same report from logs or captures; needs neither torch nor a GPU.",
     "check": "Exit 1 unless the expected fusion groups exist; --update writes the file.",
+    "history": "Say how groups, coverage and times of models moved over commits and runs.",
     "kernels": "List generated kernels, and print or save what was dumped of them.",
     "compare": "Say what changed between two logs, captures or saved reports.",
     "fix": "Find changes to a program that fuse more, try each, and print a diff or apply it.",

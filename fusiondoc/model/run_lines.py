@@ -5,6 +5,8 @@ from __future__ import annotations
 from fusiondoc.model import dataclass
 
 SCHEMA = "fusiondoc.run/1"
+HOLDS, BROKEN, FAILED = "holds", "broken", "failed"
+"""Values of ``RunLine.status``."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,17 @@ class GroupLine:
     """``file:line`` of the program that they come from, each once; file names without folders."""
     count: int
     """Its nodes in the plans of the run: equal layers are one group with a count."""
+
+
+@dataclass(frozen=True)
+class OutsideLine:
+    """Operators of the run in no group, by kind and reason."""
+
+    phase: str | None
+    op: str
+    code: str
+    """Of the reason."""
+    count: int
 
 
 @dataclass(frozen=True)
@@ -57,8 +70,18 @@ class RunLine:
     unfused_bytes: int | None = None
     """Bytes of results of operators in no group, written and read again, in one run."""
     ms: float | None = None
-    """Of a step of the profiled run, in milliseconds; null without a profile."""
+    """Of a step without the profiler, else of a profiled step, in milliseconds; null without a profile."""
     error: str | None = None
+    outside: tuple[OutsideLine, ...] = ()
+    """Operators in no group, but for those that never ran."""
+    settings: str | None = None
+    """What was requested of the fuser and of the run, such as ``knob inlining=off``."""
+    fusiondoc: str | None = None
+    """Its version."""
+    backward: bool | None = None
+    """Whether it ran a backward pass; null if that is not known."""
+    ended_early: bool = False
+    """It, or its log, ended before all groups were made: a group that it lacks is not known to be lost."""
 
     @property
     def number_of_groups(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fusiondoc.rendering.blocks import Sentences, Table
+from fusiondoc.rendering.timelines import sparkline
 from fusiondoc.rendering.units import (
     TERMINAL,
     Notation,
@@ -40,6 +41,7 @@ from fusiondoc.rendering.values import (
     Seconds,
     Share,
     Snippet,
+    Sparkline,
     Status,
     Text,
     Tone,
@@ -94,6 +96,8 @@ def written(cell: Cell, notation: Notation) -> str:
             return _quoted(cell)
         case Cause(code, text):
             return f"{code} {text}"
+        case Sparkline(values):
+            return sparkline(values)
         case Gauge():
             return ""  # a picture; its row has the figure
 

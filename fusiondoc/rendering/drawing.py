@@ -16,6 +16,7 @@ from rich.text import Text
 
 from fusiondoc.numbers import whole_number
 from fusiondoc.rendering.printable import no_workflow_commands, visible
+from fusiondoc.rendering.timelines import LEVELS, UNKNOWN_LEVEL
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -181,13 +182,13 @@ class _Visible:
             )
 
 
-_LEVELS = "▁▂▃▄▅▆▇█"
 _FULL, _EMPTY = "█", "░"
 
 _PLAIN = str.maketrans(
     {
-        **dict(zip(_LEVELS, "_.-=+*%#")),
+        **dict(zip(LEVELS, "_.-=+*%#")),
         _EMPTY: ".",
+        UNKNOWN_LEVEL: " ",
         "…": "~",
         "→": ">",
         "×": "x",
@@ -214,7 +215,7 @@ def sparkline(values: Sequence[float], most: int = 24) -> str:
     low, high = log(min(shown)), log(max(shown))
     # Below a factor of 1.5 everything is noise: a flat line.
     span = max(high - low, log(1.5))
-    marks = (_LEVELS[int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)] for value in shown)
+    marks = (LEVELS[int((log(value) - low) / span * (len(LEVELS) - 1) + 0.5)] for value in shown)
     return "".join(marks) + ("…" if len(values) > most else "")
 
 
@@ -226,7 +227,7 @@ def plain(text: str) -> str:
 def can_show_blocks(encoding: str | None) -> bool:
     """Whether text in this encoding can hold the block characters."""
     try:
-        (_LEVELS + _EMPTY + "…→×").encode(encoding or "ascii")
+        (LEVELS + _EMPTY + "…→×").encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

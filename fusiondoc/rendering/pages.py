@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fusiondoc.model import count
-from fusiondoc.rendering import plots
+from fusiondoc.rendering import plots, timelines
 from fusiondoc.rendering.blocks import (
     Block,
     Code,
@@ -170,6 +170,7 @@ def _environment() -> Environment:
         tone=_tone,
         hue=hue,
         plotted=plots.plotted,
+        timeline_drawn=timelines.drawn,
         pieces=plots.pieces,
         hue_of=plots.hue_of,
         placed=placed,

@@ -58,6 +58,45 @@ class Plots:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """A value at a moment.
+
+    Args:
+        label: the moment below the axis: a day.
+        value: None where it is not known.
+        text: the moment and its value in words.
+        event: what happened then, in words; "" for nothing.
+    """
+
+    label: str
+    value: float | None
+    text: str
+    event: str = ""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A figure over time: a picture, of which a table has the figures.
+
+    Args:
+        is_share: its values are shares, from 0 to 1.
+    """
+
+    title: str
+    unit: str
+    moments: tuple[Moment, ...]
+    hue: str
+    is_share: bool = False
+
+
+@dataclass(frozen=True)
+class Timelines:
+    """Timelines beside one another."""
+
+    rows: tuple[Timeline, ...]
+
+
+@dataclass(frozen=True)
 class Stack:
     """A whole and its parts: (what, share, the part in words)."""
 
@@ -215,6 +254,6 @@ class Pictures:
     rows: tuple[Picture, ...]
 
 
-PictureBlock = Bars | Plots | Stacks | Pictures | Plans | Tree | SourceFiles
-PICTURES = (Bars, Plots, Stacks, Pictures, Plans, Tree, SourceFiles)
+PictureBlock = Bars | Plots | Timelines | Stacks | Pictures | Plans | Tree | SourceFiles
+PICTURES = (Bars, Plots, Timelines, Stacks, Pictures, Plans, Tree, SourceFiles)
 """The types of ``PictureBlock``."""

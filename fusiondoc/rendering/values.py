@@ -221,8 +221,16 @@ class Gauge:
         return f"{min(100.0, max(1.5, self.share * 100)):.1f}" if self.share > 0 else "0"
 
 
+@dataclass(frozen=True)
+class Sparkline:
+    """Values in their order as a line of blocks; None where a value is not known."""
+
+    values: tuple[float | None, ...]
+
+
 Cell = (
     Text
+    | Sparkline
     | Count
     | Millis
     | Micros

@@ -1,4 +1,4 @@
-"""``python -m fusiondoc.reports.json_schema report|comparison|bench|suite|fix|survey|check``: the schemas
+"""``python -m fusiondoc.reports.json_schema DOCUMENT`` (report, comparison, bench ...): the schemas
 of docs/, from the dataclasses.
 
 Types give the shape; the text behind a field and the docstring of a class give the descriptions. What a type
@@ -24,7 +24,9 @@ from fusiondoc.fusers import FUSER_OF_KIND
 from fusiondoc.model.bench import EACH_CALL, MEMORY, SPEED, TRAINING, VARIANTS, Bench, Suite
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.checked_models import CheckedModels
+from fusiondoc.model.history_answers import History
 from fusiondoc.model.report import SEVERITIES, Report
+from fusiondoc.model.run_lines import BROKEN, FAILED, HOLDS
 from fusiondoc.model.survey_answers import DIMENSIONS, Survey
 from fusiondoc.model.typed_fields import field_types, is_union, property_type, variants
 from fusiondoc.reports.json_text import DERIVED
@@ -66,6 +68,11 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
         "What fusiondoc check writes without a TARGET with --format json. Keys may be added, never renamed;"
         " what is not known is null.",
     ),
+    "history": (
+        History,
+        "What fusiondoc history writes with --format json. Keys may be added, never renamed; what a run does"
+        " not tell is null.",
+    ),
     "bench-comparison": (
         BenchComparison,
         "What fusiondoc compare writes of two benches with --format json. Keys may be added, never renamed.",
@@ -102,6 +109,8 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
     "Published.phase": {"enum": ["forward", TRAINING]},
     "Published.measure": {"enum": [SPEED, MEMORY]},
     "Gone.by": {"enum": list(DIMENSIONS)},
+    "Move.what": {"enum": ["coverage", "ms"]},
+    "RunLine.status": {"enum": [HOLDS, BROKEN, FAILED]},
     "RunRow.kind": {"enum": ["report", "capture", "log"]},
     "Group.kind": {"pattern": rf"^({'|'.join(FUSER_OF_KIND)}|te\.ops\..+)$"},
     "Group.id": {"pattern": "^G[1-9][0-9]*$"},

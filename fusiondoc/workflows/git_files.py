@@ -5,6 +5,7 @@ drivers, hooks, ``core.fsmonitor``, and remotes from which missing objects are f
 leaves all of that configuration out, so only commands that read objects and the index are used:
 ``rev-parse``, ``ls-files``, ``check-ignore``, ``cat-file``. None of them looks at the content of the working
 tree, which is where filters and drivers run. The comparison with the working tree is made here.
+``changing_git`` is the exception, for ``history --bisect``, which checks out commits and runs their programs.
 """
 
 from __future__ import annotations
@@ -50,6 +51,23 @@ def git(folder: Path, *arguments: str) -> bytes | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
+
+
+def changing_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a git command that checks out files, in English and without hooks.
+
+    Only for a command with which the user requests it: filters of the repository run, as in every checkout.
+    """
+    return subprocess.run(
+        ["git", "--no-pager", "-c", f"core.hooksPath={os.devnull}", *arguments],
+        cwd=str(folder),
+        env={**os.environ, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
 
 
 def uncommitted(path: Path) -> set[int]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import platform
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path, PurePath
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.report import Group, Report
-from fusiondoc.model.run_lines import SCHEMA, GroupLine, RunLine
+from fusiondoc.model.run_lines import BROKEN, FAILED, HOLDS, SCHEMA, GroupLine, OutsideLine, RunLine
 from fusiondoc.model.source import Source
 from fusiondoc.model.typed_fields import as_json, object_of, read_object
 from fusiondoc.whole_files import alone, read_within
+from fusiondoc.workflows.survey_facts import facts_of_report
+from fusiondoc.workflows.survey_plans import Plan
 
 MOST_BYTES = 256 << 20
 """Of a file of lines: some 100,000 runs of models with twenty groups."""
@@ -28,13 +31,15 @@ def line_of(report: Report, model: str, *, date: str | None = None, cached: bool
         cached: the report is of an earlier run.
     """
     lost = _lost(report)
+    date = date or now()
+    facts = facts_of_report(report, model, date)
     environment = report.environment
     return RunLine(
         schema=SCHEMA,
         model=model,
-        date=date or now(),
+        date=date,
         commit=environment.get("commit") or None,
-        status="broken" if lost else "holds",
+        status=BROKEN if lost else HOLDS,
         torch=environment.get("torch") or None,
         device=environment.get("gpu") or "cpu",
         fuser=report.fuser.effective,
@@ -48,7 +53,12 @@ def line_of(report: Report, model: str, *, date: str | None = None, cached: bool
         fallbacks=sum(fallback.count for fallback in report.fallbacks),
         group_bytes=_group_bytes(report.groups),
         unfused_bytes=_unfused_bytes(report),
-        ms=report.steps.ms if report.steps is not None else None,
+        ms=facts.row.step_ms,
+        outside=outside_of(facts.plan),
+        settings=facts.row.settings,
+        fusiondoc=facts.row.fusiondoc,
+        backward=facts.plan.backward,
+        ended_early=facts.plan.ended_early,
     )
 
 
@@ -59,7 +69,7 @@ def failed_line(model: str, error: str, *, commit: str | None = None) -> RunLine
         model=model,
         date=now(),
         commit=commit,
-        status="failed",
+        status=FAILED,
         host=platform.node() or None,
         error=error,
     )
@@ -109,6 +119,14 @@ def _lost(report: Report) -> tuple[str, ...]:
     """A sentence for each expectation that is broken."""
     broken = [row for row in report.expectations if not row.holds]
     return tuple(f"expected {row.expected}; found {row.found}" for row in broken)
+
+
+def outside_of(plan: Plan) -> tuple[OutsideLine, ...]:
+    """The operators of a plan in no group, by kind and reason."""
+    counts: Counter[tuple[str | None, str, str]] = Counter()
+    for row in plan.outside:
+        counts[row.phase, row.operator.op, row.code] += row.nodes
+    return tuple(OutsideLine(phase, op, code, count) for (phase, op, code), count in counts.items())
 
 
 def _unfused_bytes(report: Report) -> int | None:

@@ -1,0 +1,146 @@
+"""``fusiondoc history``: how groups, coverage and times of models moved over commits and runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fusiondoc.cli.output import (
+    complete_files,
+    format_of,
+    format_option,
+    in_colour,
+    notify,
+    output_checked,
+    output_option,
+    write,
+)
+from fusiondoc.errors import FINDINGS_FOUND, UsageError
+from fusiondoc.model import count
+
+if TYPE_CHECKING:
+    from fusiondoc.model.history_answers import History
+
+_FORMATS = ("text", "markdown", "html", "json")
+
+
+@click.command(name="history")
+@click.argument("model", required=False, metavar="[MODEL]")
+@click.argument("check_arguments", nargs=-1, metavar="[-- CHECK OPTIONS...]")
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="PATH|branch:NAME",
+    shell_complete=complete_files,
+    help="A history (.jsonl), a branch that holds history.jsonl, reports, or a folder of them. Can be"
+    " repeated; by default history.jsonl.",
+)
+@click.option(
+    "--base",
+    multiple=True,
+    metavar="PATH|branch:NAME",
+    shell_complete=complete_files,
+    help="Runs before those of --from: losses and moves of --from alone are reported. Can be repeated.",
+)
+@click.option(
+    "--since", metavar="DATE|REV", help="Losses and moves of this day and later: a date, or a commit's day."
+)
+@click.option(
+    "--fail-on",
+    "fail_on",
+    multiple=True,
+    type=click.Choice(("lost", "coverage", "slower")),
+    help="Exit with status 1 if a group is lost and not back, coverage fell, or the step time rose. Can be"
+    " repeated.",
+)
+@click.option(
+    "--bisect",
+    is_flag=True,
+    help="Find the commit of the last loss: git bisect in a worktree of its own, with fusiondoc check and the"
+    " options behind --.",
+)
+@format_option(_FORMATS)
+@output_option("Write to this file; its ending gives the format.", callback=output_checked)
+def command(
+    model: str | None,
+    check_arguments: tuple[str, ...],
+    sources: tuple[str, ...],
+    base: tuple[str, ...],
+    since: str | None,
+    fail_on: tuple[str, ...],
+    bisect: bool,
+    format_: str | None,
+    output: Path | None,
+) -> int:
+    """How the fusion groups, coverage and step times of models moved over commits and runs: when was a group
+    lost, by which commit.
+
+    MODEL is a name, the end of its path, or a pattern such as '*resnet*'. Runs are lines that
+    check --history adds to a file, or saved reports.
+
+    \b
+    Examples:
+      fusiondoc history
+      fusiondoc history resnet --from branch:fusion-history -o resnet.html
+      fusiondoc history --from run.jsonl --base branch:fusions -o comment.md
+      fusiondoc history resnet --bisect -- resnet.py --expect fusions.yaml
+    """
+    if check_arguments and not bisect:
+        raise UsageError(
+            f"'{check_arguments[0]}': options of check go with --bisect",
+            "fusiondoc history MODEL --bisect -- TARGET --expect fusions.yaml",
+        )
+    from fusiondoc.workflows.history import history
+
+    found = history(sources or ("history.jsonl",), model=model, base=base, since=since)
+    if bisect:
+        from fusiondoc.workflows.history_bisect import bisected
+
+        commit = bisected(found, check_arguments, notify)
+        write(commit.text, output)
+        return 0
+    _write(found, format_, output)
+    reached = [sentence for cause in fail_on for sentence in _reached(found, cause)]
+    for sentence in reached:
+        notify(sentence)
+    return FINDINGS_FOUND if reached else 0
+
+
+def _write(found: History, format_: str | None, output: Path | None) -> None:
+    from fusiondoc.reports import history_documents as documents
+
+    format_ = format_of(format_, output)
+    if format_ not in _FORMATS:
+        raise UsageError(f"history has no format {format_}", f"Known: {', '.join(_FORMATS)}.")
+    if format_ == "json":
+        write(documents.as_json(found), output)
+    elif format_ == "html":
+        write(documents.as_page(found), output)
+    elif format_ == "markdown":
+        write(documents.as_markdown(found), output)
+    else:
+        import sys
+
+        from fusiondoc.rendering.drawing import can_show_blocks
+
+        blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
+        width = shutil.get_terminal_size((80, 24)).columns
+        write(documents.as_text(found, width=width, colour=in_colour(output), blocks=blocks), output)
+
+
+def _reached(found: History, cause: str) -> Iterator[str]:
+    """Why ``--fail-on`` of this cause is reached, in a line; nothing if it is not."""
+    if cause == "lost" and found.still_lost:
+        yield f"--fail-on lost: {count(len(found.still_lost), 'loss')}"
+    worse = [move for model in found.models for move in model.moves if move.is_worse]
+    fallen = sum(move.what == "coverage" for move in worse)
+    slower = len(worse) - fallen
+    if cause == "coverage" and fallen:
+        yield f"--fail-on coverage: {count(fallen, 'fall')} of coverage"
+    if cause == "slower" and slower:
+        yield f"--fail-on slower: {count(slower, 'rise')} of step time"

@@ -1,0 +1,164 @@
+"""The commit that lost a group: ``git bisect`` between the last run that had it and the first that had it no
+more, with ``fusiondoc check`` at each commit.
+
+The commits are checked out in a worktree of their own, so that the user's stays as it is. The file of
+expectations is that of the user's worktree at each commit.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.model import dataclass
+from fusiondoc.model.history_answers import History, LostGroup
+from fusiondoc.workflows.git_files import changing_git, git
+
+_OWN_COMMAND = "import sys; sys.path[:1] == [''] and sys.path.pop(0); from fusiondoc.cli import main; main()"
+"""Without the current folder among the folders of modules: a click.py of the program is none of ours."""
+_HOLDS, _BROKEN = 0, 1
+"""Exit statuses of check; of a commit with another one nothing is known."""
+_FOUND = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class FoundCommit:
+    """The commit that lost a group."""
+
+    commit: str
+    subject: str
+    author: str
+    day: str
+    tried: int
+    """Commits at which check was run."""
+
+    @property
+    def text(self) -> str:
+        """A line for the user."""
+        return f"{self.commit[:12]} {self.subject} ({self.author}, {self.day})\n"
+
+
+def bisected(
+    history: History,
+    arguments: Sequence[str],
+    notify: Callable[[str], None],
+    folder: Path | None = None,
+) -> FoundCommit:
+    """Find the commit of the newest loss that is not back.
+
+    Args:
+        arguments: of ``fusiondoc check``: a target and ``--expect FILE``.
+        notify: called with a line for each commit that was checked.
+        folder: where check runs, in the repository; the current one by default.
+
+    Raises:
+        UsageError: there is no such loss, its commits are not known, or check does not tell them apart.
+        CannotRun: git fails.
+    """
+    folder = folder or Path.cwd()
+    good, bad = _ends(history, folder)
+    command = [sys.executable, "-c", _OWN_COMMAND, "check", *_at_any_commit(arguments, folder)]
+    below = (git(folder, "rev-parse", "--show-prefix") or b"").decode().strip()
+    tried = 0
+
+    def check(tree: Path) -> int:
+        nonlocal tried
+        tried += 1
+        status = subprocess.run(
+            command, cwd=tree / below, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        ).returncode
+        here = (git(tree, "rev-parse", "HEAD") or b"").decode().strip()
+        notify(f"{here[:12]} {_subject(tree, here)}: {_WORDS.get(status, f'status {status}, skipped')}")
+        return status
+
+    with _worktree(folder, bad) as tree:
+        for commit, wanted in ((bad, _BROKEN), (good, _HOLDS)):
+            _git(tree, "checkout", "--quiet", "--detach", commit)
+            status = check(tree)
+            if status != wanted:
+                raise UsageError(
+                    f"check ends with status {status} at {commit[:12]}, and {wanted} is needed to bisect",
+                    "The expectations must hold before the loss and be broken after it: try check at both.",
+                )
+        output = _git(tree, "bisect", "start", bad, good)
+        while (found := _FOUND.search(output)) is None:
+            word = {_HOLDS: "good", _BROKEN: "bad"}.get(check(tree), "skip")
+            output = _git(tree, "bisect", word)
+        return _described(tree, found[1], tried)
+
+
+_WORDS = {_HOLDS: "holds", _BROKEN: "broken"}
+
+
+def _ends(history: History, folder: Path) -> tuple[str, str]:
+    """The last commit with the group, and the first without it."""
+    lost = sorted(history.still_lost, key=lambda one: one.date)
+    if not lost:
+        raise UsageError("No group is lost now: there is nothing to bisect", "fusiondoc history lists all.")
+    newest: LostGroup = lost[-1]
+    if newest.last_commit is None or newest.commit is None or newest.last_commit == newest.commit:
+        raise UsageError(
+            "The runs before and after the loss are not of two known commits",
+            "Runs know their commit where the program is in a git repository.",
+        )
+    for commit in (newest.last_commit, newest.commit):
+        if git(folder, "cat-file", "commit", commit) is None:
+            raise UsageError(
+                f"This repository has no commit {commit}", "Run it in the program's, with its whole history."
+            )
+    return newest.last_commit, newest.commit
+
+
+def _at_any_commit(arguments: Sequence[str], folder: Path) -> list[str]:
+    """The arguments with the file of expectations by its whole path, the same at each commit."""
+    made = list(arguments)
+    for number, argument in enumerate(made):
+        name, sign, value = argument.partition("=")
+        if name == "--expect" and sign:
+            made[number] = f"--expect={folder / value}"
+        elif name == "--expect" and number + 1 < len(made):
+            made[number + 1] = str(folder / made[number + 1])
+    return made
+
+
+@contextmanager
+def _worktree(folder: Path, commit: str) -> Iterator[Path]:
+    """A worktree of the repository while the block lasts."""
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-") as above:
+        tree = Path(above) / "tree"
+        _git(folder, "worktree", "add", "--quiet", "--detach", str(tree), commit)
+        try:
+            yield tree
+        finally:
+            _git(folder, "worktree", "remove", "--force", str(tree))
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = changing_git(folder, *arguments)
+    if done.returncode:
+        why = " ".join((done.stderr or done.stdout).split())[:300]
+        raise CannotRun(f"git {arguments[0]} failed: {why}", "Run git bisect by hand with fusiondoc check.")
+    return done.stdout
+
+
+def _subject(folder: Path, commit: str) -> str:
+    text = (git(folder, "cat-file", "commit", commit) or b"").decode("utf-8", "replace")
+    return text.partition("\n\n")[2].partition("\n")[0]
+
+
+def _described(folder: Path, commit: str, tried: int) -> FoundCommit:
+    text = (git(folder, "cat-file", "commit", commit) or b"").decode("utf-8", "replace")
+    author = re.search(r"^author (.*) <.*> (\d+) ", text, re.MULTILINE)
+    name, day = ("", "") if author is None else (author[1], _day(int(author[2])))
+    return FoundCommit(commit, _subject(folder, commit), name, day, tried)
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).date().isoformat()
