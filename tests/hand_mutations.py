@@ -187,7 +187,7 @@ MUTATIONS: Sequence[Mutation] = (
         "diagnosis/unlocked.py",
         ("len(ops) + len(names) + len(views) < 2:", "len(ops) + len(names) + len(views) < 1:"),
         ("by_elements = by_elements or not any(map(self._is_of_many_elements, beside))", "by_elements = True"),
-        ("self._facts.inference_only if gradients else frozenset[str]()", "frozenset[str]()"),
+        ("self._facts.operators.inference_only if gradients else frozenset[str]()", "frozenset[str]()"),
     ),
     *_of(
         "limits_of_changes plan plan_changes",

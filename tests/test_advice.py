@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 from conftest import FIXTURES
+from plans_made import advice_on
 
 import fusiondoc
-from fusiondoc.diagnosis.advice import advice_on, of_torch
+from fusiondoc.diagnosis.advice import of_torch
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, run_facts
 from fusiondoc.model.change_plan import ChangeKind

@@ -152,7 +152,6 @@ def test_a_plan_has_a_change_of_each_frontend(monkeypatch: pytest.MonkeyPatch) -
     assert len(planned(report).plan) == 3
     other = advised("Build the operations with te.ops.Sequential")
     monkeypatch.setattr(next_steps, "te_changes", lambda report, context: [other])
-    monkeypatch.setattr(next_steps, "has_torchscript", lambda report: True)
     plan = planned(replace(report, te=report.te or object())).plan
     assert len(plan) == 3 and [plan[-1]] == as_planned(other)
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import pytest
 from conftest import FIXTURES
+from plans_made import advice_on, with_plan
 from test_te_command import capture
 
 from fusiondoc.captures.capture import RECORDS
@@ -21,11 +22,9 @@ from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.recipes import RECIPES
 from fusiondoc.cli.explain import PAGES
-from fusiondoc.diagnosis.advice import advice_on
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.commands import to_keep
 from fusiondoc.diagnosis.lines_of_changes import ALL_OUT_OF_PLACE
-from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.planned_changes import _in_their_names
 from fusiondoc.diagnosis.recipe_pages import recipe_page
 from fusiondoc.diagnosis.rules import Context, run_facts

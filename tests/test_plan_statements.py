@@ -13,13 +13,13 @@ from typing import NamedTuple
 import pytest
 from command_line import Run
 from plan_lines import plan_lines
+from plans_made import with_plan
 from test_plan_changes import Made, planned
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.changes.line_edits import line_edits
 from fusiondoc.changes.printed_later import prints_between
 from fusiondoc.changes.source_file import parsed_text
-from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import OpNode, Report

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from command_line import ROOT
+from plans_made import with_plan
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.cli import command_of
-from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.codes import CODES

@@ -25,7 +25,6 @@ from fusiondoc.diagnosis.advice_on_surroundings import (
 )
 from fusiondoc.diagnosis.changes_of_operators import (
     NO_RULE,
-    change_of,
     is_replaceable,
     other_fusers,
 )
@@ -72,13 +71,16 @@ class Advice:
     """It brings the operator, or what it keeps out, into a group."""
 
 
-def advice_on(row: Unfused, run: RunFacts) -> Advice:
-    """What can be done about it, where it can be done: the change that the plan has for it, in words; by the
-    reason where there is none."""
+def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
+    """What can be done about it, where it can be done: its change in words; by the reason where there is
+    none.
+
+    Args:
+        change: the one that the plan has for it.
+    """
     code = row.reason.code
     if code in NO_RULE and not needs_knob(row, run) and run.of_aot_gradient(row):
         return Advice(nothing("Nothing: it is of the gradient of this line, which AOTAutograd writes."))
-    change = change_of(row, run)
     words = _OF_CHANGES.get(change.kind) if change is not None else None
     remedy = words(change, row, run) if change is not None and words is not None else None
     if remedy is not None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fusiondoc.captures.trust import project_root, read_source, text_of
+from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.of_fusers import findings as of_fusers
 from fusiondoc.diagnosis.of_fusers.findings import with_errors
@@ -111,7 +112,7 @@ def _missing_plans(report: Report, observed: Observed) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (
+OF_RUNS: tuple[Rule, ...] = (
     *fd3_failures.RULES,
     *fd3_fd9_whose_error.RULES,
     *of_fusers.OF_GROUPS,
@@ -120,9 +121,8 @@ RULES: tuple[Rule, ...] = (
     *fd1_fd2_not_fused.OF_RUNS,
     *fd9_log.OF_LOG,
     *fd4_speed.RULES,
-    *fd1_fd2_not_fused.OF_NODES,
-    *fd9_log.LAST,
 )
+"""Those of TorchScript before the rules on operators outside groups."""
 
 
 WITHOUT_GRAPHS: tuple[Rule, ...] = (
@@ -141,9 +141,9 @@ def diagnose(report: Report, context: Context) -> Report:
     the operation fuser and of torch.compile are judged each by its own rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
     report = _with_boundaries(report)
-    both = has_torchscript(report)
-    if both:
-        findings = _findings(RULES, of_torchscript(report), context)
+    of_rows = ChangesOfRows.of(report, context) if has_torchscript(report) else None
+    if of_rows is not None:
+        findings = _of_torchscript(of_rows, context)
     else:
         findings = _findings(WITHOUT_GRAPHS, report, context)
     if report.te is not None:
@@ -152,9 +152,9 @@ def diagnose(report: Report, context: Context) -> Report:
         findings += _findings(of_fusers.OF_COMPILED, of_compiled(report), context)
     findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)
-    if both:
+    if of_rows is not None:
         report = replace(report, coverage=_coverage_of_both(report, context.observed))
-    return with_plan(replace(report, findings=tuple(findings)), context)
+    return with_plan(replace(report, findings=tuple(findings)), context, of_rows)
 
 
 def _with_boundaries(report: Report) -> Report:
@@ -164,6 +164,13 @@ def _with_boundaries(report: Report) -> Report:
         return replace(report, boundaries=found.rows, boundaries_left_out=found.left_out)
     left_out = report.boundaries_left_out + found.left_out
     return replace(report, boundaries=(*report.boundaries, *found.rows), boundaries_left_out=left_out)
+
+
+def _of_torchscript(of_rows: ChangesOfRows, context: Context) -> list[Finding]:
+    findings = _findings(OF_RUNS, of_rows.report, context)
+    for rule in fd1_fd2_not_fused.OF_NODES:
+        findings += rule(of_rows)
+    return findings + _findings(fd9_log.LAST, of_rows.report, context)
 
 
 def _findings(rules: Sequence[Rule], report: Report, context: Context) -> list[Finding]:

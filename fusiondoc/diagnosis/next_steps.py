@@ -12,8 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
-from fusiondoc.diagnosis.change_candidates import changes_of_rows, joined
 from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
+from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows, joined
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, Rated, best
 from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
@@ -22,21 +22,24 @@ from fusiondoc.diagnosis.of_fusers.te_changes import te_changes
 from fusiondoc.diagnosis.planned_changes import Step, kept_by_fix, planned, planned_step
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
-from fusiondoc.diagnosis.rules import Context, RunFacts, has_torchscript, of_te, of_torchscript, run_facts
+from fusiondoc.diagnosis.rules import Context, RunFacts, of_te
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Report
 
 
-def with_plan(report: Report, context: Context) -> Report:
-    """The report with what to do now."""
+def with_plan(report: Report, context: Context, of_rows: ChangesOfRows | None) -> Report:
+    """The report with what to do now.
+
+    Args:
+        of_rows: what its operators outside groups suggest; None of a report without rows of TorchScript.
+    """
     proofs, refuted = Proofs(report, context.fixes), frozenset[int]()
     blocking = list(blocking_steps(report, context))
     changes = _planned(_of_other_frontends(report, context), report, context)
-    if has_torchscript(report):  # of both, if both have something to change
-        rows = of_torchscript(report)
-        run = run_facts(rows, context)
-        suggested = changes_of_rows(rows, run)
+    if of_rows is not None:  # of both, if both have something to change
+        rows, run = of_rows.report, of_rows.run
+        suggested = of_rows.at_lines()
         refuted = _rows_refuted(suggested, rows, proofs)
         found = joined((one for one in suggested if not proofs.refutes(one, rows)), rows, run)
         changes = _changes(found, rows, run, context, proofs)[: MOST - bool(changes)] + changes

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
+from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows
 from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
-from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
+from fusiondoc.diagnosis.rules import Context, RunFacts, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
 from fusiondoc.fusers import FUSERS, is_fusible, taken_by
@@ -337,15 +339,14 @@ OF_RUNS = (
 )
 
 
-def not_fused(report: Report, context: Context) -> Iterable[Finding]:
+def not_fused(changes: ChangesOfRows) -> Iterable[Finding]:
     """One finding for each unfused row that ran; what keeps nothing out, and is not taken itself, is only a
     note."""
-    run = run_facts(report, context)
-    for row in report.unfused:
+    for row, change in zip(changes.report.unfused, changes.first):
         if row.ran is False or CODES[row.reason.code].remedy is None or row.op == "prim::GetAttr":
             continue
-        if _unchangeable(row, run) is None:
-            yield _finding(row, run)
+        if _unchangeable(row, changes.run) is None:
+            yield _finding(row, changes.run, change)
 
 
 _UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], Nothing], ...] = (
@@ -360,12 +361,11 @@ def _unchangeable(row: Unfused, run: RunFacts) -> Nothing | None:
     return next((why for case, why in _UNCHANGEABLE if case(row, run)), None)
 
 
-def not_to_be_changed(report: Report, context: Context) -> Iterable[Finding]:
+def not_to_be_changed(changes: ChangesOfRows) -> Iterable[Finding]:
     """FD236: one note for each cause that no change of a program takes away."""
-    run = run_facts(report, context)
     notes: dict[Nothing, list[Unfused]] = {}
-    for row in report.unfused:
-        why = _unchangeable(row, run) if row.ran is not False else None
+    for row in changes.report.unfused:
+        why = _unchangeable(row, changes.run) if row.ran is not False else None
         if why is not None:
             notes.setdefault(why, []).append(row)
     general = CODES["FD236"].remedy
@@ -383,9 +383,9 @@ def not_to_be_changed(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
-def _finding(row: Unfused, run: RunFacts) -> Finding:
+def _finding(row: Unfused, run: RunFacts, change: Change | None) -> Finding:
     code = CODES[row.reason.code]
-    advice = advice_on(row, run)
+    advice = advice_on(row, run, change)
     changeable = row.keeps_out and advice.sure
     where = f", layer {folded(row.layers)}" if row.layers else ""
     if row.called_from:

@@ -1,4 +1,5 @@
-"""Which changes of a program or a run could bring operators into groups: one for each kind and operator."""
+"""Which changes of a program or a run could bring operators into groups: one of each row, and those that are
+one change joined."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.lines_changed_together import LinesChangedTogether
 from fusiondoc.diagnosis.lines_of_changes import Lines
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
-from fusiondoc.diagnosis.rules import Owner, RunFacts
+from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, of_torchscript, run_facts
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, file_of
@@ -21,23 +22,43 @@ from fusiondoc.operators import IN_PLACE_ASSIGNS
 ONE_NAME = "only if nothing else refers to this tensor (skip = h, or a slice of h): it keeps its old values"
 
 
-def changes_of_rows(report: Report, run: RunFacts) -> list[Change]:
-    """The change that each operator outside groups suggests and that can matter in this run, where there is
-    one; ``rows`` begins with the operator."""
-    found = []
-    lines = Lines(report, run)
-    plans = RowsInPlans(report)
-    for index, row in enumerate(report.unfused):
-        if row.ran is False or run.owner(row) is Owner.FORMULA:
-            continue
-        made = change_of(row, run)
-        if made is None or (made.kind.in_source and run.of_aot_gradient(row)):
-            continue
-        written = lines.of(made, row)
-        one = _in_the_plan(written, row, report, plans) if written is not None else None
-        if one is not None:
-            found.append(replace(one, rows=(index, *_read_with(row, report))))
-    return found
+class ChangesOfRows:
+    """What each operator outside groups suggests, found once for a report: findings say it as advice, and the
+    plan ranks it.
+
+    Attributes:
+        report: the rows of TorchScript alone.
+        run: what is known of its run.
+        first: the change of each row of ``report.unfused``; None where none is known.
+    """
+
+    def __init__(self, report: Report, run: RunFacts) -> None:
+        self.report = report
+        self.run = run
+        self.first: Sequence[Change | None] = [change_of(row, run) for row in report.unfused]
+
+    @classmethod
+    def of(cls, report: Report, context: Context) -> ChangesOfRows:
+        """Those of a whole report."""
+        rows = of_torchscript(report)
+        return cls(rows, run_facts(rows, context))
+
+    def at_lines(self) -> list[Change]:
+        """The changes that can matter in this run, at the lines that they alter; ``rows`` begins with the
+        operator."""
+        report, run = self.report, self.run
+        lines, plans = Lines(report, run), RowsInPlans(report)
+        found = []
+        for index, (row, change) in enumerate(zip(report.unfused, self.first)):
+            if change is None or row.ran is False or run.owner(row) is Owner.FORMULA:
+                continue
+            if change.kind.in_source and run.of_aot_gradient(row):
+                continue
+            written = lines.of(change, row)
+            one = _in_the_plan(written, row, report, plans) if written is not None else None
+            if one is not None:
+                found.append(replace(one, rows=(index, *_read_with(row, report))))
+        return found
 
 
 def joined(changes: Iterable[Change], report: Report, run: RunFacts) -> list[Change]:
