@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from re import Pattern
 
 
@@ -43,8 +43,23 @@ class FuserLog:
     """Header of the graph that its pass prints first, whether it makes groups or not."""
     plan_header: str | None = None
     """Header of the graph that its pass leaves."""
+    follows: str | None = None
+    """The fuser whose pass runs before its own, and with whose plan its pass goes on where both are on."""
+    groups_header: str | None = None
+    """Header of the graph with its groups, before its pass undoes those that are too small."""
     compile_header: str | None = None
     """Header of the graph that it compiles to a kernel."""
+    cache_header: str | None = None
+    """Header of the graph that it makes a cache of kernels for."""
+    fallback_header: str | None = None
+    """Header of the graph that it fails to compile."""
+    line_messages: Pattern[bytes] | None = None
+    """Several messages of one line each that its pass prints for a node; they are taken together."""
+    indented: tuple[bytes, ...] = ()
+    """How messages of it begin that could be lines of a graph."""
+    source_lines: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    """Release of torch -> file -> the lines of its source that print messages, where these tell the release.
+    """
     inner_graphs: frozenset[str] = frozenset()
     """Other nodes that its passes make, and that print a graph of their own."""
     guards: frozenset[str] = frozenset()

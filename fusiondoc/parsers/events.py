@@ -126,6 +126,8 @@ class PrintedGraph(NamedTuple):
     below: int
     """Lines from the begin of the message to that of the graph."""
     graph: Print
+    fuser: str | None = None
+    """The fuser that printed it; None for torch's executors."""
 
 
 class CacheBegins(NamedTuple):
@@ -176,6 +178,12 @@ class CudaLines(NamedTuple):
 
     texts: Sequence[bytes]
 
+
+EVENT_OF_FILE: Mapping[str, type[LoopNestLines | CudaLines]] = {
+    "kernel": LoopNestLines,
+    "cuda_codegen": CudaLines,
+}
+"""Files of torch that print kernels (torch/csrc/jit/tensorexpr), by what they print."""
 
 Event = (
     KernelSource

@@ -21,9 +21,15 @@ from fusiondoc.parsers.events import (
     RefusedAgain,
     WorkOver,
 )
-from fusiondoc.parsers.jit.message_headers import BEGINS_WORK, SINGLE, TOO_SMALL, GraphKind
+from fusiondoc.parsers.jit.message_headers import BEGINS_WORK, GraphKind
 from fusiondoc.parsers.jit.message_runs import Print
-from fusiondoc.parsers.jit.nnc_failed_conditions import CONSIDERING, MERGING, FailedConditions
+from fusiondoc.parsers.jit.nnc_failed_conditions import (
+    CONSIDERING,
+    MERGING,
+    SINGLE,
+    TOO_SMALL,
+    FailedConditions,
+)
 from fusiondoc.parsers.jit.statements import BlockAgain
 from fusiondoc.parsers.kernels.dump_kinds import digest_of
 
@@ -38,11 +44,12 @@ class GraphAgain(NamedTuple):
     end: int
     cut: int
     digest: bytes | None
+    fuser: str | None
 
     def of(self, text: bytes, at: int) -> PrintedGraph:
         """The graph in the stretch that stands at ``at`` in the text."""
         graph = Print(text[at + self.start : at + self.end], self.cut, None, self.digest)
-        return PrintedGraph(self.kind, self.below, graph)
+        return PrintedGraph(self.kind, self.below, graph, self.fuser)
 
 
 Step = tuple[int, Event | GraphAgain]

@@ -144,7 +144,7 @@ class Tape:
             return None
         start = graph.at - self.at
         end = start + len(graph.text)
-        return GraphAgain(event.kind, event.below, start, end, graph.cut, graph.known_digest)
+        return GraphAgain(event.kind, event.below, start, end, graph.cut, graph.known_digest, event.fuser)
 
     def _now(self) -> Counted:
         counts = self._counts

@@ -35,7 +35,8 @@ from fusiondoc.parsers.jit.message_runs import (
     may_hold_a_mark,
     run_end,
 )
-from fusiondoc.parsers.jit.messages import OF_NNC, JitMessages
+from fusiondoc.parsers.jit.messages import JitMessages
+from fusiondoc.parsers.jit.nnc_failed_conditions import FILE as FILE_OF_CONDITIONS
 from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.kernel_sources import ENDS_CODE, FRAME_LIMIT, NEXT_FRAME, Sources, index_of
@@ -53,6 +54,7 @@ from fusiondoc.parsers.lines.torch_warnings import (
 from fusiondoc.parsers.program_output import Pieces
 from fusiondoc.parsers.repeats import LATER, Repeats, State, Stretch, Tape, is_first
 
+_OF_CONDITIONS = FILE_OF_CONDITIONS.encode()
 _FRAME_LINES = 500
 """That are looked through at once: what stands behind an interruption is looked through again."""
 
@@ -113,7 +115,7 @@ class Stream:
                     at = stop
             else:
                 prefix = found.group()
-                run = self._run_ends.of_nnc(text, at) if found.group(1) == OF_NNC.encode() else None
+                run = self._run_ends.line_messages(text, at) if found.group(1) == _OF_CONDITIONS else None
                 if run is not None:
                     self._leave_others()
                     self.messages.take_several(prefix, run, pos)

@@ -42,6 +42,8 @@ NNC = Fuser(
         announces_runs=False,
         pass_start=log.PASS_START,
         plan_header=log.PLAN_HEADER,
+        groups_header=log.GROUPS_HEADER,
+        line_messages=log.LINE_MESSAGES,
         inner_graphs=log.INNER_GRAPHS,
         guards=log.GUARDS,
     ),

@@ -9,10 +9,19 @@ checks print what they found before the condition fails (``REMARKS``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 COMPILE_HEADER = "TensorExprKernel graph (Before graph optimization):"
+GROUPS_HEADER = "After creating fusion groups:"
 PASS_START, PLAN_HEADER = "Before TExprFuser:", "After TExprFuser:"
+
+LINE_MESSAGES = re.compile(
+    rb"(?:\[(?:DEBUG|UPDATE|DUMP) tensorexpr_fuser\.cpp:\d{3,}\] "
+    rb"(?:Considering node:|Failed cond |Trying to merge: |Current fusion group: )[^\n]*\n){2,500}"
+)
+"""Messages of one line that it prints for each node, from four positions of its source in turn. So few that a
+stretch of a log that stands in it again can begin behind them."""
 
 GUARDS = frozenset(("prim::TypeCheck", "prim::TensorExprDynamicGuard"))
 

@@ -50,6 +50,11 @@ NVFUSER = Fuser(
         writes_to_stdout=True,
         pass_start=log.PASS_START,
         plan_header=log.PLAN_HEADER,
+        # Where both are on, its pass comes after NNC's and takes the same graph (so in a log of torch 2.1.2).
+        follows="nnc",
+        cache_header=log.CACHE_HEADER,
+        fallback_header=log.FALLBACK_HEADER,
+        source_lines=log.SOURCE_LINES,
         guards=log.GUARDS,
         refusals=log.REFUSALS,
     ),

@@ -13,6 +13,19 @@ from fusiondoc.fusers.fuser_log import Refusals
 
 PASS_START, PLAN_HEADER = "Before Fusion:", "Before Compilation:"
 
+CACHE_HEADER = "GraphCache created for graph"
+FALLBACK_HEADER = "`compile_fusion` hits fallback on graph"
+
+SOURCE_LINES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "1.12": {"graph_fuser": (2352, 2432), "kernel_cache": (718, 719, 727), "partition": (233,)},
+    "1.13": {"graph_fuser": (2420, 2504), "kernel_cache": (765, 766, 774)},
+    "2.0": {"graph_fuser": (2419, 2503), "kernel_cache": (809, 810, 818)},
+}
+"""Release of torch -> file -> lines: of ``Before Fusion:`` and ``Before Compilation:`` (graph_fuser.cpp), of
+``GraphCache constructor``, ``GraphCache created for graph`` and ``running GraphCache`` (kernel_cache.cpp),
+and of the statements of partition.cpp; from logs of the wheels of 1.12.1, 1.13.1, 2.0.1 and 2.1.2. 2.0 and
+2.1 have the same nvFuser, line for line."""
+
 GUARDS = frozenset(
     (
         "prim::CudaFusionGuard",

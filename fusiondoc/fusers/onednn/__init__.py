@@ -27,6 +27,7 @@ ONEDNN = Fuser(
     ),
     log=FuserLog(
         stdout_marks=log.STDOUT_MARKS,
+        indented=log.INDENTED,
         profile_names=(log.IN_A_PROFILE,),
         writes_to_stdout=True,
         guards=log.GUARDS,

@@ -7,3 +7,6 @@ IN_A_PROFILE = "LlgaPartition_"
 """How the name of a group in a profile begins (``LlgaKernel``, torch/csrc/jit/codegen/onednn/kernel.cpp)."""
 
 GUARDS = frozenset(("prim::oneDNNFusionGuard",))
+
+INDENTED = (b"  Added node ", b"  Got #partitions: ")
+"""Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""

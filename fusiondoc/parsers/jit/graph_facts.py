@@ -8,15 +8,17 @@ names, are looked up.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from fusiondoc.fusers import facts_of
 from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.events import NncLinesAgain, PrintedGraph
 from fusiondoc.parsers.facts import Facts, FallbackSeen, PlanLevel, PlanUse, positions
 from fusiondoc.parsers.fuser_work import CacheInstance, Work
 from fusiondoc.parsers.jit.bare_graphs import KnownPlans
-from fusiondoc.parsers.jit.message_headers import POINTER_MADE, POINTER_RUNS, TOO_SMALL, GraphKind
+from fusiondoc.parsers.jit.message_headers import POINTER_MADE, POINTER_RUNS, GraphKind
 from fusiondoc.parsers.jit.message_runs import Print
-from fusiondoc.parsers.jit.nnc_failed_conditions import CONSIDERING, FailedConditions
+from fusiondoc.parsers.jit.nnc_failed_conditions import CONSIDERING, TOO_SMALL, FailedConditions
 from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.statements import (
     Block,
@@ -32,9 +34,19 @@ from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
 
 LOOKS_AT = "Considering node:"
-"""Counted among the headers: NNC states what it refuses."""
+"""Counted among the headers: a pass states what it refuses."""
 
 _MOST_GRADIENTS = 1_000
+
+
+class _PlanLeft(NamedTuple):
+    """A plan that the pass of a fuser left."""
+
+    fuser: str | None
+    use: PlanUse
+    line: int
+    """Where it is printed."""
+    graph: Print
 
 
 class GraphFacts:
@@ -58,10 +70,10 @@ class GraphFacts:
         self._begun: CacheInstance | None = None
         """Its constructor has begun, and its graph is not read yet."""
         self._created: Print | None = None
-        self._nnc_left: tuple[PlanUse, int, Print] | None = None
-        """The last plan that NNC left, and where it is printed."""
-        self._goes_on: tuple[PlanUse, int] | None = None
-        """The plan of NNC that nvFuser goes on with."""
+        self._left: _PlanLeft | None = None
+        """The last plan that a pass left."""
+        self._goes_on: _PlanLeft | None = None
+        """The plan of another fuser that the pass at work goes on with."""
         self._pending = OfPass()
         self._gradients: dict[bytes, tuple[str, ...] | None] = {}
         """What ``profiled_gradient`` finds in graphs, by their digests."""
@@ -77,13 +89,13 @@ class GraphFacts:
         self._pending.add(pos, block)
 
     def nnc_lines_again(self, pos: int, again: NncLinesAgain) -> None:
-        """Lines of NNC's pass that stand in the log again."""
+        """Lines on conditions that stand in the log again."""
         self._pending.add(pos, again.block)
         self._looked_at(again.looked_at)
         self._conditions.goes_on(again.behind)
 
     def nnc_lines(self, pos: int, texts: Sequence[bytes]) -> None:
-        """Lines of NNC's pass."""
+        """Lines on the conditions that a pass states, and on groups that it undoes."""
         block: list[tuple[int, Said]] = []
         looked_at = 0
         for i, text in enumerate(texts):
@@ -103,7 +115,7 @@ class GraphFacts:
             self._facts.headers[LOOKS_AT] = self._facts.headers.get(LOOKS_AT, 0) + nodes
 
     def _too_small(self, node: bytes, pos: int) -> None:
-        """NNC undoes a group of fewer than two nodes; its node is found by the value it makes."""
+        """A group of fewer than two nodes is undone; its node is found by the value it makes."""
         if self._created is None:
             return
         known = self._known.plan(self._created, PlanLevel.UNFINISHED, False)
@@ -142,7 +154,7 @@ class GraphFacts:
         self._kernels.runs(cache)
 
     def _cache_begins(self, pos: int) -> None:
-        """nvFuser makes a GraphCache. A process that dies now has not printed the end of its graph."""
+        """A fuser makes a GraphCache. A process that dies now has not printed the end of its graph."""
         self._begun = CacheInstance(self._pointer, None, pos, begun=True)
         self._facts.work.last = Work("compile", self._begun, pos)
 
@@ -158,41 +170,32 @@ class GraphFacts:
         elif kind is GraphKind.GROUPS_MADE:
             self._created = graph
         else:
-            _DO[kind](self, pos, at, graph)
+            _DO[kind](self, pos, at, event)
 
-    def _nvfuser_begins(self, pos: int, at: int, graph: Print) -> None:
-        nnc = self._nnc_left
-        self._pass_begins(graph)
-        if nnc is not None and nnc[2].printed() == graph.printed():
-            self._goes_on = nnc[:2]
-
-    def _nnc_begins(self, pos: int, at: int, graph: Print) -> None:
-        self._pass_begins(graph)
-
-    def _pass_begins(self, graph: Print) -> None:
+    def _pass_begins(self, pos: int, at: int, event: PrintedGraph) -> None:
         """What was stated before belongs to a pass whose plan was not printed."""
+        graph, left = event.graph, self._left
         self._known.began_with = graph
-        self._nnc_left, self._goes_on = None, None
+        self._left, self._goes_on = None, None
         self._pass_has_no_plan()
+        follows = facts_of(event.fuser).log.follows
+        if left is not None and left.fuser == follows and left.graph.printed() == graph.printed():
+            self._goes_on = left
 
     def _pass_has_no_plan(self) -> None:
         if self._pending:
             merge(self._facts.unplanned, self._pending.statements)
             self._pending = OfPass()
 
-    def _nnc_leaves(self, pos: int, at: int, graph: Print) -> None:
-        use = self._plan(at, graph, PlanLevel.FUSION_PASS)
-        self._nnc_left = None if use is None else (use, at, graph)
-
-    def _nvfuser_leaves(self, pos: int, at: int, graph: Print) -> None:
-        """Where both are on, nvFuser's pass comes after NNC's and goes on with the same graph (so in a log of
-        torch 2.1.2): then what NNC left is no plan of an executor."""
-        if self._goes_on is not None:
-            use, before = self._goes_on
-            use.lines.remove(before)
-            use.stretches.pop(before, None)
+    def _pass_leaves(self, pos: int, at: int, event: PrintedGraph) -> None:
+        """A plan of an executor, unless the pass of another fuser goes on with it."""
+        before = self._goes_on
+        if before is not None and facts_of(event.fuser).log.follows is not None:
+            before.use.lines.remove(before.line)
+            before.use.stretches.pop(before.line, None)
             self._goes_on = None
-        self._plan(at, graph, PlanLevel.FUSION_PASS)
+        use = self._plan(at, event.graph, PlanLevel.FUSION_PASS)
+        self._left = None if use is None else _PlanLeft(event.fuser, use, at, event.graph)
 
     def _plan(self, at: int, graph: Print, level: PlanLevel, simple: bool = False) -> PlanUse | None:
         known = self._known.plan(graph, level, simple)
@@ -223,11 +226,11 @@ class GraphFacts:
                 known[0].stretches[at] = graph.stretches
         return rest or known is None or known[0].traits.complete
 
-    def _cache_made(self, pos: int, at: int, graph: Print) -> None:
+    def _cache_made(self, pos: int, at: int, event: PrintedGraph) -> None:
         cache, self._begun = self._begun or CacheInstance(self._pointer, None, pos, begun=True), None
         cache.created = pos
-        group = self._known.group(graph)
-        if graph.text and graph.whole:
+        group = self._known.group(event.graph)
+        if event.graph.text and event.graph.whole:
             cache.graph = group
         else:
             cache.in_part = group
@@ -236,19 +239,22 @@ class GraphFacts:
         self._facts.caches.append(cache)
         self._facts.work.last = Work("compile", cache, pos)
 
-    def _nnc_compiles(self, pos: int, at: int, graph: Print) -> None:
-        group = self._known.group(graph)
+    def _compiles(self, pos: int, at: int, event: PrintedGraph) -> None:
+        group = self._known.group(event.graph)
         self._nnc.begins(pos, group)
         self._facts.work.last = Work("compile", None, pos, group)
 
-    def _falls_back(self, pos: int, at: int, graph: Print) -> None:
+    def _falls_back(self, pos: int, at: int, event: PrintedGraph) -> None:
         lines = positions()
         lines.append(pos)
         cache = self._facts.caches[-1] if self._facts.caches else None
         self._facts.work.fell_back(pos)
-        self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._known.group(graph)))
+        self._facts.fallbacks.append(
+            FallbackSeen("compile", True, lines, cache, self._known.group(event.graph))
+        )
 
-    def _profiled(self, pos: int, at: int, graph: Print) -> None:
+    def _profiled(self, pos: int, at: int, event: PrintedGraph) -> None:
+        graph = event.graph
         digest = graph.known_digest  # to make it costs more than to read the first lines
         kinds = self._gradients.get(digest, ()) if digest is not None else ()
         if kinds == ():
@@ -270,18 +276,15 @@ class GraphFacts:
 _PLANS = {
     GraphKind.EXECUTED: (PlanLevel.EXECUTOR, False),
     GraphKind.EXECUTED_SIMPLY: (PlanLevel.EXECUTOR, True),
-    GraphKind.PASS_LEAVES: (PlanLevel.FUSION_PASS, False),
 }
 """Who printed a plan, and whether its executor gave up specialising."""
 
-_DO: dict[GraphKind, Callable[[GraphFacts, int, int, Print], None]] = {
-    GraphKind.NVFUSER_BEGINS: GraphFacts._nvfuser_begins,
-    GraphKind.NNC_BEGINS: GraphFacts._nnc_begins,
-    GraphKind.NVFUSER_LEAVES: GraphFacts._nvfuser_leaves,
-    GraphKind.NNC_LEAVES: GraphFacts._nnc_leaves,
+_DO: dict[GraphKind, Callable[[GraphFacts, int, int, PrintedGraph], None]] = {
+    GraphKind.PASS_BEGINS: GraphFacts._pass_begins,
+    GraphKind.PASS_LEAVES: GraphFacts._pass_leaves,
     GraphKind.CACHE: GraphFacts._cache_made,
     GraphKind.FALLS_BACK: GraphFacts._falls_back,
     GraphKind.PROFILED: GraphFacts._profiled,
-    GraphKind.NNC_COMPILES: GraphFacts._nnc_compiles,
+    GraphKind.COMPILES: GraphFacts._compiles,
 }
 """With the positions of the message and of its graph."""

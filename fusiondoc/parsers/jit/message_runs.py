@@ -15,6 +15,7 @@ from hashlib import sha256
 from re import Match
 from typing import Any, NamedTuple
 
+from fusiondoc.fusers import FUSERS
 from fusiondoc.parsers.facts import positions
 
 PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}\]")
@@ -33,12 +34,8 @@ FRAME = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}\n")
 _BEHIND_A_LINE = re.compile(
     rb"\n(?=\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|%s)" % FRAME.pattern
 )
-_OF_NNC = re.compile(
-    rb"(?:\[(?:DEBUG|UPDATE|DUMP) tensorexpr_fuser\.cpp:\d{3,}\] "
-    rb"(?:Considering node:|Failed cond |Trying to merge: |Current fusion group: )[^\n]*\n){2,500}"
-)
-"""Messages of one line that NNC prints for each node, from four places of its source in turn: taken together,
-they are a tenth of the runs that they are one by one. So few that a stretch can begin behind them."""
+_LINE_MESSAGES = tuple(fuser.log.line_messages for fuser in FUSERS.values() if fuser.log.line_messages)
+"""Taken together, these messages are a tenth of the runs that they are one by one."""
 
 _SHORT = 6
 """Lines of a run that are looked at one by one, before its prefix is worth a pattern of its own."""
@@ -164,10 +161,13 @@ class RunEnds:
         return Lines(own, length, None, start)
 
     @staticmethod
-    def of_nnc(text: bytes, at: int) -> Lines | None:
-        """The line at ``at`` and those after it, if they are several messages of NNC of one line each."""
-        found = _OF_NNC.match(text, at)
-        return Lines(found.group()[:-1], text.count(b"\n", at, found.end()), None, at) if found else None
+    def line_messages(text: bytes, at: int) -> Lines | None:
+        """The line at ``at`` and those after it, if they are several messages of a pass of one line each."""
+        for form in _LINE_MESSAGES:
+            found = form.match(text, at)
+            if found is not None:
+                return Lines(found.group()[:-1], text.count(b"\n", at, found.end()), None, at)
+        return None
 
     def of_prefix(self, text: bytes, at: int, prefix: bytes) -> int:
         """Behind the line at ``at`` and those after it that begin with ``prefix``."""
@@ -314,9 +314,9 @@ class Run:
             made.extend((offset - start, pos))
         return made
 
-    def begins(self, header: bytes) -> bool:
-        """Whether its first line begins so."""
-        return self._parts[0].startswith(header, self.cut)
+    def begins(self, headers: tuple[bytes, ...]) -> bool:
+        """Whether its first line begins with one of these."""
+        return self._parts[0].startswith(headers, self.cut)
 
     @property
     def header(self) -> bytes:

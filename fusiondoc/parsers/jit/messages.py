@@ -3,27 +3,21 @@ and which release of torch printed them, by the lines of its source that they na
 
 A message has no end mark: a run of lines with one prefix is taken as a whole and split where its header text
 stands again. What they do to the facts is in ``graph_facts.py``. Grammar: torch/csrc/jit/jit_log.cpp.
-
-The lines that tell a release are those of ``Before Fusion:`` and ``Before Compilation:`` of graph_fuser.cpp,
-of ``GraphCache constructor``, ``GraphCache created for graph`` and ``running GraphCache`` of
-kernel_cache.cpp, and of the statements of partition.cpp, in logs of the wheels of 1.12.1, 1.13.1, 2.0.1 and
-2.1.2. 2.0 and 2.1 have the same nvFuser, line for line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from fusiondoc.fusers import FUSERS
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.events import (
+    EVENT_OF_FILE,
     CacheBegins,
     CacheLines,
-    CudaLines,
     Headers,
     Logged,
-    LoopNestLines,
     NncLines,
     PrintedGraph,
     Refused,
@@ -33,62 +27,49 @@ from fusiondoc.parsers.facts import LineCounts
 from fusiondoc.parsers.gathering import Gathering
 from fusiondoc.parsers.jit.bare_graphs import HeadlessPlans
 from fusiondoc.parsers.jit.message_headers import (
-    BEGINS_A_PASS,
-    CACHE_MADE,
-    FELL_BACK,
+    CACHE_HEADERS,
+    FALLBACK_HEADERS,
+    FUSER_OF_HEADER,
     KIND_OF_HEADER,
     PLAN_FILES,
     POINTER_MADE,
     POINTER_RUNS,
-    SINGLE,
+    GraphKind,
 )
 from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Run
+from fusiondoc.parsers.jit.nnc_failed_conditions import FILE as FILE_OF_CONDITIONS
+from fusiondoc.parsers.jit.nnc_failed_conditions import SINGLE
 from fusiondoc.parsers.jit.rejections import Rejections
 from fusiondoc.parsers.repeats import Tape
 
-_LINES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
-    "1.12": {"graph_fuser": (2352, 2432), "kernel_cache": (718, 719, 727), "partition": (233,)},
-    "1.13": {"graph_fuser": (2420, 2504), "kernel_cache": (765, 766, 774)},
-    "2.0": {"graph_fuser": (2419, 2503), "kernel_cache": (809, 810, 818)},
-}
-
 _RELEASES = {
     (file, line): release
-    for release, files in _LINES.items()
+    for fuser in FUSERS.values()
+    for release, files in fuser.log.source_lines.items()
     for file, lines in files.items()
     for line in lines
 }
 
-_PLACE = re.compile(rb"([\w+-]+)\.cpp:(\d{3,6})\]")
+_SOURCE_POSITION = re.compile(rb"([\w+-]+)\.cpp:(\d{3,6})\]")
 
 
-def _nvfuser_release(prefixes: Iterable[bytes]) -> str | None:
-    """The release whose nvFuser printed messages with these prefixes (``[DUMP graph_fuser.cpp:2419]``); "2.0"
+def _release_of(prefixes: Iterable[bytes]) -> str | None:
+    """The release whose fuser printed messages with these prefixes (``[DUMP graph_fuser.cpp:2419]``); "2.0"
     for 2.0 and 2.1. None where they name no line that tells it, or several releases."""
-    places = (_PLACE.search(prefix) for prefix in prefixes)
-    told = {
-        _RELEASES.get((place.group(1).decode("ascii", "replace"), whole_number(place.group(2)) or 0))
-        for place in places
-        if place is not None
+    positions = (_SOURCE_POSITION.search(prefix) for prefix in prefixes)
+    releases = {
+        _RELEASES.get((found.group(1).decode("ascii", "replace"), whole_number(found.group(2)) or 0))
+        for found in positions
+        if found is not None
     } - {None}
-    return told.pop() if len(told) == 1 else None
+    return releases.pop() if len(releases) == 1 else None
 
 
-_INDENTED = (b"  Added node ", b"  Got #partitions: ")
-"""Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
-
-OF_NNC = "tensorexpr_fuser"
-"""The file of torch whose messages of one line are taken together."""
+_INDENTED = tuple(start for fuser in FUSERS.values() for start in fuser.log.indented)
 
 _AFTER_WORK = (*PLAN_FILES, "partition")
 """Files of torch whose messages stand before or after the work on a group, never inside it."""
 
-
-_OF_NNC_KERNELS: dict[str, type[LoopNestLines | CudaLines]] = {
-    "kernel": LoopNestLines,
-    "cuda_codegen": CudaLines,
-}
-"""Files of torch that print kernels of NNC, by what they print."""
 
 _LONGEST_HEADER = 80
 
@@ -128,7 +109,7 @@ class JitMessages:
         elif prefix == self._last_single:
             # Blocks of the node that the last line printed, or more of a loop nest.
             own, rest = lines.cut_at(_going_on(lines.split(), cut))
-            self._take_nnc(self._file(prefix), own, cut, pos)
+            self._take_kernel(self._file(prefix), own, cut, pos)
             self._take_rest(prefix, own, rest, pos)
         elif first.startswith(b"graph(") and (self._facts.levels or self._file(prefix) not in PLAN_FILES):
             # A message that is nothing but a graph.
@@ -143,7 +124,7 @@ class JitMessages:
         if prefix in self._open:
             self._finish(prefix)
         self._opens(prefix, run)
-        if first.startswith(CACHE_MADE):
+        if first.startswith(CACHE_HEADERS):
             self._tape.happens(pos, CacheBegins())
 
     def _opens(self, prefix: bytes, run: Run) -> None:
@@ -162,7 +143,7 @@ class JitMessages:
         self._held = prefix if run.complete else None
 
     def _starts_before(self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int) -> None:
-        """The start of this message is not in the log, unless it is an indented one of oneDNN."""
+        """The start of this message is not in the log, unless it is an indented one of a fuser."""
         if not first.startswith(_INDENTED) and self._file(prefix) in PLAN_FILES:
             self.settle()
             self._take_headless(prefix, lines, cut, pos)
@@ -173,12 +154,12 @@ class JitMessages:
         self._take_rest(prefix, own, rest, pos)
 
     def _may_go_on(self, prefix: bytes) -> bool:
-        """Whether an empty line may be of the message before it: one is open, or a kernel of NNC is printed,
+        """Whether an empty line may be of the message before it: one is open, or a kernel is printed,
         of which the text that was read ended there."""
-        return prefix in self._open or (prefix == self._last_single and self._file(prefix) in _OF_NNC_KERNELS)
+        return prefix in self._open or (prefix == self._last_single and self._file(prefix) in EVENT_OF_FILE)
 
     def take_several(self, prefix: bytes, lines: Lines, pos: int) -> None:
-        """Messages of NNC of one line each, as ``RunEnds`` finds them; ``prefix`` is that of the first."""
+        """Messages of a pass of one line each, as ``RunEnds`` finds them; ``prefix`` is that of the first."""
         self._tape.happens(pos, WorkOver())
         self.settle()
         last = lines.text.rfind(b"\n") + 1
@@ -218,7 +199,7 @@ class JitMessages:
     def at_rest(self) -> bool:
         """Note the last message, as a new one begins; whether nothing is open then but what broke off."""
         if self._held is not None:
-            if self._open[self._held].begins(FELL_BACK):
+            if self._open[self._held].begins(FALLBACK_HEADERS):
                 return False  # when the work is over depends on whether the new one is known already
             self._finish(self._held)
         return True
@@ -241,7 +222,7 @@ class JitMessages:
             reader.clear()
         self._gathering.graphs.close()
         self._facts.plans += self._headless.plans(self._gathering.last_headers, self._facts.plans)
-        self._facts.release = _nvfuser_release(self._files)
+        self._facts.release = _release_of(self._files)
 
     def _finish(self, prefix: bytes) -> None:
         """All of an open message is read."""
@@ -265,14 +246,15 @@ class JitMessages:
         named = bool(last) and b"graph(" not in header
         counted = {header.decode("utf-8", "replace") if named else "other": 1}
         kind = KIND_OF_HEADER.get(header)
-        if kind in BEGINS_A_PASS:
-            self._tape.happens(pos, PrintedGraph(kind, 0, run.behind_header()))
-        if kind is None or kind in BEGINS_A_PASS:
+        fuser = FUSER_OF_HEADER.get(header)
+        if kind is GraphKind.PASS_BEGINS:
+            self._tape.happens(pos, PrintedGraph(kind, 0, run.behind_header(), fuser))
+        if kind is None or kind is GraphKind.PASS_BEGINS:
             self._tape.happens(pos, Headers(last, counted))
             return
         for at, graph_at, graph in run.graphs():
             self._tape.happens(at, Headers(last, counted))
-            self._tape.happens(at, PrintedGraph(kind, graph_at - at, graph))
+            self._tape.happens(at, PrintedGraph(kind, graph_at - at, graph, fuser))
 
     def _file(self, prefix: bytes) -> str:
         name = self._files.get(prefix)
@@ -292,7 +274,7 @@ class JitMessages:
             event: CacheLines | NncLines | None = None
         elif name == "kernel_cache" and first.startswith((POINTER_MADE, POINTER_RUNS)):
             event = CacheLines(_texts(lines, cut))
-        elif name == OF_NNC and first.startswith(SINGLE):
+        elif name == FILE_OF_CONDITIONS and first.startswith(SINGLE):
             event = NncLines(_texts(lines, cut))
         elif b"graph(" in first or prefix.startswith(b"[DUMP ") or first in (b"", b"<GRAPH_EXPORT>"):
             return False
@@ -301,15 +283,15 @@ class JitMessages:
         self.settle()
         self._last_single = prefix
         self._logged(name, pos)
-        self._take_nnc(name, lines, cut, pos)
+        self._take_kernel(name, lines, cut, pos)
         if event is not None:
             self._tape.happens(pos, event)
         self._counts.recognised += lines.length
         return True
 
-    def _take_nnc(self, name: str, lines: Lines, cut: int, pos: int) -> None:
-        """Lines of a kernel of NNC, if the file of torch prints some."""
-        kernel = _OF_NNC_KERNELS.get(name)
+    def _take_kernel(self, name: str, lines: Lines, cut: int, pos: int) -> None:
+        """Lines of a kernel, if the file of torch prints some."""
+        kernel = EVENT_OF_FILE.get(name)
         if kernel is not None:
             self._tape.happens(pos, kernel(_texts(lines, cut)))
 

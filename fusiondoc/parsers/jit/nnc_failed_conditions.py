@@ -16,6 +16,12 @@ MERGING = b"Trying to merge: "
 INTO = b"Current fusion group: "
 """What MERGING tries to put it into: a group, or the operator that is to begin one."""
 
+TOO_SMALL = b"Fusion group is too small, unmerging: "
+SINGLE = (FAILED, CONSIDERING, MERGING, INTO, TOO_SMALL, *REMARKS)
+"""How the messages of one line begin that the pass prints."""
+FILE = "tensorexpr_fuser"
+"""The file of torch that prints them."""
+
 _UNKNOWN = b"?"
 """In place of what nodes are tried to go into, where that stands before the lines that are looked at."""
 
