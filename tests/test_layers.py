@@ -58,7 +58,6 @@ WORDS_READ_BACK = {
 OPERATOR_TABLES = {
     "changes.pattern": 1,
     "changes.recipes": 1,
-    "diagnosis.changes_of_operators": 2,
     "fuser_knobs.knob_table": 1,  # names of knobs
     "masking.secret_names": 1,  # words that are no operators here
     "model.codes": 1,
@@ -68,7 +67,6 @@ OPERATOR_TABLES = {
     "model.reasons.words_of_inductor": 2,
     "model.reasons.words_of_operators": 1,
     "model.run_options": 1,
-    "parsers.jit": 1,
     "repro": 1,
 }
 """File -> values that name three operators. Their homes are ``operators/`` and ``fusers/``."""

@@ -23,6 +23,7 @@ from fusiondoc.fusers import (
     operators_of_knobs,
     taken_by,
     taken_by_default,
+    with_dimensions_only,
 )
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.model import dataclass
@@ -41,6 +42,7 @@ from fusiondoc.operators import (
     SAME_ELEMENTS,
     WITH_FLAG,
     WITH_FORMULA,
+    example_arguments,
     is_in_place,
     sign_of,
 )
@@ -327,25 +329,11 @@ def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
     return None
 
 
-_ARGUMENTS = {
-    "flip": "[0]",
-    "roll": "1, 0",
-    "rot90": "1, [0, 1]",
-    "t": "",
-    "permute": "0, 2, 1",
-    "transpose": "1, 2",
-    "squeeze": "1",
-    "unsqueeze": "1",
-    "flatten": "1",
-}
-"""Of others ``-1, 64``."""
-
-
 def _move(row: Unfused, run: RunFacts) -> Change:
     """A view or a permutation done elsewhere. Another tensor that meets the result of a permutation would
     have to be permuted back, so that goes after operators of one tensor alone."""
     name = _name(row)
-    called = f"{name}({_ARGUMENTS.get(name, '-1, 64')})"
+    called = f"{name}({example_arguments(name)})"
     title = f"Do the {name} after the operators that follow it"
     kind, note = ChangeKind.MOVE, "where these work on each element by itself"
     if row.op not in PERMUTATIONS:
@@ -395,9 +383,6 @@ def is_replaceable(row: Unfused, run: RunFacts) -> bool:
     return row.reason.code in _REPLACEABLE or (row.reason.code == "FD226" and bool(row.keeps_out))
 
 
-_NAMED_DIMENSIONS = frozenset(["aten::mean", "aten::sum", "aten::var", "aten::std"])
-
-
 def _write_by_recipe(row: Unfused, run: RunFacts) -> Change | None:
     recipe = recipe_of(row, run)
     if recipe is None or recipe.caution is not None:
@@ -406,7 +391,7 @@ def _write_by_recipe(row: Unfused, run: RunFacts) -> Change | None:
     before, after = recipe.before, recipe.after
     if recipe.shown:
         after, _, before = recipe.shown.partition(" instead of ")
-    dimensions = recipe.arguments and row.op in _NAMED_DIMENSIONS
+    dimensions = recipe.arguments and row.op in with_dimensions_only()
     words = "with its dimensions named" if dimensions else "with operators that fuse"
     return Change(
         ChangeKind.DIMENSIONS if dimensions else ChangeKind.RECIPE,

@@ -146,6 +146,17 @@ WITHOUT_PLAIN = frozenset(
 ONLY_IN_PLACE = IN_PLACE_ASSIGNS | WITHOUT_PLAIN
 """Operators that have no version without the underscore that does the same."""
 
+WITH_LISTS = frozenset(row.name for row in OPERATORS if row.lists)
+OF_LISTS_TOO = WITH_LISTS | {f"aten::{in_place_name(op)}" for op in WITH_LISTS & WITH_PARTNER}
+"""Operators of tensors whose overloads for lists give a list."""
+
+
+def example_arguments(name: str) -> str:
+    """Arguments of a call of an operator as a method, for an example; ``name`` without ``aten::``."""
+    row = BY_NAME.get(f"aten::{name}")
+    return row.example if row is not None else "-1, 64"
+
+
 # -- the flag ``inplace`` -----------------------------------------------------------------------------------
 
 WITH_FLAG = frozenset(f"aten::{in_place_name(row.name)}" for row in OPERATORS if row.flag is not None)

@@ -103,6 +103,11 @@ class Operator(NamedTuple):
     """Modules of torch.nn that call it, and the index of ``inplace`` in their constructor if it has one."""
     instead: str | None = None
     """For an operator that exists only in place: an expression that makes such a tensor."""
+    example: str = "-1, 64"
+    """Arguments of a call of it as a method, for an example in a report."""
+    lists: bool = False
+    """An overload of it, and of its partner in place, takes a list and gives one: ``out += [x]``. Those for
+    tensors give none (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
 
     @property
     def name(self) -> str:

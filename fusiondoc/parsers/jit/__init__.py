@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from fusiondoc.fusers import FUSERS, group_nodes, sized_reductions
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import whole_numbers
+from fusiondoc.operators import OF_LISTS_TOO
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
 if TYPE_CHECKING:
@@ -61,11 +62,8 @@ HANDED_ON = (OUT_OF_CONTAINERS - {"aten::values"}) | {
     "aten::list",
 }
 """Refinements of a type and the handling of lists: a tensor comes out of them as it went in."""
-_OF_LISTS_TOO = frozenset(
-    ("aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::slice", "aten::copy", "aten::values")
-)
-"""Operators of tensors whose overloads for lists (``out += [x]``), or for dictionaries, give a list; those
-for tensors never do (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
+_GIVE_CONTAINERS = OF_LISTS_TOO | {"aten::copy", "aten::values"}
+"""Operators of which some overloads give a list: those for lists, and those for dictionaries."""
 OF_HOST = frozenset(("prim::GetAttr", "prim::Uninitialized", "prim::NumToTensor"))
 """They make tensors, and compute nothing that a kernel could."""
 
@@ -86,7 +84,7 @@ def hands_on(kind: str, outputs: Sequence[Value]) -> bool:
     """Whether a node gives the tensors that it was given, or lists of them, and computes none."""
     if kind in HANDED_ON:
         return True
-    return kind in _OF_LISTS_TOO and len(outputs) == 1 and outputs[0].type.rstrip("?").endswith("[]")
+    return kind in _GIVE_CONTAINERS and len(outputs) == 1 and outputs[0].type.rstrip("?").endswith("[]")
 
 
 def is_guarded(node: Node) -> bool:
