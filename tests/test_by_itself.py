@@ -11,7 +11,7 @@ from running import python_apart
 from test_switched_off import MODEL, report_of
 
 from fusiondoc.fuser_knobs import release
-from fusiondoc.probe.own_switches import fuser_by, switches_of
+from fusiondoc.probe.fusers import fuser_by, switches_of
 from fusiondoc.probe.switch_watch import SwitchWatch
 from fusiondoc.runner.own_launcher import missing_switches
 

@@ -11,7 +11,7 @@ from typing import Any, List
 import pytest
 
 from fusiondoc.errors import ModelFailed, UsageError
-from fusiondoc.probe import environment
+from fusiondoc.probe import fusers
 from fusiondoc.workflows.run_model import write_target
 
 pytestmark = pytest.mark.torch
@@ -92,7 +92,7 @@ def test_compiling_runs_no_graph_and_touches_no_switch(tmp_path: Path) -> None:
     def all_switches() -> tuple:
         beginnings = ("_jit_can_fuse", "_jit_get_te_", "_jit_get_num_profiled_runs", "_jit_get_inline")
         named = {n: getattr(torch._C, n)() for n in dir(torch._C) if n.startswith(beginnings)}
-        return environment.read_back(torch), torch._C._get_graph_executor_optimize(), named
+        return fusers.read_back(torch), torch._C._get_graph_executor_optimize(), named
 
     before = all_switches()
     assert len(before[2]) >= 6

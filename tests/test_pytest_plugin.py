@@ -48,7 +48,7 @@ PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
 FILES = {
     "test_groups.py": """
         import torch
-        from fusiondoc.probe.environment import read_back
+        from fusiondoc.probe.fusers import read_back
 
         def double(x):
             return x * 2

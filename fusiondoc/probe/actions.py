@@ -20,6 +20,7 @@ from . import (
     UserError,
     environment,
     frontends,
+    fusers,
     hint_of,
     log_and_records,
     message_of,
@@ -134,7 +135,7 @@ def _try_everything(records: Records, clock: Clock) -> None:
     records.write("environment", **environment.torch_environment(torch))
     for knob in knobs.try_all(torch):
         records.write(**knob)
-    environment.try_fusers(torch, records)
+    fusers.try_fusers(torch, records)
 
 
 def _measure_bandwidth(records: Records, clock: Clock) -> None:
@@ -156,7 +157,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     modules = FusedModules(torch, records, watch)
     switches = SwitchWatch(torch, records, fuser, spec["knobs"], own)
     switches.start()
-    watches_aot = fuser != environment.INDUCTOR and spec.get("frontend") in (None, "auto", "aot")
+    watches_aot = fuser != fusers.INDUCTOR and spec.get("frontend") in (None, "auto", "aot")
     if watches_aot:
         watch.start()
         if not spec.get("timing"):
@@ -227,10 +228,10 @@ def _write_end_of_script(torch: Any, spec: dict[str, Any], records: Records) -> 
 
 def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
     """Set the fuser, then the knobs, which override it; record the values that both read back as."""
-    wanted = environment.INDUCTOR if spec.get("frontend") == "dynamo" else spec["fuser"]
-    fuser, why = environment.choose_fuser(torch, wanted)
-    environment.switch_on(torch, fuser)
-    live = environment.is_on(torch, fuser)
+    wanted = fusers.INDUCTOR if spec.get("frontend") == "dynamo" else spec["fuser"]
+    fuser, why = fusers.choose_fuser(torch, wanted)
+    fusers.switch_on(torch, fuser)
+    live = fusers.is_on(torch, fuser)
     records.write("fuser", requested=spec["fuser"], effective=fuser, live=live, why=why)
     for knob in _turn_knobs(torch, spec["knobs"]):
         records.write(**knob)
@@ -260,7 +261,7 @@ def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch
 def _inductor_watch(torch: Any, spec: dict[str, Any], records: Records, fuser: str) -> list[InductorWatch]:
     """The watch of Inductor, which is on; none of a run that is timed, or that cannot come to Inductor."""
     quiet = spec.get("timing") or spec.get("profile")
-    if quiet or not environment.may_be_inductor(torch, spec, fuser):
+    if quiet or not fusers.may_be_inductor(torch, spec, fuser):
         return []
     watch = InductorWatch(torch, records)
     watch.start()

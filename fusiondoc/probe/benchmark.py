@@ -15,7 +15,8 @@ import os
 from typing import Any, Callable, Sequence
 
 from . import Refused, UserError, first_line
-from .benchmark_steps import TORCHSCRIPT, Built, Given, Steps, build
+from .benchmark_steps import Built, Given, Steps, build
+from .fusers import TORCHSCRIPT
 from .log_and_records import Records
 from .pass_inputs import (
     Shape,

@@ -16,15 +16,14 @@ import sys
 import time
 from typing import Any, Callable, ContextManager, Sequence
 
-from . import CANNOT_RUN, Refused, UserError, environment, first_line
+from . import CANNOT_RUN, Refused, UserError, first_line, fusers
 from .models import frozen, to_torchscript
 from .pass_inputs import Shape, arguments_of, on_gpu, parameters_of, tensors_in
 from .same_results import eager_twin, unfused
 
-TORCHSCRIPT = ("nvfuser", "nnc", "onednn", "none")
 AOT = ("aot", "aot-default", "aot-each-call")
 
-_GROUPS = ("prim::CudaFusionGroup", "prim::TensorExprGroup", "prim::oneDNNFusionGroup")
+_GROUPS = tuple(fusers.GROUPS.values())
 
 
 class Built:
@@ -57,7 +56,7 @@ def build(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, tr
     """
     if variant == "eager":
         return _eager(torch, model)
-    if variant in TORCHSCRIPT:
+    if variant in fusers.TORCHSCRIPT:
         return _torchscript(torch, variant, model, shape, backward, trace)
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         raise _cannot("the model is TorchScript already, and %s compiles Python" % variant)
@@ -79,24 +78,16 @@ def _eager(torch: Any, model: Any) -> Built:
 
 
 def _torchscript(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool) -> Built:
-    fuser, _ = environment.choose_fuser(torch, variant)
-    if fuser == "nnc" and not on_gpu(torch, model, shape) and not torch._C._llvm_enabled():
-        raise _cannot(
-            "NNC has no compiler for the CPU in this torch (no LLVM): it would run through an evaluator that"
-            " is hundreds of times slower than any kernel, and say nothing about speed"
-        )
-    if fuser == "onednn" and backward:
-        raise _cannot("oneDNN Graph fuses frozen modules in eval mode only: there is no backward pass")
-    if fuser == "onednn" and on_gpu(torch, model, shape):
-        raise _cannot("oneDNN Graph compiles for the CPU only, and the model is on the GPU")
-    note = None
-    if fuser == "onednn" and isinstance(model, torch.nn.Module):
-        if model.training and not isinstance(model, torch.jit.ScriptModule):
-            raise _cannot("oneDNN Graph fuses modules in eval mode only, and this one is in training mode")
-        note = "frozen"
-    environment.switch_on(torch, fuser)
+    fuser, _ = fusers.choose_fuser(torch, variant)
+    is_module = isinstance(model, torch.nn.Module)
+    in_training = is_module and model.training and not isinstance(model, torch.jit.ScriptModule)
+    problem = fusers.why_not_timed(torch, fuser, on_gpu(torch, model, shape), backward, in_training)
+    if problem is not None:
+        raise _cannot(problem)
+    note = "frozen" if fusers.needs_frozen(fuser) and is_module else None
+    fusers.switch_on(torch, fuser)
     scripted = to_torchscript(torch, model, shape, trace)
-    if fuser == "onednn":
+    if fusers.needs_frozen(fuser):
         scripted = frozen(torch, scripted)
     built = Built(scripted, fuser, note)
     built.groups = lambda: _groups_of(torch, [scripted])
@@ -111,10 +102,8 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
             "functorch.compile cannot be imported: %s" % first_line(error),
             "It is in torch from 1.13 on, and in the package functorch 0.2 for torch 1.12.",
         ) from None
-    fuser = "nvfuser" if environment.why_no_nvfuser(torch) is None else "nnc"
-    if fuser == "nnc" and not on_gpu(torch, model, shape) and not torch._C._llvm_enabled():
-        fuser = "none"  # NNC has no compiler for the CPU here.
-    environment.switch_on(torch, fuser)
+    fuser = fusers.of_graphs(torch, on_gpu(torch, model, shape))
+    fusers.switch_on(torch, fuser)
     scripted = _Scripted(torch)
     try:
         if variant == "aot":
@@ -245,7 +234,7 @@ def _count_groups(state: Any, phase: int, found: list[int | None]) -> None:
 
 
 LEAST_WARM_UP = 5
-"""Steps: nvFuser profiles in the first, compiles forward in the second and backward in the third."""
+"""Steps: torch profiles in the first, the fuser compiles forward in the second and backward in the third."""
 _MOST_WARM_UP = 30
 _STEADY = 1.5
 """A step is steady that takes no longer than so many times the shortest of those before it."""

@@ -17,7 +17,7 @@ import sys
 import types
 from typing import Any, Iterator, Sequence
 
-from . import CANNOT_RUN, Refused, UserError, environment, first_line
+from . import CANNOT_RUN, Refused, UserError, first_line, fusers
 from .aot_records import WRAPPED
 from .aot_watch import ENTRIES, Watch
 from .log_and_records import Records
@@ -195,9 +195,9 @@ def ran_compiled(
         Refused, UserError: as ``CompiledRun``.
     """
     own = None
-    if environment.may_be_inductor(torch, spec, fuser):
+    if fusers.may_be_inductor(torch, spec, fuser):
         own = comes_to_inductor(torch, loaded.model)
-    if own is None and not environment.is_compiler(fuser):
+    if own is None and not fusers.is_compiler(fuser):
         return False
     from .inductor_run import CompiledRun
 

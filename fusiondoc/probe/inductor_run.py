@@ -14,7 +14,7 @@ import sys
 from typing import Any, Iterator, Sequence
 
 from . import CANNOT_RUN, Refused, UserError, first_line
-from .environment import INDUCTOR
+from .fusers import INDUCTOR
 from .inductor_facts import or_none
 from .log_and_records import Clock, Records
 from .models import prepared

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Sequence
 
-from . import LOADING, RUNNING, TRACED, environment, frontends, te_plans
+from . import LOADING, RUNNING, TRACED, frontends, fusers, te_plans
 from .frontends import Chosen, FusedModules
 from .log_and_records import Clock, Records
 from .models import (
@@ -60,7 +60,7 @@ class ModelRun:
             UserError: the user's program failed.
         """
         torch, spec = self._torch, self._spec
-        before = environment.read_back(torch)
+        before = fusers.read_back(torch)
         try:
             loaded = ready(torch, spec, self._clock)
         finally:
@@ -72,7 +72,7 @@ class ModelRun:
         """Run a model of te.ops or torch.compile; False for another, which is TorchScript's."""
         torch, spec = self._torch, self._spec
         frontend = spec.get("frontend") or "auto"
-        by_choice = frontend == "auto" and not environment.is_compiler(self._fuser)
+        by_choice = frontend == "auto" and not fusers.is_compiler(self._fuser)
         if frontend == "te" or (by_choice and frontends.holds_te(loaded.model)):
             from .te_run import run_te_model
 
@@ -142,10 +142,10 @@ class ModelRun:
 
     def _set_back_switches(self, before: tuple[Any, ...]) -> None:
         """The user's module may set switches of its own as it is loaded; those of the request hold."""
-        if environment.read_back(self._torch) == before:
+        if fusers.read_back(self._torch) == before:
             return
         self._records.note("the file sets fuser switches itself; they were set back to --fuser")
-        environment.switch_on(self._torch, self._fuser)
+        fusers.switch_on(self._torch, self._fuser)
         if self._spec["knobs"]:
             from . import knobs
 

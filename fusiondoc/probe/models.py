@@ -15,6 +15,7 @@ import time
 from typing import Any, Callable, Iterator
 
 from . import Refused, UserError, first_line, folder_of
+from .fusers import needs_frozen
 from .pass_inputs import by_position, named_of
 
 _MAKES_HINT = "If it makes the model, put model = %s() into a file and name that; or change the line above."
@@ -79,10 +80,10 @@ def is_frozen(torch: Any, scripted: Any) -> bool:
 def frozen_for_run(
     torch: Any, spec: dict[str, Any], scripted: Any, fuser: str, note: Callable[[str], None]
 ) -> Any:
-    """The model, frozen if ``--freeze`` requests it. For oneDNN Graph, which sees weights only in frozen
-    modules, it is frozen unless ``--no-freeze`` forbids it."""
+    """The model, frozen if ``--freeze`` requests it. For a fuser that sees weights only in frozen
+    modules it is frozen unless ``--no-freeze`` forbids it."""
     requested = bool(spec.get("freeze"))
-    wanted = requested or (fuser == "onednn" and not spec["backward"] and not spec.get("no_freeze"))
+    wanted = requested or (needs_frozen(fuser) and not spec["backward"] and not spec.get("no_freeze"))
     made = frozen(torch, scripted) if wanted else scripted
     if requested and not is_frozen(torch, made):
         training = isinstance(scripted, torch.jit.ScriptModule)

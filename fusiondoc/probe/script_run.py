@@ -24,7 +24,7 @@ import zlib
 from types import ModuleType
 from typing import Any, Callable, NamedTuple, Sequence
 
-from . import MODEL_FAILED, RUNNING, WRONG_USAGE, Refused, UserError, environment, log_and_records
+from . import MODEL_FAILED, RUNNING, WRONG_USAGE, Refused, UserError, fusers, log_and_records
 from .aot_watch import Watch
 from .frontends import FusedModules
 from .live_capture import LateWatch
@@ -167,7 +167,7 @@ def main_is_there() -> None:
 
 def _begin(torch: Any, settings: ProcessSettings, late: bool) -> None:
     log_and_records.line_buffer()
-    environment.switch_on(torch, settings.fuser)
+    fusers.switch_on(torch, settings.fuser)
     if settings.knobs:
         from . import knobs
 

@@ -13,29 +13,11 @@ import os
 import sys
 from typing import Any, Callable
 
-from . import FUSER, LOADING, OWN_FOLDER, RUNNING, environment, folder_of
+from . import FUSER, LOADING, OWN_FOLDER, RUNNING, folder_of, fusers
+from .fusers import SETTERS
 from .log_and_records import Records
 from .own_switches import OwnSwitches
 from .replaced import Replaced
-
-_SETTERS = (
-    "_jit_set_texpr_fuser_enabled",
-    "_jit_override_can_fuse_on_cpu",
-    "_jit_override_can_fuse_on_gpu",
-    "_jit_override_can_fuse_on_cpu_legacy",
-    "_jit_set_te_must_use_llvm_cpu",
-    "_jit_set_nvfuser_enabled",
-    "_jit_set_llga_enabled",
-    "_jit_set_profiling_executor",
-    "_jit_set_profiling_mode",
-    "_set_graph_executor_optimize",
-    "_get_graph_executor_optimize",
-)
-"""Functions of ``torch._C`` that set a switch; the last one sets it if it gets an argument."""
-
-_VARIABLE = "PYTORCH_TENSOREXPR"
-"""torch reads it once, in the first check whether NNC is on (tensorExprFuserEnabled of
-torch/csrc/jit/passes/tensorexpr_fuser.cpp): under fusiondoc that is before the program could set it."""
 
 
 class SwitchWatch:
@@ -70,12 +52,13 @@ class SwitchWatch:
         self._back: dict[tuple[str, str], tuple[str, str | None]] = {}
         """(switch that was off for a while, stage) -> the first call that did it."""
         self._written: set[str] = set()
-        self._variable = os.environ.get(_VARIABLE)
+        variable = fusers.variable_of(fuser)
+        self._variable = os.environ.get(variable) if variable is not None else None
 
     def start(self) -> None:
         """Replace the setters."""
         home = self._torch._C
-        for name in _SETTERS:
+        for name in SETTERS:
             original = getattr(home, name, None)
             if original is not None:
                 self._replaced.put(home, name, self._noting(name, original))
@@ -113,15 +96,16 @@ class SwitchWatch:
                     continue  # it was never on for the device that the program has taken since
                 self._written.add(what)
                 call, at = self._by.get(what, (None, None))
-                instead = environment.fuser_on(self._torch) if what == FUSER else None
+                instead = fusers.fuser_on(self._torch) if what == FUSER else None
                 self._write(what, when, True, call, at, instead)
             for (what, stage), (call, at) in self._back.items():
                 if stage != LOADING and what not in self._written:
                     self._write(what, stage, False, call, at)
             self._back.clear()
-            if self._fuser == "nnc" and self._variable != "0" and os.environ.get(_VARIABLE) == "0":
+            variable = fusers.variable_of(self._fuser)
+            if variable is not None and self._variable != "0" and os.environ.get(variable) == "0":
                 self._variable = "0"
-                self._write(FUSER, LOADING, True, 'os.environ["%s"] = "0"' % _VARIABLE)
+                self._write(FUSER, LOADING, True, 'os.environ["%s"] = "0"' % variable)
 
     def _write(
         self,
@@ -138,8 +122,8 @@ class SwitchWatch:
 
     def _off(self) -> set[str]:
         """The switches that the fuser of the run needs and that are off now."""
-        off = set(environment.executor_off(self._torch))
-        if self._fuser is not None and not environment.is_on(self._torch, self._fuser):
+        off = set(fusers.executor_off(self._torch))
+        if self._fuser is not None and not fusers.is_on(self._torch, self._fuser):
             off.add(FUSER)
         return off
 
@@ -182,11 +166,3 @@ class SwitchWatch:
                 call = 'torch.jit.fuser("%s")' % frame.f_locals["name"]
             frame = frame.f_back
         return call, None
-
-
-def off_in_process(torch: Any) -> list[str]:
-    """Switches that are on in a new process and off in this one, in which fusiondoc has set nothing: NNC as a
-    whole (``FUSER``; whether it may fuse on the CPU is another switch), and those of the executor that it
-    needs."""
-    nnc = [] if torch._C._jit_texpr_fuser_enabled() else [FUSER]
-    return nnc + environment.executor_off(torch)

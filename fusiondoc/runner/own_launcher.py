@@ -16,7 +16,7 @@ from fusiondoc.fuser_knobs.checks import INSTEAD, WITH_OPTIONS
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
 from fusiondoc.probe import knobs as probe_knobs
-from fusiondoc.probe.environment import switch_on
+from fusiondoc.probe.fusers import switch_on
 from fusiondoc.probe.knobs import KNOBS, Blind, Readable, Skipped
 from fusiondoc.runner.interpreter import Tried
 from fusiondoc.runner.run_variables import RunEnvironment

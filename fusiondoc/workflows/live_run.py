@@ -29,13 +29,14 @@ from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, facts_of, fuser_of_dumps, re
 from fusiondoc.model.report import Report
 from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
+from fusiondoc.probe.fusers import off_in_process, switched_on
 from fusiondoc.probe.inductor_run import write_choice
 from fusiondoc.probe.inductor_watch import InductorWatch
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
-from fusiondoc.probe.own_switches import OwnSwitches, switched_on
+from fusiondoc.probe.own_switches import OwnSwitches
 from fusiondoc.probe.program_watch import ProgramWatch
-from fusiondoc.probe.switch_watch import SwitchWatch, off_in_process
+from fusiondoc.probe.switch_watch import SwitchWatch
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.run_variables import run_environment
 from fusiondoc.version import __version__

@@ -37,7 +37,7 @@ from fusiondoc.fusers import facts_of
 from fusiondoc.model.source import from_package
 from fusiondoc.numbers import pair_of
 from fusiondoc.probe import CALLER, FUSER
-from fusiondoc.probe.switch_watch import off_in_process
+from fusiondoc.probe.fusers import off_in_process
 from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.run import Finished, FollowUps, Notify, report_run, run_target, silent
 
