@@ -677,6 +677,9 @@ def test_two_interpreters_are_told_apart_and_what_moving_brings_is_said() -> Non
     slow = replace(rows[3], phases=(replace(rows[3].phases[0], ms=Measured(0.25, 0.2, 0.3)),))
     unsure = " ".join(render(replace(bench, variants=(*rows[:3], slow)), width=80).split())
     assert "the fastest of each: no difference in speed" in unsure
+    unknown = replace(rows[0], note="frozen", why_no_difference="no outputs; not one")
+    listed = " ".join(render(replace(bench, variants=(unknown, *rows[1:])), width=80).split())
+    assert "eager (torch 2.1.2): no difference from eager is known: no outputs; not one" in listed
 
 
 def test_the_python_function_refuses_what_the_command_refuses_and_renders(tmp_path: Path) -> None:

@@ -52,7 +52,6 @@ WORDS_READ_BACK = {
     "rendering.drawing": 1,
     "reports.code_annotations": 1,
     "reports.junit": 1,
-    "views.bench_words": 1,
 }
 """File -> decisions by the words of a sentence."""
 OPERATOR_TABLES = {

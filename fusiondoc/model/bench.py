@@ -149,6 +149,9 @@ class BenchVariant:
     max_difference: float | None = None
     """Largest absolute difference from eager, in outputs and gradients."""
     note: str | None = None
+    """How it was made, where its name does not tell: "frozen"."""
+    why_no_difference: str | None = None
+    """Why no difference from eager is known."""
 
 
 @dataclass(frozen=True)

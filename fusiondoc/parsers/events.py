@@ -183,7 +183,7 @@ EVENT_OF_FILE: Mapping[str, type[LoopNestLines | CudaLines]] = {
     "kernel": LoopNestLines,
     "cuda_codegen": CudaLines,
 }
-"""Files of torch that print kernels (torch/csrc/jit/tensorexpr), by what they print."""
+"""Files of torch that print kernels (kernel.cpp, cuda_codegen.cpp), by what they print."""
 
 Event = (
     KernelSource

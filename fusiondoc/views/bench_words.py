@@ -142,10 +142,16 @@ def _notes(bench: Bench) -> list[str]:
     """The notes of variants, each with the variants that have it."""
     notes: dict[str, list[str]] = {}
     for variant in bench.variants:
-        if variant.note is not None and variant.available:
-            for note in variant.note.split("; "):
-                notes.setdefault(note, []).append(called(bench, variant))
+        for note in _notes_on(variant) if variant.available else ():
+            notes.setdefault(note, []).append(called(bench, variant))
     return [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in notes.items()]
+
+
+def _notes_on(variant: BenchVariant) -> Iterator[str]:
+    if variant.note:
+        yield variant.note
+    if variant.why_no_difference is not None:
+        yield f"no difference from eager is known: {variant.why_no_difference}"
 
 
 def _on_variant(bench: Bench, variant: BenchVariant) -> Iterator[str]:

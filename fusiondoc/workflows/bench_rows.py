@@ -45,6 +45,7 @@ def variant_row(
             benched.append(run.benched)
     recompiles = [record.recompiles for record in ready]
     recompiles += [record.recompiles for record in benched]
+    chosen = _chosen(list(present.values()))
     return BenchVariant(
         name=name,
         interpreter=label,
@@ -58,7 +59,8 @@ def variant_row(
         groups=_groups(benched),
         fallbacks=_whole_sum(run.fallbacks for run in present.values()),
         max_difference=_max(of_shape.max_difference for of_shape in ready),
-        note=_note(_chosen(list(present.values())), ready),
+        note=chosen.note if chosen is not None else None,
+        why_no_difference=_why_no_difference(ready),
     )
 
 
@@ -103,14 +105,10 @@ def _chosen(runs: Sequence[VariantRun]) -> Chosen | None:
     return None
 
 
-def _note(chosen: Chosen | None, ready: Sequence[Ready]) -> str | None:
-    notes = []
-    if chosen is not None and chosen.note:
-        notes.append(chosen.note)
-    unknown = all(of_shape.max_difference is None for of_shape in ready)
-    if ready and unknown and ready[0].why_no_difference is not None:
-        notes.append(f"no difference from eager is known: {ready[0].why_no_difference}")
-    return "; ".join(notes) or None
+def _why_no_difference(ready: Sequence[Ready]) -> str | None:
+    if not ready or any(of_shape.max_difference is not None for of_shape in ready):
+        return None
+    return ready[0].why_no_difference
 
 
 def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun | None) -> BenchPhase:

@@ -121,7 +121,7 @@ _FORMS: tuple[_Form, ...] = (
 _ASSERT_MARK = "INTERNAL ASSERT FAILED at "
 _ASSERT = re.compile(
     r'"\[?(?P<file>[^"\]]+)(?:\]\([^"]*\))?":(?P<line>\d+)'
-    r", please report a bug(?: to PyTorch\.| with repro script to NVFuser at \S+\.(?!\S)|\s*$) ?(?P<text>.*)"
+    r", please report a bug(?: to PyTorch\.| with repro script to \w+ at \S+\.(?!\S)|\s*$) ?(?P<text>.*)"
 )
 """After the mark; 1.11 has no space before it, some pages make a link of the file, and quotes end early."""
 
