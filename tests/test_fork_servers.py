@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Run
 from running import log_of, run_target, write
 
 from fusiondoc.runner import child
@@ -19,6 +20,7 @@ from fusiondoc.runner.supervisor_order import SupervisorOrder
 
 pytestmark = [
     pytest.mark.torch,
+    pytest.mark.cold,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks are for Linux"),
 ]
 
@@ -53,6 +55,20 @@ inputs = (torch.ones(8),)
 """
 
 
+IN_PLACE = """\
+import torch
+
+
+def model(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2.0
+    h = x.add_(1.0)
+    return torch.tanh(h)
+
+
+inputs = (torch.ones(8),)
+"""
+
+
 @pytest.fixture
 def servers() -> Iterator[ForkServers]:
     made = ForkServers()
@@ -67,7 +83,6 @@ def printed(log: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.cold
 def test_a_fork_sees_what_a_new_process_sees(servers: ForkServers, tmp_path: Path) -> None:
     write(tmp_path, "m.py", PROGRAM)
     first, failed = run_target(tmp_path, "m.py", fuser="nnc")
@@ -89,7 +104,6 @@ def lines(capture: object) -> list[str]:
     return (capture.path / "records.jsonl").read_text().splitlines()  # type: ignore[attr-defined, no-any-return]
 
 
-@pytest.mark.cold
 def test_a_server_that_is_gone_leaves_the_run_to_a_new_process(servers: ForkServers, tmp_path: Path) -> None:
     write(tmp_path, "m.py", PROGRAM)
     assert run_target(tmp_path, "m.py", fuser="nnc")[1] is None
@@ -129,3 +143,22 @@ def test_another_environment_has_another_server_and_other_programs_have_none(
     assert len(servers.running) == 2
     os.close(control)
     os.close(reports)
+
+
+def test_a_search_for_changes_starts_its_runs_as_forks(
+    fusiondoc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "m.py", IN_PLACE)
+    forks: list[bool] = []
+    start = ForkServers.start
+
+    def counted(servers: ForkServers, order: SupervisorOrder) -> object:
+        started = start(servers, order)
+        forks.append(started is not None)
+        return started
+
+    monkeypatch.setattr(ForkServers, "start", counted)
+    result = fusiondoc("fix", "m.py", "--fuser", "nnc", "--no-time", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "h = x.add(1.0)" in result.stdout
+    assert sum(forks) >= 2  # the unchanged program and at least one try

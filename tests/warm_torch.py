@@ -20,10 +20,12 @@ import sys
 import tempfile
 import types
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from fusiondoc.runner import child
+from fusiondoc.runner.supervisor_order import OtherStart
 
 SERVER = Path(__file__).parent / "live" / "warm_server.py"
 START = Path(__file__).parent / "live" / "warm_fusiondoc.py"
@@ -155,6 +157,13 @@ def use(path: str | None = None) -> None:
 
     stand_in = types.SimpleNamespace(**{**vars(subprocess), "Popen": popen})
     child.subprocess = stand_in  # type: ignore[assignment]
+    own_forks = child.supervisors_from
+
+    def other_start(start: OtherStart) -> AbstractContextManager[None]:
+        """Servers of a command's own would import torch once more."""
+        return nullcontext() if allowed else own_forks(start)
+
+    child.supervisors_from = other_start
 
 
 def server() -> str | None:
