@@ -20,12 +20,11 @@ import sys
 import tempfile
 import types
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from fusiondoc.runner import child
-from fusiondoc.runner.supervisor_order import OtherStart
+from fusiondoc.runner.supervisor_order import SupervisorOrder
 
 SERVER = Path(__file__).parent / "live" / "warm_server.py"
 START = Path(__file__).parent / "live" / "warm_fusiondoc.py"
@@ -139,6 +138,10 @@ def _connected(path: str) -> socket.socket:
     return own
 
 
+def _no_other(order: SupervisorOrder) -> None:
+    """Another start of supervisors that starts none."""
+
+
 _used: Warm | None = None
 
 
@@ -157,13 +160,9 @@ def use(path: str | None = None) -> None:
 
     stand_in = types.SimpleNamespace(**{**vars(subprocess), "Popen": popen})
     child.subprocess = stand_in  # type: ignore[assignment]
-    own_forks = child.supervisors_from
-
-    def other_start(start: OtherStart) -> AbstractContextManager[None]:
-        """Servers of a command's own would import torch once more."""
-        return nullcontext() if allowed else own_forks(start)
-
-    child.supervisors_from = other_start
+    own = child.other_start
+    # A command's own server would import torch once more.
+    child.other_start = lambda: _no_other if allowed else own()
 
 
 def server() -> str | None:

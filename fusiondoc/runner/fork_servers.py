@@ -15,7 +15,7 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -164,3 +164,18 @@ def start_from_forks() -> None:
     process."""
     if sys.platform.startswith("linux") and child.other_start() is None:
         child.set_other_start(ForkServers().start)
+
+
+@contextlib.contextmanager
+def forks() -> Iterator[None]:
+    """Inside the block the runs of this process start as forks where that is the same."""
+    if not sys.platform.startswith("linux") or child.other_start() is not None:
+        yield
+        return
+    servers = ForkServers()
+    child.set_other_start(servers.start)
+    try:
+        yield
+    finally:
+        child.set_other_start(None)
+        servers.close()

@@ -32,7 +32,7 @@ from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report
-from fusiondoc.runner.fork_servers import fork_servers
+from fusiondoc.runner.fork_servers import forks
 from fusiondoc.runner.launch import ShowProgress, no_progress
 from fusiondoc.whole_files import read_within, write_whole
 from fusiondoc.workflows.fix_bundles import Bundle, alters_signature, bundles, described
@@ -113,7 +113,7 @@ def fix_target(
             "Give the Python file that it was made from.",
         )
     request = replace(request, seed=request.seed if request.seed is not None else 0)
-    with tempfile.TemporaryDirectory(prefix="fusiondoc-fix-") as name, fork_servers():
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-fix-") as name, forks():
         folder = Path(name)
         asking = replace(
             request, verify=True, results=KeptResults(str(results_file(folder, False)), compare=False)

@@ -29,7 +29,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
 from fusiondoc.parsers.lines.error_texts import FuserError, fuser_error, read_error
 from fusiondoc.runner import keep_peak
-from fusiondoc.runner.fork_servers import fork_servers
+from fusiondoc.runner.fork_servers import forks
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress, no_progress, run
 from fusiondoc.whole_files import open_regular
@@ -266,7 +266,7 @@ def report_run(
                 finished = run_profile(request, capture, notify, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
         if follow_ups.tries_changes and finished:
-            with fork_servers():
+            with forks():
                 finished = run_tries(request, capture, report, follow_ups.eval_mode, notify, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
         return Finished(report, capture, failed, not finished)
