@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +21,7 @@ from fusiondoc.diagnosis.suggested_settings import FREEZE, IN_PLACE_OFF, suggest
 from fusiondoc.diagnosis.tries import effect
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.change_plan import Try
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Try
 from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Setting
@@ -233,10 +235,15 @@ def unfused(op: str, code: str, source: str = "m.py:1:2", text: str = "why") -> 
 
 
 def changes(
-    rows: list[Unfused], training: bool | None, fuser: str = "nnc", **options: Any
+    rows: list[Unfused],
+    training: bool | None,
+    fuser: str = "nnc",
+    plan: Sequence[PlannedChange] = (),
+    **options: Any,
 ) -> dict[str, tuple[str, ...]]:
     report: Any = SimpleNamespace(
         unfused=rows,
+        plan=plan,
         findings=(),
         groups=(),
         environment={"torch": "2.13.0"},
@@ -261,6 +268,25 @@ def test_only_what_can_matter_is_tried() -> None:
     assert not {FREEZE, IN_PLACE_OFF} & set(changes([relu, norm], None))  # no module
     mine = unfused("aten::add_", "FD230", "m.py:3:4")
     assert IN_PLACE_OFF not in changes([mine], False)  # no module of torch.nn made it
+
+
+def test_the_settings_of_the_plan_are_tried() -> None:
+    """Knobs that belong together in one run, each setting once, and none that the run has."""
+    knobs = {"fuse_on_cpu": "on", "nnc_must_use_llvm": "off"}
+    off = PlannedChange(
+        "Let NNC fuse on the CPU", ChangeKind.KNOB, None, None, None, None, None, None, "",
+        ops=("aten::mul",), codes=("FD213",), setting=Setting(knobs=knobs),
+    )  # fmt: skip
+    mul, softmax = unfused("aten::mul", "FD213"), unfused("aten::softmax", "FD211")
+    tried = changes([mul], None, plan=[off])
+    assert tried["fuse_on_cpu=on, nnc_must_use_llvm=off"] == ("FD213",)
+    assert changes([mul], None, plan=[off], knobs=knobs) == changes([mul], None)
+    assert changes([mul], None, plan=[replace(off, ops=())]) == changes([mul], None)
+    reductions = replace(off, setting=Setting(knobs={"nnc_reductions": "on"}))
+    assert changes([softmax], None, plan=[reductions]) == changes([softmax], None)
+    traced = replace(off, kind=ChangeKind.TRACE, setting=Setting(flags=("--trace",)))
+    assert "--trace" in changes([mul], None, plan=[traced])
+    assert "--trace" not in changes([mul], None, plan=[traced], trace=True)
 
 
 def test_a_frozen_run_is_compared_with_a_frozen_one() -> None:

@@ -30,7 +30,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import Argument, ControlFlow, Detail, NotConstant
 from fusiondoc.model.reasons.lacking_constants import condition_of, constant_attribute, reads_training_flag
-from fusiondoc.model.remedies import Setting
+from fusiondoc.model.remedies import FROZEN, TRACED, Setting
 from fusiondoc.model.report import Unfused
 from fusiondoc.operators import (
     CALLED_BY,
@@ -148,8 +148,6 @@ def _name(row: Unfused) -> str:
 
 # -- changes of the run --------------------------------------------------------------------------------------
 
-_FROZEN, _TRACED = Setting(flags=("--freeze",)), Setting(flags=("--trace",))
-
 NO_GRAD = "Run it under torch.no_grad()"
 
 
@@ -168,7 +166,7 @@ def _freeze(run: RunFacts, why: str, removes: bool = False) -> Change:
         before=before,
         after=after,
         note=why,
-        setting=_FROZEN,
+        setting=FROZEN,
         removes=removes,
     )
 
@@ -211,7 +209,7 @@ def _make_training_constant(row: Unfused, run: RunFacts) -> Change | None:
         "Trace the model instead of scripting it, so that flags become constants",
         before="torch.jit.script(model)",
         after="torch.jit.trace(model, inputs)",
-        setting=_TRACED,
+        setting=TRACED,
     )
 
 

@@ -46,6 +46,7 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
         note=one.note,
         python=to_keep(one.setting) if one.python is None else one.python or None,
         edits=one.lines if context.request is None or context.own else (),  # a program applies them
+        setting=one.setting,
         also_at=_further_lines(one.where, one.lines),
     )
 
@@ -98,6 +99,7 @@ def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
         also_at=one.where[1:],
         python=to_keep(one.setting),
         proof=step.proof,
+        setting=one.setting,
     )
 
 

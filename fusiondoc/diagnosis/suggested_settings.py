@@ -9,7 +9,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.changes_of_operators import NO_RULE
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fusers import FUSERS, facts_of, operators_of_knobs, taken_by
-from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.lacking_constants import lacks_constant
 from fusiondoc.model.remedies import Setting
@@ -27,7 +27,8 @@ _FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::featur
 
 
 def suggested(report: Report, options: Options, kind: str, training: bool | None = None) -> list[Change]:
-    """The changes that the findings of a report suggest and this torch can make, the worst finding's first.
+    """The changes that the findings of a report suggest and this torch can make, the worst finding's first;
+    and the settings that its plan has beside these.
 
     Args:
         options: of the run (``RunRequest.options()``); what was requested already is no change.
@@ -35,6 +36,16 @@ def suggested(report: Report, options: Options, kind: str, training: bool | None
         training: whether the target is a module in training mode; None where it is none, or it is not known.
     """
     rows = [row for row in report.unfused if row.ran is not False]
+    changes = [*_of_the_module(rows, options, training), *_of_findings(report, rows, options, kind)]
+    for planned in report.plan:
+        change = _of_plan(planned, report, options, kind)
+        if change is not None and all(one.setting != change.setting for one in changes):
+            changes.append(change)
+    return changes[:MOST_TRIES]
+
+
+def _of_findings(report: Report, rows: Sequence[Unfused], options: Options, kind: str) -> Iterator[Change]:
+    """One for each setting that the findings' codes and the reasons of these rows name (``Code.tries``)."""
     found = list(dict.fromkeys([*(f.code for f in report.findings), *(row.reason.code for row in rows)]))
     wanted: dict[str, list[str]] = {}
     for code in found:
@@ -44,16 +55,31 @@ def suggested(report: Report, options: Options, kind: str, training: bool | None
         # Whatever the log states on it: traced, a condition on shapes or flags is gone.
         if row.op in CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
             wanted[TRACE].append(row.reason.code)
-    made = (_change(name, tuple(codes), report, options, kind) for name, codes in wanted.items())
-    changes = [*_of_the_module(rows, options, training), *(change for change in made if change is not None)]
-    return changes[:MOST_TRIES]
+    for name, codes in wanted.items():
+        change = _change(name, tuple(codes), report, options, kind)
+        if change is not None:
+            yield change
+
+
+def _of_plan(planned: PlannedChange, report: Report, options: Options, kind: str) -> Change | None:
+    """Knobs or tracing that a plan has for operators outside groups; None of another change, and where this
+    run has them."""
+    if planned.kind is ChangeKind.TRACE:
+        return _change(TRACE, planned.codes, report, options, kind)
+    knobs = planned.setting.knobs
+    if not planned.ops or not knobs or knobs.items() <= options.knobs.items():
+        return None
+    if not all(_works(name, report) for name in knobs):
+        return None
+    title = ", ".join(f"{name}={value}" for name, value in knobs.items())
+    return Change(planned.kind, title, setting=Setting(knobs=knobs), codes=planned.codes)
 
 
 def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | None) -> Iterator[Change]:
     """Out of place, and frozen, where an operator shows that this can matter."""
     if training is None or options.script:
         return
-    codes = tuple(dict.fromkeys(row.reason.code for row in rows if _of_module_in_place(row)))
+    codes = tuple(dict.fromkeys(row.reason.code for row in rows if of_module_in_place(row)))
     if codes and not options.in_place_off:
         yield _flag(ChangeKind.NOT_INPLACE, IN_PLACE_OFF, "--in-place-off", codes)
     codes = tuple(dict.fromkeys(row.reason.code for row in rows if _is_folded(row)))
@@ -61,7 +87,8 @@ def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | N
         yield _flag(ChangeKind.FREEZE, FREEZE, FREEZE, codes)
 
 
-def _of_module_in_place(row: Unfused) -> bool:
+def of_module_in_place(row: Unfused) -> bool:
+    """Whether a function of torch.nn works in place there, as a module with ``inplace`` tells it to."""
     counts = row.reason.code == "FD226"
     return (
         is_in_place(row.op)

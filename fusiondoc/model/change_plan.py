@@ -152,6 +152,8 @@ class PlannedChange:
     """Lines of Python that do the same from outside or for good; a comment before them says where they go."""
     proof: Proof | None = None
     """The runs of ``fix`` and ``--try`` of this capture that proved it; None where it was not run."""
+    setting: Setting = field(default=AS_REQUESTED, metadata={"json": False})
+    """Of the run that does it; nothing of a change of the program."""
 
 
 @dataclass(frozen=True)

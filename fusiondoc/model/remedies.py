@@ -63,6 +63,10 @@ class Setting:
 AS_REQUESTED = Setting()
 """Nothing differs."""
 
+FROZEN, TRACED = Setting(flags=("--freeze",)), Setting(flags=("--trace",))
+IN_EVAL_MODE = Setting(flags=("--eval",))
+"""Of a model, before its first pass."""
+
 ANY_SIZE = Setting(knobs={"fusion_strategy": "DYNAMIC:10"})
 """Groups that take tensors of any size."""
 

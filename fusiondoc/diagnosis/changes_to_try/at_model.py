@@ -13,9 +13,10 @@ from fusiondoc.changes.model_position import ModelPosition, position_of_model, v
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
+from fusiondoc.diagnosis.suggested_settings import of_module_in_place
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.remedies import Setting
-from fusiondoc.operators import is_in_place, plain_name
+from fusiondoc.model.remedies import FROZEN, IN_EVAL_MODE
+from fusiondoc.operators import plain_name
 
 
 def propose(program: UserProgram) -> Iterator[Change]:
@@ -32,7 +33,7 @@ def propose(program: UserProgram) -> Iterator[Change]:
 
 def of_model(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
     """What can be done to the model from where it is made."""
-    off = frozenset(row.op for row in program.rows if _of_a_module(row.op, row.source))
+    off = frozenset(row.op for row in program.rows if of_module_in_place(row))
     if off:
         yield _in_place_off(position, off)
     ops = {f"aten::{plain_name(row.op)}" for row in program.rows}
@@ -40,11 +41,6 @@ def of_model(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
         yield from _replaced(position, recipe, _both(recipe.replaces & ops))
     if program.is_module and not program.backward and not program.options.trace and position.may_freeze:
         yield from _frozen(program, position)
-
-
-def _of_a_module(op: str, source: str | None) -> bool:
-    """Whether torch.nn.functional works in place there, as modules with ``inplace`` ask for."""
-    return is_in_place(op) and source is not None and "torch/nn/" in source.replace("\\", "/")
 
 
 def _in_place_off(position: ModelPosition, ops: frozenset[str]) -> Change:
@@ -147,8 +143,7 @@ def _condition(kind: str, child: str, old: str, recipe: Recipe) -> str:
     return condition
 
 
-_FROZEN, _EVAL = Setting(flags=("--freeze",)), Setting(flags=("--eval",))
-_EVAL_FROZEN = Setting(flags=("--eval", "--freeze"))
+_EVAL_FROZEN = IN_EVAL_MODE.with_more(FROZEN)
 
 _INFERENCE = "for inference only"
 _OTHER_IN_TRAINING = f"{_INFERENCE}: dropout and batch norm compute something else than in training"
@@ -165,14 +160,16 @@ def _frozen(program: UserProgram, position: ModelPosition) -> Iterator[Change]:
     if not program.training:
         edits = (*imports, *more, *position.edits, position.insert([frozen], rank=8))
         yield Change(
-            ChangeKind.FREEZE, title, edits, setting=_FROZEN, where=(position.where,), note=_INFERENCE
+            ChangeKind.FREEZE, title, edits, setting=FROZEN, where=(position.where,), note=_INFERENCE
         )
         return
     mode = f"{position.name}.eval()"
     note = _OTHER_IN_TRAINING
     edits = (*position.edits, position.insert([mode], rank=7))
     title_of_mode = f"{position.name} in eval mode"
-    yield Change(ChangeKind.EVAL, title_of_mode, edits, setting=_EVAL, where=(position.where,), note=note)
+    yield Change(
+        ChangeKind.EVAL, title_of_mode, edits, setting=IN_EVAL_MODE, where=(position.where,), note=note
+    )
     edits = (*imports, *more, *position.edits, position.insert([mode, frozen], rank=8))
     title = f"{position.name} in eval mode and frozen"
     yield Change(ChangeKind.FREEZE, title, edits, setting=_EVAL_FROZEN, where=(position.where,), note=note)
@@ -187,6 +184,6 @@ def frozen_script(program: UserProgram, file: ParsedFile) -> Iterator[Change]:
     mode, note = ("", _INFERENCE) if not program.training else (".eval()", _OTHER_IN_TRAINING)
     edits = (*imports, file.replaced(value, f"{freeze}({file.text(value)}{mode})"))
     title = f"{program.model_name} {'in eval mode and ' if mode else ''}frozen"
-    setting = _EVAL_FROZEN if program.training else _FROZEN
+    setting = _EVAL_FROZEN if program.training else FROZEN
     where = (file.where(value),)
     yield Change(ChangeKind.FREEZE, title, edits, setting=setting, where=where, note=note)
