@@ -210,7 +210,9 @@ def test_nothing_is_moved_past_python_and_the_end_of_a_with_block(diagnosed: Any
     report = diagnosed("python_between")
     (text,) = reasons(report, "aten::mul")
     assert "a call of a Python function" in text and "stands between it and aten::relu" in text
-    assert reasons(report, "^in_python") == ["FD211 it calls a Python function, which no fuser can see into"]
+    assert reasons(report, "^in_python") == [
+        "FD211 it calls a Python function, which is opaque to every fuser"
+    ]
     report = diagnosed("autocast")
     assert "the end of a with block stands between it and aten::relu" in reasons(report, "aten::mul")[0]
 
@@ -251,7 +253,7 @@ def test_an_attribute_is_a_constant_of_its_type_and_no_enum(diagnosed: Any) -> N
 
 @pytest.mark.torch
 def test_what_goes_into_an_object_is_not_without_takers(diagnosed: Any) -> None:
-    assert "kept in an attribute of an object" in reasons(diagnosed("boxes"), "aten::max")[0]
+    assert "stored in an attribute of an object" in reasons(diagnosed("boxes"), "aten::max")[0]
 
 
 @pytest.mark.torch

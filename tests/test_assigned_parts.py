@@ -95,8 +95,8 @@ def test_elements_assigned_by_a_mask_are_chosen_with_where(
     torch = pytest.importorskip("torch")
     program = PROGRAMS / f"{name}.py"
     before = fusiondoc.diagnose(str(program), fuser="nnc", runs=3, backward=gradients)
-    change = next(one for one in before.plan if one.change.startswith("Choose with torch.where"))
-    copy = changed(program, before, "Choose with torch.where", tmp_path)
+    change = next(one for one in before.plan if one.change.startswith("Select with torch.where"))
+    copy = changed(program, before, "Select with torch.where", tmp_path)
     after = fusiondoc.diagnose(str(copy), fuser="nnc", runs=3, backward=gradients)
     forward = [row for row in after.unfused if row.phase != "backward"]
     assert not {"aten::index", "aten::index_put_"} & {row.op for row in forward}

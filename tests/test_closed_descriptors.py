@@ -178,7 +178,6 @@ def test_a_script_that_puts_the_log_back_is_told_what_is_missing(tmp_path: Path)
     assert error is None
     found = {finding.code: finding.message for finding in report_of(capture).findings}
     assert "FD901" not in found
-    said = (
-        "The program's stderr went to /dev/null for a while: what the fusers said meanwhile is not in the log"
-    )
+    lost = "the output of the fusers meanwhile is not in the log"
+    said = f"The program's stderr went to /dev/null for a while: {lost}"
     assert found["FD907"] == said

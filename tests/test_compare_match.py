@@ -121,9 +121,9 @@ def test_of_equal_groups_the_module_that_lost_its_group_is_named() -> None:
         ("layers.2",),
         4,
     )
-    assert group_head(change).startswith("G1 of A is gone in 1 of 4 places (layers.2); forward; ")
+    assert group_head(change).startswith("G1 of A is gone in 1 of 4 instances (layers.2); forward; ")
     (change,) = compare(after, before).groups
-    assert group_head(change).startswith("G1 of B is new in 1 of 4 places (layers.2); forward; ")
+    assert group_head(change).startswith("G1 of B is new in 1 of 4 instances (layers.2); forward; ")
 
 
 def test_a_change_says_which_groups_of_which_side_and_in_how_many_places() -> None:
@@ -132,14 +132,14 @@ def test_a_change_says_which_groups_of_which_side_and_in_how_many_places() -> No
     )
     whole = report(in_layers(group(1, "add mul relu tanh", 10), *range(9)))
     (change,) = compare(parts, whole).groups
-    assert group_head(change) == "G1 and G2 of A are now G1 of B in all 9 places (layers.[0-8]); forward"
+    assert group_head(change) == "G1 and G2 of A are now G1 of B in all 9 instances (layers.[0-8]); forward"
     assert sides_of(change) == [
         "A G1: 2 operators: add, mul",
         "A G2: 2 operators: relu, tanh",
         "B G1: 4 operators: add, mul, relu, tanh",
     ]
     (change,) = compare(whole, parts).groups
-    assert group_head(change) == "G1 of A is now G1 and G2 of B in all 9 places (layers.[0-8]); forward"
+    assert group_head(change) == "G1 of A is now G1 and G2 of B in all 9 instances (layers.[0-8]); forward"
 
 
 def test_merged_groups_are_named_in_the_order_of_their_report() -> None:

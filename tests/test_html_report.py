@@ -227,7 +227,7 @@ def test_what_other_parts_fill_is_shown() -> None:
     said = texts(page)
     for text in (
         *("a <reduction> is in it", "===== Pointwise & <Parameters> =====", "served from a cache"),
-        *("125 % of peak", "Over 100 %", "Peak 4,000 GB/s (table)", "1.50× the speed of eager"),
+        *("125 % of peak", "Above 100 %", "Peak 4,000 GB/s (table)", "1.50× the speed of eager"),
         *(
             "times without dumps",
             "1.05 MB",

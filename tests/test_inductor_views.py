@@ -135,4 +135,4 @@ def test_a_log_of_fusion_lines_alone_says_once_that_it_has_no_code(tmp_path: Pat
     assert {row.op for row in report.unfused} == {"call"} and report.fusion_groups == 6
     found = [one for one in report.findings if one.code in ("FD923", "FD299")]
     assert [one.code for one in found] == ["FD923"] and "output_code" in (found[0].advice or "")
-    assert report.plan_title == "What to do is not known" or report.plan
+    assert report.plan_title == "No change can be named" or report.plan

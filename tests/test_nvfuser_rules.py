@@ -129,7 +129,7 @@ def test_a_log_tells_its_release_by_the_lines_of_its_messages(release: str | Non
         assert told["aten::leaky_relu"] == "nvFuser has no rule for aten::leaky_relu"
         assert "leaky_relu after it" in told["aten::tanh"] or "leaky_relu before it" in told["aten::tanh"]
     elif release is None:
-        later = "nvFuser has a rule for it only since torch 1.13: the log does not tell which ran"
+        later = "nvFuser has a rule for it only since torch 1.13: the log does not show which ran"
         assert told == {
             "aten::leaky_relu": later,
             "aten::tanh": f"next to it is aten::leaky_relu, and {later}",

@@ -271,7 +271,7 @@ def test_nothing_to_do_is_said_with_the_numbers() -> None:
 def test_what_stands_alone_between_libraries_is_no_library(recordings: Path) -> None:
     """An MLP: nvFuser takes layer_norm and gelu, which have linear layers on both sides."""
     note = report_from([str(recordings / "torch-2.0.1" / "c07_mlp_fp16.optimized.log")]).plan_note or ""
-    assert "(aten::linear x2) and what stands alone between them (aten::layer_norm, aten::gelu)" in note
+    assert "(aten::linear x2) and single operators between them (aten::layer_norm, aten::gelu)" in note
 
 
 def test_an_error_comes_first() -> None:

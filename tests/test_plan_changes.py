@@ -249,7 +249,7 @@ def test_the_verdict_on_tries_is_on_the_first_screen() -> None:
     tried = Try("as asked", (), 1, 2, 0, 0, None, None, 0)
     report = replace(report_from([LOG]), tries=(tried, replace(tried, change="--trace")))
     text = render(report, detail=Detail.SUMMARY)
-    assert "Tried" in text and "Nothing helped: no change of 1" in text
+    assert "Tried" in text and "No change helped: none of 1" in text
 
 
 def test_a_permutation_goes_behind_a_group_of_its_result_alone() -> None:
@@ -348,7 +348,7 @@ def test_what_it_unlocks_is_said_once() -> None:
 
 def test_what_to_do_after_a_log_without_a_plan_is_not_nothing() -> None:
     report = replace(Made().report(), groups=(), unfused=(), programs=())
-    assert planned(report).plan_title == "What to do is not known"
+    assert planned(report).plan_title == "No change can be named"
 
 
 def test_code_that_is_offered_is_python() -> None:

@@ -104,10 +104,8 @@ def test_a_dtype_that_the_group_behind_asks_for() -> None:
     addition waits for matrix products that read the first one."""
     report = fusiondoc.parse(FIXTURES / "logs" / "nvfuser-2.1.2-rms-norm-dtype.log.xz")
     first, last = (row for row in report.unfused if row.op == "aten::add")
-    assert first.reason.text.startswith(
-        "the dtype of its result is asked for aten::to in the group behind it"
-    )
-    assert "aten::linear" in last.reason.text and "stands on a way from aten::add" in last.reason.text
+    assert first.reason.text.startswith("the dtype of its result is read by aten::to in the group after it")
+    assert "aten::linear" in last.reason.text and "is on a path from aten::add" in last.reason.text
     assert {first.reason.code, last.reason.code} == {"FD227"}
     advice = [one.advice or "" for one in report.findings if one.ops == ("aten::add",)]
     assert any("y.type_as(x) for y.to(x.dtype)" in text for text in advice)

@@ -30,7 +30,7 @@ MODEL, SCRIPT = Records(target=Loaded("model")), Records(target=Loaded("script")
         (
             Result(None, "SIGTERM", timed_out=True),
             DONE,
-            "m.py did all that was asked for, but its process did not end in 9 s",
+            "m.py completed all passes, but its process did not end in 9 s",
             "A thread that is no daemon, or an atexit function, goes on",
         ),
         (
@@ -45,7 +45,7 @@ MODEL, SCRIPT = Records(target=Loaded("model")), Records(target=Loaded("script")
             "m.py was stopped by SIGSTOP and did not go on in 9 s, so it was ended",
             "It stops itself",
         ),
-        (Result(None, "SIGABRT"), DONE, "m.py did all that was asked for, and its process died", "is whole"),
+        (Result(None, "SIGABRT"), DONE, "m.py completed all passes, and its process died", "is whole"),
         (Result(None, "SIGKILL"), MODEL, "m.py died of SIGKILL", "when memory runs out"),
         (Result(None, "SIGXCPU"), MODEL, "m.py died of SIGXCPU", "limit of CPU time"),
         (Result(None, "SIGSEGV"), MODEL, "m.py died of SIGSEGV", "Python's stack"),

@@ -326,7 +326,7 @@ def test_groups_and_kernels_beyond_the_most_are_counted(
     assert {node.group for program in report.programs for node in program.nodes} <= {*listed, None}
     said, plans = (one.message for one in report.findings if one.code == "FD912")
     assert said.startswith("6 rows of groups (6 groups) and 6 kernels are left out")
-    assert plans == "1 plan is not drawn: what changes let fuse is worked out of the others"
+    assert plans == "1 plan is not drawn: changes are worked out from the others"
     render(report)
     render_page(report)
 

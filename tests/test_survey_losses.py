@@ -340,7 +340,7 @@ def test_every_kind_of_row_can_be_read() -> None:
     by_day = Gone(by="date", last="2025-02-01", since="2025-02-02", **base, **at, share_since=0.5)
     assert sentence(by_day) == (
         "2025-02-02 (between 2025-02-01 and 2025-02-02): in 100 % of 9 runs before it, in 50 % of 9 runs"
-        " since; nothing that the runs record changed then"
+        " since; nothing that the runs record changed at that time"
     )
     assert cells(by_day)[6] == Text("nothing that is recorded")
     instances = Gone(by="commit", last="a1", since="b2", **base, instances=4, scope="GPU NVIDIA H200")

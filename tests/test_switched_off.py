@@ -46,7 +46,7 @@ def test_a_variable_that_switches_nnc_off_is_the_reason_of_every_operator(
 ) -> None:
     report = report_of(fusiondoc, tmp_path, "", PYTORCH_TENSOREXPR="0")
     assert run_findings(report) == [
-        ("FD104", "PYTORCH_TENSOREXPR=0 is set: it switches NNC off, whatever the program says")
+        ("FD104", "PYTORCH_TENSOREXPR=0 is set: it switches NNC off, whatever the program sets")
     ]
     assert {row["reason"]["code"] for row in report["unfused"]} == {"FD104"} and not report["groups"]
     assert "unset PYTORCH_TENSOREXPR" in report["plan"][0]["change"]

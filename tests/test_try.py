@@ -299,9 +299,9 @@ def test_a_frozen_run_is_compared_with_a_frozen_one() -> None:
 
 def test_the_verdict_names_the_best_or_says_that_nothing_helped() -> None:
     same, wrong = row(change="same"), row(change="wrong", ops_fused=12, wrong=2)
-    assert verdict_on_tries((row(), same, wrong)) == "Nothing helped: no change of 2 fuses more or is faster"
+    assert verdict_on_tries((row(), same, wrong)) == "No change helped: none of 2 fuses more or is faster"
     slower = row(change="slower", ops_fused=15, speed=Ratio(0.5, 0.4, 0.6))
-    assert verdict_on_tries((row(), slower)).startswith("Nothing helped")
+    assert verdict_on_tries((row(), slower)).startswith("No change helped")
     good, better = row(change="good", ops_fused=11), row(change="better", groups=1, ops_fused=13, unfused=1)
     assert verdict_on_tries((row(), good, better)) == (
         "Best: better: 3 → 1 groups, 10 → 13 operators fused, 4 → 1 not fused; good helped too"

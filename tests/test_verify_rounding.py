@@ -228,10 +228,10 @@ def test_what_does_not_run_in_float64_runs_in_float32(fusiondoc: Run, tmp_path: 
 def test_what_runs_in_no_other_type_is_told(fusiondoc: Run, tmp_path: Path) -> None:
     report = report_of(fusiondoc, tmp_path, "only_bfloat16", "--input", "bfloat16[32,32]")
     (message,) = wrong(report)
-    told = "held against eager alone: it does not run in float64: AssertionError: bfloat16 wanted"
+    told = "compared with eager alone: it does not run in float64: AssertionError: bfloat16 wanted"
     assert told in message
     report = report_of(fusiondoc, tmp_path, "in_float64", "--input", "float64[32,32]")
-    assert "held against eager alone: eager computes in float64 itself" in wrong(report)[0]
+    assert "compared with eager alone: eager computes in float64 itself" in wrong(report)[0]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def failure_of(
         if records.done is None or records.error is not None:
             return ModelFailed(f"{label} died of {result.signal}", _after_signal(result.signal, log))
         return ModelFailed(
-            f"{label} did all that was asked for, and its process died of {result.signal} as it ended",
+            f"{label} completed all passes, and its process died of {result.signal} as it ended",
             "What was captured is whole: fusiondoc parse reports it.",
         )
     return _failed_with_status(result, records, label, log)
@@ -122,7 +122,7 @@ def _timed_out(
         return ModelFailed(_text(records.error, label), hint)
     if records.done is not None:
         return ModelFailed(
-            f"{label} did all that was asked for, but its process did not end {within} and was stopped",
+            f"{label} completed all passes, but its process did not end {within} and was stopped",
             f"{_GOES_ON}; {_where(log)}. What was captured is whole: fusiondoc parse reports it.",
         )
     if result.stopped is not None:
@@ -165,7 +165,7 @@ _GOES_ON = "A thread that is no daemon, or an atexit function, goes on"
 def _where(log: Path) -> str:
     """The last lines of the log before the process was ended."""
     if where_it_was(log) is not None:
-        return f"{log} ends with where it was (Python's stack)"
+        return f"{log} ends with Python's stack at that moment"
     return f"the whole output is in {log}"
 
 
@@ -177,7 +177,7 @@ def _unwritten_records(log: Path) -> str | None:
 
 OF_SIGNAL = {
     "SIGKILL": "Try smaller inputs: most often the kernel sends SIGKILL when memory runs out (dmesg and the"
-    " container's events tell it).",
+    " container's events show it).",
     "SIGXCPU": "Raise its limit of CPU time, which was reached (ulimit -t).",
 }
 """Signals that come from outside, and leave no time to print a stack."""
@@ -189,7 +189,7 @@ def _after_signal(signal: str | None, log: Path) -> str:
         return failure
     if where_it_was(log) is not None:
         return f"{log} ends with Python's stack at that moment."
-    return f"{log} does not hold Python's stack at that moment; its last lines tell how far the program got."
+    return f"{log} does not hold Python's stack at that moment; its last lines show how far the program got."
 
 
 def _text(failure: Failure, label: str) -> str:

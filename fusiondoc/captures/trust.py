@@ -192,7 +192,7 @@ def _must_be_allowed(capture: Capture, code: str | None) -> None:
     if right is not None:
         hint += f". To run exactly this: --trust-capture {right}"
     raise UsageError(
-        f"'{capture.name}' was not made here by you, so what it asks for is not run"
+        f"'{capture.name}' was not made here by you, so the program that it names is not run"
         + (f". That is: {requested}" if right is not None else ""),
         hint,
     )

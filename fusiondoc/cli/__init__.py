@@ -29,17 +29,17 @@ COMMANDS = {
     "parse": "Make the same report from logs or captures; needs neither torch nor a GPU.",
     "check": "Exit 1 unless the expected fusion groups exist; --update writes the file.",
     "history": "Say how groups, coverage and times of models moved over commits and runs.",
-    "kernels": "List generated kernels, and print or save what was dumped of them.",
-    "compare": "Say what changed between two logs, captures or saved reports.",
+    "kernels": "List generated kernels; print or save their code and other dumps.",
+    "compare": "Show what changed between two logs, captures or saved reports.",
     "fix": "Find changes to a program that fuse more, try each, and print a diff or apply it.",
     "bench": "Time a model in every variant: eager, each fuser, AOTAutograd, torch.compile.",
     "repro": "Write one fusion group as a stand-alone Python file, and make it smaller.",
     "knobs": "List what can be toggled on this torch, and what each toggle really does.",
-    "env": "Say what this machine can run; export the variables for your own launcher.",
-    "survey": "Say what many runs have in common: groups, what is gone, reasons, slow kernels.",
+    "env": "Show what this machine can run; export the variables for your own launcher.",
+    "survey": "Summarise many runs: groups, groups that are gone, reasons, slow kernels.",
     "bundle": "Pack a capture for a bug report, with names and secrets replaced.",
     "captures": "List, show and remove the captures in .fusiondoc/.",
-    "explain": "Print the page on a finding code.",
+    "explain": "Explain a finding code.",
 }
 """Command name -> help line. The module of a command is imported when it runs, never before."""
 

@@ -51,7 +51,7 @@ ENDINGS = {
     "cases",
     multiple=True,
     metavar="TEXT",
-    help="Of a suite, only the cases with this in their name ('rms', 'bias_gelu*float16'). Repeat for more.",
+    help="Only cases of the suite whose name contains this ('rms', 'bias_gelu*float16'). Repeat for more.",
 )
 @click.option(
     "--small/--full",

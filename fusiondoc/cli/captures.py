@@ -61,7 +61,7 @@ def list_(format_: str | None) -> None:
     _print_list(format_)
 
 
-@command.command(short_help="Show what was asked for and how it ended.")
+@command.command(short_help="Show the request and how the run ended.")
 @click.argument("name", required=False, shell_complete=complete_captures)
 @_format
 @captures_option

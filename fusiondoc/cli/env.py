@@ -97,7 +97,7 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
             share = f", {measured / bandwidth:.0%} of that" if bandwidth else ""
             print_result(f"        a large copy within its memory: {measured:,.0f} GB/s{share}")
         else:
-            print_result("        what its memory really reaches: fusiondoc env --measure")
+            print_result("        to measure its memory bandwidth: fusiondoc env --measure")
     else:
         print_result("gpu     none that torch sees")
     print_result("")
@@ -162,7 +162,7 @@ def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], 
     print_result("\n# 2. In Python, as the first lines of the launcher:")
     for line in made.python:
         print_result(line)
-    print_result("\n# 3. Run the model at least three times (profile, compile, run), and read what it said:")
+    print_result("\n# 3. Run the model at least three times (profile, compile, run), and read its log:")
     print_result(f"#    {_how_to_start(interpreter.path, launcher)}")
 
 

@@ -47,14 +47,14 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
     "--force", is_flag=True, help="With --apply: also over changes that are not committed on those lines."
 )
 @click.option(
-    "--inference", is_flag=True, help="Also try what changes the program for inference: eval mode, frozen."
+    "--inference", is_flag=True, help="Also try changes that are for inference only: eval mode, freezing."
 )
 @click.option(
     "--allow-signature",
     is_flag=True,
-    help="Also try what alters the arguments of a function, such as a type without Optional.",
+    help="Also try changes of a function's arguments, such as a type without Optional.",
 )
-@format_option(_FORMATS, "Of what is printed: the diff alone (default), or all that was tried.")
+@format_option(_FORMATS, "Print the diff alone (default), or every change that was tried.")
 @output_option("Write it to this file; its ending gives the format.", callback=_checked)
 @click.option(
     "--tries",
@@ -68,7 +68,7 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
     "--time/--no-time",
     "timed",
     default=True,
-    help="Time what fuses more, and leave out what is slower (default).",
+    help="Time each change that fuses more, and drop those that are slower (default).",
 )
 def command(
     target: str,

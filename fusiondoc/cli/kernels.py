@@ -70,7 +70,7 @@ _SORT = (
     is_flag=False,
     flag_value="",
     metavar="CODE",
-    help="Run again what a capture of somebody else asks for; without CODE, show it and its code.",
+    help="Run the program that somebody else's capture names; without CODE, show it and its code.",
 )
 @peak_option
 @model_name_option
@@ -88,7 +88,7 @@ def command(
     trust_capture: str | None,
     **options: Any,
 ) -> int:
-    """List generated kernels, and print or save what was dumped of them.
+    """List generated kernels; print or save their code and other dumps.
 
     TARGET is what `fusiondoc diagnose` takes, and is run; LOG is what `fusiondoc parse` takes. Without
     either, the newest capture; a capture that lacks a dump of --dump is run again with it. Options of

@@ -22,7 +22,7 @@ def notes(a: Report, b: Report) -> tuple[str, ...]:
 
 def _of_one_side(name: str, report: Report) -> Iterator[str]:
     if report.parse.truncated or any(finding.code == "FD902" for finding in report.findings):
-        yield f"{name} is cut off: what it lacks may be what was cut"
+        yield f"{name} is cut off: missing groups may be in the part that was cut"
     if not report.groups:
         yield f"{name} has no fusion group"
 
@@ -30,17 +30,17 @@ def _of_one_side(name: str, report: Report) -> Iterator[str]:
 def _without_plans(name: str, report: Report, other: str, against: Report) -> Iterator[str]:
     if lacks_plans(report, against):
         yield (
-            f"whether operators that only {other} shows outside its groups were fused in {name} cannot be"
-            f" told: {report.coverage.unknown}"
+            f"whether operators that only {other} shows outside its groups were fused in {name} is"
+            f" unknown: {report.coverage.unknown}"
         )
 
 
 def _of_both(a: Report, b: Report) -> Iterator[str]:
     timed = _sides(a, b, _has_times)
     if len(timed) == 1:
-        yield f"only {timed[0]} has times, so nothing is said about speed"
+        yield f"only {timed[0]} has times, so speed is not compared"
     elif not timed:
-        yield "neither side has times, so nothing is said about speed"
+        yield "neither side has times, so speed is not compared"
     with_code = _sides(a, b, _has_code)
     if len(with_code) == 1 and a.kernels and b.kernels:
         yield f"only {with_code[0]} has code of kernels (dump cuda_kernel)"

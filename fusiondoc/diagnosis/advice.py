@@ -80,7 +80,7 @@ def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
     """
     code = row.reason.code
     if code in NO_RULE and not needs_knob(row, run) and run.of_aot_gradient(row):
-        return Advice(nothing("Nothing: it is of the gradient of this line, which AOTAutograd writes."))
+        return Advice(nothing("Nothing: it belongs to the gradient of this line, which AOTAutograd writes."))
     words = _OF_CHANGES.get(change.kind) if change is not None else None
     remedy = words(change, row, run) if change is not None and words is not None else None
     if remedy is not None:
@@ -100,7 +100,7 @@ def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
 def _of_freezing(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
     if not change.removes:
         return None
-    return Remedy(f"It does nothing in inference: freezing takes it out: {run.freezing}.")
+    return Remedy(f"It does nothing in inference, and freezing removes it: {run.freezing}.")
 
 
 def _of_knob(change: Change, row: Unfused, run: RunFacts) -> Remedy | None:
@@ -197,7 +197,7 @@ def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
             behind = (
                 "the operators that it separates" if row.keeps_out else "both, if it is between two groups"
             )
-            text += f": do it before or after {behind}, where these work on each element by itself"
+            text += f": do it before or after {behind}, if these are element-wise"
     others = " or ".join(f"--fuser {name}" for name in other_fusers(row.op, run))
     return f"{text}, or try {others}." if others else f"{text}."
 
@@ -221,7 +221,7 @@ def _other_arguments(row: Unfused, run: RunFacts) -> str | Remedy | None:
 
 
 _OF_ARGUMENTS: Mapping[str, str] = {
-    "unknown_number": "Say what the number is where it is made, float(x.item()), or keep it in a tensor"
+    "unknown_number": "Convert the number where it is made, float(x.item()), or keep it in a tensor"
     " without dimensions.",
     "not_floating": "Reduce in a floating-point type, and cast the result.",
 }
@@ -231,11 +231,11 @@ _OF_ARGUMENTS: Mapping[str, str] = {
 def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
     if isinstance(row.reason.detail, WritesOut):
         name = row.op.rpartition("::")[2]
-        return f"Take the result that torch.{name}(...) returns without out=, in the place of that tensor."
+        return f"Take the result that torch.{name}(...) returns without out=, instead of that tensor."
     if row.op in operators.FILLS:
         name = row.op.rpartition("::")[2]
         filled = f"Make a filled tensor, x = {operators.FILLS[row.op]} for x.{name}(...)"
-        return Remedy(f"{filled};", "for a part of one choose with torch.where.")
+        return Remedy(f"{filled};", "for a part of a tensor, select with torch.where.")
     if row.op in operators.WITH_FLAG and in_torch(row.source):
         return Remedy(
             "Set inplace=False where the module is made;",
@@ -245,7 +245,7 @@ def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
     sign = operators.sign_of(row.op)
     if row.op in operators.IN_PLACE_ASSIGNS:
         text = (
-            "It is an assignment to a part of a tensor: choose with torch.where, or join parts with torch.cat"
+            "It is an assignment to a part of a tensor: select with torch.where, or join parts with torch.cat"
         )
     elif sign is not None:
         text = f"Write x = x {sign} y instead of x {sign}= y"
@@ -276,13 +276,11 @@ def _gradient(row: Unfused, run: RunFacts) -> str | Remedy:
 def _alone_in_region(detail: AloneInRegion, run: RunFacts) -> str | Remedy:
     """By what ends the differentiable graph around it."""
     if detail.detour is not None and detail.detour.by == "write":
-        return (
-            "Do what changes the attribute or argument before or after these operators, where that is yours."
-        )
+        return "Change the attribute or argument before or after these operators, if that code is yours."
     ends = [end for end in detail.ends if end.gap.why in CHANGEABLE]
     in_place = instead_of_in_place(ends[0], run) if ends else None
     if in_place is None and ends and all(end.operator.op in operators.LIBRARY for end in ends):
-        return nothing("Nothing: what is next to it are kernels of libraries.")
+        return nothing("Nothing: its neighbours are kernels of libraries.")
     return _in_training(in_place or _WITHOUT_FORMULA, run)
 
 
@@ -373,8 +371,8 @@ def _nothing_to_gain(row: Unfused, run: RunFacts) -> str | Remedy:
     detail = row.reason.detail
     if isinstance(detail, NothingToGain) and detail.does in ("copies", "may_copy"):
         return nothing(
-            "Nothing where what follows needs that order in memory;",
-            "else do the permute or transpose before it last, and the copy is saved.",
+            "Nothing, if the next operators need that order in memory;",
+            "else permute or transpose last, which saves the copy.",
         )
     return general_remedy("FD226")
 
@@ -418,7 +416,7 @@ def _unknown(row: Unfused, run: RunFacts) -> str | Remedy:
         return known
     if run.live:
         name = fuser_title(run.fuser) if run.fuser else "torch"
-        return nothing(f"Nothing that {name} states tells why: please report it to fusiondoc.")
+        return nothing(f"{name} states no reason: please report it to fusiondoc.")
     return general_remedy("FD299")
 
 

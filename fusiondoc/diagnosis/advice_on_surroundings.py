@@ -79,17 +79,17 @@ def _reordered(row: Unfused) -> str | None:
     if isinstance(detail, Detour) and (detail.property or detail.by) in _OF_PROPERTIES:
         return _OF_PROPERTIES[detail.property or detail.by]
     if isinstance(detail, SideEffect) and detail.operator.op in ("prim::Enter", "prim::Exit"):
-        return "Put these operators together into the with block, or before or after it."
+        return "Put all these operators into the with block, or all of them before or after it."
     if isinstance(detail, SideEffect) or barrier_of(row) == "aten::wait":
         return "Do that before or after these operators."
     return None
 
 
 _OF_PROPERTIES: Mapping[str, str] = {
-    "number": "Compute the number before: of the model's input (x.size(0)), or of another tensor that the"
+    "number": "Compute the number from the model's input (x.size(0)), or from another tensor that the"
     " group does not compute.",
     "dtype": "Cast with type_as, y.type_as(x) for y.to(x.dtype), or name the dtype: y.to(torch.float16).",
-    **dict.fromkeys(("device", "layout"), "Take it of another tensor, such as an input of the model."),
+    **dict.fromkeys(("device", "layout"), "Take it from another tensor, such as an input of the model."),
 }
 """What of a tensor a detour goes through -> what to do."""
 
@@ -116,7 +116,7 @@ def on_alone(row: Unfused, run: RunFacts) -> str | Remedy:
         )
         return f"Write {how} after it."
     if isinstance(detail, Alone) and detail.container == "into_object":
-        return "Compute with its result under a name of its own, and put it into the object last."
+        return "Keep its result in a local variable, and store it in the object last."
     knob = facts_of(run.fuser).switches.knob_for_one
     if knob is not None and run.live:
         return nothing("Nothing, if it is alone for good;", f"--knob {knob} makes it a group of its own.")

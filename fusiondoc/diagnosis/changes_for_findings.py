@@ -45,7 +45,7 @@ def blocking_steps(report: Report, context: Context) -> Iterable[Step]:
 
 _ANY_FUSER = Change(
     ChangeKind.FUSER,
-    "Choose a fuser: every fuser is off",
+    "Choose a fuser: all fusers are off",
     setting=Setting(fuser="auto"),
     codes=("FD104",),
 )
@@ -139,7 +139,7 @@ def _step(finding: Finding, report: Report, context: Context) -> tuple[str, Sett
         more = Setting(runs=max(2 * (request.options.runs or 5), 5))
         return f"Run it more often: {more.text}", more
     if finding.code == "FD905" and context.fault is None and request is not None and report.groups:
-        return "Find out whose error it is: run it without the fuser", Setting(fuser="none")
+        return "Run it without the fuser, to find out whose error it is", Setting(fuser="none")
     if finding.remedy is None:
         return "Fix the program first: it ended with an error", AS_REQUESTED
     return finding.remedy.step, finding.remedy.setting or AS_REQUESTED

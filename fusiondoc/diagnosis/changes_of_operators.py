@@ -239,7 +239,7 @@ def _waits_for_number(row: Unfused, run: RunFacts) -> bool:
 
 
 def _keep_tensor(row: Unfused, run: RunFacts) -> Change:
-    note = "its value is not waited for either"
+    note = "this also avoids waiting for its value"
     return Change(ChangeKind.NUMBER, "Keep the tensor instead of its .item()", note=note)
 
 
@@ -278,7 +278,7 @@ def _assigns_what_can_be_joined(row: Unfused, run: RunFacts) -> bool:
 def _assign_no_part(row: Unfused, run: RunFacts) -> Change:
     title = "Join the parts with torch.cat instead of assigning a slice"
     if row.op == "aten::index_put_":
-        title = "Choose with torch.where instead of assigning elements by a mask"
+        title = "Select with torch.where instead of assigning elements by a mask"
     return Change(ChangeKind.OUT_OF_PLACE, title)
 
 
@@ -309,10 +309,10 @@ def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
     if on == "tensor_value":
         return Change(
             ChangeKind.BRANCH,
-            "Choose with torch.where instead of a branch on a tensor's value",
+            "Select with torch.where instead of branching on a tensor's value",
             before="if condition: y = f(x)\nelse: y = g(x)",
             after="y = torch.where(condition, f(x), g(x))",
-            note="both sides are computed then; the condition stays a tensor, without bool() and .item()",
+            note="both sides are then computed; the condition stays a tensor, without bool() and .item()",
             conditional=True,
         )
     if on == "argument":
@@ -332,11 +332,11 @@ def _move(row: Unfused, run: RunFacts) -> Change:
     have to be permuted back, so that goes after operators of one tensor alone."""
     name = _name(row)
     called = f"{name}({example_arguments(name)})"
-    title = f"Do the {name} after the operators that follow it"
-    kind, note = ChangeKind.MOVE, "where these work on each element by itself"
+    title = f"Move the {name} after the operators that follow it"
+    kind, note = ChangeKind.MOVE, "if these are element-wise"
     if row.op not in PERMUTATIONS:
-        kind, title = ChangeKind.MOVE_VIEW, f"{title}, or before those in front of it"
-        note = f"where one side of it works on each element by itself; other tensors there get the {name} too"
+        kind, title = ChangeKind.MOVE_VIEW, f"{title}, or before those that precede it"
+        note = f"if one side of it is element-wise; other tensors there need the {name} too"
     return Change(
         kind,
         title,
@@ -448,8 +448,8 @@ def _do_without_rule(row: Unfused, run: RunFacts) -> Change | None:
         return None
     return Change(
         ChangeKind.MOVE,
-        f"Do {name} before or after the operators that it separates",
-        note="where these work on each element by itself",
+        f"Move {name} before or after the operators that it separates",
+        note="if these are element-wise",
         sure=False,
         conditional=True,
     )

@@ -19,7 +19,9 @@ from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, file_of
 from fusiondoc.operators import IN_PLACE_ASSIGNS
 
-ONE_NAME = "only if nothing else refers to this tensor (skip = h, or a slice of h): it keeps its old values"
+ONE_NAME = (
+    "only if nothing else refers to this tensor (skip = h, or a slice of h): such a name keeps the old values"
+)
 
 
 class ChangesOfRows:

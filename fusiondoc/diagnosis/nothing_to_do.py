@@ -30,7 +30,7 @@ class Verdict(Enum):
     """Something else is: it is in the note."""
     NOT_FOUND = "No change is known that helps"
     TRIED = "What was tried helps (see Tried)"
-    NOT_KNOWN = "What to do is not known"
+    NOT_KNOWN = "No change can be named"
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class NothingToDo:
     command: str | None = None
 
 
-_MADE_NO_GROUP = "The run was interrupted before a group was made: run it again, to its end"
-_NO_PLAN = "The log shows no plan of an executor, so it does not tell what to change"
+_MADE_NO_GROUP = "The run was interrupted before a group was made: run it again to the end"
+_NO_PLAN = "The log shows no plan of an executor, so it does not show what to change"
 
 
 def nothing_to_do(report: Report, context: Context) -> NothingToDo:
@@ -153,7 +153,7 @@ def _fused(report: Report, each: EachRank | None) -> str:
             f" {cover.ops_total - cover.ops_fused:,}"
         )
     if report.groups:
-        return f"{on_each}{report.fused_operators:,} operators are fused; no other is known that could be"
+        return f"{on_each}{report.fused_operators:,} operators are fused; no other is known to be fusible"
     outside = _count_outside(report)
     if cover.ops_total == 0:
         none = f"{fuser} takes none of the {count(outside, 'operator')}"
@@ -201,7 +201,7 @@ def _libraries(report: Report) -> str:
     }
     if Nothing.LIBRARY not in named:
         return ""
-    text = f"what is left are kernels of libraries ({named[Nothing.LIBRARY]})"
+    text = f"the rest are kernels of libraries ({named[Nothing.LIBRARY]})"
     if Nothing.BETWEEN_LIBRARIES in named:
-        text += f" and what stands alone between them ({named[Nothing.BETWEEN_LIBRARIES]})"
+        text += f" and single operators between them ({named[Nothing.BETWEEN_LIBRARIES]})"
     return text

@@ -166,7 +166,7 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
     """What it lets fuse, and with which other changes."""
     one, gain = rated.change, rated.gain
     if one.removes:
-        text = f"takes {count(gain.operators, 'operator')} out of the program"
+        text = f"removes {count(gain.operators, 'operator')} from the program"
     elif rated.groups:
         text = _of_groups(rated.groups) + _in_layers(rated, report)
     else:

@@ -29,9 +29,9 @@ _MOST_RANKS = 100_000
 """Processes of one job."""
 
 NO_TAGS = (
-    "No line names its process. Equal groups are on several GPUs: of a process for each, or of one that uses"
-    " them all; counted here by the GPU of their types. Let the launcher tag lines: torchrun --tee 3,"
-    " srun --label, mpirun --tag-output, or one file a rank."
+    "No line names its process. Equal groups are on several GPUs: either each GPU has a process, or one"
+    " process uses them all. They are counted here by the GPU in their types. Let the launcher tag"
+    " lines: torchrun --tee 3, srun --label, mpirun --tag-output, or one file a rank."
 )
 
 
@@ -292,7 +292,7 @@ class _Compared:
         groups = self._of_rank.get(rank, [])
         sharing = [group.id for group in groups if nodes & set(_nodes(group, self._positions))]
         if sharing:
-            return f"on rank {rank} its operators are in {', '.join(sharing[:4])}, cut otherwise"
+            return f"on rank {rank} its operators are in {', '.join(sharing[:4])}, grouped differently"
         facts = self._facts.get(rank)
         if facts is not None and facts.ended is not None:
             return f"rank {rank} {facts.ended}"
@@ -420,11 +420,13 @@ def to_do(difference: RankDifference) -> Remedy | None:
 
 
 _RANKS_TO_DO = {
-    "ended": Remedy("Mend that rank first.", "What the others lack may only be what they had not come to."),
+    "ended": Remedy(
+        "Fix that rank first.", "The other ranks may have stopped before they made the same groups."
+    ),
     "torch": Remedy("Give all ranks the same torch: other releases fuse other groups."),
     "gpu": Remedy("Put the ranks on equal GPUs, or expect the slowest to set the pace."),
     "no groups": Remedy(
-        "Let that rank run what the others run.", "The section on ranks says why it has no group."
+        "Make that rank run the same code as the others.", "The section on ranks says why it has no group."
     ),
     "fallback": Remedy("See why groups fell back there (FD301).", "The others wait for that rank."),
 }

@@ -310,7 +310,7 @@ def _source(group: Group, wanted: GroupExpectation) -> list[str]:
     lines = [line_of(node) for node in group.nodes]
     missed = [source for source in wanted.source if not any(is_in(line, source) for line in lines)]
     known = sorted({near(line) for line in lines if line is not None})
-    where = "comes from " + _few(known) if known else "has no line that the log tells"
+    where = "comes from " + _few(known) if known else "has no source line in the log"
     return [f"it {where}, not from {source}" for source in missed]
 
 

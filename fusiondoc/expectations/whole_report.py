@@ -131,7 +131,7 @@ _MOST_NAMED = 4
 def _modules_of(report: Report) -> str:
     names = [module.path for module in module_tree(report)]
     if not names:
-        return "the log does not tell modules: that of a trace does, and a run by check itself"
+        return "the log does not name modules: that of a traced model does, and a run by check itself"
     return "the outermost modules are " + _some(names)
 
 

@@ -37,14 +37,14 @@ OF_CALLS: tuple[tuple[str, str, str, Remedy], ...] = (
         "note",
         "Inductor leaves the operator to eager code on purpose",
         Remedy(
-            "Write it with other operators, if what stands next to it moves much memory;",
+            "Write it with other operators, if its neighbours move much memory;",
             "else accept the call.",
         ),
     ),
     (
         "FD254",
         "warning",
-        "A custom operator, into which Inductor does not see",
+        "A custom operator, which is opaque to Inductor",
         Remedy(
             "Write it with torch's own operators, or as a Triton kernel through torch.library.triton_op;",
             "Inductor fuses nothing into a custom operator.",
@@ -63,13 +63,13 @@ OF_CALLS: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD256",
         "note",
         "An exchange between processes",
-        nothing("Nothing: it is no arithmetic.", "What can run at the same time is another question."),
+        nothing("Nothing: it is no arithmetic.", "Overlap with computation is not a matter of fusion."),
     ),
     (
         "FD257",
         "note",
         "A copy that no kernel makes",
-        Remedy("Let what makes the tensor write it in the layout that is needed, or drop the copy."),
+        Remedy("Let the operator that makes the tensor write it in that layout, or drop the copy."),
     ),
     (
         "FD258",
@@ -84,7 +84,7 @@ OF_CALLS: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD259",
         "note",
         "A call that moves next to nothing",
-        nothing("Nothing: seeds and views cost nothing to speak of."),
+        nothing("Nothing: seeds and views cost almost nothing."),
     ),
 )
 
@@ -93,7 +93,7 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD261",
         "note",
         "A tensor goes through memory to or from a call",
-        Remedy("See the row of the call: what would make a loop of it also ends this boundary."),
+        Remedy("See the row of the call: a change that makes it a loop also removes this boundary."),
     ),
     (
         "FD262",
@@ -116,7 +116,7 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
     (
         "FD264",
         "warning",
-        "A kernel reads other elements than the one before has written",
+        "A kernel reads other elements than the previous one wrote",
         Remedy("Index, flip or transpose before or after the chain of operators, not in the middle of it."),
     ),
     (
@@ -152,7 +152,7 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
     (
         "FD269",
         "note",
-        "A template does not take in what stands next to it",
+        "A template does not take in its neighbour",
         Remedy(
             "Let one element-wise chain alone read the product, without changing a tensor in place;",
             "a template takes no reduction.",
@@ -168,7 +168,7 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD271",
         "warning",
         "A change in place, or shared memory, keeps kernels apart",
-        Remedy("Make a new tensor: x = x + y in place of x += y, of inputs and views above all."),
+        Remedy("Make a new tensor, above all for inputs and views: x = x + y instead of x += y."),
     ),
     (
         "FD272",
@@ -192,7 +192,7 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD275",
         "note",
         "Inductor measured the fused kernel, and it was slower",
-        nothing("Nothing: it was measured on this device.", "Noise can decide where both are close."),
+        nothing("Nothing: it was measured on this device.", "If both are close, noise can decide."),
     ),
     (
         "FD276",
@@ -204,12 +204,12 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD277",
         "warning",
         "Two kernels are in other graphs",
-        Remedy("Mend the graph break between them: torch.compile(fullgraph=True) shows each."),
+        Remedy("Fix the graph break between them: torch.compile(fullgraph=True) shows each."),
     ),
     (
         "FD278",
         "note",
-        "Torch states a cause that is not known here",
+        "Torch states a cause that fusiondoc does not know",
         Remedy("Read torch's text, and upgrade fusiondoc if there is a newer one."),
     ),
     (
@@ -221,12 +221,12 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
 )
 
 OF_FAILURES: tuple[tuple[str, str, str, Remedy | None], ...] = (
-    ("FD311", "error", "torch.compile gave a function up: the limit of recompiles", None),
+    ("FD311", "error", "torch.compile gave up on a function: the limit of recompiles", None),
     ("FD312", "error", "torch.compile failed", None),
 )
 
 OF_LOGS: tuple[tuple[str, str, str, Remedy | None], ...] = (
-    ("FD921", "warning", "A cache gave the code: nothing was compiled", None),
+    ("FD921", "warning", "The code came from a cache: nothing was compiled", None),
     ("FD922", "warning", "The log lacks Inductor's decisions", None),
     ("FD923", "note", "The log lacks the operators of kernels", None),
     ("FD924", "note", "Texts of a newer torch", None),

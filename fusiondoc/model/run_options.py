@@ -124,7 +124,7 @@ RUN_OPTIONS = (
         False,
         EVERYWHERE,
         "--freeze",
-        "Freeze a module in eval mode first; by default under oneDNN Graph only, without --backward.",
+        "Freeze a module in eval mode first; default: only under oneDNN Graph without --backward.",
         opposite="no_freeze",
     ),
     RunOption(
@@ -199,7 +199,7 @@ RUN_OPTIONS = (
         (),
         EVERYWHERE,
         "--dump",
-        "What to print of kernels too: options of PYTORCH_NVFUSER_DUMP, or nnc_ir, nnc_stages, "
+        "Also print kernels: options of PYTORCH_NVFUSER_DUMP, or nnc_ir, nnc_stages, "
         "nnc_cuda, onednn_verbose under those fusers (fusiondoc knobs lists them).",
         "NAME[,NAME]",
     ),
@@ -218,7 +218,7 @@ RUN_OPTIONS = (
         1024,
         Offer.COMMANDS,
         "--log-limit",
-        "Of a longer log keep its head, its tail and the lines about fusion between them.",
+        "Limit the log: keep its head, its tail and the lines about fusion between them.",
         "MIB",
     ),
     RunOption(

@@ -143,7 +143,7 @@ class Verification:
             how = f"eager itself is off by {eager} from {self.reference}, fused by {fused}"
             how += f" ({self.no_float64})" if self.no_float64 else ""
         elif self.no_float64 is not None:
-            how = f"held against eager alone: {self.no_float64}"
+            how = f"compared with eager alone: {self.no_float64}"
         else:
             return None
         return f"within what {self.computed_in} rounds: {how}" if self.same and self.computed_in else how

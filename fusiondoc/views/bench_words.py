@@ -159,7 +159,7 @@ def _on_variant(bench: Bench, variant: BenchVariant) -> Iterator[str]:
     groups, name = variant.groups, called(bench, variant)
     fuses = variant.available and variant.name not in WITHOUT_GROUPS
     if fuses and groups is not None and groups.forward == 0 and not groups.backward:
-        yield f"{name}: no fusion group, so its speed says nothing about fusion"
+        yield f"{name}: no fusion group, so its speed does not measure fusion"
     if variant.fallbacks:
         yield f"{name}: {variant.fallbacks} groups fell back to unfused operators"
     if variant.recompiles:

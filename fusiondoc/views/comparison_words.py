@@ -154,17 +154,17 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def where_in_plans(change: GroupChange) -> str:
-    """How many of a group's places changed, and in which modules; empty for a group that stands once, in no
-    module that the log tells."""
+    """How many instances of a group changed, and in which modules; empty for a group that occurs once, in
+    no module that the log names."""
     layers = f" ({folded(change.layers)})" if change.layers else ""
     of = max(ref.instances for ref in change.a or change.b)
     if of == change.count == 1:
         return layers
     if change.count == of:
-        return f" in all {of:,} places{layers}"
+        return f" in all {of:,} instances{layers}"
     if change.count > of:
-        return f" in {change.count:,} places{layers}"
-    return f" in {change.count:,} of {of:,} places{layers}"
+        return f" in {change.count:,} instances{layers}"
+    return f" in {change.count:,} of {of:,} instances{layers}"
 
 
 def parted(change: GroupChange) -> bool:

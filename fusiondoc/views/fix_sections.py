@@ -33,7 +33,7 @@ def fix_document(fixes: Fixes, shown: str = "") -> Document:
         Section("kept", "Changes that help", blocks=(_kept(fixes, shown), _remarks(notes))),
         Section(
             "left-out",
-            "Tried, and left out",
+            "Tried without success",
             blocks=(_remarks([f"{one.change}: {words.why_not(one)}" for one in left_out]),),
         ),
         Section("described", "Not changed here", blocks=(_remarks(list(fixes.described)),)),

@@ -28,7 +28,7 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
         yield from (f"    {line}" for note in one.notes for line in note.split("\n"))
     others = [one for one in fixes.tried if one.outcome is not Outcome.KEPT]
     if others:
-        yield "tried, and left out:"
+        yield "tried without success:"
     for one in others:
         yield f"- {one.change}: {why_not(one)}"
         yield from _places(one, shown)
@@ -38,7 +38,7 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
     yield from how_compared(fixes)
     if fixes.together_tries:
         runs = f"{count(fixes.together_tries, 'run')}, at most {MOST_TOGETHER}"
-        yield f"what did not help alone was tried line by line and together: {runs}"
+        yield f"changes that did not help alone were tried line by line and together: {runs}"
     if fixes.untried:
         more = f"{fixes.untried} more change{'s were' if fixes.untried > 1 else ' was'}"
         yield f"{more} not tried: --tries N raises the limit"
@@ -80,9 +80,9 @@ def _next(fixes: Fixes) -> Iterator[str]:
     if fixes.kept or fixes.interrupted:
         return
     if fixes.unchanged.launches <= 1 and fixes.unchanged.groups:
-        yield "next: nothing; one group has everything"
+        yield "next: nothing; everything is in one group"
     else:
-        yield "next: the report says of each operator why it is in no group"
+        yield "next: see in the report why the other operators are in no group"
         yield f"    {fixes.diagnose or f'fusiondoc diagnose {shlex.quote(fixes.target)}'}"
 
 
@@ -129,7 +129,7 @@ def why_not(one: TriedFix) -> str:
     if counts(one.after) == counts(one.before):
         return "fuses as much as without it"
     if one.after.launches < one.before.launches:
-        return f"runs fewer operators, and fuses no more of them: {counts(one.after)}"
+        return f"runs fewer operators, and fuses none in addition: {counts(one.after)}"
     return f"no fewer kernel launches: {counts(one.after)}"
 
 

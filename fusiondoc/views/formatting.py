@@ -37,9 +37,7 @@ def verdict_on_tries(tries: Sequence[Try]) -> str:
     if not helped:
         number = len(tries) - 1
         return (
-            f"Nothing helped: no change of {number} fuses more or is faster"
-            if number
-            else "Nothing was tried"
+            f"No change helped: none of {number} fuses more or is faster" if number else "Nothing was tried"
         )
     best = max(helped, key=lambda one: _gain(one, tries[one.against]))
     base = tries[best.against]

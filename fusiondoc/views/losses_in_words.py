@@ -61,7 +61,7 @@ def sentence(one: Gone) -> str:
     ]
     text = "".join(parts)
     if one.by == "date":
-        text += "; nothing that the runs record changed then"
+        text += "; nothing that the runs record changed at that time"
     if one.by == "lines":
         text += "; the program's lines changed then"
     if one.together:

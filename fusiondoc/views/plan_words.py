@@ -12,12 +12,12 @@ TITLE = "Do this first"
 
 
 def gain(change: PlannedChange) -> str:
-    """``up to 0.42 ms of a step``, ``1.04 MB less memory traffic in a run``; else how many operators, if what
+    """``up to 0.42 ms of a step``, ``1.04 MB less memory traffic per run``; else how many operators, if what
     it unlocks does not begin so; "" where nothing tells."""
     if change.gain_ms:
         return f"up to {milliseconds(change.gain_ms)} of a step"
     if change.gain_bytes and change.gain_bytes > 0:
-        return f"{size(change.gain_bytes)} less memory traffic in a run"
+        return f"{size(change.gain_bytes)} less memory traffic per run"
     number = count(change.operators, "operator") if change.operators else ""
     return "" if (change.unlocks or "").startswith(f"{number} ") else number
 

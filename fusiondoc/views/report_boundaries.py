@@ -82,7 +82,7 @@ def _item(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> Item:
     tensor = f", {short_type(boundary.tensor)}" if boundary.tensor is not None else ""
     times = f", {boundary.count} times" if boundary.count > 1 else ""
     ends = f"{_name(boundary.producer, rows)} → {_name(boundary.consumer, rows)}"
-    why = "the log does not tell why they are apart"
+    why = "the log does not state why they are apart"
     if cause is not None:
         stated = "" if cause.stated else " (worked out)"
         why = f"{cause.code} {with_near_places(cause.text)}{stated}"

@@ -132,9 +132,9 @@ def _speed(row: Try) -> Cell:
 
 def _on_the_speed(rows: Sequence[Try]) -> list[str]:
     if any(row.speed is not None for row in rows):
-        lines = ["speed: against the run as asked, timed in turns and without logs"]
+        lines = ["speed: against the unchanged run, timed in turns and without logs"]
         if any(row.against and row.frozen for row in rows):
-            lines.append("what is frozen is compared with the first run that is frozen")
+            lines.append("frozen runs are compared with the first frozen run")
         return lines
     if any(row.steady_seconds is None and row.groups for row in rows):
         return [f"no speed where {with_evaluator()} ran through its own evaluator (no LLVM in this torch)"]

@@ -235,5 +235,7 @@ def _rest(report: Report, run: ScriptRun) -> str | None:
         lines.append(f"{count(run.steps, 'step')} ({run.step_by})")
     if run.compiled_graphs:
         made = f"torch.compile made {count(run.compiled_graphs, 'graph')}"
-        lines.append(made if _scripts_graphs(report, run) else f"{made}, which no fuser of TorchScript sees")
+        lines.append(
+            made if _scripts_graphs(report, run) else f"{made}, which the fusers of TorchScript do not see"
+        )
     return "; ".join(lines) or None

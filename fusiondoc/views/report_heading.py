@@ -452,9 +452,9 @@ def _against(report: Report, timed: Sequence[Kernel]) -> str:
     if report.peak is not None:
         text = f"Peak {bandwidth(report.peak.gb_per_s)} ({report.peak.source})."
     elif shares[0] is not None:
-        text = "Against the memory bandwidth of the device, as its driver tells."
+        text = "Against the memory bandwidth of the device, as its driver reports it."
     else:
         text = "Peak of the device not known: bars are against the fastest kernel."
     if any((share or 0) > 1 for share in shares):
-        text += " Over 100 % the data come from a cache."
+        text += " Above 100 % the data come from a cache."
     return text

@@ -439,7 +439,7 @@ def _without_groups(suite: Suite) -> str | None:
     if not without:
         return None
     names = [f"{name} in {without.count(name)}" for name in dict.fromkeys(without)]
-    return f"no fusion group: {', '.join(names)} of the cases; there the speed says nothing about fusion"
+    return f"no fusion group: {', '.join(names)} of the cases; there the speed does not measure fusion"
 
 
 def missing(suite: Suite) -> list[tuple[str, str]]:

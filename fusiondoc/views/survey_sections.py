@@ -60,7 +60,7 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
     yield from _machines(survey)
     nameless = sum(row.model is None for row in survey.runs)
     if nameless > 1:
-        how = "do not tell it and count as one; --model-from takes it from their paths"
+        how = "do not name their model and count as one; --model-from takes it from their paths"
         yield "Model", f"{nameless:,} runs {how}"
     if survey.duplicates:
         files = count(len(survey.duplicates), "file")
@@ -72,7 +72,7 @@ def read(survey: Survey) -> Iterator[tuple[str, str]]:
         yield "Ignored", f"{count(survey.ignored, 'file')}, by name neither report nor log"
     if work.lost_workers:
         died = count(work.lost_workers, "worker")
-        yield "Lost", f"{died} died; what they had went to others, or is named as not read"
+        yield "Lost", f"{died} died; other workers read their files, or these are listed as not read"
 
 
 def _machines(survey: Survey) -> Iterator[tuple[str, str]]:

@@ -308,11 +308,11 @@ class Search:
         if len(self._steps) == 1 or not self._timed:
             return None
         if _can_time([step.version[0] for step in self._steps]):
-            self._notify("timing what fuses more, in turns and without logs")
+            self._notify("timing changes that fuse more, in turns and without logs")
         speeds = speeds_of([step.version for step in self._steps])
         if speeds[-1] is not None and speeds[-1].high < 1:
             # Where the host is the limit a round can be slow by chance, and a change lost by it.
-            self._notify("timing it once more: what seems slower is left out if it is so twice")
+            self._notify("timing it again: a change is dropped if it is slower twice")
             speeds = speeds_of([step.version for step in self._steps])
         for step, speed in zip(self._steps[1:], speeds[1:]):
             self.tried[step.row] = replace(self.tried[step.row], speed=speed)

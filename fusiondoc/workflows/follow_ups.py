@@ -163,7 +163,7 @@ def _with_speeds(
     """
     if sum(fuser is not None for _, fuser in ran) < 2 or ran[0][1] is None:
         return rows, True
-    notify("timing what was tried, in turns and without logs")
+    notify("timing the changes, in turns and without logs")
     try:
         return [replace(row, speed=speed) for row, speed in zip(rows, _speeds_of_tries(rows, ran))], True
     except KeyboardInterrupt:
@@ -376,7 +376,7 @@ def _why_not(steps: StepsTaken, function: str | None) -> str | None:
         if function is not None:
             return f"no speed: the program never called {function}"
         return (
-            "no speed: the program steps no optimizer, so nothing tells where a step begins; name a function"
+            "no speed: the program steps no optimizer, so the beginning of a step is unknown; name a function"
             " that does one: --step-function NAME"
         )
     if len(steps.ms) - _WARM_UP < LEAST_ROUNDS:

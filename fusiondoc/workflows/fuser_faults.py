@@ -91,7 +91,10 @@ def find_fault(
     request: RunRequest, capture: Capture, parsed: ParsedLog, notify: Notify, progress: ShowProgress
 ) -> bool:
     """Find out whose error it is and keep that in ``capture``; False if the user interrupted."""
-    notify("note: the run failed; running it again without the fuser to see whose error it is (--no-rerun)")
+    notify(
+        "note: the run failed; running it again without the fuser to see whether the fuser causes it"
+        " (--no-rerun)"
+    )
     runs = _Runs(request, capture, progress)
     fault = runs.blamed()
     if fault is None:
@@ -99,7 +102,7 @@ def find_fault(
     capture.keep_fault(fault)
     if fault.blame is not Blame.FUSER:
         return True
-    notify("note: only the run under the fuser fails; looking for the group, and for ways around it")
+    notify("note: only the run under the fuser fails; looking for the group and for settings that avoid it")
     try:
         with tempfile.TemporaryDirectory(prefix="fusiondoc-alone-") as folder:
             alone = tuple(_alone(request, capture, parsed, Path(folder), progress))

@@ -96,7 +96,7 @@ def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
         first, second = (capture.name for capture in captures[:2])
         raise UsageError(
             f"{first}, {second}{' and others' * (len(captures) > 2)} are captures of runs of their own",
-            "Check each by itself: what one run lost would be found in the other.",
+            "Check each by itself: a group that one run lost would be found in the other.",
         )
     return next(filter(None, (capture.failure() for capture in captures)), None)
 

@@ -30,7 +30,7 @@ from fusiondoc.parsers.profiler_trace import NoTrace, Unit, read_events, read_pl
 from fusiondoc.views.formatting import runs_of
 
 INTERPRETED = f"no speed: this torch has no LLVM, so {with_evaluator()} only interprets groups"
-NOT_REACHED = "no speed: the program never reached TorchScript, so there is nothing to hold against eager"
+NOT_REACHED = "no speed: the program never reached TorchScript, so there is nothing to compare with eager"
 BLOCK = "no speed: a block of a program is not run again; fusiondoc.diagnose with time=True times a model"
 NOT_COMPILED = "no speed: --no-run generated kernels and compiled none, so nothing was computed"
 NOT_ASKED_SCRIPT = "not timed: --time runs the script again, without logs, with the fuser and without"
@@ -183,7 +183,7 @@ def _named(event: Mapping[str, Any], group: Group) -> dict[str, Any]:
 TRACE, PLACES = "trace.json.gz", "places.json.gz"
 """Names of the files that probe/step_profile.py writes in the folder of a profiled run."""
 EVALUATED = (
-    f"{with_evaluator()} ran groups through its own evaluator (no LLVM), so what they take says nothing about"
+    f"{with_evaluator()} ran groups through its own evaluator (no LLVM), so their times do not measure"
     " kernels"
 )
 

@@ -70,7 +70,7 @@ def survey(
         work = Work(used.name, used.workers, round(time.perf_counter() - began, 3), used.lost)
         if isinstance(used, Dask) and work.lost_workers and notify is not None:  # others say it themselves
             died = count(work.lost_workers, "worker")
-            notify(f"note: {died} died; what they had went to others, or is named as not read")
+            notify(f"note: {died} died; other workers read their files, or these are listed as not read")
     finally:
         used.close()
     return survey_of(part, contents.duplicates, listing.ignored, work, first_day)

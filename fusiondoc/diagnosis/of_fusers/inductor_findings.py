@@ -76,7 +76,8 @@ def _for_break(row: GraphBreakRow) -> Remedy:
     """Torch's own hints, as they are."""
     if not row.hints:
         return Remedy(
-            "Take what breaks it out of the compiled function, or write it with what Dynamo can trace."
+            "Move the code that breaks it out of the compiled function, or rewrite it so that Dynamo"
+            " can trace it."
         )
     hints = " ".join(hint if hint.endswith((".", "!", "?")) else f"{hint}." for hint in row.hints)
     return Remedy("Write this line so that the graph does not break;", f"torch's hints: {hints}")
@@ -116,8 +117,8 @@ def _for_recompiles(row: RecompileRow) -> Remedy:
             "or compile with dynamic=True, or pad to a few sizes.",
         )
     return Remedy(
-        "Keep equal from call to call what the guard names, or pass it as a tensor;",
-        "each value of a Python number, flag or object is compiled for itself.",
+        "Keep the value that the guard names equal from call to call, or pass it as a tensor;",
+        "torch compiles separately for each value of a Python number, flag or object.",
     )
 
 
@@ -181,7 +182,7 @@ def boundaries(report: Report, context: Context) -> Iterable[Finding]:
 
 _FORMULAS = Remedy(
     "Nothing in the program: torch's own gradient formulas make these operators.",
-    "Another way to write the forward pass can bring other ones.",
+    "Another form of the forward pass can have other gradient operators.",
     nothing=Nothing.FORMULAS,
 )
 
@@ -239,8 +240,8 @@ def from_cache(report: Report, context: Context) -> Iterable[Finding]:
         which = _listed(cached) if cached else count(hits, "graph")
         yield finding(
             "FD921",
-            f"A cache of Inductor gave the code of {which}: nothing was compiled, so there are no decisions"
-            " of the scheduler",
+            f"The code of {which} came from a cache of Inductor: nothing was compiled, so the scheduler"
+            " decided nothing",
             remedy="Run it once with TORCHINDUCTOR_FORCE_DISABLE_CACHES=1, or with fusiondoc diagnose, which"
             " sets it.",
         )
@@ -260,7 +261,7 @@ def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
             " stayed apart is known of calls alone",
             remedy=Remedy(
                 'Run it with TORCH_LOGS="+fusion" and TORCHINDUCTOR_FORCE_DISABLE_CACHES=1;',
-                "a warm cache gives the code without asking the scheduler.",
+                "with a warm cache the scheduler does not run.",
             ),
         )
 

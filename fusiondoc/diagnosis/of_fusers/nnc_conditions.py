@@ -35,8 +35,8 @@ CONDITIONS: Mapping[str, str | Remedy] = {
 ``fixtures/logs/refused_arguments.py``."""
 
 CAUSES_OF_ERRORS: Mapping[str | None, str | Remedy] = {
-    EXPONENT: "NNC writes a number with an exponent (such as torch.finfo(...).min, -3.4e+38) so that CUDA"
-    " cannot read it: use a number that needs none (-1e4), keep it in a tensor, or turn this fuser"
+    EXPONENT: "NNC writes a number with an exponent (such as torch.finfo(...).min, -3.4e+38) in a form that"
+    " CUDA cannot read: use a number without one (-1e4), keep it in a tensor, or turn this fuser"
     " off around the block: with torch.jit.fuser('none').",
 }
 OTHER_ERRORS = "Turn this fuser off around the block (with torch.jit.fuser('none')), or use another torch."

@@ -40,7 +40,7 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
         f"This is a log of {whose}, whose fusions are not TorchScript's: {content}",
         evidence=evidence[:1],
         remedy=Remedy(
-            "For groups and reasons read what that tool itself reports (thunder.last_traces and"
+            "For groups and reasons see the reports of that tool (thunder.last_traces and"
             " thunder.examine.get_fusions; FusionDefinition.fusion_ir);",
             f"fusiondoc explains those of TorchScript.{report_it}",
         ),

@@ -96,7 +96,7 @@ def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
                 f" {list(got)} where {list(expected)} was expected",
                 evidence=[logged.line],
                 remedy="Run that function with torch.jit.optimized_execution(False): then autograd computes"
-                " its gradients, and nothing of it is fused.",
+                " its gradients, and none of it is fused.",
             )
             continue
         plain = "aten::" + culprit.op.split("::")[1][: -len("_copy")]

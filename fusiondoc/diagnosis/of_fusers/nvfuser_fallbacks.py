@@ -68,7 +68,7 @@ def remedy_for_fallback(fallback: Fallback, rerun: Rerun | None, everything: boo
     if fallback.error_kind == PROGRAM:
         return "Fix the program first: the unfused operators fail as well (run it with --fuser none)."
     if fallback.error_kind == OPTION:
-        return "Take the unknown word out of the variable: it makes every group fall back (FD003)."
+        return "Remove the unknown word from the variable: it makes every group fall back (FD003)."
     if fallback.error_kind is not None:
         return Remedy(
             "See FD306: the installation does not fit the GPU;", "the fusion itself is not the cause."

@@ -138,7 +138,7 @@ def _refusal(node: FlowNode, torch: str | None) -> Overload | NotConstant | Argu
 
 
 _CAUSES_OF_ERRORS: Mapping[str | None, str | Remedy] = {
-    OPTION: "Take the unknown word out of the variable: fusiondoc knobs lists those that this torch knows.",
+    OPTION: "Remove the unknown word from the variable: fusiondoc knobs lists those that this torch knows.",
     INVALID_STRIDE: Remedy(
         "The rows of an input do not start at a multiple of the vector that the kernel was compiled for.",
         "Make that input contiguous before the block (.contiguous()), or pad its last dimension;"

@@ -111,7 +111,7 @@ def other_plans(report: Report, context: Context) -> Iterable[Finding]:
         f"Plans differ on the same objects: {names} {'is' if len(more) == 1 else 'are'} there only in "
         f"{'; '.join(modes)}",
         remedy=Remedy(
-            "What is not fused is told for the first recipe of the run;",
+            "Unfused operators are listed for the first recipe of the run;",
             "name the one that you train with: --recipe NAME.",
         ),
     )
@@ -207,7 +207,7 @@ def older_than_weights(report: Report, context: Context) -> Iterable[Finding]:
             f"Weights were {before} when Transformer Engine planned{where} and are {after} now; the plan is"
             " the old one",
             remedy=f"Convert the model before its first call, model.to(torch.{after}), or make the"
-            " te.ops.Sequential anew after it: the rules are not asked again.",
+            " te.ops.Sequential anew after it: the rules do not run again.",
         )
 
 
@@ -226,8 +226,7 @@ def registered(report: Report, context: Context) -> Iterable[Finding]:
     said = f"; they made {', '.join(dict.fromkeys(made))}" if made else "; none of them made an operator"
     remedy = nothing(
         "Nothing.",
-        "They are asked in the order in which they were registered; prepend=True asks one before those of"
-        " Transformer Engine.",
+        "They run in the order of registration; prepend=True runs one before those of Transformer Engine.",
     )
     if not made and context.te.plans and not any(plan.own_asked for plan in context.te.plans):
         said += ": every plan was made before they were registered, and is kept"

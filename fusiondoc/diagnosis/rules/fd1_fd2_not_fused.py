@@ -132,7 +132,7 @@ def modules_ran_eager(report: Report, context: Context) -> Iterable[Finding]:
                 "FD109",
                 f"{one.kind} ran its plain operators{many}: {'; '.join(one.eager)}",
                 remedy=Remedy(
-                    "It says nothing of that itself.",
+                    "It does so without a warning.",
                     "Move model and inputs to a GPU, and set xformers._is_functorch_available = True before"
                     " its components are imported. A grad_fn named CompiledFunctionBackward shows that"
                     " AOTAutograd ran, not that a kernel is fused.",
@@ -193,7 +193,7 @@ def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
         return
     said = f"Only profiling happened: graphs profiled: {headers['Profiled Graph:']}, optimised: none"
     if context.observed.errors:
-        advice = "The program failed before a plan was made: mend that first."
+        advice = "The program failed before a plan was made: fix that first."
         yield finding("FD101", f"{said}; then it failed", remedy=advice, severity="note")
         return
     yield finding(
@@ -261,13 +261,13 @@ def _as_part(sentence: str) -> str:
 
 
 _OUT_OF_PLACE = (
-    "Write out of place what changes its input (inplace=False, out + x for out += x), so that two operators"
-    " with gradient formulas are adjacent."
+    "Use out-of-place operators (inplace=False, out + x for out += x), so that two operators with"
+    " gradient formulas are adjacent."
 )
 
 
 _WITH_FORMULAS = (
-    "Write the operators that have no gradient formula with others that have one: fusiondoc explain FD231."
+    "Replace the operators without a gradient formula by others that have one: fusiondoc explain FD231."
 )
 
 

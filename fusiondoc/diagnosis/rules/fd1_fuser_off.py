@@ -53,7 +53,7 @@ def executor_off(report: Report, context: Context) -> Iterable[Finding]:
     if variable is not None:
         yield finding(
             "FD104",
-            f"{variable} is set: it switches {_fuser(report)} off, whatever the program says",
+            f"{variable} is set: it switches {_fuser(report)} off, whatever the program sets",
             remedy=f"Unset it: unset {variable.partition('=')[0]}",
         )
 
@@ -103,7 +103,7 @@ def _message(row: SwitchedOff, report: Report, context: Context) -> str:
             " on, and without fusiondoc nothing there is fused"
         )
     if row.when == CALLER:
-        return f"The process that called fusiondoc has {what} off: this run had it on, and {without}"
+        return f"The calling process has {what} off: this run had it on, and {without}"
     if row.when == BEFORE:
         return f"This process had {what} off before the block began: nothing in it is fused"
     if row.what != FUSER:

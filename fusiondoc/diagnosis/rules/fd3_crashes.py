@@ -25,9 +25,9 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
             "FD303",
             f"{_who(context.rank)} died of {signal} as it ended, after all passes",
             remedy=nothing(
-                "Nothing about fusion, and the report is whole.",
-                "What the program left behind failed, such as threads of torch.jit.fork: without fusiondoc"
-                " it may die as well.",
+                "Nothing about fusion: the report is complete.",
+                "Something that the program left running failed, such as a thread of torch.jit.fork: it may"
+                " die without fusiondoc as well.",
             ),
             severity="warning",
         )
@@ -82,15 +82,15 @@ def _who(rank: int | None) -> str:
 def _how_to_go_on(observed: Observed, rank: int | None, signal: str | None) -> Remedy:
     """What is left to do where no group is known to be at fault. The stack is only spoken of where it is."""
     if signal in OF_SIGNAL:
-        return Remedy(OF_SIGNAL[signal], "--fuser none says whether it dies without fusion too.")
+        return Remedy(OF_SIGNAL[signal], "--fuser none shows whether it dies without fusion too.")
     stack = observed.stack_of(rank)
     if stack is None:
         return Remedy(
-            "Run it with --fuser none: that says whether it dies without fusion too.",
+            "Run it with --fuser none, to see whether it dies without fusion too.",
             "The log holds no stack; PYTHONFAULTHANDLER=1 makes Python print one.",
         )
     return Remedy(
-        "Run it with --fuser none: that says whether it dies without fusion too.",
+        "Run it with --fuser none, to see whether it dies without fusion too.",
         f"Python's stack at that moment is in the log: {stack.file}:{stack.line}.",
     )
 
@@ -104,7 +104,7 @@ _TAKE_IT_OUT = (
     " CUDA knows the GPU: fusiondoc env."
 )
 _IF_IT_DIED = nothing(
-    "Nothing is to be done if the run went well.",
+    "Nothing, if the run succeeded.",
     "If it crashed, take that group out (--knob skip_node_kind=OPERATOR, or another --fuser),"
     " and check that this torch's CUDA knows the GPU: fusiondoc env.",
 )

@@ -59,7 +59,7 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
     if context.result.timed_out:
         yield finding(
             "FD905",
-            "The program did not end in time and was stopped; this report is of what it did until then"
+            "The program did not end in time and was stopped; this report covers the run up to then"
             + (f" ({context.result.stopped} had stopped it)" if context.result.stopped else ""),
             remedy=Remedy(
                 "Give it more time with --timeout;", "the log ends with Python's stack at that moment."

@@ -107,7 +107,7 @@ def _ways_around(fault: FuserFault) -> Remedy | str:
     if fault.ways:
         worked = "; ".join(f"{way.change} ({_kept(way)})" for way in fault.ways)
         right = ", with the results of eager" if fault.held_against_eager else ""
-        return f"Run and seen to work{right}: {worked}."
+        return f"These settings avoid it{right}: {worked}."
     tried = [one.change for one in fault.around[1:]]
     if tried:
         return Remedy(
@@ -228,12 +228,12 @@ def _whose(report: Report, context: Context, line: str | None) -> Remedy | None:
     if context.request is None:
         unknown = "Whether the program or the fuser is at fault is not in the log;"
         how = (
-            "this tells: the same run with the fuser off (fusiondoc diagnose TARGET --fuser none, or with"
+            "to find out, run it with the fuser off (fusiondoc diagnose TARGET --fuser none, or with"
             ' torch.jit.fuser("none")).'
         )
     else:
         unknown = "Whether the program or the fuser is at fault is not known, as it was not run again;"
-        how = f"this tells: {Setting(fuser='none').text}."
+        how = f"to find out: {Setting(fuser='none').text}."
     read = [group for group in report.groups if group.id in _read(report, line)[:1]]
     if line and read:
         reads = f"{from_package(line)} reads a result of group {describe(read[0])}."

@@ -59,8 +59,8 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
             evidence=evidence[:3],
             remedy=Remedy(
                 f"{_title(group)} found no schedule for all of it.",
-                "Reductions over different dimensions cannot share a kernel: a gradient of a broadcast bias"
-                " or weight is such a one, and a frozen one (requires_grad=False) needs none.",
+                "Reductions over different dimensions cannot share a kernel: the gradient of a broadcast bias"
+                " or weight is such a reduction, and a frozen parameter (requires_grad=False) needs none.",
             ),
             saves_bytes=extra,
         )
@@ -156,11 +156,11 @@ def _row(row: Sequence[Group], report: Report) -> Finding:
     return finding(
         "FD406",
         f"{len(row)} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes longer"
-        " than to move its data",
+        " than moving its data",
         source=_line_of(row[0]),
         evidence=[line for group in row for line in group.evidence[:1]][:3],
         remedy=Remedy(
-            f"Join them: what is not fused there is {', '.join(between[:4])}." if between else "Join them.",
+            f"Join them: between them {', '.join(between[:4])} stay unfused." if between else "Join them.",
             "Matrix products stay between groups; then a larger batch, or CUDA graphs, make the launches"
             " count less.",
         ),
@@ -357,8 +357,8 @@ def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
         f" (about {FLOOR_MS * 1e3:g} us); they took {took}",
         evidence=[line for kernel in rows for line in kernel.evidence[:1]][:3],
         remedy=Remedy(
-            "Their share of the peak says nothing.",
-            "Fewer launches help: more operators in a group (see what is not fused between them), a"
+            "Their share of the peak means nothing.",
+            "Fewer launches help: more operators in a group (see the unfused operators between them), a"
             " larger batch, or CUDA graphs around the whole step.",
         ),
     )
@@ -394,7 +394,7 @@ def low_occupancy(report: Report, context: Context) -> Iterable[Finding]:
             source=_source(report, kernel),
             evidence=kernel.evidence[:3],
             remedy=Remedy(
-                "With few warps the memory is not kept busy.",
+                "Few warps do not keep the memory busy.",
                 "Fewer values alive at once need fewer registers: split the group, or compute in half"
                 " precision.",
             ),

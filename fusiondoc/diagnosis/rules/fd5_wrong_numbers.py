@@ -94,7 +94,7 @@ def _remedy(before: bool, only: Group | None, groups: int) -> str:
             "Passes before the fusion agree: find the group by taking operators out of fusion"
             f" ({how_to_leave_out()}), or use another fuser (--fuser)."
         )
-    return "Compare with --fuser none: it says whether the fuser has to do with it."
+    return "Compare with --fuser none, to see whether the fuser is involved."
 
 
 def layout_differs(report: Report, context: Context) -> Iterable[Finding]:
@@ -111,7 +111,7 @@ def layout_differs(report: Report, context: Context) -> Iterable[Finding]:
         + "; ".join(f"{row.what} has {row.detail}" for row in shown)
         + (f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
         + f", {_passes(other, rows)}",
-        remedy="Code that calls view() or reads strides sees it: use reshape(), or .contiguous() first.",
+        remedy="Code that calls view() or reads strides can break: use reshape(), or .contiguous() first.",
     )
 
 

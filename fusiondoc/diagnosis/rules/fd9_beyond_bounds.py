@@ -52,7 +52,7 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
             f" {MOST_OPERATORS:,} operators of a group, and {MOST_EDGES:,} edges of all plans",
             remedy=nothing(
                 "Nothing: numbers of groups and operators count them.",
-                "What changes let fuse is worked out without these edges.",
+                "Changes are worked out without these edges.",
             ),
         )
     yield from _more_than_is_worked_out(report, context.observed.looked_at_in_part)
@@ -77,11 +77,11 @@ def _more_than_is_worked_out(report: Report, in_part: int) -> Iterable[Finding]:
         beyond = [f"{count(nodes, 'node')} of plans"] * (nodes > 0) + [count(plans, "plan")] * (plans > 0)
         yield finding(
             "FD912",
-            f"{' and '.join(beyond)} {'is' if nodes + plans == 1 else 'are'} not drawn: what changes let fuse"
-            " is worked out of the others",
+            f"{' and '.join(beyond)} {'is' if nodes + plans == 1 else 'are'} not drawn: changes are"
+            " worked out from the others",
             remedy=nothing(
                 "Nothing: numbers of groups and operators count them.",
-                "Logs of parts of the model tell what more a change lets fuse.",
+                "Logs of parts of the model show further effects of a change.",
             ),
         )
     if in_part:

@@ -60,7 +60,7 @@ def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
         variables += f" {fuser.switches.dump_variable}={','.join(KERNEL_DUMPS)}"
     yield finding(
         "FD906",
-        "This log cannot tell " + "; nor ".join(missing),
+        "This log does not show " + "; nor ".join(missing),
         remedy=Remedy(
             f"Set {variables} before the process starts, and keep stdout and stderr in one file;",
             "or let fusiondoc diagnose run it.",
@@ -71,7 +71,7 @@ def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
 def _plans(context: Context) -> Iterable[str]:
     if context.observed.only_inner_plans:
         yield (
-            "what is around its differentiable graphs, and so how much is fused"
+            "the code around its differentiable graphs, and so how much is fused"
             " (profiling_graph_executor_impl, which prints `Optimized Graph:`)"
         )
 
@@ -86,7 +86,7 @@ def _reasons(report: Report, context: Context, fuser: Fuser) -> Iterable[str]:
     is_logged = own.file in seen.levels if own is not None else LOOKS_AT in seen.headers
     if worked_out and not stated and not is_logged:
         level = fuser.switches.refusal_log
-        yield f"what the fuser itself says about the operators that it rejected ({level})"
+        yield f"the fuser's reasons for the operators that it rejected ({level})"
 
 
 def _kernels(report: Report, dump_variable: str) -> Iterable[str]:
@@ -108,7 +108,7 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
     if request is not None and request.target.kind == IN_PROCESS:
         yield finding(
             "FD901",
-            "Nothing was compiled inside the block, so no fuser had anything to say",
+            "Nothing was compiled inside the block, so no fuser ran",
             remedy="A model that has run before keeps its plan: script it again inside the block, or put its"
             " first three calls there.",
         )
@@ -147,7 +147,7 @@ def _nothing_in_program(report: Report, context: Context) -> Finding:
             instead += f", and did not call what it scripted: {', '.join(names[:4])}"
     return finding(
         "FD901",
-        f"The program{itself} ran nothing in TorchScript, so no fuser had anything to say{instead}",
+        f"The program{itself} ran nothing in TorchScript, so no fuser ran{instead}",
         remedy=Remedy(
             "Script or trace the model in it (torch.jit.script) and call it at least three times;",
             "or name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input 'float32[8,128]'.",
@@ -169,7 +169,7 @@ def _nothing_in_plain_log(report: Report, context: Context) -> Finding:
 def _content_of_log(report: Report, context: Context) -> str:
     """What a log without fusion holds, as a sentence."""
     if any(is_of_fuser(error.text) for error in context.observed.errors):
-        return "The log holds an error of a fuser, and no line that tells of its groups"
+        return "The log holds an error of a fuser, and no line about its groups"
     if not report.parse.lines:
         return "The log is empty"
     levels = sorted(context.observed.levels)
@@ -185,7 +185,7 @@ def interrupted(report: Report, context: Context) -> Iterable[Finding]:
     if context.result.ended is Ended.INTERRUPTED:
         yield finding(
             "FD902",
-            "The run was interrupted; this report is of what it did until then",
+            "The run was interrupted; this report covers the run up to then",
             severity="note",
             remedy=Remedy(
                 "Let it run to its end;", "fewer passes (--runs) or smaller inputs take less time."
@@ -249,7 +249,7 @@ def turned_away(report: Report, context: Context) -> Iterable[Finding]:
         then = "meanwhile" if context.redirected.while_away else "after that"
         yield finding(
             "FD907",
-            f"The program's {context.redirected.in_words}: what the fusers said {then} is not in the log",
+            f"The program's {context.redirected.in_words}: the output of the fusers {then} is not in the log",
             remedy=Remedy(
                 "Leave descriptors 1 and 2 open and as they are while fusiondoc runs it (os.close,"
                 " os.closerange, os.dup2, a daemon's start);",
@@ -288,14 +288,14 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD908",
             f"fusiondoc itself was ended during the run: the program was ended{others}",
-            remedy=Remedy("Run it again;", "this report holds what was captured until then."),
+            remedy=Remedy("Run it again;", "this report covers the run up to then."),
         )
         return
     yield finding(
         "FD908",
         f"After the program's end fusiondoc ended {left.in_words}{_still(left)}",
         remedy=Remedy(
-            "What they ran after that is not in the log.",
+            "Their work after that is not in the log.",
             "If they run the model, wait for them in the program (join, wait).",
         ),
     )
@@ -306,7 +306,7 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
     if report.ranks is None and context.observed.launched is not None:
         yield finding(
             "FD911",
-            "torch's launcher started several processes, and nothing tells whose a line is: groups and"
+            "torch's launcher started several processes, and lines do not name their process: groups and"
             " kernels of all ranks are counted together",
             evidence=(context.observed.launched,),
             remedy="Let each line name its rank (torchrun --tee 3), or keep a file for each (torchrun"
@@ -343,7 +343,7 @@ def _difference_of_ranks(ranks: Ranks) -> Finding:
     return finding(
         "FD911",
         f"The ranks of this run differ: {shown.text}{why}{more}",
-        remedy=remedy or nothing("Nothing, if it is meant: the section on ranks has each difference."),
+        remedy=remedy or nothing("Nothing, if this is intended: the section on ranks has each difference."),
         severity=None if remedy is not None else "note",
     )
 

@@ -100,7 +100,7 @@ def _unmet_conditions(detail: UnmetConditions) -> str:
     clauses = []
     for condition in detail.conditions:
         if condition.condition == "neighbour_taken":
-            own = ", a fusion of the program's own" if condition.own_fusion else ""
+            own = ", a fusion that the program registered" if condition.own_fusion else ""
             why = f"{condition.neighbour} next to it went into {condition.taken_by}{own}"
         else:
             why = CONDITIONS_IN_WORDS[condition.condition]
@@ -129,7 +129,7 @@ def _not_in_pattern(detail: NotInPattern) -> str:
 _SENTENCES: Mapping[type, Callable[[Any], str]] = {
     NoRule: no_rule,
     NewerRule: newer_rule,
-    PythonCall: lambda _: "it calls a Python function, which no fuser can see into",
+    PythonCall: lambda _: "it calls a Python function, which is opaque to every fuser",
     Overload: overload,
     ReductionsOff: lambda _: "reductions are off (`nnc_reductions`)",
     NotConstant: not_constant,
@@ -141,7 +141,7 @@ _SENTENCES: Mapping[type, Callable[[Any], str]] = {
     ),
     ControlFlow: control_flow,
     WithBlock: lambda _: "it begins or ends a with block, and torch moves no operator past that",
-    AbsentGradients: lambda _: "the gradient executor adds it to deal with gradients that may be absent",
+    AbsentGradients: lambda _: "the gradient executor adds it for gradients that may be absent",
     NothingToGain: nothing_to_gain,
     InPlace: in_place,
     WritesOut: lambda _: "it writes its result into the tensor given as `out`",

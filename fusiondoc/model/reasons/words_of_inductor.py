@@ -8,16 +8,16 @@ from fusiondoc.model.reasons.of_inductor import CompiledCall, KindOfCall, Shared
 
 _CALLS: Mapping[KindOfCall, str] = {
     "library": "a library computes it",
-    "no lowering": "Inductor has no lowering and no decomposition of it, so it runs as in eager code",
+    "no lowering": "Inductor has no lowering and no decomposition for it, so it runs as in eager code",
     "on purpose": "Inductor leaves it to eager code on purpose",
-    "custom": "it is a custom operator, into which Inductor does not see",
+    "custom": "it is a custom operator, which is opaque to Inductor",
     "user's Triton kernel": "it is a Triton kernel of the program",
     "random seed": "it draws the seeds of the random numbers of the graph",
     "view": "it is a view: it moves no data",
     "collective": "it exchanges data with other processes",
     "copy": "the wrapper copies a tensor in eager code",
     "eager sum": "the wrapper adds up the workspace of a reduction in eager code",
-    "unknown": "the log has no generated code, so it does not tell what is called",
+    "unknown": "the log has no generated code, so it does not show the call",
 }
 
 _NOUNS: Mapping[KindOfCall, str] = {
@@ -58,8 +58,8 @@ _DIFFERENCES: Mapping[str, str] = {
     "part": "in another part",
     "count": "for another number of elements",
     "broadcast": "broadcast by one of them",
-    "opaque": "by one of them in a way without an index",
-    "unknown": "in a way that torch does not tell",
+    "opaque": "by one of them without an index",
+    "unknown": "in a way that torch does not state",
 }
 
 MOST_TENSORS = 3

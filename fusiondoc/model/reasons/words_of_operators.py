@@ -35,7 +35,7 @@ def no_rule(detail: NoRule) -> str:
 
 def newer_rule(detail: NewerRule) -> str:
     text = f"{fuser_title(detail.fuser or '')} has a rule for it only since torch {detail.since}"
-    return text if detail.torch_known else f"{text}: the log does not tell which ran"
+    return text if detail.torch_known else f"{text}: the log does not show which ran"
 
 
 _TAKES_CONSTANTS = titles(lambda fuser: fuser.operators.casts_by_constants)
@@ -167,7 +167,7 @@ def full_group(detail: FullGroup) -> str:
 
 def unprofiled(detail: Unprofiled) -> str:
     if detail.why == "never_ran":
-        return "it never ran: nothing that its code reads was ever profiled"
+        return "it never ran: no input of its code was ever profiled"
     return "the types of its inputs were not profiled: that code did not run in the first passes"
 
 

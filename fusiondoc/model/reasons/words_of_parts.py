@@ -72,10 +72,10 @@ def gap_words(gap: FormulaGap) -> str:
 
 
 CONTAINERS: Mapping[str, str] = {
-    "out_of_container": "its inputs come out of a dict or list, through which torch does not see",
-    "into_object": "its result is kept in an attribute of an object, through which torch does not see",
+    "out_of_container": "its inputs come from a dict or list, which torch does not track",
+    "into_object": "its result is stored in an attribute of an object, which torch does not track",
 }
 
 
 def in_part(text: str, in_part: bool) -> str:
-    return f"{text} (only the first of very many nodes around it were examined)" if in_part else text
+    return f"{text} (it has very many neighbours, of which only the first were examined)" if in_part else text

@@ -41,7 +41,7 @@ def _region_detour(detour: RegionDetour) -> str:
     result = "its result" if detour.first is None else f"the result of {detour.first}"
     taken = f"the size of {result}" if detour.by == "size" else result
     last = "it" if detour.last is None else detour.last
-    return f"{operator} takes {taken} and leads to {last}, so that the two cannot be brought together"
+    return f"{operator} takes {taken} and leads to {last}, so the two cannot be adjacent"
 
 
 def small_region(detail: SmallRegion) -> str:
@@ -60,8 +60,7 @@ def dissolved_region(detail: DissolvedRegion) -> str:
 def _why_dissolved(detail: DissolvedRegion) -> str:
     if detail.why == "nothing_profiled":
         return (
-            "of none of the tensors that enter it a type was profiled, as of code that did not run in the"
-            " profiled passes"
+            "no tensor that enters it has a profiled type, as in code that did not run in the profiled passes"
         )
     if detail.operator is None or detail.why == "not_shown":
         return "the plan does not show for which of its inputs or outputs"
@@ -69,7 +68,7 @@ def _why_dissolved(detail: DissolvedRegion) -> str:
     if detail.why == "lost_at_border":
         return (
             f"it takes a result of the differentiable graph before it that {operator} reads, and the profiled"
-            " type of that was lost at the border"
+            " type of that result was lost at the border"
         )
     if detail.why == "not_profiled":
         value = f"the result of {at(detail.maker)}" if detail.maker is not None else "a tensor"

@@ -102,14 +102,14 @@ def detour(detail: Detour) -> str:
     first, last = partner_or_this(detail.first), partner_or_this(detail.last)
     way = at(detail.operator) if detail.operator is not None else ""
     if detail.by == "property":
-        text = f"the {detail.property} of its result is asked for {detail.taker} in the group behind it"
+        text = f"the {detail.property} of its result is read by {detail.taker} in the group after it"
     elif detail.by == "number":
-        text = f"a number that {last} takes is computed of the result of {first} or of its size"
+        text = f"a number that {last} takes is computed from the result of {first} or its size"
     elif detail.by == "takes":
         sized = " or a number of its size" if detail.of_size else ""
         text = f"{way} takes the result of {first}{sized} and leads to {last}"
     else:
-        text = f"{way} stands on a way from {first} to {last}"
+        text = f"{way} is on a path from {first} to {last}"
     return f"{text}: fused, the two would wait for each other"
 
 
