@@ -16,19 +16,12 @@ import click
 from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.cli.output import format_option, print_result
 from fusiondoc.errors import UsageError
-from fusiondoc.fusers import choices
+from fusiondoc.fusers import choices, facts_of, with_evaluator
 
 if TYPE_CHECKING:
     from fusiondoc.runner.interpreter import Tried, TriedFuser
 
 SCHEMA = "fusiondoc.env/1"
-
-_INSTALL = {
-    "nvfuser": "torch 1.12 to 2.1 with CUDA (on Linux with Python 3.8 to 3.11: pip install torch==2.1.2) and "
-    "an NVIDIA GPU; then --python PATH",
-    "onednn": "torch 1.12 or newer for x86-64",
-}
-"""Advice that makes a fuser work."""
 
 
 @click.command("env")
@@ -78,7 +71,7 @@ def command(
 
 
 def _install(row: TriedFuser) -> str | None:
-    return None if row.available else _INSTALL.get(row.fuser)
+    return None if row.available else facts_of(row.fuser).limits.where
 
 
 def _print(python: str, tried: Tried, measured: float | None) -> None:
@@ -86,7 +79,7 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
     build = f"CUDA {found.cuda}" if found.cuda else "no CUDA"
     llvm = "LLVM" if found.llvm else "no LLVM"
     print_result(f"python  {found.python}  {python}")
-    print_result(f"torch   {found.torch}  (build: {build}, {llvm} for NNC on the CPU)")
+    print_result(f"torch   {found.torch}  (build: {build}, {llvm} for {with_evaluator()} on the CPU)")
     gpu = found.gpu
     if gpu:
         capability = ".".join(map(str, found.capability or ()))

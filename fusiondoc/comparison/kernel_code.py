@@ -9,11 +9,11 @@ from collections import Counter
 from difflib import SequenceMatcher
 from functools import lru_cache
 
+from fusiondoc.fusers import kernel_names
+
 _VALUE = re.compile(
     r"0x[0-9a-fA-F]{9,}"  # an address; shorter ones are masks
-    r"|(?<![\w.])(?:kernel|nvfuser_|kernel_)\d+\b"
-    r"|(?<![\w.])nvfuser_[a-z_]+_f\d+_c\d+_r\d+_g\d+\b"
-    r"|(?<![\w.])CudaCodeGen\d*\b"
+    rf"|(?<![\w.])(?P<kernel>{'|'.join(kernel_names())})"
     r"|(?<![\w.])[A-Za-z]{1,2}\d+\b"
     r"|(?<![\w.])[A-Za-z_]\w*_\d+\b"
 )
@@ -35,7 +35,7 @@ def normalised(code: str) -> tuple[str, ...]:
         word = match[0]
         if word.startswith("0x"):
             return "ADDRESS"
-        if word.startswith(("kernel", "nvfuser_", "CudaCodeGen")):
+        if match["kernel"] is not None:
             return "KERNEL"
         known = names.get(word)
         if known is None:

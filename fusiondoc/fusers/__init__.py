@@ -127,6 +127,11 @@ def signs() -> tuple[bytes, ...]:
     return tuple(sign for fuser in FUSERS.values() for sign in fuser.log.signs)
 
 
+def kernel_names() -> tuple[str, ...]:
+    """Regular expressions for names in the code of kernels that a counter makes."""
+    return tuple(name for fuser in FUSERS.values() for name in fuser.log.kernel_names)
+
+
 def pass_files() -> tuple[str, ...]:
     """Files of torch that print what fusion passes do."""
     return tuple(fuser.log.pass_file for fuser in FUSERS.values() if fuser.log.pass_file is not None)

@@ -15,6 +15,9 @@ class FuserLimits:
     """The first version of torch that is known to have it; None where that limits no run."""
     until: Version | None = None
     """The last version of torch that has it; None: the newest does."""
+    where: str | None = None
+    """Where it works, as advice for a machine on which it does not; None where it works wherever torch does.
+    """
     in_builds: Span | None = None
     """The releases whose builds for its devices hold it; None: all do that have it."""
     devices: frozenset[str] = frozenset(("cpu", "cuda"))

@@ -81,5 +81,7 @@ class FuserLog:
     """A line that shows that the user set a variable of it."""
     signs: tuple[bytes, ...] = ()
     """Each of its lines that no other mark of a log shows holds one of these."""
+    kernel_names: tuple[str, ...] = ()
+    """Regular expressions for names in the code of its kernels that a counter makes."""
     profile_names: tuple[str, ...] = ()
     """Regular expressions for the names of its groups in a profile."""

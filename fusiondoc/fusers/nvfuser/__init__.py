@@ -31,6 +31,8 @@ NVFUSER = Fuser(
         since=takes.OLDEST,
         until=takes.LAST,
         in_builds=span("1.10-2.1"),
+        where="torch 1.12 to 2.1 with CUDA (on Linux with Python 3.8 to 3.11: pip install torch==2.1.2) and"
+        " an NVIDIA GPU; then --python PATH",
         devices=frozenset(("cuda",)),
         dtypes=takes.DTYPES,
         numbers_for_tensors=False,
@@ -46,6 +48,7 @@ NVFUSER = Fuser(
         gone=errors.GONE,
         options_set=errors.OPTIONS_SET,
         signs=log.SIGNS,
+        kernel_names=log.KERNEL_NAMES,
         profile_names=(r"run_fused_kernel\Z",),  # torch/csrc/jit/codegen/cuda/manager.cpp
         writes_to_stdout=True,
         pass_start=log.PASS_START,

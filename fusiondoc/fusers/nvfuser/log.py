@@ -79,3 +79,10 @@ SIGNS = (
     *(b"Parallel dimension map", b"PRINTING: __tmp_", b"SyncMap:", b"segmentation ", b"num_sms="),
 )
 """Parts of the lines of its dumps and of those of its package that stands alone."""
+
+KERNEL_NAMES = (
+    r"(?:kernel|nvfuser_)(?:\w*_)?\d+\b",
+    r"nvfuser_[a-z_]+_f\d+_c\d+_r\d+_g\d+\b",
+    r"CudaCodeGen(?:\w*_\d+|\d*)\b",
+)
+"""``kernel1`` in torch, ``nvfuser_1`` and the long form of the package that stands alone, and a namespace."""

@@ -20,6 +20,7 @@ ONEDNN = Fuser(
     ),
     limits=FuserLimits(
         since=takes.OLDEST,
+        where="torch 1.12 or newer for x86-64",
         devices=frozenset(("cpu",)),
         in_training=False,
         partitions=True,
