@@ -6,8 +6,7 @@ python benchmarks/many_models.py make FOLDER [--models 40]
 
 python benchmarks/many_models.py time FOLDER [--workers 2] [--separate N]
     times a check of each of the first N models by itself, then all models at once: without a cache, with one
-    that is empty, with one after a change of one model, and with one when nothing changed. Wall time and
-    processor time of fusiondoc and all its children.
+    that is empty, with one after a change of one model, and with one when nothing changed. Wall time.
 
 python benchmarks/many_models.py changes FOLDER
     makes 60 changes, half of them harmless, each to one model of a fresh copy, checks all models at once, and
@@ -19,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -114,24 +112,20 @@ def make(folder: Path, models: int) -> None:
 class Took(NamedTuple):
     status: int
     wall: float
-    processor: float
     text: str
 
     def __str__(self) -> str:
-        return f"status {self.status}, {self.wall:.1f} s, {self.processor:.1f} s of the processors"
+        return f"status {self.status}, {self.wall:.1f} s"
 
 
 def run(folder: Path, *arguments: str) -> Took:
-    """Run fusiondoc there, in a process group whose processor time is counted as a whole."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """Run fusiondoc there, with one thread of OpenMP in each process."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "fusiondoc", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     wall = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Took(done.returncode, wall, processor, done.stdout + done.stderr)
+    return Took(done.returncode, wall, done.stdout + done.stderr)
 
 
 def show_times(folder: Path, workers: int, separate: int) -> None:

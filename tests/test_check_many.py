@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,9 +16,11 @@ from valid_json import validate
 import fusiondoc
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import Expectations
+from fusiondoc.expectations.applies import applying
 from fusiondoc.expectations.policy import gate_with_policy, notes_on_exceptions
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
+from fusiondoc.model.source import Target
 from fusiondoc.reports import json_schema
 
 MODEL = """\
@@ -223,6 +226,13 @@ def test_mistakes_in_how_a_section_is_run(run: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         loads(f"run: {run}\nnumber_of_groups: 1\n", "f.yaml")
     assert message in refused.value.message
+
+
+def test_a_section_that_names_its_run_is_for_that_model_alone(bert: Report) -> None:
+    section = "- {run: {target: %s.py}, number_of_groups: 1}\n"
+    text = "sections:\n" + section % "a" + section % "b"
+    report = replace(bert, target=Target(name="models/b.py", folder="/work"))
+    assert [section.run.target for section in applying(loads(text, "f.yaml"), report)] == ["b.py"]
 
 
 def test_how_a_section_is_run_is_read_as_options_of_the_command_line() -> None:

@@ -108,6 +108,10 @@ def test_the_file_in_the_examples_fits_the_schema() -> None:
     VALIDATOR.validate(yaml.safe_load((ROOT / "examples" / "fusions.yaml").read_text()))
 
 
+EXCEPTION = {"model": "a", "reason": "b", "until": "2027-01-31", "max_fallbacks": 1}
+ONE_SECTION = [{"max_fallbacks": 0}]
+
+
 def _value(field: keys.Field) -> st.SearchStrategy:
     good = {
         "layer": st.sampled_from(["encoder.layer.0", "encoder.*.output", "layer[1-4].[0,2]"]),
@@ -117,7 +121,10 @@ def _value(field: keys.Field) -> st.SearchStrategy:
         "rate": st.floats(0, 10), "share": st.sampled_from([0, 0.5, 1, "90%"]), "counts": st.integers(0, 3),
         "choice": st.sampled_from(field.choices or ("x",)), "group": st.lists(st.just("add"), min_size=1, max_size=2),
         "section": st.just({"max_fallbacks": 0}), "when": st.just({"gpu": "H"}), "findings": st.just({"expect": ["note"]}),
-        "module": st.just({"layer": "encoder", "coverage": 0.5}),
+        "module": st.just({"layer": "encoder", "coverage": 0.5}), "run": st.just({"runs": 3}),
+        "all": st.just({"max_fallbacks": 0}), "exception": st.just(EXCEPTION), "date": st.just("2027-01-31"),
+        "flag": st.booleans(), "seed": st.integers(-3, 3), "value": st.sampled_from(["a", 1, 0.5, True]),
+        "settings": st.just({"single_node": "on"}),
     }[field.kind]  # fmt: skip
     bad = st.sampled_from([-1, 2.5, "", "?", None, True, [], {}, "FD1", 5, "101%", ["add", "add"], {"x": 1}])
     one = good if field.many == "no" else st.lists(good, max_size=2)
@@ -141,6 +148,9 @@ def _mapping(table: dict) -> st.SearchStrategy:
         _mapping(keys.FINDINGS).map(lambda findings: {"findings": findings}),
         _mapping(keys.COUNTS).map(lambda counts: {"number_of_groups": counts}),
         _mapping(keys.SECTION).map(lambda section: {"sections": [section]}),
+        _mapping(keys.RUN).map(lambda run: {"run": run, "max_fallbacks": 0}),
+        _mapping(keys.ALL).map(lambda limits: {"all": limits, "sections": ONE_SECTION}),
+        _mapping(keys.EXCEPTION).map(lambda one: {"all": {"except": [one]}, "sections": ONE_SECTION}),
     )
 )
 def test_schema_and_program_take_the_same_files(data: dict) -> None:

@@ -115,6 +115,22 @@ class Note:
 
 
 @dataclass(frozen=True)
+class ProgramInputs:
+    """What a program read, where the request asks to record it (``probe/input_watch.py``)."""
+
+    files: tuple[str, ...] = ()
+    """Files that it opened or imported, those of packages left out."""
+    names: tuple[str, ...] = ()
+    """Modules that it imported, or tried to: first parts of their names."""
+    folders: tuple[str, ...] = ()
+    """Folders of ``sys.path`` that hold no installed packages."""
+    packages: tuple[str, ...] = ()
+    """Those that do."""
+    beyond: tuple[str, ...] = ()
+    """What it used that no file shows: processes, connections, listings of folders."""
+
+
+@dataclass(frozen=True)
 class TimedPasses:
     """Rounds of ``--time``: ``ms`` is minimum, median and maximum of a step in those that count."""
 
@@ -290,6 +306,7 @@ class Records:
     inductor: InductorRecords = field(default_factory=InductorRecords)
     script: ScriptRecords = field(default_factory=ScriptRecords)
     rank: RankProcess | None = None
+    inputs: ProgramInputs | None = None
 
     @property
     def passes_in_eager(self) -> bool:
@@ -375,6 +392,7 @@ def read_records(data: bytes) -> Records:
         inductor=read_inductor(raw),
         script=read_script(raw),
         rank=read_rank(raw),
+        inputs=raw.read_merged("inputs", ProgramInputs),
     )
 
 

@@ -252,6 +252,8 @@ class RunRequest:
     overlay: Mapping[str, str] = field(default_factory=dict)
     """Source files of the program -> files whose text runs instead of theirs (``fix``)."""
     results: KeptResults | None = None
+    record_inputs: bool = False
+    """Record the files that the program reads (``probe/input_watch.py``)."""
     cwd: Path = field(default_factory=Path.cwd)
     command: tuple[str, ...] = ()
     """The command line as the user gave it; only kept in the capture."""

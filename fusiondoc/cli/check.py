@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fusiondoc.cli.check_all import check_all, chosen_sections
+from fusiondoc.cli.check_all import check_all, chosen_sections, folder_of_results
 from fusiondoc.cli.help import CommandWithShortHelp
 from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
 from fusiondoc.cli.output import (
@@ -59,6 +59,15 @@ if TYPE_CHECKING:
     metavar="N",
     help="Without TARGET: run N models at a time; by default one for each core.",
 )
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Without TARGET: where results of unchanged models are kept; by default in the folder of captures.",
+)
+@click.option(
+    "--no-cache", is_flag=True, help="Without TARGET: run every model, and keep no result for the next check."
+)
 @model_name_option
 @run_options
 @click.option(
@@ -73,6 +82,8 @@ def command(
     only: tuple[str, ...],
     patterns: tuple[str, ...],
     jobs: int | None,
+    cache: Path | None,
+    no_cache: bool,
     no_rerun: bool,
     peak: float | None,
     format_: str | None,
@@ -108,6 +119,7 @@ def command(
             sections,
             python=options["python"],
             workers=jobs,
+            cache=folder_of_results(cache, no_cache),
             format_=format_,
             output=output,
         )

@@ -24,12 +24,18 @@ def check_all(
     *,
     python: Path | str | None,
     workers: int | None,
+    cache: Path | None,
     format_: str | None,
     output: Path | None,
 ) -> int:
-    """Check the sections, print the result, and return the exit status of the worst."""
+    """Check the sections, print the result, and return the exit status of the worst.
+
+    Args:
+        cache: the folder of kept results; None for a check without them.
+    """
     from fusiondoc.cli.config import without_suppressed
     from fusiondoc.reports.checked_models_documents import FORMATS, render
+    from fusiondoc.workflows.check_cache import CheckCache
     from fusiondoc.workflows.check_models import check_models
 
     wanted = format_of(format_, output)
@@ -42,6 +48,7 @@ def check_all(
         sections,
         python=str(python or sys.executable),
         workers=workers or os.cpu_count() or 1,
+        cache=CheckCache(cache, dict(os.environ)) if cache is not None else None,
         suppress=without_suppressed,
         notify=notify,
     )
@@ -72,6 +79,16 @@ def _summarise(checked: CheckedModels, output: Path | None) -> None:
     if in_github() and summary:
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(as_markdown(checked))
+
+
+def folder_of_results(named: Path | None, without: bool) -> Path | None:
+    """Where results of unchanged models are kept: the folder of --cache, else one beside the captures; None
+    for --no-cache."""
+    from fusiondoc.captures.store import CaptureStore
+
+    if without:
+        return None
+    return named or CaptureStore().folder / "checked"
 
 
 def chosen_sections(

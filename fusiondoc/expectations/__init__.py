@@ -128,6 +128,7 @@ class When:
     torch: str | None = None
     gpu: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
+    """Without any in the file, that of ``run``."""
 
 
 @dataclass(frozen=True)

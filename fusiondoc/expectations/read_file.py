@@ -347,6 +347,8 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
     when = values.get("when") or {}
     findings = values.get("findings") or {}
     allow = findings.get("allow")
+    run = build_run(values.get("run") or {})
+    targets = tuple(when.get("target", ())) or ((run.target,) if run.target is not None else ())
     return Section(
         name=values.get("name") or (f"section {int(path[-1]) + 1}" if path else ""),
         path=path,
@@ -355,7 +357,7 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
             fuser=tuple(when.get("fuser", ())),
             torch=when.get("torch"),
             gpu=tuple(when.get("gpu", ())),
-            target=tuple(when.get("target", ())),
+            target=targets,
         ),
         groups=tuple(
             build_group(group, (*path, "groups", i)) for i, group in enumerate(values.get("groups", ()))
@@ -383,7 +385,7 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
             allow=None if allow is None else tuple(allow),
         ),
         positions={str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)},
-        run=build_run(values.get("run") or {}),
+        run=run,
     )
 
 

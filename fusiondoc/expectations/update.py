@@ -114,7 +114,9 @@ def _under_its_name(text: str, section: Section) -> str:
     renamed = section.renamed
     if renamed is None:
         return text
-    at = (*section.path, "when", "target")
+    at: Path = (*section.path, "when", "target")
+    if section.run.target == renamed.old:
+        at = (*section.path, "run", "target")
     several = yaml_text.value(text, at)
     if several is not None:
         at = (*at, several.index(renamed.old))

@@ -49,6 +49,8 @@ class CheckedModel:
     """Wall time of the run with its follow-ups and its report."""
     cached_from: str | None = None
     """The model was not run: its result is that of a run at this time (ISO 8601, UTC)."""
+    not_cached: str | None = None
+    """Why the result is not kept for the next check."""
     why: str | None = None
     """The error of a failed run, or why there was none."""
     hint: str | None = None

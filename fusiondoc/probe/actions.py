@@ -16,6 +16,7 @@ from . import (
     DONE,
     INTERRUPTED,
     MODEL_FAILED,
+    OWN_FOLDER,
     Refused,
     UserError,
     environment,
@@ -31,6 +32,7 @@ from . import (
 from .aot_watch import Watch
 from .frontends import FusedModules
 from .inductor_watch import InductorWatch
+from .input_watch import InputWatch
 from .log_and_records import Clock, Records
 from .model_run import ModelRun
 from .models import frozen, not_compiled, prepared, signature, to_torchscript
@@ -56,10 +58,22 @@ def main(spec_path: str, records_path: str, started: float) -> int:
     log_and_records.LOG.keep()
     log_and_records.line_buffer()
     log_and_records.stack_on_death()
+    inputs = _input_watch(spec)
     status = _guarded(spec, records, clock)
+    for watch in inputs:
+        records.write("inputs", **watch.found())
     log_and_records.flush()
     records.write("done", seconds=round(clock.seconds(), 6), own_seconds=round(clock.own_seconds(), 6))
     return status
+
+
+def _input_watch(spec: dict[str, Any]) -> list[InputWatch]:
+    """The watch of the files that the program reads, which is on, where the request asks for it."""
+    if not spec.get("record_inputs"):
+        return []
+    watch = InputWatch((OWN_FOLDER, spec["folder"]))
+    watch.start()
+    return [watch]
 
 
 def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:

@@ -251,6 +251,7 @@ def _spec(request: RunRequest, secret: bool) -> dict[str, Any]:
         "target": request.target.as_json(),
         "cwd": str(request.cwd),
         "overlay": dict(request.overlay),
+        "record_inputs": request.record_inputs,
         "results": asdict(request.results) if request.results is not None else None,
         **request.options().as_json(),
     }

@@ -25,6 +25,7 @@ from fusiondoc.model.checked_models import SCHEMA, CheckedModel, CheckedModels, 
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Expectation
 from fusiondoc.runner.fork_servers import start_from_forks
+from fusiondoc.workflows.check_cache import CheckCache, Kept, why_not_kept
 from fusiondoc.workflows.check_jobs import Job, NoJob, jobs_of, target_of
 from fusiondoc.workflows.lines_of_runs import now
 from fusiondoc.workflows.run import FollowUps, Notify, diagnose_target, silent
@@ -41,6 +42,7 @@ class RunResult:
     hint: str | None = None
     seconds: float | None = None
     cached_from: str | None = None
+    not_cached: str | None = None
 
 
 Suppress = Callable[[Report], Report]
@@ -53,6 +55,7 @@ def check_models(
     *,
     python: str,
     workers: int,
+    cache: CheckCache | None = None,
     suppress: Suppress = lambda report: report,
     notify: Notify = silent,
 ) -> CheckedModels:
@@ -61,6 +64,7 @@ def check_models(
     Args:
         python: the interpreter of sections that name none.
         workers: how many models run at a time.
+        cache: where results are kept; None keeps none and uses none.
     """
     began, started = time.perf_counter(), now()
     today = date.fromisoformat(started[:10])
@@ -72,7 +76,7 @@ def check_models(
         if isinstance(job, NoJob):
             rows[_key(job.section)] = _without_run(job)
     workers = max(1, min(workers, len(jobs)))
-    for job, result in _results(jobs, workers):
+    for job, result in _results(jobs, workers, cache):
         if result.report is not None:
             result = replace(result, report=suppress(result.report))
         for section in job.sections:
@@ -100,12 +104,12 @@ def _progress(row: CheckedModel, number: int, total: int) -> str:
     return f"[{number}/{total}] {row.section}: {row.outcome.value}"
 
 
-def _results(jobs: Sequence[Job], workers: int) -> Iterable[tuple[Job, RunResult]]:
+def _results(jobs: Sequence[Job], workers: int, cache: CheckCache | None) -> Iterable[tuple[Job, RunResult]]:
     """The result of each job as soon as it is there."""
     by_number = dict(enumerate(jobs))
     engine = Local(workers)
     chunks = [[number] for number in by_number]
-    for outcome in engine.outcomes(partial(_run_some, by_number), chunks):  # type: ignore[arg-type]
+    for outcome in engine.outcomes(partial(_run_some, by_number, cache), chunks):  # type: ignore[arg-type]
         (number,) = outcome.chunk
         job = by_number[number]  # type: ignore[index]
         if outcome.made is None:
@@ -114,25 +118,43 @@ def _results(jobs: Sequence[Job], workers: int) -> Iterable[tuple[Job, RunResult
             yield job, outcome.made[0]
 
 
-def _run_some(jobs: dict[int, Job], numbers: Sequence[int]) -> list[RunResult]:
+def _run_some(jobs: dict[int, Job], cache: CheckCache | None, numbers: Sequence[int]) -> list[RunResult]:
     """The results of some jobs, in a worker."""
     start_from_forks()
-    return [run_job(jobs[number]) for number in numbers]
+    return [run_job(jobs[number], cache) for number in numbers]
 
 
-def run_job(job: Job) -> RunResult:
-    """Run a model, and report."""
-    began = time.perf_counter()
-    follow_ups = FollowUps(rerun=True, profile=job.profile)
+def run_job(job: Job, cache: CheckCache | None = None) -> RunResult:
+    """The kept result of a model, or one of a run, which is kept where all that it depends on is known."""
     try:
-        done = diagnose_target(job.request, CaptureStore(), follow_ups=follow_ups)
+        kept = cache.get(job.request, job.files) if cache is not None and not job.profile else None
+        if kept is not None:
+            return RunResult(kept.report, cached_from=kept.date)
+        return _run_now(job, cache)
     except FusiondocError as error:
         return _failed(error, job)
+
+
+def _run_now(job: Job, cache: CheckCache | None) -> RunResult:
+    began, date = time.time(), now()
+    follow_ups = FollowUps(rerun=True, profile=job.profile)
+    request = replace(job.request, record_inputs=cache is not None)
+    done = diagnose_target(request, CaptureStore(), follow_ups=follow_ups)
     if done.interrupted:
         return RunResult(exit_status=INTERRUPTED, why="interrupted")
     if done.failed is not None:
         return replace(_failed(done.failed, job), report=done.report)
-    return RunResult(done.report, seconds=round(time.perf_counter() - began, 3))
+    seconds = round(time.time() - began, 3)
+    if cache is None:
+        return RunResult(done.report, seconds=seconds)
+    inputs = done.capture.records.inputs
+    why_not = _TIMES if job.profile else why_not_kept(inputs)
+    if why_not is None and inputs is not None:
+        cache.put(job.request, job.files, inputs, Kept(done.report, date), began)
+    return RunResult(done.report, seconds=seconds, not_cached=why_not)
+
+
+_TIMES = "its step is timed"
 
 
 def _failed(error: FusiondocError, job: Job) -> RunResult:
@@ -187,6 +209,7 @@ def _held(section: Section, target: str, result: RunResult, rows: Sequence[Expec
         torch=report.environment.get("torch"),
         seconds=result.seconds,
         cached_from=result.cached_from,
+        not_cached=result.not_cached,
         capture=report.target.capture,
         expectations=tuple(rows),
         report=replace(report, expectations=tuple(rows)),

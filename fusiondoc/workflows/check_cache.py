@@ -1,0 +1,271 @@
+"""Results of ``check``, kept by the content of all that they depend on.
+
+A result is found by its key: fusiondoc, the run as it was requested, the interpreter with its torch, the
+environment variables that torch and libraries read, and the machine (``key_of``). Several results may have
+one key; each states the program's files, the names that would shadow its modules, the installed packages and
+the variables that the program reads, with a digest of each, and counts only where all of them are as they
+were. A program that looks at more than can be stated is not kept (``why_not_kept``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fusiondoc.captures.probe_records import ProgramInputs
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.errors import FusiondocError
+from fusiondoc.model import dataclass
+from fusiondoc.model.report import Report
+from fusiondoc.model.typed_fields import object_of
+from fusiondoc.reports.json_format import plain, read_report, render
+from fusiondoc.runner.interpreter import inspect
+from fusiondoc.version import __version__
+from fusiondoc.whole_files import open_regular, read_within, write_whole
+from fusiondoc.workflows.program_reads import reads_of
+
+SCHEMA = "fusiondoc.cached/1"
+MOST_KEPT = 4
+"""Results of one key: those of a few branches."""
+_MOST_BYTES = 128 << 20
+"""Of a kept result."""
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+VARIABLES = (
+    *("PYTHON", "TORCH", "PYTORCH", "ATEN", "CUDA", "NV", "CUDNN", "CUBLAS", "NCCL", "TRITON"),
+    *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONE", "LD_", "HF_", "PATH", "CC", "CXX"),
+)
+"""Prefixes of variables that Python, torch, its compilers and libraries read."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A kept result and when its run was."""
+
+    report: Report
+    date: str
+
+
+def digest_of(value: Any) -> str:
+    """A digest of a value of JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+def key_of(request: RunRequest, environment: Mapping[str, str]) -> dict[str, str]:
+    """The parts of the key, each with its digest.
+
+    Raises:
+        FusiondocError: there is no such interpreter.
+    """
+    interpreter = inspect(request.python)
+    version_file = interpreter.version_file
+    known = {name: value for name, value in environment.items() if name.startswith(VARIABLES)}
+    parts: dict[str, Any] = {
+        "fusiondoc": [__version__, _own_sources()],
+        "target": request.target.as_json(),
+        "options": plain(request.options()),
+        "more": [str(request.cwd), dict(request.variables), dict(request.overlay)],
+        "python": [str(interpreter.path), interpreter.python, interpreter.platform],
+        "torch": [interpreter.torch, interpreter.torch_cuda, version_file and _of_file(version_file)],
+        "environment": known,
+        "machine": _machine(),
+    }
+    return {name: digest_of(value) for name, value in parts.items()}
+
+
+def _own_sources() -> str:
+    """A digest of fusiondoc's own files: its version alone does not change in a checkout."""
+    made = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        made.update(path.read_bytes())
+    return made.hexdigest()
+
+
+def _machine() -> list[Any]:
+    """The processor with what it can do, how many of them this process may use, and the GPUs with their
+    driver."""
+    processor = ""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").partition("\n\n")[0].splitlines()
+        processor = "\n".join(line for line in lines if line.startswith(("model name", "flags", "Features")))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    gpus = []
+    driver = Path("/proc/driver/nvidia")
+    for path in (driver / "version", *sorted(driver.glob("gpus/*/information"))):
+        with contextlib.suppress(OSError):
+            gpus.append(path.read_text("utf-8", "replace"))
+    return [platform.machine(), processor, cores, gpus]
+
+
+def _of_file(path: Path) -> str | None:
+    """A digest of a file's content; None where there is none."""
+    made = hashlib.sha256()
+    try:
+        with open_regular(path) as file:
+            for block in iter(lambda: file.read(1 << 20), b""):
+                made.update(block)
+    except OSError:
+        return None
+    return made.hexdigest()
+
+
+# -- what a program depends on -------------------------------------------------------------------------------
+
+
+def why_not_kept(inputs: ProgramInputs | None) -> str | None:
+    """What the program looks at beyond the files, packages and variables that a kept result states; None for
+    nothing."""
+    if inputs is None:
+        return "its run recorded no files"
+    if inputs.beyond:
+        return f"it uses more than files: {', '.join(inputs.beyond[:3])}"
+    for name in _own_python(inputs):
+        unknown = _reads(name).unknown
+        if unknown is not None:
+            return f"it reads what is not recorded ({Path(name).name}, {unknown})"
+    return None
+
+
+def _own_python(inputs: ProgramInputs) -> list[str]:
+    return [name for name in inputs.files if name.endswith(".py")]
+
+
+def _reads(name: str) -> Any:
+    try:
+        return reads_of(read_within(Path(name)))
+    except OSError:
+        return reads_of("")
+
+
+def state_of(
+    inputs: ProgramInputs, patterns: Sequence[str], environment: Mapping[str, str], target: Path | None
+) -> dict[str, Any]:
+    """All that a result depends on beside its key, with its present state."""
+    variables = {variable for name in _own_python(inputs) for variable in _reads(name).variables}
+    files = {*inputs.files, *([str(target)] if target is not None else [])}
+    return {
+        "files": {name: _of_file(Path(name)) for name in sorted(files)},
+        "shadows": {folder: _entries(folder, inputs.names) for folder in inputs.folders},
+        "packages": {folder: _installed(folder) for folder in inputs.packages},
+        "variables": {name: digest_of(environment.get(name)) for name in sorted(variables)},
+        "more files": {pattern: _matching(pattern) for pattern in patterns},
+    }
+
+
+def _changed_since(name: str, began: float) -> bool:
+    try:
+        return Path(name).stat().st_mtime >= began
+    except OSError:
+        return False
+
+
+def _entries(folder: str, names: Iterable[str]) -> list[str]:
+    """The files and folders that a module of one of these names would be imported from."""
+    wanted = set(names)
+    with contextlib.suppress(OSError):
+        found = os.listdir(folder)  # noqa: PTH208 - names alone
+        return sorted(name for name in found if name.partition(".")[0] in wanted)
+    return []
+
+
+def _installed(folder: str) -> str:
+    """A digest of the names of installed packages, which have their versions in them."""
+    endings = (".dist-info", ".egg-info", ".egg-link", ".pth")
+    with contextlib.suppress(OSError):
+        return digest_of(sorted(name for name in os.listdir(folder) if name.endswith(endings)))  # noqa: PTH208
+    return ""
+
+
+def _matching(pattern: str) -> dict[str, str | None]:
+    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - absolute patterns too
+    return {name: _of_file(Path(name)) for name in found}
+
+
+class CheckCache:
+    """The kept results in a folder.
+
+    Args:
+        environment: the variables of this process.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._environment = environment
+
+    def get(self, request: RunRequest, patterns: Sequence[str]) -> Kept | None:
+        """The result of a run whose inputs are as they were; None without one."""
+        for path in self._paths(request):
+            try:
+                entry = object_of(read_within(path, _MOST_BYTES))
+            except OSError:
+                continue
+            state = entry.get("state")
+            if entry.get("schema") != SCHEMA or not isinstance(state, dict):
+                continue
+            if self._now(state, patterns) == state and isinstance(entry.get("date"), str):
+                return self._kept(entry, path)
+        return None
+
+    def put(
+        self, request: RunRequest, patterns: Sequence[str], inputs: ProgramInputs, kept: Kept, began: float
+    ) -> None:
+        """Keep a result. A folder that cannot be written keeps nothing; nor is a result kept of which a file
+        was changed since the run began (seconds since 1970): the run may have read the one before."""
+        if any(_changed_since(name, began) for name in inputs.files):
+            return
+        state = state_of(inputs, patterns, self._environment, request.target.path)
+        state["names"] = list(inputs.names)
+        text = render(kept.report)
+        if plain(read_report(text.encode(), "the report")) != plain(kept.report):
+            return  # nothing that is read differs from what was written
+        entry = {"schema": SCHEMA, "date": kept.date, "state": state, "report": json.loads(text)}
+        folder = self._folder_of(request)
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / f"{digest_of(state)}.json", json.dumps(entry).encode())
+            for old in self._paths(request)[MOST_KEPT:]:
+                old.unlink()
+
+    def _folder_of(self, request: RunRequest) -> Path:
+        return self.folder / digest_of(key_of(request, self._environment))
+
+    def _paths(self, request: RunRequest) -> list[Path]:
+        """The files of the results with the key of a run, newest first."""
+        try:
+            found = [(path.stat().st_mtime, path) for path in self._folder_of(request).glob("*.json")]
+        except (OSError, FusiondocError):
+            return []
+        return [path for _, path in sorted(found, reverse=True)]
+
+    def _now(self, state: Mapping[str, Any], patterns: Sequence[str]) -> dict[str, Any] | None:
+        """The present state of all that a kept result depends on."""
+        try:
+            names = [str(name) for name in state["names"]]
+            return {
+                "files": {name: _of_file(Path(name)) for name in state["files"]},
+                "shadows": {folder: _entries(folder, names) for folder in state["shadows"]},
+                "packages": {folder: _installed(folder) for folder in state["packages"]},
+                "variables": {name: digest_of(self._environment.get(name)) for name in state["variables"]},
+                "more files": {pattern: _matching(pattern) for pattern in patterns},
+                "names": state["names"],
+            }
+        except (KeyError, TypeError):
+            return None
+
+    def _kept(self, entry: Mapping[str, Any], path: Path) -> Kept | None:
+        try:
+            report = read_report(json.dumps(entry["report"]).encode(), str(path))
+        except (FusiondocError, KeyError):
+            return None
+        capture = report.target.capture
+        if capture is not None and not Path(capture).is_dir():
+            report = replace(report, target=replace(report.target, capture=None))
+        return Kept(report, str(entry["date"]))

@@ -1,0 +1,85 @@
+"""The text of a program as an input of its result: which environment variables it reads, and whether it looks
+at something that no record of a run shows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fusiondoc.model import dataclass
+
+_LOOKS = ("exists", "isfile", "is_file", "isdir", "is_dir", "getmtime", "getsize", "stat", "lstat")
+"""Calls that see a file without opening it."""
+_LOADS = ("load_library", "from_file", "import_ir_module")
+"""Calls of torch that open a file in C++; and ``torch.jit.load``."""
+_OF_ENVIRON = ("get", "setdefault", "pop")
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What the text of a file reads."""
+
+    variables: frozenset[str] = frozenset()
+    unknown: str | None = None
+    """The first thing that it looks at and that cannot be told, with its line."""
+
+
+def reads_of(text: str | bytes) -> Reads:
+    """The variables that a Python file names where it reads the environment."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Reads(unknown="line 1: it cannot be parsed")
+    nodes = list(ast.walk(tree))
+    named = dict(variable for node in nodes for variable in _named_variables(node))
+    for node in nodes:
+        if _is_environ(node) and id(node) not in named:
+            return Reads(unknown=f"line {node.lineno}: the whole environment")  # type: ignore[attr-defined]
+        call = _unseen_call(node)
+        if call is not None:
+            return Reads(unknown=call)
+    return Reads(frozenset(named.values()))
+
+
+def _is_environ(node: ast.AST) -> bool:
+    name = getattr(node, "attr", None) if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+    return name in ("environ", "environb")
+
+
+def _named_variables(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """The node that reads the environment, and the variable's name where it is written there."""
+    if isinstance(node, ast.Subscript) and _is_environ(node.value):
+        yield from _constant(node.value, node.slice)
+    elif isinstance(node, ast.Compare) and len(node.comparators) == 1 and _is_environ(node.comparators[0]):
+        yield from _constant(node.comparators[0], node.left)
+    elif isinstance(node, ast.Call) and node.args:
+        function = node.func
+        gets = isinstance(function, ast.Attribute) and function.attr in _OF_ENVIRON
+        if gets and isinstance(function, ast.Attribute) and _is_environ(function.value):
+            yield from _constant(function.value, node.args[0])
+        elif _name_of(function) == "getenv":
+            yield from _constant(function, node.args[0])
+
+
+def _constant(reader: ast.AST, name: ast.AST) -> Iterator[tuple[int, str]]:
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        yield id(reader), name.value
+
+
+def _name_of(function: ast.AST) -> str | None:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else None
+
+
+def _unseen_call(node: ast.AST) -> str | None:
+    """A call that looks at a file without opening it by Python, in words."""
+    if not isinstance(node, ast.Call):
+        return None
+    name = _name_of(node.func)
+    if name == "getenv" and not (node.args and isinstance(node.args[0], ast.Constant)):
+        return f"line {node.lineno}: a variable of the environment whose name is not written there"
+    of_jit = isinstance(node.func, ast.Attribute) and _name_of(node.func.value) == "jit"
+    if name in _LOOKS or name in _LOADS or (name == "load" and of_jit):
+        return f"line {node.lineno}: a file by {name}()"
+    return None
