@@ -79,6 +79,7 @@ SECTION = """\
     groups:
       - ops: [{ops}]
     number_of_groups: 1
+    not_fused: [batch_norm, conv2d, relu]
 """
 
 ALL = """\
