@@ -23,7 +23,7 @@ from fusiondoc.captures.process_records import (
 )
 from fusiondoc.captures.raw_records import RawRecords, lines_of, objects
 from fusiondoc.captures.switch_records import Switches, read_switches
-from fusiondoc.fusers import may_write_to_stdout
+from fusiondoc.fusers import compiles_python, may_write_to_stdout
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object
@@ -310,12 +310,13 @@ class Records:
 
     @property
     def passes_in_eager(self) -> bool:
-        """Whether the pass that failed runs in eager, from the same inputs, and an earlier one of the same
-        kind ran as TorchScript that was not fused yet: then neither the program nor TorchScript is the
-        cause."""
+        """Whether the pass that failed runs in eager, from the same inputs, and the fuser is the cause: of
+        TorchScript an earlier pass of the same kind ran that was not fused yet."""
         eager, error = self.eager_pass, self.error
         if eager is None or not eager.passed or error is None:
             return False
+        if compiles_python(self.frontend.effective):
+            return True
         return any(
             earlier.index < eager.iteration
             and earlier.inputs == eager.inputs

@@ -39,7 +39,7 @@ from fusiondoc.diagnosis.rules import (
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.diagnosis.tries import with_tries
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.fusers import FUSERS, fuser_title, fusible_by, is_fusible
+from fusiondoc.fusers import FUSERS, fuser_title, fusible_by, is_fusible, without_plan
 from fusiondoc.graph.shared_tensors import boundaries_of
 from fusiondoc.model import dataclass
 from fusiondoc.model.code_kinds import Family
@@ -67,7 +67,7 @@ def coverage(report: Report, observed: Observed) -> Coverage:
         return Coverage(fused, None, None, AnyFuser(None, None), missing)
     any_fuser = AnyFuser(some, fused / some if some else None)
     if not report.groups and not report.unfused:
-        return Coverage(0, 0, None, any_fuser, "the log shows no plan of an executor")
+        return Coverage(0, 0, None, any_fuser, without_plan(report.frontend))
     fuser = _fuser(report)
     if fuser is None:
         why = "no fuser was at work" if report.fuser.effective else "the log shows no fuser at work"

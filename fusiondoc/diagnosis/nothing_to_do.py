@@ -12,7 +12,7 @@ from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.rules.fd1_fd2_not_fused import listed
 from fusiondoc.diagnosis.speed_of_light import in_bytes
 from fusiondoc.diagnosis.step_time import IDLE
-from fusiondoc.fusers import takers
+from fusiondoc.fusers import takers, without_plan
 from fusiondoc.fusers.te import TE
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import Fixes
@@ -43,7 +43,6 @@ class NothingToDo:
 
 
 _MADE_NO_GROUP = "The run was interrupted before a group was made: run it again to the end"
-_NO_PLAN = "The log shows no plan of an executor, so it does not show what to change"
 
 
 def nothing_to_do(report: Report, context: Context) -> NothingToDo:
@@ -51,7 +50,9 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
     if context.result.ended is Ended.INTERRUPTED and not report.groups:
         return NothingToDo(Verdict.NOT_KNOWN, _MADE_NO_GROUP)
     if not report.groups and not report.unfused:
-        return NothingToDo(Verdict.NOT_KNOWN, _NO_PLAN)
+        why = without_plan(report.frontend)
+        note = f"{why[:1].upper()}{why[1:]}, so it does not show what to change"
+        return NothingToDo(Verdict.NOT_KNOWN, note)
     compiled = _of_compiled(report)
     if compiled is not None:
         return compiled

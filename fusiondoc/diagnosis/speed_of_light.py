@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fusiondoc.fuser_knobs.catalogue import SLOWEST
+from fusiondoc.fusers import keeps_kernel_names
 from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.numbers import as_count, pair_of
 
@@ -76,7 +77,8 @@ def with_speed_of_light(report: Report) -> Report:
 def _judged(
     kernel: Kernel, groups: dict[str, Group], peak: float | None, capability: tuple[int, int] | None
 ) -> Kernel:
-    moved = _moved(kernel, groups)
+    # What the scheduler of a compiler counted holds for all groups of a kernel.
+    moved = kernel.bytes_moved if _is_generated(kernel, groups) else _moved(kernel, groups)
     rate = _rate(kernel, moved)
     share = rate / peak if rate is not None and peak else None
     resident = kernel.occupancy
@@ -107,6 +109,11 @@ def _moved(kernel: Kernel, groups: dict[str, Group]) -> int | None:
         if from_types is not None:
             return from_types
     return as_count(counted) if counted is not None else None
+
+
+def _is_generated(kernel: Kernel, groups: dict[str, Group]) -> bool:
+    kinds = [groups[name].kind for name in kernel.groups if name in groups]
+    return bool(kinds) and all(map(keeps_kernel_names, kinds))
 
 
 def _shapes_differ(groups: list[Group]) -> bool:

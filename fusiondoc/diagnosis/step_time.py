@@ -10,10 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from fusiondoc.captures.probe_records import Profiled
+from fusiondoc.diagnosis.of_fusers.generated_kernels import (
+    GeneratedKernels,
+    least_ms,
+    with_kernel_times,
+    with_launches_as_units,
+)
 from fusiondoc.diagnosis.possible_savings import saving_share
 from fusiondoc.diagnosis.profile_ties import GroupTies, RowTies
 from fusiondoc.fusers import is_fusible
 from fusiondoc.model import dataclass
+from fusiondoc.model.at_bandwidth import AtBandwidth
 from fusiondoc.model.bench import Part
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps, Time
@@ -47,10 +54,13 @@ _TENSOR_CORES = re.compile(r"tf32|s1688|fp16|bf16|f16")
 
 def with_step_times(report: Report, trace: Trace, profiled: Profiled) -> Report:
     """The report with ``steps``, and with ``time`` on its groups and unfused operators."""
+    kernels = GeneratedKernels(report)
+    trace = with_launches_as_units(trace, kernels)
     work = _work(trace, profiled.device)
     if work is None:
         return replace(report, steps_note=NO_DEVICE_TIMES)
-    spent = _TimeSpent(report, trace)
+    report = with_kernel_times(report, trace, kernels, work.on_gpu)
+    spent = _TimeSpent(report, trace, kernels)
     for unit in trace.units:
         spent.add(unit, work.cost(unit) * work.scale)
     savings = saving_share(report, spent.rows, profiled.gb_per_s)
@@ -76,14 +86,23 @@ def with_step_times(report: Report, trace: Trace, profiled: Profiled) -> Report:
         hint=_hint(without_tf32),
         without_tf32=without_tf32,
         gb_per_s=profiled.gb_per_s,
+        at_bandwidth=_at_bandwidth(trace, kernels, profiled.gb_per_s, work),
     )
     return replace(report, steps=steps, steps_note=_note(steps), groups=tuple(groups), unfused=tuple(unfused))
+
+
+def _at_bandwidth(
+    trace: Trace, kernels: GeneratedKernels, gb_per_s: float | None, work: _Work
+) -> AtBandwidth | None:
+    found = least_ms(trace, kernels, gb_per_s, work.on_gpu)
+    return None if found is None else AtBandwidth(_short(found[0]), _short(found[1]))
 
 
 class _TimeSpent:
     """Milliseconds of a step by row of the report and by module."""
 
-    def __init__(self, report: Report, trace: Trace) -> None:
+    def __init__(self, report: Report, trace: Trace, kernels: GeneratedKernels) -> None:
+        self._kernels = kernels
         self._group_ties = GroupTies(report, trace.units)
         self._row_ties = RowTies(report, trace.units)
         self.groups: defaultdict[str, float] = defaultdict(float)
@@ -107,8 +126,13 @@ class _TimeSpent:
             self.layers[unit.place.layer] += ms
 
     def _add_group(self, unit: Unit, ms: float) -> None:
-        shares = self._group_ties.groups(unit)
-        if not shares:
+        kernel = self._kernels.of_unit(unit)
+        if kernel is None:
+            shares = self._group_ties.groups(unit)
+        else:
+            only = self._kernels.only_group(kernel)
+            shares = [(only, 1.0)] if only is not None else []
+        if not shares and kernel is None:
             self.unmatched += ms
         for group, share in shares:
             self.groups[group.id] += ms * share

@@ -216,6 +216,21 @@ def frontend_of_group(kind: str) -> Frontend:
     return TORCHSCRIPT
 
 
+def keeps_kernel_names(kind: str) -> bool:
+    """Whether a profile shows the kernels of groups of that kind under the names that the report has."""
+    return kind in FUSER_OF_KIND and FUSER_OF_KIND[kind].log.kernels_keep_names
+
+
+def without_plan(frontend: str | None) -> str:
+    """The sentence on a run of which no group and no operator is known."""
+    return FRONTENDS.get(frontend or "", TORCHSCRIPT).without_plan
+
+
+def compiles_python(name: str | None) -> bool:
+    """Whether the frontend makes its graphs of Python in the first pass (``Frontend.compiles_python``)."""
+    return name in FRONTENDS and FRONTENDS[name].compiles_python
+
+
 def is_switched_by_package(*names: str | None) -> bool:
     """Whether one of these frontends fuses without a switch of torch (``Frontend.switched_by_package``)."""
     return any(FRONTENDS[name].switched_by_package for name in names if name in FRONTENDS)

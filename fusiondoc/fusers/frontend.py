@@ -28,6 +28,11 @@ class Frontend:
     switched_by_package: bool = False
     """Whether its package fuses without a switch of torch: such a run is neither repeated without the fuser
     nor timed under others."""
+    compiles_python: bool = False
+    """Whether its graphs are made of Python in the first pass: where that pass runs in eager, its error is
+    the compiler's. TorchScript alone can fail before anything is fused."""
+    without_plan: str = "the log shows no plan of an executor"
+    """The sentence on a run of which no group and no operator is known."""
     variants: tuple[str, ...] = ()
     """Variants of a bench that go through it, in the order of the table."""
     recipes: tuple[str, ...] = ()

@@ -85,3 +85,7 @@ class FuserLog:
     """Regular expressions for names in the code of its kernels that a counter makes."""
     profile_names: tuple[str, ...] = ()
     """Regular expressions for the names of its groups in a profile."""
+    kernels_keep_names: bool = False
+    """Whether a profile shows its kernels under the names that the report has."""
+    profile_variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables with which a profile shows its kernels on the CPU."""

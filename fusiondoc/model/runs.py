@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fusiondoc.model import dataclass
+from fusiondoc.model.at_bandwidth import AtBandwidth
 from fusiondoc.model.bench import Part, Ratio
 from fusiondoc.model.own_fuser import OwnFuser
 
@@ -245,6 +246,7 @@ class Steps:
     """Share of the step that float32 matrix products take, where TF32 would make them faster."""
     gb_per_s: float | None = None
     """The memory bandwidth that ``could_save_ms`` was worked out with."""
+    at_bandwidth: AtBandwidth | None = None
 
     def share(self, what: str) -> float:
         """Of a part; 0 without it."""

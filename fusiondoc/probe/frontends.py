@@ -217,11 +217,39 @@ def _is_compiled(value: Any) -> bool:
 
 def _by_inductor(compiled: Any) -> bool:
     """Whether torch.compile has its own backend, which makes no TorchScript: the only backend that has a
-    configuration (torch/_dynamo/eval_frame.py, torch/__init__.py)."""
+    configuration (torch/_dynamo/eval_frame.py, torch/__init__.py). With ``fullgraph`` there is none (2.6 to
+    2.13, ``optimize_assert``), and the backend itself is looked for."""
+    compiled = vars(compiled).get("_compiled_call_impl") or compiled  # of a module's own method ``compile``
     try:
-        return compiled.get_compiler_config() is not None
+        if compiled.get_compiler_config() is not None:
+            return True
     except Exception:  # older torch has no such thing
         return False
+    return any(type(backend).__name__ == _BACKEND for backend in _backends(compiled))
+
+
+_BACKEND = "_TorchCompileInductorWrapper"
+"""The class of the backend (torch/__init__.py, 2.1 to 2.13)."""
+_INNER = ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable")
+"""Attributes of a wrapper around a backend: of 2.13, and before."""
+_MOST_WRAPPERS = 10
+
+
+def _backends(compiled: Any) -> Iterator[Any]:
+    """The backend of a module or function that torch.compile made, with the wrappers around it: the
+    ``callback`` of its context (``OptimizedModule.dynamo_ctx``, or in the closure of the function)."""
+    contexts = [getattr(compiled, "dynamo_ctx", None)]
+    for cell in getattr(compiled, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # not filled yet
+            contexts.append(cell.cell_contents)
+    for context in contexts:
+        backend = getattr(context, "callback", None)
+        for _ in range(_MOST_WRAPPERS):
+            if backend is None:
+                break
+            yield backend
+            held = getattr(backend, "__dict__", {})
+            backend = next((held[name] for name in _INNER if held.get(name) is not None), None)
 
 
 def _is_torchs(value: Any) -> bool:

@@ -144,25 +144,27 @@ def module_path(path: str) -> str:
 # -- nodes of the scheduler ----------------------------------------------------------------------------------
 
 
-def final_node(node: Any, called: Any, explicit: Any) -> dict[str, Any]:
+def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, Any]:
     """The record of a node of the scheduler's last list.
 
     Args:
         called: names of operators that calls compute; loops only read them.
         explicit: overloads that Inductor leaves to eager code on purpose.
+        graph: the ``GraphLowering`` that the node is of.
     """
     ir = getattr(node, "node", None)
     members = [member.get_name() for member in node.get_nodes()]
+    reads, writes = _accesses(node, "reads", graph), _accesses(node, "writes", graph)
     return {
         "name": node.get_name(),
         "members": members,
         "scheduler_class": type(node).__name__,
         "template": bool(or_none(node.is_template)),
         "operators": operators_of(node, called),
-        "reads": _accesses(node, "reads"),
-        "writes": _accesses(node, "writes"),
-        "read_bytes": or_none(lambda: int(node.get_read_buffer_sizes())),
-        "write_bytes": or_none(lambda: int(node.get_write_buffer_sizes())),
+        "reads": reads,
+        "writes": writes,
+        "read_bytes": _moved(node, "get_read_buffer_sizes", reads),
+        "write_bytes": _moved(node, "get_write_buffer_sizes", writes),
         "sizes": or_none(lambda: str(node.group[1])) if hasattr(node, "group") else None,
         "device": or_none(_device, node),
         "call": _call(ir, explicit) if is_call(node) else None,
@@ -187,12 +189,24 @@ def operators_of(node: Any, called: Any) -> list[str]:
         origin = getattr(node.node, "origin_node", None)
         if origin is not None:
             return [str(origin.name)]
+        own = _of_overload(node.node)
+        if own:
+            return own
     found: dict[str, None] = {}
     for member in node.get_nodes():
         for origin in getattr(member.node, "origins", None) or ():
             if origin.op == "call_function":
                 found[str(origin.name)] = None
     return [name for name in found if is_call(node) or name not in called]
+
+
+def _of_overload(ir: Any) -> list[str]:
+    """Names of the FX nodes of the operator that a call runs. Its origins also name what it reads."""
+    packet = getattr(getattr(ir, "op_overload", None), "overloadpacket", None)
+    if packet is None:
+        return []
+    origins = getattr(ir, "origins", None) or ()
+    return [str(node.name) for node in origins if getattr(node.target, "overloadpacket", None) is packet]
 
 
 def called_operators(nodes: Iterable[Any]) -> set[str]:
@@ -216,10 +230,22 @@ def _call(ir: Any, explicit: Any) -> dict[str, Any]:
     }
 
 
-def _accesses(node: Any, side: str) -> list[dict[str, Any]]:
+def _moved(node: Any, method: str, accesses: list[dict[str, Any]]) -> int | None:
+    """Bytes on one side of a node: by torch; 2.6 counts both sides together."""
+    if hasattr(node, method):
+        found: int | None = or_none(lambda: int(getattr(node, method)()))
+        return found
+    if is_call(node) and any(access["bytes"] is None for access in accesses):
+        return None
+    return sum(access["bytes"] or 0 for access in accesses)
+
+
+def _accesses(node: Any, side: str, graph: Any) -> list[dict[str, Any]]:
     """Each buffer once, with its bytes and the different index expressions on it."""
     reads = side == "reads"
     moved = or_none(lambda: node.get_read_write_buffer_accesses(reads, not reads))
+    if moved is None:
+        moved = or_none(_bytes_by_buffer, node, graph)
     indices: dict[str, dict[str, None]] = {}
     for access in getattr(node.read_writes, side):
         of_buffer = indices.setdefault(str(access.name), {})
@@ -242,6 +268,33 @@ def _accesses(node: Any, side: str) -> list[dict[str, Any]]:
 _MOST_INDICES = 4
 
 
+def _bytes_by_buffer(node: Any, graph: Any) -> dict[str, int]:
+    """Of torch 2.6, by the rule of its ``get_read_write_buffers_sizes``: the size of the buffer, or less
+    where the loops make fewer accesses; nothing of buffers that only members of the node use."""
+    found = {}
+    members = node.get_nodes()
+    deps = [*node.read_writes.reads, *node.read_writes.writes]
+    written = {str(dep.name) for dep in node.read_writes.writes}
+    for name in {str(dep.name) for dep in deps}:
+        if len(members) > 1 and name in written and not _is_used_outside(node, members, name):
+            continue
+        buffer = _buffer(graph, name)
+        if buffer["bytes"] is None:
+            continue
+        found[name] = buffer["bytes"]
+        if len(members) == 1 and hasattr(node, "get_ranges"):
+            accesses = sum(str(dep.name) == name for dep in deps) * buffer["itemsize"]
+            for size in (size for sizes in node.get_ranges() for size in sizes):
+                accesses *= size_hint(graph, size) or 0
+            found[name] = min(found[name], accesses)
+    return found
+
+
+def _is_used_outside(node: Any, members: Any, name: str) -> bool:
+    buffer = node.scheduler.name_to_buf.get(name)
+    return buffer is None or any(user.node not in members for user in buffer.users)
+
+
 def _index_text(access: Any) -> str | None:
     """``128*d0 + d1, (32, 128)``; None of an access to a whole buffer (StarDep, WeakDep)."""
     if not hasattr(access, "index") or not hasattr(access, "size"):
@@ -255,8 +308,11 @@ def _index_text(access: Any) -> str | None:
 
 def buffers_of(graph: Any, names: Iterable[str]) -> list[dict[str, Any]]:
     """Type and bytes of buffers of a ``GraphLowering``."""
-    unknown = {"type": None, "bytes": None}
-    return [dict(or_none(_buffer, graph, name) or unknown, name=name) for name in names]
+    found = []
+    for name in names:
+        known = or_none(_buffer, graph, name) or {}
+        found.append({"type": known.get("type"), "bytes": known.get("bytes"), "name": name})
+    return found
 
 
 def _buffer(graph: Any, name: str) -> dict[str, Any]:
@@ -268,7 +324,8 @@ def _buffer(graph: Any, name: str) -> dict[str, Any]:
         hint = size_hint(graph, size)
         known = known and hint is not None
         number *= hint or 0
-    return {"type": _shaped(dtype, sizes), "bytes": number if known else None}
+    itemsize = int(dtype.itemsize)
+    return {"type": _shaped(dtype, sizes), "bytes": number if known else None, "itemsize": itemsize}
 
 
 def size_hint(graph: Any, size: Any) -> int | None:

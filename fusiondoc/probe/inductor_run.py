@@ -130,13 +130,14 @@ class CompiledRun:
             try:
                 passes.run()
             except UserError as failed:
-                self._explain(failed, eager if verifier is None else None)
+                self._refuse_without_compiler(failed)
+                if verifier is None:
+                    self._compare_with_eager(compiled, failed)
                 raise
 
-    def _explain(self, failed: UserError, eager: Any) -> None:
-        """Raise Refused for an error of this machine; else record whether the model fails in eager too."""
-        cause = failed.__cause__
-        while cause is not None:
+    def _refuse_without_compiler(self, failed: UserError) -> None:
+        """Raise Refused for an error of this machine."""
+        for cause in _causes(failed):
             if type(cause).__name__ == _NO_COMPILER or _NO_COMPILER in str(cause):
                 raise Refused(
                     "compiler",
@@ -144,20 +145,36 @@ class CompiledRun:
                     "Install g++ (or name a compiler: CXX=PATH), or generate kernels only: --no-run.",
                     CANNOT_RUN,
                 ) from None
-            cause = cause.__cause__ or cause.__context__
-        if eager is not None:
-            passed = or_none(self._passes_in_eager, eager)
-            self._records.write("eager_pass", iteration=1, inputs=0, passed=bool(passed))
 
-    def _passes_in_eager(self, eager: Any) -> bool:
+    def _compare_with_eager(self, compiled: Any, failed: UserError) -> None:
+        """Record whether the model fails in eager too.
+
+        Raises:
+            Refused: with kernels that compute nothing, the program fails by itself; torch.compile does not.
+        """
+        passed = bool(or_none(self._passes_in_eager, compiled))
+        cause = failed.__cause__ or failed
+        if passed and self._spec.get("no_run") and not any(map(_is_of_compiler, _causes(failed))):
+            raise Refused(
+                "no_run",
+                "--no-run computes no results, and the program fails without them: %s: %s"
+                % (type(cause).__name__, first_line(cause)),
+                "Run it without --no-run.",
+            ) from failed
+        self._records.write("eager_pass", iteration=1, inputs=0, passed=passed)
+
+    def _passes_in_eager(self, compiled: Any) -> bool:
+        """Run each shape once. Under this stance compiled functions run the Python that they were made of
+        (torch/compiler/__init__.py, since 2.6)."""
         torch = self._torch
         backward = self._spec["backward"]
-        for shape in self._loaded.shapes:
-            arguments = copy.deepcopy(arguments_of(shape))
-            with torch.enable_grad() if backward else torch.no_grad():
-                outputs = tensors_in(torch, call(eager, arguments))
-                if backward:
-                    backward_from_ones(torch, outputs)
+        with torch.compiler.set_stance("force_eager"):
+            for shape in self._loaded.shapes:
+                arguments = copy.deepcopy(arguments_of(shape))
+                with torch.enable_grad() if backward else torch.no_grad():
+                    outputs = tensors_in(torch, call(compiled, arguments))
+                    if backward:
+                        backward_from_ones(torch, outputs)
         return True
 
     def _time(self, compiled: Any, eager: Any) -> None:
@@ -178,6 +195,23 @@ class CompiledRun:
         spec, shape = self._spec, self._loaded.shapes[0]
         profile = StepProfile(self._torch, compiled, shape, spec["backward"], self._records, spec["folder"])
         profile.run(spec["runs"])
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The errors behind an error, the last raised first."""
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+_COMPILER = ("torch._dynamo.", "torch._inductor.")
+
+
+def _is_of_compiler(error: BaseException) -> bool:
+    """Whether it is an error of Dynamo or Inductor, by its class (torch/_dynamo/exc.py,
+    torch/_inductor/exc.py)."""
+    return type(error).__module__.startswith(_COMPILER)
 
 
 class _NoKernel:

@@ -5,8 +5,9 @@ Methods of torch/_inductor/scheduler.py are replaced once that module is importe
 looked for, and one that a version does not have costs its facts alone. A hook never raises into Inductor,
 which would make it a failed compilation; the first failure of each hook is a record.
 
-Looked at: torch 2.6.0, 2.11.0 and 2.13.0. ``set_kernel_post_grad_provenance_tracing`` (debug.py) is not in
-2.6; it is called for each kernel with the nodes in it, whether provenance is tracked or not.
+Looked at: torch 2.6.0, 2.11.0 and 2.13.0. ``set_kernel_post_grad_provenance_tracing`` (debug.py) is called
+for each kernel with the nodes in it, whether provenance is tracked or not. 2.6 does not have it; there
+``define_kernel`` of the back ends is called with the same nodes, and returns the name.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .replaced import AfterImport, Replaced
 SCHEDULER = "torch._inductor.scheduler"
 """The module at whose import the watch begins."""
 _LOWERING = "torch._inductor.lowering"
+_GRAPH = "torch._inductor.graph"
 _CONFIG = "torch._inductor.config"
 
 _KERNEL_HOOK = "set_kernel_post_grad_provenance_tracing"
@@ -40,6 +42,9 @@ _IMPORTS_KERNEL_HOOK = (
     "torch._inductor.codegen.cpp",
 )
 """Modules that hold it under a name of their own."""
+
+_BACK_ENDS = ("CppScheduling", "TritonScheduling")
+"""Classes in these modules that define kernels."""
 
 MOST_REFUSALS = 4_000
 """Pairs that are recorded of a graph: those of final nodes first."""
@@ -85,6 +90,7 @@ class InductorWatch:
         self._wanted: dict[str, Callable[[Any], object]] = {
             SCHEDULER: self._put_hooks,
             _LOWERING: self._keep_fallbacks,
+            _GRAPH: self._put_graph_hook,
             _CONFIG: self._leave_caches_out,
             **dict.fromkeys(_IMPORTS_KERNEL_HOOK, self._put_kernel_hook),
         }
@@ -92,8 +98,10 @@ class InductorWatch:
         self._config: tuple[Any, bool] | None = None
         """``torch._inductor.config``, and whether caches were off before; no attribute of it stands in its
         ``vars``, as ``Replaced`` needs."""
+        self._lowered = 0
+        """Graphs that are being lowered, one inside another."""
         self.graphs = 0
-        """Compiled so far."""
+        """Compiled so far, or failed."""
         self.own_seconds = 0.0
         """Time in the hooks themselves."""
 
@@ -135,6 +143,9 @@ class InductorWatch:
         self._around(kind, "codegen", self._generating)
         self._around(getattr(scheduler, "WhyNoFuse", None), "__call__", self._refusing)
 
+    def _put_graph_hook(self, graph: Any) -> None:
+        self._around(getattr(graph, "GraphLowering", None), "run", self._lower)
+
     def _keep_fallbacks(self, lowering: Any) -> None:
         """The operators that lowering.py knows, of which some go to eager code for some arguments. While
         graphs are compiled, ``make_fallback`` adds those that have no lowering."""
@@ -156,7 +167,10 @@ class InductorWatch:
 
     def _put_kernel_hook(self, module: Any) -> None:
         original = getattr(module, _KERNEL_HOOK, None)
-        if original is None or hasattr(original, "__wrapped__"):
+        if original is None:
+            self._put_definition_hook(module)
+            return
+        if hasattr(original, "__wrapped__"):
             return  # it imported the replaced function from debug.py
         watch = self
 
@@ -166,6 +180,20 @@ class InductorWatch:
             return original(schedule, name, *args, **kwargs)
 
         self._replaced.put(module, _KERNEL_HOOK, kernel)
+
+    def _put_definition_hook(self, module: Any) -> None:
+        for name in _BACK_ENDS:
+            owner = getattr(module, name, None)
+            if owner is not None and "define_kernel" in vars(owner):
+                self._around(owner, "define_kernel", self._defining)
+
+    def _defining(self, original: Any) -> Any:
+        def define_kernel(scheduling: Any, code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Any:
+            name = original(scheduling, code, nodes, *args, **kwargs)
+            self._guarded("kernel", lambda: self._kernel(nodes, name))
+            return name
+
+        return define_kernel
 
     def _guarded(self, hook: str, work: Callable[[], None]) -> None:
         began = time.perf_counter()
@@ -177,6 +205,24 @@ class InductorWatch:
                 text = "%s: %s" % (type(error).__name__, first_line(error))
                 self._records.write("inductor_hook", hook=hook, error=text)
         self.own_seconds += time.perf_counter() - began
+
+    def _lower(self, original: Any) -> Any:
+        """The scheduler never sees a graph of which an operator cannot be lowered."""
+
+        def run(lowering: Any, *args: Any, **kwargs: Any) -> Any:
+            self._lowered += 1
+            try:
+                return original(lowering, *args, **kwargs)
+            except Exception as error:
+                if self._lowered == 1:  # else a graph inside another, which fails with it
+                    graph = _Graph(lowering)
+                    self._guarded("operators", lambda: self._read_operators(graph))
+                    self._write_failure(graph, error)
+                raise
+            finally:
+                self._lowered -= 1
+
+        return run
 
     def _scheduling(self, original: Any) -> Any:
         def init(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
@@ -242,12 +288,18 @@ class InductorWatch:
     def _begin(self) -> None:
         lowering = sys.modules["torch._inductor.virtualized"].V.graph
         self._graph = _Graph(lowering)
-        self._graph.operators = self._operators.of_graph(lowering.module.graph)
+        self._read_operators(self._graph)
+
+    def _read_operators(self, graph: _Graph) -> None:
+        graph.operators = self._operators.of_graph(graph.lowering.module.graph)
 
     def _refuse_with_text(self, why: Any, reason: str, args: tuple[Any, ...]) -> None:
         assert self._graph is not None
         self._graph.texts += 1
-        self._refuse(why.name1, why.name2, str(reason % args if args else reason))
+        # Names of nodes, and before 2.11 the nodes themselves.
+        first = why.name1 if hasattr(why, "name1") else why.node1.get_name()
+        second = why.name2 if hasattr(why, "name2") else why.node2.get_name()
+        self._refuse(first, second, str(reason % args if args else reason))
 
     def _refuse(self, first: str, second: str, text: str | None) -> None:
         assert self._graph is not None
@@ -271,7 +323,7 @@ class InductorWatch:
         if graph is None:
             return
         called = called_operators(scheduler.nodes)
-        graph.final = [final_node(node, called, self._explicit) for node in scheduler.nodes]
+        graph.final = [final_node(node, called, self._explicit, graph.lowering) for node in scheduler.nodes]
         by_name = {node.get_name(): node for node in scheduler.nodes}
         for (first, second), (text, _) in graph.refused.items():
             without_shared = text is not None and text.startswith(_NO_SHARED_DATA)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from fusiondoc.fusers import frontend_of_group, fuser_title, fusers_of_frontends, takers
+from fusiondoc.fusers import frontend_of_group, fuser_title, fusers_of_frontends, takers, without_plan
 from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.masking import texts_changed
@@ -137,7 +137,8 @@ def verdict(report: Report) -> str:
     if report.te is not None and not report.groups and not report.unfused:
         return "Nothing fused: no operator of te.ops was called"
     if not report.groups and not report.unfused:
-        return "The log shows no plan of an executor"
+        text = without_plan(report.frontend)
+        return text[:1].upper() + text[1:]
     if not report.groups:
         return f"Nothing fused: {count(unfused, 'tensor operator')} outside every group"
     text = f"{count(report.fused_operators, 'operator')} fused into {groups_of(report)}"

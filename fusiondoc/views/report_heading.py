@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
-from fusiondoc.fusers import fusers_of_frontends, titles
+from fusiondoc.fusers import compiles_python, fusers_of_frontends, titles, without_plan
 from fusiondoc.model import count
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
@@ -147,7 +147,7 @@ def _nothing(report: Report) -> str | None:
     if report.script is not None and not report.script.reached and report.te is None:
         return f"nothing: the program never reached TorchScript; it ran {report.script.instead}"
     if not report.unfused:
-        return "unknown: the log shows no plan of an executor"
+        return f"unknown: {without_plan(report.frontend)}"
     unfused = sum(row.count for row in outside(report))
     return f"nothing: no fusion group, {count(unfused, 'tensor operator')} outside"
 
@@ -299,8 +299,8 @@ def _speed(report: Report) -> Iterator[Text]:
 
 def _when(report: Report) -> str:
     """How many passes were profiled, when the first group appeared, and how long a pass took."""
-    if not report.iterations or report.compiled is not None:
-        return ""  # torch.compile profiles no pass
+    if not report.iterations or compiles_python(report.frontend):
+        return ""  # no pass is profiled
     profiling = sum(iteration.stage == "profiling" for iteration in report.iterations)
     parts = [f"{profiling} of {count(len(report.iterations), 'pass')} profiled"]
     first = min((group.iteration for group in report.groups if group.iteration is not None), default=None)

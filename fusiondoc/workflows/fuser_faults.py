@@ -26,7 +26,7 @@ from fusiondoc.diagnosis.failing_read import suspects
 from fusiondoc.diagnosis.suggested_settings import another_fuser, other_fuser
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.fusers import facts_of, is_switched_by_package
+from fusiondoc.fusers import compiles_python, facts_of, is_switched_by_package
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Try
 from fusiondoc.model.remedies import Setting
@@ -70,7 +70,8 @@ def wants_to_know(report: Report, capture: Capture) -> bool:
     records, request = capture.records, capture.request
     if records.fuser.effective in (None, "none") or request.options.launcher:
         return False
-    if not facts_of(records.fuser.effective).of_torchscript:
+    compiled = _is_compiled(capture)
+    if compiled and records.target.how != SCRIPT:
         return False  # the probe runs the model in eager itself
     if records.target.how == IN_PROCESS:
         return False
@@ -83,8 +84,17 @@ def wants_to_know(report: Report, capture: Capture) -> bool:
     error = records.error
     if error is None or error.stage not in _PASSES:
         return False
+    if compiled:
+        return True
     started = bool(report.groups or request.options.knobs or records.passes)
     return started or is_of_fuser(f"{error.type}: {error.message}")
+
+
+def _is_compiled(capture: Capture) -> bool:
+    """Whether Python is compiled: no group runs alone, and no setting of TorchScript avoids an error."""
+    records = capture.records
+    of_torchscript = facts_of(records.fuser.effective).of_torchscript
+    return compiles_python(records.frontend.effective) or not of_torchscript
 
 
 def find_fault(
@@ -100,7 +110,7 @@ def find_fault(
     if fault is None:
         return False
     capture.keep_fault(fault)
-    if fault.blame is not Blame.FUSER:
+    if fault.blame is not Blame.FUSER or _is_compiled(capture):
         return True
     notify("note: only the run under the fuser fails; looking for the group and for settings that avoid it")
     try:
@@ -128,7 +138,7 @@ class _Runs:
 
     def blamed(self) -> FuserFault | None:
         """Whose error it is; None if the user interrupted."""
-        plain = replace(self.request, fuser="none", knobs={}, verify=False, dumps=(), command=())
+        plain = self._without_fuser()
         done = self._run(plain, _UNFUSED, "without the fuser")
         if isinstance(done, Capture) and done.error() is not None and _fused_all_the_same(done):
             variables = {**plain.variables, **_NO_TORCHSCRIPT}
@@ -149,6 +159,13 @@ class _Runs:
             return None
         blame = Blame.FUSER if again.error() is not None else Blame.UNSTEADY
         return FuserFault(blame, _UNFUSED, again=_AGAIN)
+
+    def _without_fuser(self) -> RunRequest:
+        plain = replace(self.request, knobs={}, verify=False, dumps=(), command=())
+        if not _is_compiled(self.capture):
+            return replace(plain, fuser="none")
+        off = facts_of(self.capture.records.fuser.effective).switches.off_by_variable
+        return replace(plain, variables={**plain.variables, **dict([off] if off else [])})
 
     def _run(self, request: RunRequest, folder: str, how: str) -> Capture | FusiondocError:
         with self.progress(f"{request.target.label} {how}") as bar:

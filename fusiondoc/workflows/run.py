@@ -22,7 +22,7 @@ from fusiondoc.captures.request import IN_PROCESS, RunRequest
 from fusiondoc.captures.store import CaptureLocation, Within, while_writing
 from fusiondoc.captures.trust import PackageFiles, keep_sources
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
-from fusiondoc.fusers import is_switched_by_package
+from fusiondoc.fusers import facts_of, is_switched_by_package
 from fusiondoc.fusers.fuser_errors import PROGRAM
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report
@@ -96,7 +96,10 @@ def run_profile(
     """Run the target under the profiler and keep that in ``capture``; False if the user interrupted."""
     if capture.records.target.how == IN_PROCESS:
         return True
-    again = replace(request, profile=True, timing=False, verify=False, dumps=(), command=())
+    variables = {**request.variables, **facts_of(capture.records.fuser.effective).log.profile_variables}
+    again = replace(
+        request, profile=True, timing=False, verify=False, dumps=(), command=(), variables=variables
+    )
     notify("profiling without logs: where the time goes")
     with progress(f"{request.target.label} profiled") as bar:
         try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fusiondoc.captures.fuser_fault import Blame
 from fusiondoc.diagnosis.of_fusers.inductor_rows import NAMELESS
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.speed_of_light import in_bytes
@@ -30,7 +31,10 @@ _OF_CALLS = frozenset((CODE_OF_CAUSE[ApartCause.CALL], CODE_OF_CAUSE[ApartCause.
 
 
 def failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD312: a graph whose compilation ended in an error."""
+    """FD312: a graph whose compilation ended in an error, and the program went on."""
+    fault = context.fault
+    if fault is not None and fault.blame is Blame.FUSER:
+        return  # FD309
     for graph in _graphs(report):
         if graph.failed is not None:
             yield finding(
@@ -50,8 +54,8 @@ def gave_up(report: Report, context: Context) -> Iterable[Finding]:
         if row.limit_reached:
             yield finding(
                 "FD311",
-                f"torch.compile gave {row.function or 'a function'} up after {count(row.count, 'recompile')}:"
-                f" it runs in eager code from then on. {_guards(row)}",
+                f"torch.compile gave {row.function or 'a function'} up at the limit of recompiles: it runs in"
+                f" eager code from then on. {_guards(row)}",
                 source=row.user_source,
                 remedy=_for_recompiles(row),
             )

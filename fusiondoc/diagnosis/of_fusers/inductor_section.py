@@ -69,7 +69,7 @@ def _recompiles(compilation: Compilation) -> tuple[RecompileRow, ...]:
         found[key] = RecompileRow(
             *key,
             tuple(dict.fromkeys((*row.guards, *one.guards))),
-            row.count + 1,
+            row.count + (not one.limit_reached),  # that it is not compiled again is no recompile
             row.limit_reached or one.limit_reached,
         )
     return tuple(found.values())

@@ -12,6 +12,7 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.failing_read import groups_read
+from fusiondoc.diagnosis.of_fusers.compiler_fault import compiler_at_fault
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     ErrorOfRanks,
@@ -19,7 +20,7 @@ from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     remedy_for_lost,
 )
 from fusiondoc.diagnosis.rules.groups_in_words import describe
-from fusiondoc.fusers import fuser_title, how_to_leave_out
+from fusiondoc.fusers import compiles_python, fuser_title, how_to_leave_out
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.remedies import Remedy, Setting
@@ -34,6 +35,15 @@ def fuser_at_fault(report: Report, context: Context) -> Iterable[Finding]:
     fault = context.fault
     if fault is None or fault.blame is not Blame.FUSER:
         return
+    if compiles_python(report.frontend) and context.error is not None:
+        failed = f"{_fuser(report)} fails{_failed(context)}"
+        yield compiler_at_fault(failed, context.error, fault.unfused is None)
+    else:
+        yield _fuser_at_fault(report, context, fault)
+
+
+def _fuser_at_fault(report: Report, context: Context, fault: FuserFault) -> Finding:
+    """FD309 of a fuser of TorchScript."""
     fuser = _fuser(report)
     error = context.error
     text = error.message if error is not None else ""
@@ -48,7 +58,7 @@ def fuser_at_fault(report: Report, context: Context) -> Iterable[Finding]:
         parts.append(_about(group, line if group.id in _read(report, line) else None))
     if alone is not None:
         parts.append(_alone(alone))
-    yield finding(
+    return finding(
         "FD309",
         ". ".join(parts),
         source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.groups_in_words import describe, first_user_source
-from fusiondoc.fusers import how_to_leave_out
+from fusiondoc.fusers import compiles_python, how_to_leave_out
 from fusiondoc.model import count
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Finding, Group, Report
 from fusiondoc.model.runs import Verification, furthest_off
 
@@ -47,7 +48,7 @@ def _of_wrong_numbers(
         f" {_passes(wrong, rows)}",
         source=first_user_source(only),
         severity="warning" if all(row.by == "statistics" for row in wrong) else None,
-        remedy=_remedy(before, only, len(groups)),
+        remedy=_OF_COMPILER if compiles_python(report.frontend) else _remedy(before, only, len(groups)),
     )
 
 
@@ -70,6 +71,14 @@ def _passes(wrong: Sequence[Verification], rows: Sequence[Verification]) -> str:
     if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return f"in passes {numbers[0]} to {numbers[-1]} of {total}"
     return f"in pass{'es' * (len(numbers) > 1)} {', '.join(map(str, numbers))} of {total}"
+
+
+_OF_COMPILER = Remedy(
+    "Compile less until it agrees: torch.compiler.disable on one function after the other,"
+    ' or backend="aot_eager", which fuses nothing;',
+    "TORCHDYNAMO_REPRO_AFTER=aot with TORCHDYNAMO_REPRO_LEVEL=4 looks for the smallest graph that differs.",
+)
+"""(torch/_dynamo/repro/after_aot.py, 2.6 to 2.13)"""
 
 
 def _before_fusion(report: Report, wrong: Sequence[Verification], phase: str) -> bool:

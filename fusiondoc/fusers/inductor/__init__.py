@@ -2,6 +2,7 @@
 
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.fusers.fuser_limits import FuserLimits
+from fusiondoc.fusers.fuser_log import FuserLog
 from fusiondoc.fusers.fuser_switches import FuserSwitches
 from fusiondoc.fusers.inductor import variables
 from fusiondoc.fusers.inductor.kinds import KIND
@@ -30,9 +31,15 @@ INDUCTOR = Fuser(
     limits=FuserLimits(
         since=(2, 6),
     ),
+    log=FuserLog(
+        kernels_keep_names=True,
+        profile_names=(r"(?:graph_[0-9]+_)?cpp_fused\w*\Z|triton_\w+\Z",),
+        profile_variables=variables.PROFILE,
+    ),
     switches=FuserSwitches(
         variables_set=(variables.LOGS, variables.TRACE, *variables.OWN),
         own_variables=variables.OWN,
+        off_by_variable=variables.OFF,
         log_list=(variables.LOGS, variables.ARTIFACTS),
         trace_variable=variables.TRACE,
     ),

@@ -30,6 +30,19 @@ def break_of_text(text: str) -> GraphBreak:
     )
 
 
+_USER_CODE = re.compile(r"^(?:from user code:|Found from ?:)", re.MULTILINE)
+"""What stands before the user's frames in an error of Dynamo (torch/_dynamo/exc.py, 2.6 to 2.13) or of
+Inductor (torch/_inductor/exc.py, 2.13)."""
+_FRAME = re.compile(r'^ +File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE)
+
+
+def line_of_compiler_error(text: str) -> str | None:
+    """``file:line`` of the user's program at which torch.compile failed; None where the error has none."""
+    begins = list(_USER_CODE.finditer(text))
+    frames = _FRAME.findall(text, begins[-1].end()) if begins else []
+    return ":".join(frames[-1]) if frames else None
+
+
 def _reason(lines: list[str]) -> str:
     """The first line of the reason; of what was traced around it only where nothing else is given."""
     reason = ""

@@ -10,6 +10,12 @@ ARTIFACTS = ("+fusion", "output_code", "graph_breaks", "recompiles", "perf_hints
 LOGS = "TORCH_LOGS"
 TRACE = "TORCH_TRACE"
 
+PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
+"""Each C++ function records when it runs; without it a profile shows none of them."""
+
+OFF = ("TORCHDYNAMO_DISABLE", "1")
+"""Functions that are compiled run as Python."""
+
 OWN = {
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # from a cache nothing is lowered, and nothing is seen
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no worker processes: errors are of this process
@@ -84,5 +90,12 @@ VARIABLES: tuple[Variable, ...] = variables(
         "Times both before two nodes are fused.",
         _CONFIG,
     ),
-    ("TORCHDYNAMO_DISABLE", "0 or 1", "0", "1: torch.compile does nothing.", "torch/_dynamo/eval_frame.py"),
+    (
+        "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE",
+        "0 or 1",
+        "0",
+        "1: torch's profiler shows each C++ function.",
+        _CONFIG,
+    ),
+    (OFF[0], "0 or 1", "0", "1: torch.compile does nothing.", "torch/_dynamo/eval_frame.py"),
 )

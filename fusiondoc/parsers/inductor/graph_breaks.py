@@ -16,10 +16,11 @@ from fusiondoc.fusers.inductor.compilation import GraphBreak, Line, Recompile
 _BREAK = re.compile(r"Graph break (?:\(details suppressed\) )?(?:in user code )?at (.{1,400}?):(\d{1,9})\s*$")
 _FUNCTION = re.compile(r"\s*File \"[^\"]*\", line \d+, in (\S+)")
 _RECOMPILING = re.compile(r"Recompiling function (\S{1,400}) in (.{1,400}?):(\d{1,9})\s*$")
-_GUARD = re.compile(r"\s*(?:- )?(?:\d+/\d+(?:_\d+)?: )?(.+)$")
+_GUARD = re.compile(r"\s*(?:- )?(\d+/\d+(?:_\d+)?: )?(.+?)(?:\s{2,}# .*)?$")
+"""Behind the guard stands the line of code that made it."""
 _LIMIT = re.compile(r"torch\._dynamo hit config\.(\w*(?:recompile|cache_size)_limit)")
 _LIMIT_FUNCTION = re.compile(r"\s*function: '(.{1,400}?)' \((.{1,400}?):(\d{1,9})\)")
-_LAST_REASON = re.compile(r"\s*last reason: (?:\d+/\d+(?:_\d+)?: )?(.+)$")
+_LAST_REASON = re.compile(r"\s*last reason: (?:\d+/\d+(?:_\d+)?: )?(.+?)(?:\s{2,}# .*)?$")
 
 
 def graph_break(text: str, compile_id: str | None, rank: int | None, line: Line) -> GraphBreak | None:
@@ -64,13 +65,13 @@ def recompile(text: str, compile_id: str | None, rank: int | None, line: Line) -
 
 
 def guards_of(lines: Iterable[str]) -> tuple[str, ...]:
-    """The guards that failed, one a line, without the compile id before them."""
-    guards: list[str] = []
-    for text in lines:
-        found = _GUARD.match(text) if text.strip() else None
-        if found is not None:
-            guards.append(found.group(1).strip())
-    return tuple(guards)
+    """The guards that failed, one a line, without the compile id before them.
+
+    Where lines have such an id, those without one are the user's stack (2.13)."""
+    found = [_GUARD.match(text) for text in lines if text.strip()]
+    guards = [one for one in found if one is not None]
+    named = [one for one in guards if one.group(1) is not None]
+    return tuple(one.group(2).strip() for one in named or guards)
 
 
 def limit_reached(text: str, compile_id: str | None, rank: int | None, line: Line) -> Recompile | None:

@@ -144,7 +144,6 @@ class TorchOutput:
         if found is None:
             return self._goes_on(line)
         if found.artifact is None:
-            self._end_message()
             return self._warning(found, position)
         self._end_record()
         self._artifact(found, position)
@@ -179,15 +178,16 @@ class TorchOutput:
     def _warning(self, found: LogLine, position: Line) -> bool:
         """Take a line that is of no artifact, where it is read."""
         text = found.text.decode("utf-8", "replace")
-        if b"torch/_dynamo/convert_frame.py" not in found.file:
-            return False
-        if LIMIT in found.text:
-            self._message = _Message("limit", found.compile_id, found.time, position, [text])
-            return True
-        if self._message is not None and self._message.artifact == "limit":
+        begun = ("limit", found.compile_id, found.time)
+        of_dynamo = b"torch/_dynamo/convert_frame.py" in found.file
+        begins = of_dynamo and LIMIT in found.text
+        if of_dynamo and not begins and self._message is not None and self._message[:3] == begun:
             self._message.lines.append(text)
             return True
-        return False
+        self._end_message()
+        if begins:
+            self._message = _Message(*begun, position, [text])
+        return begins
 
     def _artifact(self, found: LogLine, position: Line) -> None:
         artifact = found.artifact or ""
