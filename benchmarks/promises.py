@@ -59,6 +59,12 @@ class Outcome:
     verdicts: list[Verdict]
     without_edits: list[str]
     error: str | None
+    runs_there: bool = True
+    """False where the program fails on the device of the fuser in eager mode too: nothing is judged then."""
+
+
+class CannotRun(Exception):
+    """The program fails without a fuser, too."""
 
 
 # -- the copies ----------------------------------------------------------------------------------------------
@@ -178,7 +184,11 @@ def all_together(before: Json, alone: typing.Sequence[Json | None], after: Json 
 
 def diagnosed(program: Path, fuser: str, backward: bool, folder: Path) -> Json | None:
     """The report of the real command line, run in a folder of its own; None where the program cannot be
-    trained: nothing has gradients, or the backward pass fails in eager mode too."""
+    trained, as nothing has gradients.
+
+    Raises:
+        CannotRun: the program fails in eager mode too, in the backward pass or on a GPU.
+    """
     command = [sys.executable, "-m", "fusiondoc", "diagnose", str(program), "--fuser", fuser]
     command += ["--device", "cuda"] if fuser == "nvfuser" else []  # as the judge
     command += ["--backward"] if backward else []
@@ -187,8 +197,9 @@ def diagnosed(program: Path, fuser: str, backward: bool, folder: Path) -> Json |
     )
     if backward and NO_GRADIENTS in result.stderr:
         return None
-    if backward and result.returncode == MODEL_FAILED and not runs(program, fuser, backward):
-        return None
+    may_fail = backward or fuser == "nvfuser"  # else the program is not fit to be judged by
+    if may_fail and result.returncode == MODEL_FAILED and not runs(program, fuser, backward):
+        raise CannotRun
     if result.returncode:
         raise RuntimeError(f"diagnose ended with status {result.returncode}: {result.stderr[-300:]}")
     report: Json = json.loads(result.stdout)
@@ -219,6 +230,8 @@ def try_program(program: Path, fuser: str, backward: bool) -> Outcome:
             copy.write_text(program.read_text())
             report = diagnosed(copy, fuser, backward, Path(name))
             return judge_plan(copy, report["plan"] if report is not None else [], fuser, backward)
+    except CannotRun:
+        return Outcome([], [], None, runs_there=False)
     except Exception as error:  # the other programs go on
         return Outcome([], [], f"{program.name}: {type(error).__name__}: {error}")
 
@@ -239,7 +252,10 @@ def judge_plan(program: Path, plan: typing.Sequence[Json], fuser: str, backward:
     verdicts = []
     for index, change in enumerate(changes):
         verdict, why = "wrong line", "the lines to change are not those of the file"
-        if index in copies:
+        unwritten = [plan[number - 1] for number in change["together_with"] if not plan[number - 1]["edits"]]
+        if unwritten:
+            verdict, why = "no number", f"it counts on a change without edits: {unwritten[0]['change']}"
+        elif index in copies:
             verdict, why = judged(change, trials[index][1:], before, after[index])
         words = (change["change"], change["kind"])
         verdicts.append(Verdict(program.stem, backward, *words, verdict, why, change, before, after[index]))
@@ -284,6 +300,9 @@ def summarise(outcomes: typing.Sequence[Outcome]) -> int:
     print(
         f"{without} changes without edits, {counts['no number']} without a number; {len(failed)} runs failed"
     )
+    cannot = sum(not outcome.runs_there for outcome in outcomes)
+    if cannot:
+        print(f"{cannot} runs that fail in eager mode too, there or backward")
     kept, broken, wrong = (counts[verdict] for verdict in ("as promised", "broken", "wrong line"))
     promises = len(verdicts) - counts["no number"]
     print(f"{kept} of {promises} as promised, {broken} broken, {wrong} on a wrong line")

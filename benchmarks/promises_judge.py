@@ -30,12 +30,13 @@ NODE = re.compile(r"^ +(%.*?) = (\w+::\w+)")
 TENSOR = re.compile(
     r": (Tensor|Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool|ComplexFloat|ComplexDouble)\b"
 )
-NO_WORK = [  # views, and what makes a tensor of constants
+NO_WORK = [  # views, what makes a tensor of constants, and elements of lists
     f"aten::{name}"
     for name in (
         *("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like"),
         *("view", "reshape", "t", "transpose", "permute", "expand", "expand_as", "unsqueeze", "squeeze"),
         *("slice", "select", "detach", "flatten", "chunk", "split", "narrow", "size", "unbind", "alias"),
+        "__getitem__",
     )
 ]
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float32: 1e-4, torch.float64: 1e-8}

@@ -11,12 +11,14 @@ import fusiondoc
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Report
 
-PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "promise_programs_2"
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+PROGRAMS = BENCHMARKS / "promise_programs_2"
 
 
-def diagnosed(name: str, backward: bool = False) -> Report:
+def diagnosed(name: str, backward: bool = False, folder: str = PROGRAMS.name) -> Report:
     pytest.importorskip("torch")
-    return fusiondoc.diagnose(str(PROGRAMS / f"{name}.py"), fuser="nnc", runs=3, backward=backward)
+    path = BENCHMARKS / folder / f"{name}.py"
+    return fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=backward)
 
 
 def written(name: str, changes: list[PlannedChange], into: Path) -> Path:
@@ -167,3 +169,14 @@ def test_all_lines_that_call_one_line_of_torch_are_changed(tmp_path: Path) -> No
     after = fusiondoc.diagnose(str(changed), fuser="nnc", runs=3)
     assert {row.op for row in after.unfused} & {"aten::glu", "aten::mul"} == set()
     assert sum(group.count for group in after.groups) == sum(g.count for g in report.groups) + change.groups
+
+
+@pytest.mark.torch
+def test_steps_of_a_loop_that_never_ran_have_no_groups_to_join() -> None:
+    """Torch unrolls the loop by eight: five steps run in its remainder, and one differentiable graph of nine
+    has a plan. After the change torch has one more group, that of the unrolled steps."""
+    report = diagnosed("qrnn_pool", backward=True, folder="promise_programs_3")
+    assert sum(group.count for group in report.groups if group.ops[-1] == "aten::mul") == 1
+    (change,) = [one for one in report.plan if one.edits]
+    assert change.groups == 1
+    assert "8 groups" not in change.unlocks

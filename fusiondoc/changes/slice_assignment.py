@@ -1,9 +1,10 @@
 """A slice changed in place: ``x[..., :2] *= 2`` -> ``x = torch.cat([x[..., :2] * 2, x[..., 2:]], -1)``.
 
-No fuser takes aten::add_ of a view, or aten::copy_. Only slices of the last dimension with constant ends that
-are both counted from its beginning, and only values that have the sizes of the slice by the text: the slice
-itself changed by a sign, or an expression of it. Where gradients are recorded nothing is gained: aten::slice
-has no gradient formula of TorchScript's, so that a differentiable graph ends there as well.
+No fuser takes aten::add_ of a view, or aten::copy_, and not every one takes aten::cat. Only slices of the
+last dimension with constant ends that are both counted from its beginning and elements of it
+(``x[..., 0]``), and only values that have the sizes of that part by the text: the part itself changed by a
+sign, or an expression of it. Where gradients are recorded nothing is gained: aten::slice has no gradient
+formula of TorchScript's, so that a differentiable graph ends there as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fusiondoc.changes.chosen_numbers import is_number
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.fusers import taken_by
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import ELEMENTWISE, sign_of
 from fusiondoc.operators.signs import SIGN_OF_NODE
@@ -32,12 +34,17 @@ class _Slice(NamedTuple):
     name: ast.Name
     begin: int | None
     end: int | None
+    is_element: bool = False
+    """It is written ``x[..., begin]``, which has a dimension less."""
 
 
 def write(line: Line) -> Iterator[Rewritten]:
     """Each assignment of the line to a slice of the last dimension."""
-    if line.shown.gradients or not all(one.startswith(_FLOATING) for one in line.shown.types):
+    shown = line.shown
+    if shown.gradients or not all(one.startswith(_FLOATING) for one in shown.types):
         return
+    if not taken_by("aten::cat", shown.fuser, shown.torch):
+        return  # it would be outside groups instead of the assignment
     for node in line.file.on_line(line.number):
         target, value = _assigned(line.file, node)
         part = _slice(target) if target is not None else None
@@ -62,19 +69,20 @@ def _assigned(file: ParsedFile, node: ast.AST) -> tuple[ast.expr | None, str | N
 
 
 def _slice(target: ast.expr) -> _Slice | None:
-    """A slice of the last dimension with constant ends; None of anything else."""
+    """A slice of the last dimension with constant ends, or an element of it; None of anything else."""
     if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
         return None
     index = target.slice
     if not isinstance(index, ast.Tuple) or len(index.elts) != 2:
         return None
     before, last = index.elts
-    if (
-        not isinstance(before, ast.Constant)
-        or before.value is not Ellipsis
-        or not isinstance(last, ast.Slice)
-    ):
+    if not isinstance(before, ast.Constant) or before.value is not Ellipsis:
         return None
+    if not isinstance(last, ast.Slice):
+        element = _natural(last)
+        if element is None or element < 0:
+            return None
+        return _Slice(target.value, element or None, element + 1, is_element=True)
     ends = [_natural(last.lower), _natural(last.upper)]
     if last.step is not None or -1 in ends or ends == [None, None]:
         return None
@@ -122,7 +130,7 @@ def _operand_of_call(file: ParsedFile, call: ast.Call, function: ast.Attribute) 
 def _rewritten(file: ParsedFile, node: ast.AST, part: _Slice, value: str) -> Rewritten:
     torch, imports = spelled(file, "torch")
     name = part.name.id
-    pieces = [value]
+    pieces = [f"({value}).unsqueeze(-1)" if part.is_element else value]
     if part.begin is not None:
         pieces.insert(0, f"{name}[..., :{part.begin}]")
     if part.end is not None:
@@ -158,6 +166,20 @@ REWRITE = Rewrite(
             "x = torch.cat([torch.exp(x[..., 0:2]), x[..., 2:]], -1)",
             _COPY,
         ),
+        Example(
+            "x[..., 0] += y[..., 1]",
+            "x = torch.cat([(x[..., 0] + y[..., 1]).unsqueeze(-1), x[..., 1:]], -1)",
+            _ADD,
+        ),
+        Example(
+            "x[..., 2] = x[..., 2] * 0.5 - 1.0",
+            "x = torch.cat([x[..., :2], (x[..., 2] * 0.5 - 1.0).unsqueeze(-1), x[..., 3:]], -1)",
+            _COPY,
+        ),
+        Example("x[..., -1] += y", None, _ADD),
+        Example("x[..., 0] = y", None, _COPY),  # its sizes do not show
+        Example("x[..., i] += y", None, _ADD),
+        Example("x[..., :2] += y[..., :2]", None, Shown("aten::add_", fuser="nvfuser")),  # it takes no cat
         Example("x[..., :2] = 0.0", None, _COPY),  # a number is broadcast
         Example("x[..., :2] = y", None, _COPY),
         Example("x[..., :2] = x[..., :2].mean()", None, _COPY),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from fusiondoc.changes.recipes import CHUNKED
 from fusiondoc.diagnosis.kept_out import is_lost_outside
@@ -69,8 +70,10 @@ class Plans:
         self._fuser, self._torch = fuser, torch
         self._facts = facts_of(fuser)
         self._without = self._facts.operators.inference_only if gradients else frozenset[str]()
-        self._cut_before = CHUNKED if gradients else frozenset[str]()
-        """Operators that do not join what makes their input."""
+        joins_chunks = not gradients and self._takes("prim::ConstantChunk")
+        self._cut_before = frozenset[str]() if joins_chunks else CHUNKED
+        """Operators that do not join what makes their input: they are written with a chunk, which no
+        differentiable graph and not every fuser takes."""
         self._details = [row.reason.detail for row in report.unfused]
         position: dict[int | None, int] = {row.index: at for at, row in enumerate(report.unfused)}
         position.pop(None, None)
@@ -83,6 +86,7 @@ class Plans:
         self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
         """Row -> how often its nodes stand in plans that are equal to those of the report."""
         self._ops_of_groups = {group.id: group.ops for group in report.groups}
+        self._instances = {group.id: group.count for group in report.groups}
         self._many: dict[tuple[str, ...], bool] = {}
         """Operators of a node -> whether some work on many elements at once."""
 
@@ -99,7 +103,25 @@ class Plans:
                 group = self._group(plan, members, changed)
                 if group is not None:
                     found += [group] * min(self._times[row] for row in group.changed)
-        return found
+        return self._with_groups_that_exist(found)
+
+    def _with_groups_that_exist(self, found: Sequence[WouldBeGroup]) -> list[WouldBeGroup]:
+        """The groups, so that together they take in no more of the run's than it has.
+
+        Of a loop that torch unrolls, every copy of a differentiable graph looks like the one that has a plan;
+        the steps that never ran have none. Those of the run go to the groups that need fewest of them.
+        """
+        left = dict(self._instances)
+        result = list(found)
+        for index in sorted(range(len(found)), key=lambda at: found[at].joined):
+            one = found[index]
+            joined = min(one.joined, sum(left[name] for name in one.groups))
+            result[index] = replace(one, joined=joined)
+            for name in one.groups:
+                taken = min(joined, left[name])
+                left[name] -= taken
+                joined -= taken
+        return result
 
     def _limits(self, plan: _Plan, free: Sequence[bool], changed: AbstractSet[int]) -> Limits:
         """What keeps free nodes apart beside the ways between them."""
