@@ -143,7 +143,7 @@ MUTATIONS: Sequence[Mutation] = (
         "limits_of_reasons nnc_conditions",
         "diagnosis/of_fusers/nnc_conditions.py",
         ('("list_shared", "cat_shared")', '("list_shared",)'),
-        ('("list_elsewhere", "cat_elsewhere")', '("cat_elsewhere",)'),
+        ('("list_elsewhere", "list_given", "cat_elsewhere")', '("list_given", "cat_elsewhere")'),
         ('"pass_stopped": "Unset', '"pass_stops": "Unset'),
     ),
     *_of("limits_of_reasons", "graph/__init__.py", ("most_passed = 100", "most_passed = 50")),

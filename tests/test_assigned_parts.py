@@ -130,39 +130,3 @@ def test_slices_assigned_in_place_are_joined(tmp_path: Path) -> None:
     one, other = (runpy.run_path(str(path)) for path in (program, copy))
     other["model"].load_state_dict(one["model"].state_dict())
     torch.testing.assert_close(one["model"](*one["inputs"]), other["model"](*one["inputs"]))
-
-
-ELEMENTS = """\
-import torch
-
-
-def model(boxes: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
-    x = torch.exp(boxes) * shift
-    x[..., 0] += shift[..., 1]
-    return torch.sigmoid(x) * 2.0
-
-
-inputs = (torch.rand(8, 4), torch.rand(8, 4))
-"""
-
-
-@pytest.mark.torch
-def test_an_element_that_is_changed_in_place_is_joined_as_promised(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    program = tmp_path / "elements.py"
-    program.write_text(ELEMENTS)
-    before = fusiondoc.diagnose(str(program), fuser="nnc", runs=3)
-    (change,) = [one for one in before.plan if one.edits]
-    assert change.edits[0].after == (
-        "    x = torch.cat([(x[..., 0] + shift[..., 1]).unsqueeze(-1), x[..., 1:]], -1)"
-    )
-    into = tmp_path / "changed"
-    into.mkdir()
-    copy = changed(program, before, change.change, into)
-    after = fusiondoc.diagnose(str(copy), fuser="nnc", runs=3)
-    assert "aten::add_" not in {row.op for row in after.unfused}
-    groups = [sum(group.count for group in report.groups) for report in (before, after)]
-    assert groups[1] - groups[0] <= (change.groups or 0)
-    one, other = (runpy.run_path(str(path)) for path in (program, copy))
-    given = one["inputs"]
-    torch.testing.assert_close(one["model"](*given), other["model"](*given), rtol=0, atol=0)

@@ -144,7 +144,7 @@ def test_a_list_and_the_operands_of_a_cat_have_the_same_advice() -> None:
     assert {"list_shared", "cat_shared", "list_elsewhere", "cat_elsewhere"} <= set(CONDITIONS) <= set(STATED)
     assert "PYTORCH_JIT_OPT_LIMIT" in str(CONDITIONS["pass_stopped"])
     assert CONDITIONS["list_shared"] == CONDITIONS["cat_shared"] != CONDITIONS["list_elsewhere"]
-    assert CONDITIONS["list_elsewhere"] == CONDITIONS["cat_elsewhere"]
+    assert CONDITIONS["list_elsewhere"] == CONDITIONS["list_given"] == CONDITIONS["cat_elsewhere"]
 
 
 # -- what stands around it -----------------------------------------------------------------------------------

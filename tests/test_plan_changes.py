@@ -307,11 +307,12 @@ def test_where_only_trying_tells_fix_is_named() -> None:
         return with_plan(report, Context(Observed(), request=asked, **more))
 
     assert found().plan_try == "fusiondoc fix m.py:net"
-    assert found().plan_title == "No change is known that helps"
+    assert found().plan_title == "Not known without trying"
     rows = [Try(name, (), 1, fused, 0, 0, None, None, 0) for name, fused in (("as asked", 2), ("fix: x", 3))]
     tried = with_plan(replace(found(), tries=tuple(rows)), Context(Observed()))
     assert tried.plan_title == "What was tried helps (see Tried)"
     assert found(own=False).plan_try is None and found(script=True).plan_try is None
+    assert found(own=False).plan_title == "No change is known that helps"
     assert planned(report).plan_try is None  # of a log
     for format_ in ("text", "markdown", "html", "sarif", "json"):
         text = render_report(found(), format_)

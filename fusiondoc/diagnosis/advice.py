@@ -377,6 +377,12 @@ def _nothing_to_gain(row: Unfused, run: RunFacts) -> str | Remedy:
     return general_remedy("FD226")
 
 
+_HOLD_THE_LIST = (
+    "Write what makes its tensors out of place, and with operators that have a gradient formula: then its"
+    " differentiable graph holds the list, too."
+)
+
+
 def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
     detail = row.reason.detail
     if reads_training_flag(detail) and not run.frozen:
@@ -393,6 +399,8 @@ def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
     if detail == NEEDS_SHAPES:
         knob = " (--knob fusion_strategy=STATIC:10)" if run.live else ""
         return f"Let groups be made for fixed shapes: torch.jit.set_fusion_strategy([('STATIC', 10)]){knob}."
+    if detail.condition == "list_given" and run.gradients:
+        return _HOLD_THE_LIST
     if detail.condition in ("list_elsewhere", "cat_elsewhere") and run.gradients:
         return Remedy(
             str(remedy_of_condition(detail.condition)),

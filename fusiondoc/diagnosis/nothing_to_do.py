@@ -29,6 +29,8 @@ class Verdict(Enum):
     NOT_ABOUT_FUSION = "Nothing to do about fusion"
     """Something else is: it is in the note."""
     NOT_FOUND = "No change is known that helps"
+    NOT_TRIED = "Not known without trying"
+    """``fix`` can run, and has changes that the plans do not rule out."""
     TRIED = "What was tried helps (see Tried)"
     NOT_KNOWN = "No change can be named"
 
@@ -127,7 +129,9 @@ def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
         note += f"; {_tried_by_fix(context.fixes)}"
     elif mine and context.request is not None and can_be_fixed(context):
         command = run_again(context.request, command="fix")
-    return NothingToDo(Verdict.TRIED if tried else Verdict.NOT_FOUND, note, command)
+    if tried:
+        return NothingToDo(Verdict.TRIED, note, command)
+    return NothingToDo(Verdict.NOT_FOUND if command is None else Verdict.NOT_TRIED, note, command)
 
 
 def _tried_by_fix(fixes: Fixes) -> str:

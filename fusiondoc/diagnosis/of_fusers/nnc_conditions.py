@@ -19,7 +19,7 @@ CONDITIONS: Mapping[str, str | Remedy] = {
         "Compute before the list is made: torch.cat([f(x), f(y)], 1) instead of f(torch.cat([x, y], 1)).",
     ),
     **dict.fromkeys(
-        ("list_elsewhere", "cat_elsewhere"),
+        ("list_elsewhere", "list_given", "cat_elsewhere"),
         WRITE_THE_LIST,
     ),
     **dict.fromkeys(

@@ -60,7 +60,16 @@ def _refine(place: Place, stated: Reason) -> Reason:
         detail = _overload(place)
     elif stated.detail == Stated("types"):
         detail = _types(place)
+    elif stated.detail == Stated("list_elsewhere") and _list_is_given(place):
+        detail = Stated("list_given")
     return stated if detail is None else Reason.of(stated.code, detail, stated=True)
+
+
+def _list_is_given(place: Place) -> bool:
+    """Whether its list of tensors is an input of its graph: that of the caller, or, where gradients are
+    recorded, one that is written where it is joined: no operator of the differentiable graph makes its
+    tensors."""
+    return place.node.operands[:1] != () and place.node.operands[0].maker == ""
 
 
 def _not_profiled(place: Place, stated: Reason) -> Reason | None:

@@ -106,16 +106,20 @@ def finding(
     time: Time | None = None,
     brief: str | None = None,
 ) -> Finding:
-    """A finding of ``code`` with its usual severity, unless another is given.
+    """A finding of ``code`` with its usual severity, unless another is given; no more than a note where
+    nothing is to be done.
 
     Args:
         remedy: what to do; a text is a step without an explanation.
         rows: the operators outside groups that it is about.
     """
     remedy = Remedy.of(remedy) if remedy is not None else None
+    severity = severity or CODES[code].severity
+    if severity == "warning" and remedy is not None and remedy.nothing is not None:
+        severity = "note"
     return Finding(
         code,
-        severity or CODES[code].severity,
+        severity,
         message,
         source,
         evidence,

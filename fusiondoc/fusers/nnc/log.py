@@ -102,6 +102,7 @@ WORDS: Mapping[str, str] = {
     "device_off": "NNC may not fuse on its device",
     "named_not_to_fuse": "PYTORCH_TENSOREXPR_DONT_FUSE names it",
     "list_elsewhere": "its list of tensors is made outside the graph, or changed",
+    "list_given": "its graph begins behind its list of tensors, which is an input of it",
     "list_shared": "its list of tensors is used a second time",
     "dim_not_constant": "its `dim` is not a constant",
     "device_of_list": "the tensors of its list have no device, or several",
