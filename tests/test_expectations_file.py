@@ -99,6 +99,8 @@ def test_every_key_is_documented() -> None:
         keys.WHEN,
         keys.FINDINGS,
         keys.COUNTS,
+        keys.ONE_KERNEL,
+        keys.GRAPH,
     ):
         for key in table:
             assert f"`{key}`" in page, key
@@ -125,6 +127,7 @@ def _value(field: keys.Field) -> st.SearchStrategy:
         "all": st.just({"max_fallbacks": 0}), "exception": st.just(EXCEPTION), "date": st.just("2027-01-31"),
         "flag": st.booleans(), "seed": st.integers(-3, 3), "value": st.sampled_from(["a", 1, 0.5, True]),
         "settings": st.just({"single_node": "on"}),
+        "one kernel": st.just({"source": "m.py:3", "ops": ["add"]}), "graph": st.just({"max_kernels": 2}),
     }[field.kind]  # fmt: skip
     bad = st.sampled_from([-1, 2.5, "", "?", None, True, [], {}, "FD1", 5, "101%", ["add", "add"], {"x": 1}])
     one = good if field.many == "no" else st.lists(good, max_size=2)
@@ -144,6 +147,8 @@ def _mapping(table: dict) -> st.SearchStrategy:
         _mapping(keys.SECTION),
         _mapping(keys.GROUP).map(lambda group: {"groups": [group]}),
         _mapping(keys.MODULE).map(lambda module: {"modules": [module]}),
+        _mapping(keys.ONE_KERNEL).map(lambda lines: {"one_kernel": [lines]}),
+        _mapping(keys.GRAPH).map(lambda graph: {"graphs": [graph]}),
         _mapping(keys.WHEN).map(lambda when: {"when": when, "max_fallbacks": 0}),
         _mapping(keys.FINDINGS).map(lambda findings: {"findings": findings}),
         _mapping(keys.COUNTS).map(lambda counts: {"number_of_groups": counts}),

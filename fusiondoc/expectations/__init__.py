@@ -162,6 +162,47 @@ class Renamed:
 
 
 @dataclass(frozen=True)
+class OneKernel:
+    """Lines of a program whose operators torch.compile computes in one kernel."""
+
+    source: tuple[SourceRange, ...]
+    ops: tuple[str, ...] = ()
+    """That the kernel has at these lines, in any order, each as often as it is named; empty: all that are
+    there."""
+    phase: str = "forward"
+    at: Position | None = None
+    path: Path = ()
+
+
+@dataclass(frozen=True)
+class GraphLimits:
+    """Limits of each graph that torch.compile made of these lines; of each graph without any."""
+
+    source: tuple[SourceRange, ...] = ()
+    phase: str = "forward"
+    max_kernels: int | None = None
+    bytes_at_most: int | None = None
+    """That its kernels and calls read and write, as the compiler counts them."""
+    at: Position | None = None
+    path: Path = ()
+
+
+@dataclass(frozen=True)
+class CompiledLimits:
+    """What a run under torch.compile must keep. None is no limit."""
+
+    one_kernel: tuple[OneKernel, ...] = ()
+    graphs: tuple[GraphLimits, ...] = ()
+    max_graph_breaks: int | None = None
+    """Lines of the user's own files at which a graph broke."""
+    max_recompiles: int | None = None
+    may_fall_back: tuple[str, ...] | None = None
+    """Operators that may run in eager code; None allows all."""
+    bytes_at_most: int | None = None
+    """Of all graphs together, each for its first types and sizes."""
+
+
+@dataclass(frozen=True)
 class Section:
     """Expectations that hold together."""
 
@@ -179,6 +220,7 @@ class Section:
     speed: Speed = Speed()
     steps: StepLimits = StepLimits()
     findings: Findings = Findings()
+    compiled: CompiledLimits = CompiledLimits()
     positions: dict[str, Position] = field(default_factory=dict)
     """Key of the section -> where it stands."""
     renamed: Renamed | None = None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.expectations import Section, is_in_layer
+from fusiondoc.expectations.compiled_runs import at_lines, fallback_rows, own_breaks
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.outcome import Outcome, without_plan
 from fusiondoc.expectations.whole_report import is_named
@@ -128,6 +129,29 @@ def _of_coverage(_: Outcome, section: Section, report: Report) -> str | None:
     return _worst(outside(report))
 
 
+def _of_breaks(_: Outcome, section: Section, report: Report) -> str | None:
+    rows = own_breaks(report.compiled) if report.compiled is not None else []
+    return next((row.user_source for row in rows if row.user_source is not None), None)
+
+
+def _of_recompiles(_: Outcome, section: Section, report: Report) -> str | None:
+    rows = report.compiled.recompiles if report.compiled is not None else ()
+    return next((row.user_source for row in rows if row.user_source is not None), None)
+
+
+def _of_eager_operators(_: Outcome, section: Section, report: Report) -> str | None:
+    known = section.compiled.may_fall_back or ()
+    return _worst([row for row in fallback_rows(report) if row.op not in known])
+
+
+def _of_one_kernel(outcome: Outcome, section: Section, report: Report) -> str | None:
+    for wanted in section.compiled.one_kernel:
+        if wanted.path == outcome.path:
+            found = at_lines(wanted, report)
+            return _worst(found.outside) or _first_line([kernel.group for kernel in found.kernels[1:]])
+    return None
+
+
 _CAUSES: Mapping[str, Callable[[Outcome, Section, Report], str | None]] = {
     "groups": _of_group,
     "modules": _of_module,
@@ -136,6 +160,10 @@ _CAUSES: Mapping[str, Callable[[Outcome, Section, Report], str | None]] = {
     "min_coverage": _of_coverage,
     "forbid": _of_findings,
     "allow": _of_findings,
+    "max_graph_breaks": _of_breaks,
+    "max_recompiles": _of_recompiles,
+    "may_fall_back": _of_eager_operators,
+    "one_kernel": _of_one_kernel,
 }
 """The last key of an expectation's path -> the function that finds the line that breaks it."""
 

@@ -54,8 +54,8 @@ EXAMPLES = {
 @dataclass(frozen=True)
 class Field:
     """``kind`` names a pattern or one of count, positive, share, rate, counts, choice, group, module,
-    section, when, findings, run, all, exception, flag, seed, value, settings. ``many``: "no", "list" (a list
-    of at least one), "any" (a list, maybe empty) or "either" (one or a list)."""
+    section, when, findings, run, all, exception, flag, seed, value, settings, one kernel, graph. ``many``:
+    "no", "list" (a list of at least one), "any" (a list, maybe empty) or "either" (one or a list)."""
 
     kind: str
     doc: str
@@ -99,6 +99,34 @@ MODULE: Mapping[str, Field] = {
     "layer": Field("layer", "A module, or a pattern of several, which are taken together."),
     "coverage": Field("share", "Lowest share of its operators that ran, fusible or not, that is in groups."),
 }
+
+ONE_KERNEL: Mapping[str, Field] = {
+    "source": Field("source", "Lines of the program whose operators are in one kernel.", "either"),
+    "ops": Field("operator", "Operators of the kernel at these lines, in any order.", "list"),
+    "phase": Field("choice", "The pass of the kernel (forward without it).", choices=PHASES),
+}
+
+GRAPH: Mapping[str, Field] = {
+    "source": Field(
+        "source", "Lines of the program: each graph with an operator there; else each.", "either"
+    ),
+    "phase": Field("choice", "The pass of the graph (forward without it).", choices=PHASES),
+    "max_kernels": Field("count", "Most kernels; second stages of reductions do not count."),
+    "bytes_at_most": Field("count", "Most bytes that its kernels and calls read and write."),
+}
+
+GRAPH_LIMITS = ("max_kernels", "bytes_at_most")
+"""A graph names at least one of these."""
+
+COMPILED: Mapping[str, Field] = {
+    "one_kernel": Field("one kernel", "Lines whose operators torch.compile computes in one kernel.", "list"),
+    "compiled_graphs": Field("graph", "Limits of graphs that torch.compile made.", "list"),
+    "max_graph_breaks": Field("count", "Most lines of your own files at which a graph breaks."),
+    "max_recompiles": Field("count", "How often functions may be compiled again."),
+    "may_fall_back": Field("operator", "Only these operators may run in eager code; none with [].", "any"),
+    "bytes_at_most": Field("count", "Most bytes that all kernels and calls read and write."),
+}
+"""Keys of a section for runs under torch.compile."""
 
 WHEN: Mapping[str, Field] = {
     "fuser": Field("choice", "The fuser that worked.", "either", (*at_work(), *fusers_of_frontends())),
@@ -186,6 +214,7 @@ SECTION: Mapping[str, Field] = {
     "max_unfused_share": Field("share", "Highest share that unfused operators take that could fuse."),
     "max_could_save": Field("share", "Highest share of a step that fusing the rest could save."),
     "findings": Field("findings", "Findings that must, may or may not occur."),
+    **COMPILED,
 }
 
 EXPECTING = tuple(key for key in SECTION if key not in ("name", "run", "when", "tolerance"))
@@ -258,6 +287,8 @@ def schema() -> dict[str, Any]:
             },
             "settings": {"type": "object", "additionalProperties": {"$ref": "#/definitions/value"}},
             "value": {"type": ["string", "number", "boolean"]},
+            "one kernel": {**_object(ONE_KERNEL), "required": ["source"]},
+            "graph": {**_object(GRAPH), "anyOf": [{"required": [key]} for key in GRAPH_LIMITS]},
         },
     }
 

@@ -9,13 +9,16 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import yaml
 
+from fusiondoc.expectations import GraphLimits
 from fusiondoc.expectations.assignment import specialised_once
-from fusiondoc.expectations.keys import fits
+from fusiondoc.expectations.compiled_runs import all_bytes, fallback_rows, graphs_at, own_breaks
+from fusiondoc.expectations.keys import PHASES, fits
 from fusiondoc.expectations.renamed_modules import in_pattern
+from fusiondoc.model.compiled import CompiledReport
 from fusiondoc.model.operator_places import InLayer, Module, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import Group, Report
 
@@ -34,16 +37,44 @@ def new_file(report: Report) -> str:
 
 def section_lines(report: Report) -> list[str]:
     """The lines of a section that holds for this report and others of the same model and fuser."""
-    groups = [group for group in report.groups if group.respecialises is None]
     modules = [lines for _, lines in module_items(report)]
-    return [
+    start = [
         *_name_and_when(report),
-        *_list("groups", group_items(groups)),
+        *_list("groups", items_of_groups(report, report.groups)),
         *_list("modules", modules),
+    ]
+    if report.compiled is not None:
+        return [*start, *_limits_of_compiled(report, report.compiled)]
+    return [
+        *start,
         f"number_of_groups: {{at_least: {specialised_once(report)}}}",
         f"max_fallbacks: {sum(fallback.count for fallback in report.fallbacks)}",
         *_coverage(report),
     ]
+
+
+def _limits_of_compiled(report: Report, compiled: CompiledReport) -> list[str]:
+    """Of kernels and bytes fewer are no loss, so these are limits of the most."""
+    fallbacks = sorted({row.op for row in fallback_rows(report) if fits("operator", row.op)})
+    lines = [
+        *_list("compiled_graphs", list(_graph_items(report))),
+        f"max_graph_breaks: {len(own_breaks(compiled))}",
+        f"max_recompiles: {sum(row.count for row in compiled.recompiles)}",
+        *wrapped("may_fall_back", fallbacks),
+    ]
+    moved = all_bytes(compiled)
+    if moved is not None:
+        lines.append(f"bytes_at_most: {moved}")
+    return lines
+
+
+def _graph_items(report: Report) -> Iterator[list[str]]:
+    """The most kernels that a graph of each pass has."""
+    for phase in PHASES:
+        graphs = graphs_at(GraphLimits(phase=phase), report)
+        if graphs:
+            most = max(graph.kernels for graph in graphs)
+            yield [f"phase: {phase}", f"max_kernels: {most}"]
 
 
 def _name_and_when(report: Report) -> list[str]:
@@ -80,15 +111,32 @@ def section_name(target: str, fusers: Sequence[str]) -> str:
     return ", ".join((target, *fusers))
 
 
-def group_items(groups: Sequence[Group]) -> list[list[str]]:
-    """The lines of an item for each group; groups with the same operators and phase are one item."""
+def items_of_groups(report: Report, groups: Sequence[Group]) -> list[list[str]]:
+    """The lines of an item for each of these groups that is to be expected of other runs.
+
+    Of torch.compile these are kernels of several operators, whose operators may get into larger kernels. A
+    second stage of a reduction is not on every device.
+    """
+    first = [group for group in groups if group.respecialises is None]
+    if report.compiled is None:
+        return group_items(first)
+    stages = report.compiled.second_stages
+    return group_items([one for one in first if len(one.ops) > 1 and one.id not in stages], "contains")
+
+
+def group_items(groups: Sequence[Group], key: str = "ops") -> list[list[str]]:
+    """The lines of an item for each group; groups with the same operators and phase are one item.
+
+    Args:
+        key: the key of the operators.
+    """
     same: dict[tuple[tuple[str, ...], str | None], int] = {}
     for group in groups:
-        key = (group.ops, group.phase)
-        same[key] = same.get(key, 0) + group.count
+        identity = (group.ops, group.phase)
+        same[identity] = same.get(identity, 0) + group.count
     items = []
     for (ops, phase), count in same.items():
-        lines = wrapped("ops", ops)
+        lines = wrapped(key, ops)
         if phase:
             lines.append(f"phase: {phase}")
         if count > 1:

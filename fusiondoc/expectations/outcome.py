@@ -79,7 +79,7 @@ def nothing_fused(report: Report) -> str | None:
     return f"{cause.message} ({cause.code})" if cause else None
 
 
-_NO_PLAN = ("FD101", "FD104", "FD901")
+_NO_PLAN = ("FD101", "FD104", "FD901", "FD921")
 """Findings of a run without groups that made no plan with a fuser, so that absence proves nothing."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from datetime import date
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -13,26 +12,16 @@ import yaml
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.expectations import (
-    Count,
     Expectations,
-    Findings,
-    GroupExpectation,
-    HowToRun,
-    Limits,
-    ModuleShare,
     Path,
     Policy,
-    PolicyException,
     Position,
     Section,
-    SourceRange,
-    Speed,
-    StepLimits,
-    When,
     keys,
     yaml_text,
 )
 from fusiondoc.expectations.keys import Field
+from fusiondoc.expectations.sections_of_file import build_policy, build_section, day
 from fusiondoc.expectations.yaml_text import Problems
 from fusiondoc.numbers import figure, whole_number
 from fusiondoc.whole_files import read_within
@@ -175,7 +164,7 @@ class _Reader:
         elif field.kind == "seed":
             value = whole_number(written) if yaml_text.kind(node) == "number" and written else None
         elif field.kind == "date":
-            value = _day(written)
+            value = day(written)
         else:
             value = written
         if value is None:
@@ -253,6 +242,10 @@ class _Reader:
             return self._settings(node, name)
         if field.kind in ("flag", "seed", "date", "value"):
             return self._plain(node, field, name)
+        if field.kind == "one kernel":
+            return self._with_one_of(node, keys.ONE_KERNEL, "an item of one_kernel", ("source",))
+        if field.kind == "graph":
+            return self._with_one_of(node, keys.GRAPH, "a compiled graph", keys.GRAPH_LIMITS)
         if field.kind == "counts" and isinstance(node, yaml.MappingNode):
             values = self._mapping(node, keys.COUNTS, name)
             if values and "exactly" in values and len(values) > 1:
@@ -283,6 +276,19 @@ class _Reader:
         for lacking in sorted(set(keys.MODULE) - given if given else ()):
             self.problems.add(node, f"a module needs {lacking}: {keys.EXAMPLES[keys.MODULE[lacking].kind]}")
         return {**values, "": node} if len(values) == len(keys.MODULE) else None
+
+    def _with_one_of(
+        self, node: yaml.Node, known: Mapping[str, Field], what: str, needed: Sequence[str]
+    ) -> dict[str, Any] | None:
+        """The values of a mapping that names one of the needed keys at least."""
+        values = self._mapping(node, known, what)
+        if values is None:
+            return None
+        given = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
+        if given and not given & set(needed):
+            self.problems.add(node, f"{what} needs {_or(needed)}")
+            return None
+        return {**values, "": node}
 
     def _scalar(self, node: yaml.Node, field: Field, name: str) -> Any:
         if field.choices:
@@ -340,149 +346,3 @@ def _a(node: yaml.Node) -> str:
 def _or(names: Iterable[str]) -> str:
     listed = list(names)
     return ", ".join(listed[:-1]) + " or " + listed[-1] if len(listed) > 1 else listed[0]
-
-
-def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Section:
-    """The section; ``values`` are as the reader leaves them, keys with a problem left out."""
-    when = values.get("when") or {}
-    findings = values.get("findings") or {}
-    allow = findings.get("allow")
-    run = build_run(values.get("run") or {})
-    targets = tuple(when.get("target", ())) or ((run.target,) if run.target is not None else ())
-    return Section(
-        name=values.get("name") or (f"section {int(path[-1]) + 1}" if path else ""),
-        path=path,
-        at=yaml_text.position(node),
-        when=When(
-            fuser=tuple(when.get("fuser", ())),
-            torch=when.get("torch"),
-            gpu=tuple(when.get("gpu", ())),
-            target=targets,
-        ),
-        groups=tuple(
-            build_group(group, (*path, "groups", i)) for i, group in enumerate(values.get("groups", ()))
-        ),
-        modules=tuple(
-            ModuleShare(
-                share["layer"], share["coverage"], yaml_text.position(share[""]), (*path, "modules", i)
-            )
-            for i, share in enumerate(values.get("modules", ()))
-        ),
-        number_of_groups=_count(values.get("number_of_groups")),
-        max_fallbacks=values.get("max_fallbacks"),
-        not_fused=tuple(operators(values["not_fused"])) if values.get("not_fused") is not None else None,
-        min_coverage=values.get("min_coverage"),
-        speed=_speed(values),
-        steps=StepLimits(
-            values.get("max_step_ms"),
-            values.get("min_groups_share"),
-            values.get("max_unfused_share"),
-            values.get("max_could_save"),
-        ),
-        findings=Findings(
-            expect=tuple(findings.get("expect", ())),
-            forbid=tuple(findings.get("forbid", ())),
-            allow=None if allow is None else tuple(allow),
-        ),
-        positions={str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)},
-        run=run,
-    )
-
-
-def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
-    """A group from the values of its keys (``keys.GROUP``); the key "" is its node."""
-    key = next((key for key in keys.ORDERS if key in values), "ops")
-    exactly = values.get("exactly")
-    node = values.get("")
-    return GroupExpectation(
-        ops=operators(values.get(key, ())),
-        order=keys.ORDERS[key],
-        count=Count(exactly, exactly) if exactly is not None else Count(values.get("at_least", 1)),
-        phase=values.get("phase"),
-        source=tuple(_source(text) for text in values.get("source", ())),
-        function=values.get("function"),
-        module=values.get("module"),
-        layer=tuple(values.get("layer", ())),
-        dtype=tuple(values.get("dtype", ())),
-        speed=_speed(values),
-        at=yaml_text.position(node) if node is not None else None,
-        path=path,
-    )
-
-
-def build_run(values: Mapping[str, Any]) -> HowToRun:
-    """How a section is run, from the values of its keys (``keys.RUN``)."""
-    options = {name: value for name, value in values.items() if name not in ("target", "python", "files")}
-    if "freeze" in options and not options["freeze"]:
-        options["no_freeze"] = True
-    for name, value in options.items():
-        if isinstance(value, list):
-            options[name] = tuple(value)
-    files = tuple(values.get("files", ()))
-    return HowToRun(values.get("target"), values.get("python"), files, options)
-
-
-def build_policy(values: Mapping[str, Any], node: yaml.Node) -> Policy:
-    """The limits for all models, from the values of their keys (``keys.ALL``)."""
-    positions = {str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)}
-    if "no" in positions:
-        positions["findings"] = positions["no"]
-    return Policy(
-        limits=_limits(values),
-        no=tuple(values.get("no", ())),
-        exceptions=tuple(map(_policy_exception, values.get("except", ()))),
-        at=yaml_text.position(node),
-        positions=positions,
-    )
-
-
-def _policy_exception(values: Mapping[str, Any]) -> PolicyException:
-    return PolicyException(
-        model=tuple(values["model"]),
-        reason=values["reason"],
-        until=values["until"],
-        limits=_limits(values),
-        allow=tuple(values.get("allow", ())),
-        at=yaml_text.position(values[""]),
-    )
-
-
-def _limits(values: Mapping[str, Any]) -> Limits:
-    return Limits(**{name: values.get(name) for name in keys.LIMITS})
-
-
-def _day(text: str | None) -> date | None:
-    """The day in ISO 8601; None for a text that is none."""
-    try:
-        return date.fromisoformat(text) if text and keys.fits("date", text) else None
-    except ValueError:
-        return None
-
-
-def operators(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of operators in full: ``add`` is ``aten::add``."""
-    whole = ("::", ".", "^")  # as of te.ops.Name, and ^name of a call into Python
-    return tuple(name if any(mark in name for mark in whole) else f"aten::{name}" for name in names)
-
-
-def _count(value: Any) -> Count | None:
-    if isinstance(value, int):
-        return Count(value, value, plain=True)
-    if not value:
-        return None
-    if "exactly" in value:
-        return Count(value["exactly"], value["exactly"])
-    return Count(value.get("at_least"), value.get("at_most"))
-
-
-def _speed(values: Mapping[str, Any]) -> Speed:
-    return Speed(values.get("min_peak"), values.get("min_gb_per_s"), values.get("tolerance") or 0.0)
-
-
-def _source(text: str) -> SourceRange:
-    file, _, lines = text.partition(":")
-    first, _, last = lines.partition("-")
-    if not first:
-        return SourceRange(file)
-    numbers = whole_number(first) or 0, whole_number(last or first) or 0
-    return SourceRange(file, min(numbers), max(numbers))

@@ -14,6 +14,7 @@ from fusiondoc.expectations.match import check, lacks_backward
 from fusiondoc.expectations.missing_in_words import without_namespace
 from fusiondoc.expectations.new_section import (
     group_items,
+    items_of_groups,
     module_items,
     new_file,
     quoted,
@@ -207,8 +208,7 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
 
 def _unnamed_groups(report: Report, claimed: Container[str]) -> list[list[str]]:
     """The lines of items for the groups that no expectation has."""
-    first = [group for group in report.groups if group.respecialises is None]
-    return group_items([group for group in first if group.id not in claimed])
+    return items_of_groups(report, [group for group in report.groups if group.id not in claimed])
 
 
 def _first_of(group: Group) -> str:
@@ -281,18 +281,18 @@ def _as_found(text: str, outcome: Outcome, group: Group) -> str:
 
 def _whole(text: str, section: Section, outcomes: Sequence[Outcome]) -> str:
     """Limits and findings; removals last, so that paths stay true."""
-    gone = []
+    gone: dict[Path, Outcome] = {}
     for outcome in outcomes:
         key = _key_of_whole(outcome)
         if outcome.holds or key is None:
             continue
         changed = _with_found(text, key, section, outcome)
         if changed is None:
-            gone.append(outcome)
+            gone.setdefault(outcome.path, outcome)
         else:
             text = changed
     for outcome in sorted(
-        gone, key=lambda outcome: [str(part).zfill(6) for part in outcome.path], reverse=True
+        gone.values(), key=lambda outcome: [str(part).zfill(6) for part in outcome.path], reverse=True
     ):
         text = yaml_text.remove(text, outcome.path)
     return text
@@ -302,8 +302,9 @@ def _key_of_whole(outcome: Outcome) -> str | None:
     """The key of an expectation of the whole report; None of a group."""
     if "groups" in outcome.path:
         return None
-    known = (*_LIMITS, "modules", "not_fused", "findings")
-    return next((str(part) for part in outcome.path if part in known), None)
+    known = (*_LIMITS, "modules", "not_fused", "findings", "one_kernel", "compiled_graphs", "may_fall_back")
+    # The innermost: a limit of a graph is set as one of the whole report is.
+    return next((str(part) for part in reversed(outcome.path) if part in known), None)
 
 
 def _with_found(text: str, key: str, section: Section, outcome: Outcome) -> str | None:
@@ -315,7 +316,7 @@ def _with_found(text: str, key: str, section: Section, outcome: Outcome) -> str 
         return None
     if key == "modules":
         return yaml_text.set_value(text, (*outcome.path, "coverage"), share(value))
-    if key == "not_fused":
+    if key in ("not_fused", "may_fall_back"):
         return _with_operators_outside(text, outcome)
     if key == "number_of_groups" and section.number_of_groups is not None:
         return _number(text, outcome.path, value, section.number_of_groups)
@@ -352,6 +353,10 @@ def _number(text: str, path: Path, number: int, wanted: Count) -> str:
 _LIMITS: Mapping[str, Callable[[Any], str]] = {
     "number_of_groups": str,
     "max_fallbacks": str,
+    "max_kernels": str,
+    "max_graph_breaks": str,
+    "max_recompiles": str,
+    "bytes_at_most": str,
     "min_coverage": share,
     "min_peak": lambda value: f"{math.floor(value * 100) / 100:g}",
     "min_gb_per_s": lambda value: str(math.floor(value)),

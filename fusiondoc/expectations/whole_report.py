@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fusiondoc.expectations import Count, ModuleShare, Section, is_in_layer
 from fusiondoc.expectations.assignment import Assignment, specialised_once
+from fusiondoc.expectations.compiled_runs import check_compiled
 from fusiondoc.expectations.missing_in_words import without_namespace
 from fusiondoc.expectations.near_miss import percent, short, show_speed, speed_of, too_slow
 from fusiondoc.expectations.outcome import Make, Outcome, new_name, nothing_fused, unknown_without_plan
@@ -48,6 +49,7 @@ def check_whole(section: Section, written: Section, report: Report, groups: Assi
     yield from _speed(section, report, outcome)
     yield from _steps(section, report, outcome)
     yield from _findings(section, report, outcome)
+    yield from check_compiled(section, report, outcome)
 
 
 def _fallbacks(most: int, report: Report, outcome: Make) -> Outcome:

@@ -6,6 +6,10 @@ from collections.abc import Set as AbstractSet
 
 from fusiondoc.model import dataclass
 
+FALLBACKS = frozenset(("FD252", "FD253", "FD254"))
+"""Reasons of operators that run in eager code because the compiler generates none for them: it has no
+lowering, leaves them to eager code on purpose, or they are custom operators."""
+
 
 @dataclass(frozen=True)
 class Accounts:
@@ -44,6 +48,8 @@ class CompiledGraphRow:
     failed: str | None
     """The error with which its compilation ended."""
     seconds: float | None
+    kernels: int = 0
+    """Its groups, each as often as the graph runs it, without ``CompiledReport.second_stages``."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,9 @@ class CompiledReport:
     breaks: tuple[GraphBreakRow, ...]
     recompiles: tuple[RecompileRow, ...]
     computed_again: tuple[ComputedAgain, ...]
+    second_stages: tuple[str, ...] = ()
+    """Ids of groups that only add up the partial results of a reduction that was split in two: whether there
+    are any depends on how many multiprocessors the device has."""
     unknown_texts: tuple[str, ...] = ()
     """Messages of the compiler in a form that this version does not know."""
 

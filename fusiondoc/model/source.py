@@ -133,11 +133,12 @@ def user_line(source: str) -> str | None:
     if found is None:
         return None
     file, line, column = found.groups()
-    return None if column is None or _of_library(file) else f"{file}:{whole_number(line)}"
+    return None if column is None or is_of_library(file) else f"{file}:{whole_number(line)}"
 
 
 @lru_cache(maxsize=1024)
-def _of_library(file: str) -> bool:
+def is_of_library(file: str) -> bool:
+    """Whether a file is of Python, torch or another installed package."""
     return _LIBRARY.search(file) is not None
 
 

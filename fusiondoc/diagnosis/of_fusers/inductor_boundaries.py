@@ -184,7 +184,7 @@ class GraphBoundaries:
     def _detail(self, pair: _Pair, refusal: Refusal, between: Node | None, source: str) -> StayedApart:
         text = refusal.text or ""
         cause = ApartCause.SLOWER if refusal.by_benchmark else cause_of(text)
-        if cause in _OF_SIZES and _are_stages(pair):
+        if cause in _OF_SIZES and pair.written and are_stages(pair.first, pair.second):
             cause = ApartCause.SPLIT_REDUCTION
         made = StayedApart(cause=cause.value, source="pair" if source == "pair" else "members", text=text)
         if cause is ApartCause.BETWEEN and between is not None:
@@ -273,15 +273,15 @@ def _reduces(node: Node) -> bool:
 _REDUCTIONS = OF_MANY_ELEMENTS | {"aten::var_mean"}
 
 
-def _are_stages(pair: _Pair) -> bool:
-    """Whether both compute one reduction, and nothing else is in the second: it adds up what the first
-    left."""
-    kernel = pair.first.final.kernel
-    if kernel is not None and kernel == pair.second.final.kernel:
+def are_stages(writer: Node, reader: Node) -> bool:
+    """Whether both compute one reduction, and nothing else is in the second, which reads the first: it adds
+    up what that left."""
+    kernel = writer.final.kernel
+    if kernel is not None and kernel == reader.final.kernel:
         return False  # a C++ function, of which it is not always known which loops compute what
-    first = {one.name for one in pair.first.operators}
-    second = {one.name for one in pair.second.operators}
-    return bool(pair.written) and bool(second) and second <= first and _reduces(pair.second)
+    first = {operator.name for operator in writer.operators}
+    second = {operator.name for operator in reader.operators}
+    return bool(second) and second <= first and _reduces(reader)
 
 
 def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fusiondoc.diagnosis.of_fusers.inductor_boundaries import are_stages
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import Role, operator_name
-from fusiondoc.diagnosis.of_fusers.inductor_rows import ReportedGraph
+from fusiondoc.diagnosis.of_fusers.inductor_rows import ReportedGraph, edges_of
 from fusiondoc.fusers.inductor.compilation import Compilation, GraphOperator, Part
 from fusiondoc.model.compiled import (
     CompiledGraphRow,
@@ -27,8 +28,28 @@ def compiled_section(graphs: Sequence[ReportedGraph], compilation: Compilation) 
         breaks=_breaks(compilation),
         recompiles=_recompiles(compilation),
         computed_again=tuple(_computed_again(graphs)),
+        second_stages=_ids_of_second_stages(graphs),
         unknown_texts=compilation.unknown_texts,
     )
+
+
+def _ids_of_second_stages(graphs: Sequence[ReportedGraph]) -> tuple[str, ...]:
+    ids: dict[str, None] = {}
+    for graph in graphs:
+        for index in _second_stages(graph):
+            ids[graph.groups[index]] = None
+    return tuple(ids)
+
+
+def _second_stages(graph: ReportedGraph) -> list[int]:
+    """Indices of the final nodes that only add up what the first stage of a reduction left."""
+    nodes = graph.found.nodes
+    stages: dict[int, None] = {}
+    for writer, reader in edges_of(graph.found):
+        both_groups = writer in graph.groups and reader in graph.groups
+        if both_groups and are_stages(nodes[writer], nodes[reader]):
+            stages[reader] = None
+    return list(stages)
 
 
 def _computed_again(graphs: Sequence[ReportedGraph]) -> Iterator[ComputedAgain]:
@@ -89,6 +110,7 @@ def _graph_row(one: ReportedGraph) -> CompiledGraphRow:
         from_cache=graph.from_cache,
         failed=graph.failed,
         seconds=sum(seconds for _, seconds in graph.seconds) or None,
+        kernels=len(one.groups) - len(_second_stages(one)),
     )
 
 

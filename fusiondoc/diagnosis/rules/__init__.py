@@ -33,6 +33,7 @@ from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.compiled import FALLBACKS
 from fusiondoc.model.reasons import CompiledCall
 from fusiondoc.model.reasons.lacking_constants import reads_training_flag
 from fusiondoc.model.remedies import Remedy
@@ -438,11 +439,8 @@ def compiled_coverage(report: Report) -> Coverage:
 
     Calls of libraries are not counted, as those of other fusers are not, nor what moves no data."""
     fused = report.fused_operators
-    left = sum(row.count for row in report.unfused if row.reason.code in _COUNTED)
+    left = sum(row.count for row in report.unfused if row.reason.code in FALLBACKS)
     total = fused + left
     if not total:
         return Coverage(0, None, None, AnyFuser(None, None), "no operator is known that was compiled")
     return Coverage(fused, total, fused / total, AnyFuser(total, fused / total))
-
-
-_COUNTED = frozenset(("FD252", "FD253", "FD254"))
