@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isclose, isfinite
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import SEVERITIES, Evidence, Finding, Kernel, OpNode, Report
 from fusiondoc.model.runs import Coverage, Spread
@@ -94,6 +95,21 @@ class GroupChange:
     """How many instances changed so."""
     layers: tuple[str, ...] = ()
     """The modules that these are in, where the log has modules: in B; of what is gone in A."""
+    boundaries: tuple[Boundary, ...] = ()
+    """Of a group that torch.compile split: the tensors that go through memory between its parts in B, with
+    why they are apart; most bytes first."""
+
+
+@dataclass(frozen=True)
+class GroupByLines:
+    """A group of A, and all that computes operators of its lines in B, which another compiler made."""
+
+    a: GroupRef
+    b: tuple[GroupRef, ...]
+    outside: tuple[str, ...]
+    """Operators of these lines that are outside every group in B, each once."""
+    boundaries: tuple[Boundary, ...]
+    """The tensors that go through memory between these groups of B, most bytes first."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +217,8 @@ class Comparison:
     kernels_same: int
     notes: tuple[str, ...]
     """What one side lacks, so that it could not be compared."""
+    by_lines: tuple[GroupByLines, ...] = ()
+    """Where torch.compile made one side and TorchScript the other: each group of A by its lines."""
     schema: str = SCHEMA
     unrelated: str | None = None
     """A sentence where A and B are of programs that have nothing in common."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from fusiondoc.comparison import Comparison, ModelSpeedChange, Side, speed_change
+from fusiondoc.comparison.by_lines import groups_by_lines
 from fusiondoc.comparison.differences import differences, passes_differ
 from fusiondoc.comparison.finding_changes import fallback_changes, finding_changes
 from fusiondoc.comparison.group_changes import GroupChanges, other_work
@@ -61,6 +62,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         groups_same=a.fusion_groups - sum(len(change.a) * change.count for change in groups),
         kernels_same=kernels_same,
         notes=notes(a, b),
+        by_lines=groups_by_lines(a, b),
         unrelated=nothing_in_common(a, b, bool(on_both_sides)),
         reports=(a, b),
     )

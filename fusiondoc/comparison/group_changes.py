@@ -7,10 +7,11 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from fusiondoc.comparison import GroupChange, GroupRef, SpeedChange, UnfusedChange, speed_change, total
+from fusiondoc.comparison.by_lines import boundaries_between, group_ref
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, nodes_of
 from fusiondoc.comparison.positions import Positions, Token, split_source
 from fusiondoc.graph.neighbours import GroupNeighbours
-from fusiondoc.model.report import Group, Kernel, Report
+from fusiondoc.model.report import Kernel, Report
 
 
 class GroupChanges:
@@ -30,6 +31,7 @@ class GroupChanges:
         self._positions = positions
         self._threshold = threshold
         self._neighbours = GroupNeighbours(b)
+        self._b = b
 
     def of_all(self, clusters: Sequence[Cluster]) -> tuple[GroupChange, ...]:
         """The changes in the order of B; groups that are gone at the end, in the order of A."""
@@ -59,7 +61,11 @@ class GroupChanges:
         because: tuple[UnfusedChange, ...] = ()
         if "split" in kinds or "operators" in kinds:
             because = self._because(cluster, overlap.left_a)
-        return _made(cluster, kinds, overlap, because, speed)
+        change = _made(cluster, kinds, overlap, because, speed)
+        if "split" in kinds and self._b.compiled is not None:
+            parts = {item.group.id for item in cluster.b}
+            return replace(change, boundaries=boundaries_between(self._b, parts))
+        return change
 
     def _speed(self, cluster: Cluster) -> SpeedChange | None:
         times_a = total(_kernels_of(cluster.a, self._kernels_a))
@@ -208,21 +214,4 @@ _STRIDES = re.compile(r"(, )?strides=\[[^\]]*\]")
 
 def _refs(items: Sequence[Item]) -> tuple[GroupRef, ...]:
     """The groups of one side of a change, in the order of its report."""
-    return tuple(_group_ref(item.group) for item in sorted(items, key=lambda item: item.index))
-
-
-def _group_ref(group: Group) -> GroupRef:
-    """The part of a group that a comparison has."""
-    return GroupRef(
-        group.id,
-        group.name,
-        group.kind,
-        group.phase,
-        group.specialisation,
-        group.nodes,
-        group.inputs,
-        group.outputs,
-        group.kernels,
-        next(iter(group.evidence), None),
-        group.count,
-    )
+    return tuple(group_ref(item.group) for item in sorted(items, key=lambda item: item.index))

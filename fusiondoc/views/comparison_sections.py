@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from fusiondoc.comparison import (
     Comparison,
     FindingChange,
+    GroupByLines,
     GroupChange,
     KernelChange,
     ModelSpeedChange,
@@ -59,6 +60,9 @@ def comparison_document(
         Section("settings", "Settings", blocks=(_settings(comparison),)),
         Section("pictures", "Pictures", blocks=(Pictures(tuple(pictures)),)),
         _items("groups", "Groups", [_group(change) for change in comparison.groups], most),
+        _items(
+            "by-lines", "Groups of A by their lines", [_by_lines(one) for one in comparison.by_lines], most
+        ),
         _items("not-fused", "Not fused", list(_unfused(comparison)), most),
         _items("fallbacks", "Fallbacks", list(_fallbacks(comparison)), most),
         _items("kernels", "Kernels", [_kernel(change) for change in kernels], most, counted),
@@ -137,9 +141,23 @@ def _details(change: GroupChange) -> Iterator[str]:
     yield from (f"new in it: {text}" for text in words.nodes(change.ops_added))
     if "types" in change.kinds:
         yield from words.types(change)
+    yield from map(words.boundary, change.boundaries)
     yield from (f"not fused now: {words.unfused(row)}" for row in words.once_each(change.because))
     if change.speed is not None and change.speed.change is not None:
         yield words.speed(change.speed)
+
+
+def _by_lines(one: GroupByLines) -> Item:
+    """A group of one compiler, and what the other makes of its lines."""
+    apart = len(one.b) + len(one.outside)
+    status = Status("one" if apart == 1 else "several" if apart else "gone", _BY_PARTS[min(apart, 2)])
+    details = [words.operators([ref]) for ref in one.b]
+    named = [f"B {ref.id}: {text}" for ref, text in zip(one.b, details)]
+    between = [words.boundary(boundary) for boundary in one.boundaries]
+    return Item((status,), words.by_lines(one), words.place([one.a]), (*named, *between))
+
+
+_BY_PARTS = {0: Tone.BAD, 1: Tone.GOOD, 2: Tone.DOUBTFUL}
 
 
 def _unfused(comparison: Comparison) -> Iterator[Item]:

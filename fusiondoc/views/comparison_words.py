@@ -10,6 +10,7 @@ from fusiondoc.comparison import (
     Comparison,
     FallbackChange,
     FindingChange,
+    GroupByLines,
     GroupChange,
     GroupRef,
     KernelChange,
@@ -19,9 +20,10 @@ from fusiondoc.comparison import (
 )
 from fusiondoc.fusers import fuser_title, titles
 from fusiondoc.model import count
+from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import OpNode
-from fusiondoc.rendering.units import TERMINAL, bandwidth, interval, milliseconds, short_percent, whole
+from fusiondoc.rendering.units import TERMINAL, bandwidth, interval, milliseconds, short_percent, size, whole
 from fusiondoc.views.formatting import near, near_paths_of, short_type, where_from, with_near_paths
 
 KINDS = {
@@ -181,6 +183,24 @@ def sides_of(change: GroupChange) -> list[str]:
         for side, refs in (("A", change.a), ("B", change.b))
         for ref in refs
     ]
+
+
+def boundary(one: Boundary) -> str:
+    """``41.9 MB go through memory between G2 and G3: ... (FD262)``."""
+    ends = f"{one.producer.group or one.producer.op} and {one.consumer.group or one.consumer.op}"
+    moved = f"{size(one.bytes)} go" if one.bytes is not None else "a tensor goes"
+    why = f"{one.cause.text} ({one.cause.code})" if one.cause is not None else "the log does not show why"
+    return f"{moved} through memory between {ends}: {why}"
+
+
+def by_lines(one: GroupByLines) -> str:
+    """``G1 of A (5 operators: ...) is computed by G1 and G2 of B, and aten::addmm outside groups``."""
+    parts = []
+    if one.b:
+        parts.append(f"{' and '.join(ref.id for ref in one.b)} of B")
+    if one.outside:
+        parts.append(f"{', '.join(one.outside[:MOST_NAMES])} outside groups")
+    return f"{one.a.id} of A ({operators([one.a])}) is computed by {', and '.join(parts) or 'nothing in B'}"
 
 
 def operators(refs: Sequence[GroupRef]) -> str:
