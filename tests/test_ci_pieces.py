@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -66,17 +67,25 @@ def test_the_artifacts_are_what_the_commands_write() -> None:
     assert any(f"--output {sarif}" in command for command in commands())
 
 
-def run_the_action(folder: Path, **given: str) -> subprocess.CompletedProcess[str]:
-    """Its last step's own shell lines, with its inputs in the environment as the runner puts them there."""
-    inputs = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()}
-    inputs.update(given)
-    step = ACTION["runs"]["steps"][-1]
+_CONTEXT = {
+    "github.repository": "team/shop",
+    "github.event.pull_request.number": "12",
+    "github.token": "a token",
+}
+
+
+def run_the_action(folder: Path, step_id: str = "check", **given: str) -> subprocess.CompletedProcess[str]:
+    """A step's own shell lines, with its inputs in the environment as the runner puts them there. Programs in
+    the folder ``bin`` come first."""
+    known = {f"inputs.{name}": str(one.get("default", "")) for name, one in ACTION["inputs"].items()}
+    known |= {f"inputs.{name}": value for name, value in given.items()} | _CONTEXT
+    (step,) = (step for step in ACTION["runs"]["steps"] if step.get("id") == step_id)
     values = {
-        key: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda m: inputs[m.group(1)], text)
+        key: re.sub(r"\$\{\{ ([\w.]+) \}\}", lambda m: known[m.group(1)], text)
         for key, text in step["env"].items()
     }
     assert "${{" not in step["run"]  # an input in the script itself could run commands of a stranger
-    python = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    python = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, **values, "PYTHONPATH": str(ROOT), "PATH": python, "GITHUB_ACTIONS": "true"}
     env.pop("GITHUB_STEP_SUMMARY", None)
     command = [step["shell"], "-ec", step["run"]]
@@ -90,6 +99,52 @@ def test_the_composite_action_runs(wanted: int, status: int, tmp_path: Path) -> 
     assert done.returncode == status, done.stderr
     assert (tmp_path / "fusiondoc.sarif").is_file()
     assert "::" in done.stderr and done.stdout == ""
+
+
+_GH = """#!/usr/bin/env python3
+# Stands for GitHub's own tool: keeps what it was called with, and answers from comments.json with jq.
+import json, pathlib, subprocess, sys
+folder = pathlib.Path(__file__).parent.parent
+arguments = sys.argv[1:]
+body = [one[len("body=@"):] for one in arguments if one.startswith("body=@")]
+text = pathlib.Path(body[0]).read_text() if body else None
+with (folder / "calls.jsonl").open("a") as out:
+    out.write(json.dumps([arguments, text]) + "\\n")
+if "--jq" in arguments:
+    for one in json.loads((folder / "comments.json").read_text()):
+        if one["user"]["type"] == "Bot" and one["body"].startswith("<!-- fusiondoc -->"):
+            print(one["id"])
+"""
+
+
+@pytest.mark.parametrize(("known", "method"), [([7], "PATCH"), ([], "POST")])
+def test_the_action_posts_one_comment_and_changes_it_later(
+    known: list[int], method: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gh").write_text(_GH)
+    (tmp_path / "bin" / "gh").chmod(0o755)
+    stranger = {"id": 3, "user": {"type": "User"}, "body": "<!-- fusiondoc --> mine"}
+    ours = [{"id": one, "user": {"type": "Bot"}, "body": "<!-- fusiondoc -->\nold"} for one in known]
+    (tmp_path / "comments.json").write_text(json.dumps([stranger, *ours]))
+    (tmp_path / "fusions.yaml").write_text("number_of_groups: 5\n")
+    (tmp_path / "wrong.yaml").write_text("number_of_groups: 6\n")
+    assert run_the_action(tmp_path, target=str(REJECTS), history="base.jsonl").returncode == 0
+    broken = run_the_action(tmp_path, target=str(REJECTS), expect="wrong.yaml")
+    assert broken.returncode == 1 and "::error" in broken.stderr
+    done = run_the_action(tmp_path, "comment", base="base.jsonl")
+    assert done.returncode == 0, done.stderr
+    (_, _), (arguments, text) = [
+        json.loads(line) for line in (tmp_path / "calls.jsonl").read_text().splitlines()
+    ]
+    address = "repos/team/shop/issues/" + ("comments/7" if known else "12/comments")
+    assert arguments[:5] == ["api", "--silent", "--method", method, address]
+    assert text.startswith("<!-- fusiondoc -->\n### fusiondoc: 1 model: 0 losses against the base")
+    assert "expected 6 groups" in text.replace("\\", "")
+
+
+def test_a_job_without_runs_comments_nothing(tmp_path: Path) -> None:
+    assert run_the_action(tmp_path, "comment").returncode == 0
 
 
 def test_a_file_of_the_checkout_shadows_no_library_of_the_action(tmp_path: Path) -> None:

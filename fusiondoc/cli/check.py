@@ -68,6 +68,12 @@ if TYPE_CHECKING:
 @click.option(
     "--no-cache", is_flag=True, help="Without TARGET: run every model, and keep no result for the next check."
 )
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.jsonl",
+    help="Add a line for each run to this file, for fusiondoc history.",
+)
 @model_name_option
 @run_options
 @click.option(
@@ -84,6 +90,7 @@ def command(
     jobs: int | None,
     cache: Path | None,
     no_cache: bool,
+    history: Path | None,
     no_rerun: bool,
     peak: float | None,
     format_: str | None,
@@ -122,6 +129,7 @@ def command(
             cache=folder_of_results(cache, no_cache),
             format_=format_,
             output=output,
+            history=history,
         )
     from fusiondoc.cli.config import without_suppressed
     from fusiondoc.workflows import is_target
@@ -147,6 +155,11 @@ def command(
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
     _show(report, update, format_, output)
+    if history is not None:
+        from fusiondoc.workflows.lines_of_runs import append_lines, line_of
+
+        name = report.target.model or report.target.name or "-"
+        append_lines(history, [line_of(report, only[0] if only else name)])
     if of_capture is not None:
         raise of_capture  # groups that it had until then say nothing of those that it did not come to
     if any(not expectation.holds for expectation in report.expectations):

@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from fusiondoc.cli.output import format_of, in_colour, in_github, notify, write
 from fusiondoc.errors import UsageError
 
@@ -27,6 +29,7 @@ def check_all(
     cache: Path | None,
     format_: str | None,
     output: Path | None,
+    history: Path | None,
 ) -> int:
     """Check the sections, print the result, and return the exit status of the worst.
 
@@ -37,6 +40,7 @@ def check_all(
     from fusiondoc.reports.checked_models_documents import FORMATS, render
     from fusiondoc.workflows.check_cache import CheckCache
     from fusiondoc.workflows.check_models import check_models
+    from fusiondoc.workflows.lines_of_runs import append_lines, lines_of_check
 
     wanted = format_of(format_, output)
     if wanted not in FORMATS:
@@ -55,6 +59,8 @@ def check_all(
     width = shutil.get_terminal_size((80, 24)).columns
     write(render(checked, wanted, width=width, colour=in_colour(output)), output)
     _summarise(checked, output)
+    if history is not None:
+        append_lines(history, lines_of_check(checked))
     if not checked.ran_any:
         raise UsageError(
             f"no section of {expectations.file} is for this machine",
@@ -75,6 +81,11 @@ def _summarise(checked: CheckedModels, output: Path | None) -> None:
                 if not row.holds:
                     notify(f"BROKEN {model.section}: {expected_and_found(row)}")
         notify(verdict(checked))
+    if in_github():
+        from fusiondoc.reports.code_annotations import github_of_models
+
+        reports = [model.report for model in checked.models if model.report is not None]
+        click.echo(github_of_models(reports), err=True, nl=False)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if in_github() and summary:
         with Path(summary).open("a", encoding="utf-8") as file:

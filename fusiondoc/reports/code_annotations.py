@@ -249,6 +249,17 @@ def github(report: Report) -> str:
     return "".join(line + "\n" for line in lines)
 
 
+def github_of_models(reports: Sequence[Report]) -> str:
+    """A line for each broken expectation of several models, at the line of the program that breaks it where
+    that is known, else in the file of expectations: as many as GitHub shows of a step."""
+    lines: dict[str, None] = {}
+    for report in reports:
+        for problem in problems(replace(report, findings=())):
+            lines[_line(problem)] = None
+    shown = list(lines)[:MOST]
+    return "".join(line + "\n" for line in shown)
+
+
 _MOST_SUMMED = 8
 
 

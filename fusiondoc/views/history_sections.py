@@ -30,6 +30,7 @@ def history_document(history: History, most: int) -> Document:
     lead = ", ".join(value for name, value in facts if name in ("Read", "From"))
     name = history.models[0].model if len(history.models) == 1 else None
     sections = (
+        _broken(history, most),
         _lost(history, most),
         _moves(history, most),
         _models(history, most),
@@ -145,6 +146,24 @@ def name_of(model: ModelHistory, history: History) -> str:
         if len({getattr(other, name) for other in others}) > 1:
             parts.append(str(getattr(model, name) or "-"))
     return ", ".join(parts)
+
+
+# -- the last runs -------------------------------------------------------------------------------------------
+
+
+def _broken(history: History, most: int) -> Section:
+    """The expectations that the last run of each model breaks, and the error of a run that failed."""
+    found = []
+    for model in history.models:
+        last = model.runs[-1]
+        sentences = (last.error or "failed",) if last.status == FAILED else last.lost
+        found += [(name_of(model, history), sentence) for sentence in sentences]
+    columns = (Column("model"), Column("expected and found", wide=True))
+    rows = tuple(
+        Row((Text(name), Text(sentence)), narrow=(name, sentence)) for name, sentence in found[:most]
+    )
+    table = Table(columns, rows, left_out=len(found) - len(rows))
+    return Section("broken", "Broken now", "in the last run of each model", (table,))
 
 
 # -- losses --------------------------------------------------------------------------------------------------

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path, PurePath
 
 from fusiondoc.errors import UsageError
+from fusiondoc.model.checked_models import CheckedModels, Outcome
 from fusiondoc.model.report import Group, Report
 from fusiondoc.model.run_lines import BROKEN, FAILED, HOLDS, SCHEMA, GroupLine, OutsideLine, RunLine
 from fusiondoc.model.source import Source
@@ -60,6 +61,16 @@ def line_of(report: Report, model: str, *, date: str | None = None, cached: bool
         backward=facts.plan.backward,
         ended_early=facts.plan.ended_early,
     )
+
+
+def lines_of_check(checked: CheckedModels) -> Iterator[RunLine]:
+    """The lines of a check of many models; none for a section that was not run."""
+    for model in checked.models:
+        if model.outcome is Outcome.FAILED:
+            yield failed_line(model.section, model.why or "failed", commit=checked.commit)
+        elif model.report is not None:
+            cached = model.cached_from is not None
+            yield line_of(model.report, model.section, date=model.cached_from, cached=cached)
 
 
 def failed_line(model: str, error: str, *, commit: str | None = None) -> RunLine:
