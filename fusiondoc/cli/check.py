@@ -155,16 +155,22 @@ def command(
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
     _show(report, update, format_, output)
-    if history is not None:
-        from fusiondoc.workflows.lines_of_runs import append_lines, line_of
-
-        name = report.target.model or report.target.name or "-"
-        append_lines(history, [line_of(report, only[0] if only else name)])
+    _keep_line(history, report, only)
     if of_capture is not None:
         raise of_capture  # groups that it had until then say nothing of those that it did not come to
     if any(not expectation.holds for expectation in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)
+
+
+def _keep_line(history: Path | None, report: Report, only: tuple[str, ...]) -> None:
+    """Add the line of a run to the file of ``--history``; of a section that was named, by its name."""
+    if history is None:
+        return
+    from fusiondoc.workflows.lines_of_runs import append_lines, line_of
+
+    name = only[0] if only else report.target.model or report.target.name or "-"
+    append_lines(history, [line_of(report, name)])
 
 
 def _is_for_all(
