@@ -86,7 +86,11 @@ class Plans:
         self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
         """Row -> how often its nodes stand in plans that are equal to those of the report."""
         self._ops_of_groups = {group.id: group.ops for group in report.groups}
-        self._instances = {group.id: group.count for group in report.groups}
+        self._instances = Counter({group.id: group.count for group in report.groups})
+        """Group -> how many the run has: of differentiable graphs in a loop not each need be one."""
+        of_groups = [node for plan in self._plans for node in plan.graph.nodes if node.group]
+        outside_loops = [node for node in of_groups if node.program is None or node.inside is None]
+        self._instances |= Counter(node.group for node in outside_loops if node.group)
         self._many: dict[tuple[str, ...], bool] = {}
         """Operators of a node -> whether some work on many elements at once."""
 
@@ -111,7 +115,7 @@ class Plans:
         Of a loop that torch unrolls, every copy of a differentiable graph looks like the one that has a plan;
         the steps that never ran have none. Those of the run go to the groups that need fewest of them.
         """
-        left = dict(self._instances)
+        left = self._instances.copy()
         result = list(found)
         for index in sorted(range(len(found)), key=lambda at: found[at].joined):
             one = found[index]
