@@ -350,7 +350,7 @@ def test_the_fuser_is_said_once_in_the_header() -> None:
 
     def said(why: str) -> str:
         page = render(replace(report, fuser=replace(report.fuser, why=why)))
-        return page[page.index("</h1>") : page.index('<nav ')]
+        return page[page.index("</h1>") : page.index("<nav ")]
 
     assert said("planned on the CPU").count("planned on the CPU") == 1
     assert said("asked for").count("asked for") == 1
