@@ -577,8 +577,8 @@ TAKEN = (
         "modules of the checkout and the action",
         "test_ci_pieces.py::test_a_file_of_the_checkout_shadows_no_library_of_the_action",
         "../action.yml",
-        "run: fusiondoc check",
-        "run: python -m fusiondoc check",
+        'fusiondoc check "$@"',
+        'python -m fusiondoc check "$@"',
     ),
     Taken(
         "actions by their commits",

@@ -288,7 +288,7 @@ def test_what_is_of_a_gradient_is_in_no_line(diagnosed: Any) -> None:
     assert [row["phase"] for row in report["unfused"] if row["op"] == "aten::rsub"] == ["backward"]
     assert not any("rsub" in change["change"] for change in report["plan"])
     (advice,) = [one["advice"] for one in report["findings"] if one["message"].startswith("aten::rsub")]
-    assert advice.startswith("Nothing: it is of the gradient")
+    assert advice.startswith("Nothing: it belongs to the gradient")
     written = diagnosed("gated_by_rest", *options)
     assert any("rsub" in change["change"] for change in written["plan"])
 

@@ -121,7 +121,7 @@ def test_a_share_that_the_log_cannot_tell(bert: Report) -> None:
     missed = outcome("modules:\n- {layer: encoder, coverage: 0}\n", unknown)
     assert not missed.holds and missed.found == "unknown: only inner plans"
     plain = replace(bert, groups=(), unfused=())
-    assert "does not tell modules" in (
+    assert "does not name modules" in (
         outcome("modules:\n- {layer: encoder, coverage: 0}\n", plain).why or ""
     )
     assert "modules:" not in updated("", "f.yaml", plain) + updated("", "f.yaml", unknown)

@@ -57,9 +57,9 @@ def test_every_log_against_the_next(log: Path, fusiondoc: Run) -> None:
 
 def test_the_schema_has_every_field_and_no_other() -> None:
     import fusiondoc.comparison as differences
-    from fusiondoc.model import reasons, remedies, report, runs
+    from fusiondoc.model import boundaries, reasons, remedies, report, runs
 
-    modules = (differences, report, runs, reasons, remedies)
+    modules = (differences, report, runs, reasons, remedies, boundaries)
     for name, definition in SCHEMA["$defs"].items():
         kind = next(getattr(module, name) for module in modules if hasattr(module, name))
         in_json = [f.name for f in fields(kind) if f.metadata.get("json", True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -77,20 +77,16 @@ class Plans:
         self._details = [row.reason.detail for row in report.unfused]
         position: dict[int | None, int] = {row.index: at for at, row in enumerate(report.unfused)}
         position.pop(None, None)
-        self._plans = []
-        for program in report.programs:
-            if program.specialisation == 1:
-                rows = [position.get(node.row) for node in program.nodes]
-                self._plans.append(_Plan(graph_of(program), rows))
+        self._plans = [
+            _Plan(graph_of(program), [position.get(node.row) for node in program.nodes])
+            for program in report.programs
+            if program.specialisation == 1
+        ]
         nodes = Counter(row for plan in self._plans for row in plan.rows if row is not None)
         self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
         """Row -> how often its nodes stand in plans that are equal to those of the report."""
         self._ops_of_groups = {group.id: group.ops for group in report.groups}
-        self._instances = Counter({group.id: group.count for group in report.groups})
-        """Group -> how many the run has: of differentiable graphs in a loop not each need be one."""
-        of_groups = [node for plan in self._plans for node in plan.graph.nodes if node.group]
-        outside_loops = [node for node in of_groups if node.program is None or node.inside is None]
-        self._instances |= Counter(node.group for node in outside_loops if node.group)
+        self._instances = _instances(report, self._plans)
         self._many: dict[tuple[str, ...], bool] = {}
         """Operators of a node -> whether some work on many elements at once."""
 
@@ -265,6 +261,17 @@ def _is_view(node: ProgramNode) -> bool:
 def views_of(graph: PlanGraph) -> set[int]:
     """The nodes that move no data where they are at the edge of a group."""
     return {index for index, node in enumerate(graph.nodes) if _is_view(node)}
+
+
+def _instances(report: Report, plans: Iterable[_Plan]) -> Counter[str]:
+    """Group -> how many the run has: of differentiable graphs in a loop not each need be one."""
+    found = Counter({group.id: group.count for group in report.groups})
+    outside_loops: Counter[str] = Counter()
+    for plan in plans:
+        for node in plan.graph.nodes:
+            if node.group and (node.program is None or node.inside is None):
+                outside_loops[node.group] += 1
+    return found | outside_loops
 
 
 def _blocks(plan: _Plan, changed: AbstractSet[int]) -> list[int | None]:

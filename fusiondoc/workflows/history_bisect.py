@@ -144,7 +144,9 @@ def _git(folder: Path, *arguments: str) -> str:
     done = changing_git(folder, *arguments)
     if done.returncode:
         why = " ".join((done.stderr or done.stdout).split())[:300]
-        raise CannotRun(f"git {arguments[0]} failed: {why}", "Run git bisect by hand with fusiondoc check.")
+        raise CannotRun(
+            f"The command git {arguments[0]} failed: {why}", "Run git bisect by hand with fusiondoc check."
+        )
     return done.stdout
 
 

@@ -71,7 +71,7 @@ def _of_branch(name: str, folder: Path) -> bytes:
             return data
     raise UsageError(
         f"{BRANCH}{name}: this repository has no branch {name} with a file {IN_BRANCH}",
-        f"git fetch origin {name}; or begin one: docs/commands/history.md",
+        f"Fetch it: git fetch origin {name}; or begin one: docs/commands/history.md",
     )
 
 
