@@ -164,7 +164,9 @@ def test_a_script_that_turns_the_log_away_did_not_run_nothing(tmp_path: Path, la
     assert error is None
     found = {finding.code: finding.message for finding in report_of(capture).findings}
     assert "FD901" not in found
-    assert found["FD907"].startswith("The program's stdout is closed and stderr goes to /dev/null: what")
+    assert found["FD907"].startswith(
+        "The program's stdout is closed and stderr goes to /dev/null: the output"
+    )
     assert "[fusiondoc] end" in log_of(capture) or last
 
 

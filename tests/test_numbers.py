@@ -47,7 +47,8 @@ OF_NUMBERS = {
     # Of the caller in Python, who gets the error.
     "captures/python_options.py": {"_number(option, value, float, 'a number of seconds')"},
     # yaml_text.number gives a finite number below 1e15; the others are indices.
-    "expectations/read_file.py": {"int(path[-1])", "int(value)"},
+    "expectations/read_file.py": {"int(value)"},
+    "expectations/sections_of_file.py": {"int(path[-1])"},
     "expectations/yaml_text.py": {"float(value)", "int(index)", "int(node.end_mark.index)"},
     "numbers.py": {"float(written)", "int(written)"},
     # Of a JSON number; what overflows is damaged.
@@ -69,7 +70,7 @@ OF_NUMBERS = {
     "rendering/layered_drawing.py": {"float(p)"},
     "views/report_times.py": {"float(median(known))"},
     "reports/markdown.py": {"int((LIMIT - _SPARE) * _SHARES[section.key])"},
-    "rendering/drawing.py": {"int((log(value) - low) / span * (len(_LEVELS) - 1) + 0.5)"},
+    "rendering/drawing.py": {"int((log(value) - low) / span * (len(LEVELS) - 1) + 0.5)"},
     # Constants of a program are what they are: infinities too.
     "repro/__init__.py": {"float(value)"},
     "repro/rebuild.py": {"float(text)"},
@@ -82,6 +83,14 @@ OF_NUMBERS = {
     "workflows/survey_engines.py": {
         "int(ray.cluster_resources().get('CPU', 0))",
         "int(ray.cluster_resources().get('CPU', 1))",
+    },
+    "views/history_sections.py": {"float(run.number_of_groups)"},
+    "workflows/history_bisect.py": {"int(author[2])"},  # eleven digits at most
+    "workflows/survey_since.py": {  # eleven digits at most
+        "int(digits[:4])",
+        "int(digits[4:6])",
+        "int(digits[6:])",
+        "int(found[1])",
     },
     "workflows/loss_causes.py": {"int(left.has[run] or 0)", "int(has[run] or 0)"},
     "workflows/share_explanations.py": {"float(share == 0)", "int(has[run] or 0)"},

@@ -97,6 +97,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
             for script in (*ROOT.glob("fuzz/*.py"), *ROOT.glob("benchmarks/*.py"))
             for option in re.findall(r'add_argument\(\s*"(--[a-z-]+)"', script.read_text(encoding="utf-8"))
         ),
+        "--depth",  # of git fetch, in docs/ci.md
         "--wheel",  # of python -m build, in docs/ci.md
         # Of torchrun, srun and mpirun, in docs/how-to/many-machines.md.
         *("--redirects", "--log-dir", "--tee", "--standalone", "--label", "--output-filename"),

@@ -300,7 +300,7 @@ def test_what_is_said_of_one_node_is_not_said_of_the_others_on_its_line() -> Non
     ("torch", "views"), [("1.12.1", 0), ("1.13.1+cu117", 2), ("2.0.1", 5), ("2.1.2+cu121", 5), (None, 5)]
 )
 def test_which_views_nvfuser_takes_depends_on_the_version(torch: str | None, views: int) -> None:
-    views_in = facts_of("nvfuser").views_in
+    views_in = facts_of("nvfuser").operators.views_in
     assert views_in is not None
     assert len(views_in(parse_version(torch) if torch is not None else None)) == views
 

@@ -18,8 +18,8 @@ SAID = {
     "view": ("FD219", "used outside the group", "x.view([...])"),
     "list": ("FD219", "used a second time", "torch.cat([f(x), f(y)], 1)"),
     "dim": ("FD219", "`dim` is not a constant", "as a number"),
-    "elsewhere": ("FD219", "outside the graph", "where it is joined"),
-    "number": ("FD216", "a number that a fusion group takes is computed of the result", "model's input"),
+    "elsewhere": ("FD219", "its graph begins behind its list of tensors", "where it is joined"),
+    "number": ("FD216", "a number that a fusion group takes is computed from the result", "model's input"),
     "print": ("FD216", "a print (models/refused_arguments.py:", "before or after"),
 }
 """Function -> code, a part of its reason and of the advice."""

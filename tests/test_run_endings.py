@@ -113,4 +113,4 @@ def test_a_process_that_dies_as_it_ends_died_at_no_group() -> None:
         found = {one.code: one for one in diagnose(report, context).findings}
         told[finished] = found["FD303"].severity, found["FD303"].message
     assert told[False] == ("error", "The process died of SIGABRT, before any group")
-    assert told[True] == ("warning", "The process died of SIGABRT as it ended, after all passes")
+    assert told[True] == ("note", "The process died of SIGABRT as it ended, after all passes")

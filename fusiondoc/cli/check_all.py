@@ -10,9 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from fusiondoc.cli.output import format_of, in_colour, in_github, notify, write
+from fusiondoc.cli.output import annotate_github, format_of, in_colour, in_github, notify, write
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,11 +79,7 @@ def _summarise(checked: CheckedModels, output: Path | None) -> None:
                 if not row.holds:
                     notify(f"BROKEN {model.section}: {expected_and_found(row)}")
         notify(verdict(checked))
-    if in_github():
-        from fusiondoc.reports.code_annotations import github_of_models
-
-        reports = [model.report for model in checked.models if model.report is not None]
-        click.echo(github_of_models(reports), err=True, nl=False)
+    annotate_github([model.report for model in checked.models if model.report is not None])
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if in_github() and summary:
         with Path(summary).open("a", encoding="utf-8") as file:

@@ -228,6 +228,14 @@ def in_github() -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
+def annotate_github(reports: Sequence[Report]) -> None:
+    """Annotations of what several models broke, in GitHub Actions."""
+    if in_github():
+        from fusiondoc.reports.code_annotations import github_of_models
+
+        click.echo(github_of_models(reports), err=True, nl=False)
+
+
 def _annotate_github(report: Report, format_: str, output: Path | None) -> None:
     """Annotations and the summary, in GitHub Actions."""
     if in_github() and (format_ != "github" or output is not None):

@@ -63,10 +63,11 @@ class InputWatch:
 
     def start(self) -> None:
         """Begin to watch; a hook cannot be taken off again."""
-        if not hasattr(sys, "addaudithook"):
+        add = getattr(sys, "addaudithook", None)
+        if add is None:
             self._beyond.add("Python %d.%d does not report them" % sys.version_info[:2])
             return
-        sys.addaudithook(self._event)
+        add(self._event)
 
     def _event(self, name: str, arguments: Any) -> None:
         if self._ended:

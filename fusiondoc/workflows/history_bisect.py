@@ -157,7 +157,7 @@ def _subject(folder: Path, commit: str) -> str:
 
 def _described(folder: Path, commit: str, tried: int) -> FoundCommit:
     text = (git(folder, "cat-file", "commit", commit) or b"").decode("utf-8", "replace")
-    author = re.search(r"^author (.*) <.*> (\d+) ", text, re.MULTILINE)
+    author = re.search(r"^author (.*) <.*> (\d{1,11}) ", text, re.MULTILINE)
     name, day = ("", "") if author is None else (author[1], _day(int(author[2])))
     return FoundCommit(commit, _subject(folder, commit), name, day, tried)
 

@@ -10,7 +10,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.workflows.git_files import git
 
 _DAY = re.compile(r"\d{4}-?\d\d-?\d\d\Z")
-_COMMITTER = re.compile(rb"^committer .*> (\d+) [+-]\d{4}$", re.MULTILINE)
+_COMMITTER = re.compile(rb"^committer .*> (\d{1,11}) [+-]\d{4}$", re.MULTILINE)
 
 
 def day_of(text: str, folder: Path) -> str:
