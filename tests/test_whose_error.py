@@ -224,7 +224,7 @@ def test_from_a_log_alone_it_is_not_known(fusiondoc: Run) -> None:
     assert "The size of tensor a (4) must match the size of tensor b (64)" in finding["message"]
     assert finding["advice"].startswith("models/rotary.py:34 reads a result of group G1 (")
     assert (
-        "whether the program or the fuser is at fault is not in the log; this tells"
+        "whether the program or the fuser is at fault is not in the log; to find out, run it with"
         in finding["advice"].lower()
     )
 
