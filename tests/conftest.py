@@ -54,17 +54,16 @@ def _shares(file: str) -> bool:
 
 
 _MEASURED = (
-    "aot bundle captures check_command check_layers check_moved compare_command compare_match completion "
-    "configuration cuda_support dump_formats dump_names expectations_file explain foreign_captures "
-    "formats golden_reports hostile_json inductor_causes inductor_files inductor_live_facts inductor_readers "
-    "inductor_report inductor_views ir_grammar json_text kernels_command limits_of_changes "
-    "openmetrics "
-    "limits_of_checks limits_of_comparison limits_of_reasons "
-    "kernels_files kernels_save log_ends near_miss no_log nvfuser_rules "
+    "aot bundle captures check_command check_compiled check_layers check_moved compare_command "
+    "compare_compiled compare_match completion configuration cuda_support dump_formats dump_names "
+    "expectations_file explain foreign_captures formats golden_reports history hostile_json "
+    "inductor_causes inductor_files inductor_live_facts inductor_readers inductor_report inductor_views "
+    "ir_grammar json_text kernels_command kernels_files kernels_save limits_of_changes limits_of_checks "
+    "limits_of_comparison limits_of_reasons log_ends near_miss no_log nvfuser_rules openmetrics "
     "pasted_logs plan plan_statements rank_failures ranks read_errors read_in_chunks reasons_in_models "
-    "refused_arguments regions_dissolved repro_command repro_minimise run_endings run_targets secrets "
-    "report_sections rewrites segments standalone_nvfuser step_time switched_off te_command try whole_files "
-    "whose_error "
+    "refused_arguments regions_dissolved report_sections repro_command repro_minimise rewrites "
+    "run_endings run_lines run_targets secrets segments standalone_nvfuser step_time switched_off "
+    "te_command try whole_files whose_error "
 )
 """Files whose tests run under coverage, where that is asked for: together they reach the floor, and are short
 or do their work in children, which are not measured. The others run without it, in half the time."""

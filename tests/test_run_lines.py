@@ -17,7 +17,8 @@ from fusiondoc.errors import UsageError
 from fusiondoc.expectations.gate import gate
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
-from fusiondoc.workflows.lines_of_runs import append_lines, failed_line, line_of, read_lines
+from fusiondoc.workflows.history_runs import read_runs
+from fusiondoc.workflows.lines_of_runs import append_lines, failed_line, line_of
 
 LOG = FIXTURES / "foreign" / "bert.trace.eval.nvfuser.log.xz"
 
@@ -48,11 +49,13 @@ def test_a_line_comes_back_as_it_was_written(bert: Report, tmp_path: Path) -> No
     lines = [line_of(bert, "bert", date="2026-11-24T10:00:00+00:00"), failed_line("gone", "no such file")]
     file = tmp_path / "history" / "runs.jsonl"
     append_lines(file, lines)
-    assert list(read_lines(file)) == lines
+    assert read_runs([str(file)], tmp_path).runs == tuple(lines)
     assert file.read_text().count("\n") == 2
     with file.open("a") as cut_off:
         cut_off.write(json.dumps({"schema": "fusiondoc.run/2"}) + "\n" + file.read_text()[:100])
-    assert list(read_lines(file)) == lines
+    read = read_runs([str(file)], tmp_path)
+    assert read.runs == tuple(lines)
+    assert [one.source for one in read.unreadable] == [f"{file}:3", f"{file}:4"]
 
 
 def test_processes_that_append_at_a_time_lose_nothing(tmp_path: Path) -> None:
@@ -63,7 +66,7 @@ def test_processes_that_append_at_a_time_lose_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, str(tmp_path / "runs.jsonl")]
     processes = [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
-    assert len(read_lines(tmp_path / "runs.jsonl")) == 180
+    assert len(read_runs([str(tmp_path / "runs.jsonl")], tmp_path).runs) == 180
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:

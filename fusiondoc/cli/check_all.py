@@ -79,11 +79,11 @@ def _summarise(checked: CheckedModels, output: Path | None) -> None:
                 if not row.holds:
                     notify(f"BROKEN {model.section}: {expected_and_found(row)}")
         notify(verdict(checked))
-    annotate_github([model.report for model in checked.models if model.report is not None])
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    if in_github() and summary:
-        with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(as_markdown(checked))
+    if in_github():
+        from fusiondoc.reports.code_annotations import github_of_models
+
+        reports = [model.report for model in checked.models if model.report is not None]
+        annotate_github(github_of_models(reports), as_markdown(checked))
 
 
 def folder_of_results(named: Path | None, without: bool) -> Path | None:

@@ -195,7 +195,7 @@ def emit(
         from fusiondoc.reports.json_format import render_in_parts
 
         write_parts(render_in_parts(report), output)
-        _annotate_github(report, format_, output)
+        _annotate_report(report, format_, output)
         return
     if format_ != "text":
         text = render_report(report, format_)
@@ -220,7 +220,7 @@ def emit(
 
         text = in_github_log(text)
     write(text, output)
-    _annotate_github(report, format_, output)
+    _annotate_report(report, format_, output)
 
 
 def in_github() -> bool:
@@ -228,21 +228,20 @@ def in_github() -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
-def annotate_github(reports: Sequence[Report]) -> None:
-    """Annotations of what several models broke, in GitHub Actions."""
-    if in_github():
-        from fusiondoc.reports.code_annotations import github_of_models
+def annotate_github(annotations: str, summary: str) -> None:
+    """Annotations on stderr, and the summary of a step of GitHub Actions."""
+    from fusiondoc.reports.code_annotations import append_github_summary
 
-        click.echo(github_of_models(reports), err=True, nl=False)
+    click.echo(annotations, err=True, nl=False)
+    append_github_summary(summary, os.environ.get("GITHUB_STEP_SUMMARY"))
 
 
-def _annotate_github(report: Report, format_: str, output: Path | None) -> None:
-    """Annotations and the summary, in GitHub Actions."""
+def _annotate_report(report: Report, format_: str, output: Path | None) -> None:
+    """The annotations and the summary of a report, in GitHub Actions."""
     if in_github() and (format_ != "github" or output is not None):
-        from fusiondoc.reports.code_annotations import append_github_summary, github
+        from fusiondoc.reports.code_annotations import github, github_summary
 
-        click.echo(github(report), err=True, nl=False)
-        append_github_summary(report, os.environ.get("GITHUB_STEP_SUMMARY"))
+        annotate_github(github(report), github_summary(report))
 
 
 def in_colour(output: Path | None) -> bool:

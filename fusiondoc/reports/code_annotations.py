@@ -296,13 +296,13 @@ def _property(text: str) -> str:
 _MOST_ROWS = 50
 
 
-def append_github_summary(report: Report, file: str | None) -> None:
+def append_github_summary(text: str, file: str | None) -> None:
     """Append the summary; a file that cannot be written is not worth failing for."""
     if not file:
         return
     try:
         with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(github_summary(report))
+            stream.write(text)
     except OSError:
         return
 

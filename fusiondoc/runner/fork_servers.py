@@ -159,23 +159,27 @@ def _is_same_as_fork(order: SupervisorOrder) -> bool:
     return not any(folder in value for value in order.environment.values())
 
 
-def start_from_forks() -> None:
-    """From now on the runs of this process start as forks where that is the same. The servers end with this
-    process."""
-    if sys.platform.startswith("linux") and child.other_start() is None:
-        child.set_other_start(ForkServers().start)
+def start_from_forks() -> ForkServers | None:
+    """From now on the runs of this process start as forks where that is the same.
+
+    Returns:
+        the servers, which end with this process; None where nothing changes, as forks are impossible here or
+        already made.
+    """
+    if not sys.platform.startswith("linux") or child.other_start() is not None:
+        return None
+    servers = ForkServers()
+    child.set_other_start(servers.start)
+    return servers
 
 
 @contextlib.contextmanager
 def forks() -> Iterator[None]:
     """Inside the block the runs of this process start as forks where that is the same."""
-    if not sys.platform.startswith("linux") or child.other_start() is not None:
-        yield
-        return
-    servers = ForkServers()
-    child.set_other_start(servers.start)
+    servers = start_from_forks()
     try:
         yield
     finally:
-        child.set_other_start(None)
-        servers.close()
+        if servers is not None:
+            child.set_other_start(None)
+            servers.close()

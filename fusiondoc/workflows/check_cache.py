@@ -17,6 +17,7 @@ import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from fusiondoc.reports.json_format import plain, read_report, render
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.version import __version__
 from fusiondoc.whole_files import open_regular, read_within, write_whole
-from fusiondoc.workflows.program_reads import reads_of
+from fusiondoc.workflows.program_reads import Reads, reads_of
 
 SCHEMA = "fusiondoc.cached/1"
 MOST_KEPT = 4
@@ -81,6 +82,7 @@ def key_of(request: RunRequest, environment: Mapping[str, str]) -> dict[str, str
     return {name: digest_of(value) for name, value in parts.items()}
 
 
+@cache
 def _own_sources() -> str:
     """A digest of fusiondoc's own files: its version alone does not change in a checkout."""
     made = hashlib.sha256()
@@ -138,7 +140,7 @@ def _own_python(inputs: ProgramInputs) -> list[str]:
     return [name for name in inputs.files if name.endswith(".py")]
 
 
-def _reads(name: str) -> Any:
+def _reads(name: str) -> Reads:
     try:
         return reads_of(read_within(Path(name)))
     except OSError:
@@ -151,12 +153,28 @@ def state_of(
     """All that a result depends on beside its key, with its present state."""
     variables = {variable for name in _own_python(inputs) for variable in _reads(name).variables}
     files = {*inputs.files, *([str(target)] if target is not None else [])}
+    stated = {
+        "files": sorted(files),
+        "shadows": inputs.folders,
+        "packages": inputs.packages,
+        "variables": sorted(variables),
+        "names": list(inputs.names),
+    }
+    return _present_state(stated, patterns, environment)
+
+
+def _present_state(
+    stated: Mapping[str, Any], patterns: Sequence[str], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """The state now of the files, folders, packages and variables that a result states by name."""
+    names = [str(name) for name in stated["names"]]
     return {
-        "files": {name: _of_file(Path(name)) for name in sorted(files)},
-        "shadows": {folder: _entries(folder, inputs.names) for folder in inputs.folders},
-        "packages": {folder: _installed(folder) for folder in inputs.packages},
-        "variables": {name: digest_of(environment.get(name)) for name in sorted(variables)},
+        "files": {name: _of_file(Path(name)) for name in stated["files"]},
+        "shadows": {folder: _entries(folder, names) for folder in stated["shadows"]},
+        "packages": {folder: _installed(folder) for folder in stated["packages"]},
+        "variables": {name: digest_of(environment.get(name)) for name in stated["variables"]},
         "more files": {pattern: _matching(pattern) for pattern in patterns},
+        "names": names,
     }
 
 
@@ -222,7 +240,6 @@ class CheckCache:
         if any(_changed_since(name, began) for name in inputs.files):
             return
         state = state_of(inputs, patterns, self._environment, request.target.path)
-        state["names"] = list(inputs.names)
         text = render(kept.report)
         if plain(read_report(text.encode(), "the report")) != plain(kept.report):
             return  # nothing that is read differs from what was written
@@ -248,15 +265,7 @@ class CheckCache:
     def _now(self, state: Mapping[str, Any], patterns: Sequence[str]) -> dict[str, Any] | None:
         """The present state of all that a kept result depends on."""
         try:
-            names = [str(name) for name in state["names"]]
-            return {
-                "files": {name: _of_file(Path(name)) for name in state["files"]},
-                "shadows": {folder: _entries(folder, names) for folder in state["shadows"]},
-                "packages": {folder: _installed(folder) for folder in state["packages"]},
-                "variables": {name: digest_of(self._environment.get(name)) for name in state["variables"]},
-                "more files": {pattern: _matching(pattern) for pattern in patterns},
-                "names": state["names"],
-            }
+            return _present_state(state, patterns, self._environment)
         except (KeyError, TypeError):
             return None
 

@@ -76,6 +76,7 @@ def bisected(
         ).returncode
         here = (git(tree, "rev-parse", "HEAD") or b"").decode().strip()
         notify(f"{here[:12]} {_subject(tree, here)}: {_WORDS.get(status, f'status {status}, skipped')}")
+        _clean(tree)
         return status
 
     with _worktree(folder, bad) as tree:
@@ -92,6 +93,13 @@ def bisected(
             word = {_HOLDS: "good", _BROKEN: "bad"}.get(check(tree), "skip")
             output = _git(tree, "bisect", word)
         return _described(tree, found[1], tried)
+
+
+def _clean(tree: Path) -> None:
+    """Undo what the program wrote in the worktree: a tracked file that it changed (``__pycache__``, say)
+    would block the next checkout."""
+    _git(tree, "reset", "--quiet", "--hard")
+    _git(tree, "clean", "-ffdxq")
 
 
 _WORDS = {_HOLDS: "holds", _BROKEN: "broken"}

@@ -14,7 +14,7 @@ from fusiondoc.model.run_lines import HOLDS, SCHEMA, GroupLine, RunLine
 from fusiondoc.model.typed_fields import object_of, read_object
 from fusiondoc.whole_files import read_within
 from fusiondoc.workflows.git_files import git
-from fusiondoc.workflows.lines_of_runs import MOST_BYTES, outside_of
+from fusiondoc.workflows.lines_of_runs import outside_of
 from fusiondoc.workflows.survey_facts import RunFacts, facts_of
 from fusiondoc.workflows.survey_listing import listed
 
@@ -22,6 +22,8 @@ ENDING = ".jsonl"
 BRANCH = "branch:"
 IN_BRANCH = "history.jsonl"
 """The file in a branch."""
+_MOST_BYTES = 256 << 20
+"""Of a file of lines: some 100,000 runs of models with twenty groups."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def _of_branch(name: str, folder: Path) -> bytes:
 
 def _of_file(file: Path) -> bytes:
     try:
-        return read_within(file, MOST_BYTES)
+        return read_within(file, _MOST_BYTES)
     except OSError as error:
         raise UsageError(
             f"Cannot read {file}: {error.strerror}", "fusiondoc check --history FILE.jsonl writes one."

@@ -1,11 +1,11 @@
-"""Lines of runs (``model/run_lines.py``): of a report, appended to a file, and read from it."""
+"""Lines of runs (``model/run_lines.py``): of a report, and appended to a file."""
 
 from __future__ import annotations
 
 import json
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path, PurePath
 
@@ -14,13 +14,10 @@ from fusiondoc.model.checked_models import CheckedModels, Outcome
 from fusiondoc.model.report import Group, Report
 from fusiondoc.model.run_lines import BROKEN, FAILED, HOLDS, SCHEMA, GroupLine, OutsideLine, RunLine
 from fusiondoc.model.source import Source
-from fusiondoc.model.typed_fields import as_json, object_of, read_object
-from fusiondoc.whole_files import alone, read_within
+from fusiondoc.model.typed_fields import as_json
+from fusiondoc.whole_files import alone
 from fusiondoc.workflows.survey_facts import facts_of_report
 from fusiondoc.workflows.survey_plans import Plan
-
-MOST_BYTES = 256 << 20
-"""Of a file of lines: some 100,000 runs of models with twenty groups."""
 
 
 def line_of(report: Report, model: str, *, date: str | None = None, cached: bool = False) -> RunLine:
@@ -104,26 +101,6 @@ def append_lines(file: Path, lines: Iterable[RunLine]) -> None:
             out.write(text.encode("ascii"))
     except OSError as error:
         raise UsageError(f"Cannot write {file}: {error.strerror}", "Choose another file.") from None
-
-
-def read_lines(file: Path) -> Sequence[RunLine]:
-    """The lines of a file, in its order; a line that is no run (cut off, of another version) is left out.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    try:
-        data = read_within(file, MOST_BYTES)
-    except OSError as error:
-        raise UsageError(f"Cannot read {file}: {error.strerror}", "Name a file that check wrote.") from None
-    lines = []
-    for text in data.split(b"\n"):
-        content = object_of(text)
-        if content.get("schema") == SCHEMA:
-            line = read_object(RunLine, content)
-            if line is not None:
-                lines.append(line)
-    return lines
 
 
 def _lost(report: Report) -> tuple[str, ...]:
