@@ -12,6 +12,7 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from command_line import Run
@@ -322,10 +323,11 @@ REQUEST = json.dumps({"schema": "fusiondoc.capture/1"}).encode()
 
 
 def refused(path: Path, fusiondoc: Run, said: str) -> None:
-    before = set(Path(tempfile.gettempdir()).glob("fusiondoc-*/capture"))
-    done = fusiondoc("parse", path)
+    with tempfile.TemporaryDirectory() as temporary, mock.patch.object(tempfile, "tempdir", temporary):
+        done = fusiondoc("parse", path)
+        left = list(Path(temporary).iterdir())
     assert done.returncode == 2 and said in done.stderr and "next:" in done.stderr, done.stderr
-    assert set(Path(tempfile.gettempdir()).glob("fusiondoc-*/capture")) <= before
+    assert not left
 
 
 @pytest.mark.parametrize(
