@@ -33,6 +33,8 @@ LEAST_LIMIT = 4 << 30
 LIMIT_RATIO = 1000
 """What a compressed log may unpack to: so many bytes, or so many times its own size if that is more."""
 
+_UTF8_MARK = b"\xef\xbb\xbf"
+
 LOG_ENDINGS = (".log", ".txt", ".out", ".err", ".stderr", ".stdout")
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 
@@ -267,7 +269,7 @@ def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None
     """Blocks of a log as chunks that end at a line end (the last one may not).
 
     ``cut`` is told the bytes that a line has beyond MOST_LINE, and whether they are the first of it. UTF-16
-    logs (a Windows PowerShell redirect) are re-coded to UTF-8.
+    logs (a Windows PowerShell redirect) are re-coded to UTF-8; the mark before UTF-8 (GitHub's logs) is left out.
     """
     rest: list[bytes | memoryview] = []  # of a line that goes on in the next block
     held = 0  # bytes in it
@@ -276,6 +278,7 @@ def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None
     for number, block in enumerate(blocks):
         if not number:
             decode = utf16_decoder(block)
+            block = block.removeprefix(_UTF8_MARK)
         if decode is not None:
             block = decode(block)
         end = block.rfind(b"\n") + 1

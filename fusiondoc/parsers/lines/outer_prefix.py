@@ -49,8 +49,11 @@ _DIGITS = re.compile(rb" *\d+")
 SAMPLE = 4000
 """Lines from which an outer prefix is learnt."""
 _NUMBER = re.compile(rb"\d+")
-_END_OF_PREFIX = re.compile(rb"[\]|:>Z] |[\]:]$|0[EO]? |std(?:err|out)(?: [FP])? ")
+_LOGGER = rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.-]{1,80}:"
+_END_OF_PREFIX = re.compile(rb"%s|[\]|:>Z)] |(?<= )- |[\]:]$|0[EO]?  ?|std(?:err|out)(?: [FP])? " % _LOGGER)
 """How a time or a tag ends."""
+_TAG = re.compile(rb"\[|%s|0: |\([\w.]{1,80} pid=0(?:, ip=[\w.:-]{1,80})?\) |[^|]{1,100}\| " % _LOGGER)
+"""A prefix without a time: in brackets, of Python's logging, of ``srun -l``, of Ray, of a container."""
 _LEAST_ALIKE = 4
 """Lines that begin alike, if all do."""
 _LEAST_MARKS = 3
@@ -128,7 +131,7 @@ class OuterPrefix:
             return None
         shape = shapes[0][: ends[-1]]
         is_time = TIMES.search(lines[0][: 2 * len(shape)]) is not None
-        if not is_time and not shape.startswith(b"[") and b"| " not in shape:
+        if not is_time and _TAG.match(shape) is None:
             return None
         return OuterPrefix.of_shapes([shape])
 

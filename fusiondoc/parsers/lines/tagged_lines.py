@@ -37,7 +37,7 @@ _KNOWN = tuple(
         rb"\[default(\d{1,9})\]",
         rb"\[(?:[^\[\]\s]+@)?\d+,(\d{1,9})\]<std(?:err|out)>",
         rb"^\s*(\d{1,9}): ",
-        rb"\[(\d{1,9})\]:",
+        rb"(?<![^\s:|>\])])\[(\d{1,9})\]:",
     )
 )
 """``[rank0]:``, ``[default0]:`` (torchrun), ``[1,0]<stderr>:`` (mpirun; from Open MPI 5
@@ -370,16 +370,16 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
             number += 1
 
 
-ANSI = re.compile(rb"(?:\x9b|\x1b\[)[0-?]*[ -/]*[@-~]")
-"""Control sequences, as in ECMA-48; the dump buffer_reuse_verbose prints them even to a file."""
+_ONE_BYTE = re.compile(rb"(?<![\x80-\xff])\x9b[0-?]*[ -/]*[@-~]")
+"""Control sequences, as in ECMA-48, behind the one byte for ``\\x1b[``, which is part of letters in UTF-8."""
 
 
 def clean(chunk: bytes) -> bytes:
     """Remove colours, CRLF and overwritten progress text. Lines without any cost nothing but the search."""
     if b"\x9b" in chunk:
-        chunk = ANSI.sub(b"", chunk)
-    elif b"\x1b" in chunk:
-        chunk = ESCAPES.sub(b"", chunk)  # ``ANSI`` where no other character begins one: ten times as fast
+        chunk = _ONE_BYTE.sub(b"", chunk)
+    if b"\x1b" in chunk:
+        chunk = ESCAPES.sub(b"", chunk)
     if b"\r" in chunk:
         chunk = b"".join(_without_overwritten(chunk.replace(b"\r\n", b"\n")))
     return chunk

@@ -26,8 +26,11 @@ _MOST_LAYERS = 3
 _TORCH = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ")
 _IS_TORCH = re.compile(MARK)
 _DIGITS = re.compile(rb"\d+")
-ESCAPES = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
-"""Control sequences, as in ECMA-48, that begin with the escape character."""
+ESCAPES = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[PX\]^_][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\)|[ -/][0-~]|[0-OQ-WYZ`-~])"
+)
+"""Control sequences, as in ECMA-35 and ECMA-48, that begin with the escape character: colours, links
+(``\\x1b]8;;...``), Buildkite's times (``\\x1b_bk;t=...``), what ``tput sgr0`` prints (``\\x1b(B``)."""
 _ENDS_OF_STATEMENTS = (b";", b"{", b"}")
 _STARTS_OF_STATEMENTS = (b"  ", b"}")
 """A line of a kernel's source may be as long as a full row."""
