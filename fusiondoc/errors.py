@@ -17,30 +17,33 @@ INTERRUPTED = 130
 
 
 class FusiondocError(Exception):
-    """A failure that a user can act on: ``message`` states the failure, ``hint`` the next step."""
+    """A failure that a user can act on.
+
+    Attributes:
+        message: what failed, and below it the output of the program, if any.
+        hint: the next step.
+    """
 
     exit_code = WRONG_USAGE
 
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, message: str, hint: str | None = None, output: str = "") -> None:
+        """``output``: of the user's program: its traceback, or its last lines."""
+        self.message = f"{message}\n{output}" if output else message
+        super().__init__(self.message)
         self.hint = hint
+        self.in_one_line = (_line_of_failure(output) or message.partition("\n")[0])[:200]
+        """What failed: the line of the output that names it, else the first line of the message."""
 
-    @property
-    def in_one_line(self) -> str:
-        """The line of the message that names the failure, at most 200 characters.
 
-        In a traceback it is the line of the compiler's error, else that of the exception; without a traceback
-        the last line.
-        """
-        lines = [line.rstrip() for line in self.message.split("\n") if line.strip()]
-        exception_lines = _of_exception(lines)
-        compiler = (line for line in exception_lines if _OF_COMPILER.search(line))
-        if exception_lines:
-            line_shown = next(compiler, exception_lines[0])
-        else:
-            line_shown = lines[-1] if lines else type(self).__name__
-        return line_shown.strip()[:200]
+def _line_of_failure(output: str) -> str | None:
+    """The line of a program's output that names the failure: of a traceback that of the compiler's error,
+    else that of the exception; without a traceback the last line. None of an empty output."""
+    lines = [line.rstrip() for line in output.split("\n") if line.strip()]
+    exception_lines = _of_exception(lines)
+    compiler = (line for line in exception_lines if _OF_COMPILER.search(line))
+    if exception_lines:
+        return next(compiler, exception_lines[0]).strip()
+    return lines[-1].strip() if lines else None
 
 
 _TRACEBACK = re.compile(r"Traceback (?:of TorchScript.*)?\(most recent call last\):")
@@ -55,11 +58,11 @@ behind it, as the fuser prints its message."""
 
 
 def _of_exception(lines: Sequence[str]) -> Sequence[str]:
-    """The lines of the exception's own text: those after the last traceback, or after the first line where
-    the user's code is not involved. Empty for a message without an exception."""
+    """The lines of the exception's own text: those after the last traceback, or all where no line of the
+    user's code is involved. Empty for an output without an exception."""
     heads = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
     if not heads:
-        return lines[1:] if len(lines) > 1 and _EXCEPTION.match(lines[1]) else []
+        return lines if lines and _EXCEPTION.match(lines[0]) else []
     below = list(dropwhile(_TRACED_FRAME.match, lines[heads[-1] + 1 :]))
     marks = [number for number, line in enumerate(below) if line.endswith(_FRAME)]
     return list(dropwhile(lambda line: line[0].isspace(), below[marks[-1] + 1 :] if marks else below))

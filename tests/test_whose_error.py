@@ -249,7 +249,7 @@ def test_the_line_of_an_error_in_the_interpreter() -> None:
     assert failing_line(traced) == "/m/rotary.py:34"
     assert failing_line(scripted) == "m.py:4"
     assert failing_line("RuntimeError: LLVM Backend not found") is None
-    failed = ModelFailed(f"rotary.py failed in the forward pass\nRuntimeError: {traced}RuntimeError: size")
+    failed = ModelFailed("rotary.py failed", output=f"RuntimeError: {traced}RuntimeError: size")
     assert failed.in_one_line == "RuntimeError: size"
 
 

@@ -119,7 +119,7 @@ def _timed_out(
     within = f"in {timeout:g} s" if timeout is not None else "in time"
     if records.error is not None:
         hint = f"After that its process did not end {within}: {_GOES_ON}; {_where(log)}."
-        return ModelFailed(_text(records.error, label), hint)
+        return ModelFailed(_what_failed(records.error, label), hint, _traceback(records.error))
     if records.done is not None:
         return ModelFailed(
             f"{label} completed all passes, but its process did not end {within} and was stopped",
@@ -142,8 +142,10 @@ def _failed_with_status(result: Result, records: Records, label: str, log: Path)
     hint = f"The whole output is in {log}."
     if failure is not None:
         kind = {WRONG_USAGE: UsageError, CANNOT_RUN: CannotRun}.get(status or 0, ModelFailed)
-        last_lines = "" if failure.traceback or kind is not ModelFailed else _last_lines(log)
-        return kind(_text(failure, label) + last_lines, failure.hint or hint)
+        output = _traceback(failure)
+        if not output and kind is ModelFailed:
+            output = _last_lines(log)
+        return kind(_what_failed(failure, label), failure.hint or hint, output)
     done = records.done is not None
     unwritten = None if done else _unwritten_records(log)
     if unwritten is not None:
@@ -155,7 +157,7 @@ def _failed_with_status(result: Result, records: Records, label: str, log: Path)
         return None
     when = "after" if done else "before"
     return ModelFailed(
-        f"{label} ended with exit status {status} {when} all passes were done{_last_lines(log)}", hint
+        f"{label} ended with exit status {status} {when} all passes were done", hint, _last_lines(log)
     )
 
 
@@ -192,7 +194,11 @@ def _after_signal(signal: str | None, log: Path) -> str:
     return f"{log} does not hold Python's stack at that moment; its last lines show how far the program got."
 
 
-def _text(failure: Failure, label: str) -> str:
+def _traceback(failure: Failure) -> str:
+    return (failure.traceback or "").rstrip()
+
+
+def _what_failed(failure: Failure, label: str) -> str:
     if not failure.traceback:
         return failure.message or f"{label} failed"
     doing = {
@@ -207,7 +213,7 @@ def _text(failure: Failure, label: str) -> str:
         "eager": "failed in the eager run that --time compares with",
         "exit": "ended the process",
     }.get(failure.stage, "failed")
-    return f"{label} {doing}\n{failure.traceback.rstrip()}"
+    return f"{label} {doing}"
 
 
 _JIT_LINE = re.compile(r"\[(?:DUMP|DEBUG|UPDATE|SOURCE) [\w.]+:\d+\]")
@@ -218,7 +224,7 @@ def _last_lines(log: Path) -> str:
     """The last lines that are the program's own."""
     tail = _tail(log).rstrip().split("\n")
     lines = [line for line in tail if not line.startswith(_OWN) and not _JIT_LINE.match(line)][-_SHOWN_LINES:]
-    return "\n" + "\n".join(lines) if any(lines) else ""
+    return "\n".join(lines) if any(lines) else ""
 
 
 def _tail(log: Path, size: int = _TAIL_BYTES) -> str:

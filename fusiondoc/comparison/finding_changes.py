@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.alignment import pair_equal
 from fusiondoc.comparison import FallbackChange, FindingChange
+from fusiondoc.comparison.finding_subjects import Subject, Subjects
 from fusiondoc.comparison.positions import Position, Positions
 from fusiondoc.comparison.unfused_changes import lacks_plans
 from fusiondoc.model import dataclass
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import SEVERITIES, Fallback, Finding, Report
 
-_CHANGING = re.compile(r"\d+(?:[.,]\d+)*")
-_TIMES = re.compile(r" \(# times\)")
-_IDS = re.compile(r"[GK]#(?:(?:, | and | to )[GK]#)*(?: and # more)?")
-_LAYERS = re.compile(r"(?: \(|, )layer [^()]*(?=\))")
-"""A module, which has another name where it was renamed and is no other finding then."""
-_SOURCES = re.compile(r"[^\s()]+:\d+(?::\d+)?")
-
 
 @dataclass(frozen=True, eq=False)
 class _Found:
     finding: Finding
     position: Position
-    words: str
-    """The message without numbers, positions and modules."""
+    subject: Subject
 
     @property
     def fixed(self) -> bool:
@@ -35,12 +27,12 @@ class _Found:
 
 
 _SAME: tuple[Callable[[_Found], Hashable | None], ...] = (
-    lambda f: (f.finding.code, f.position.token, f.words),
+    lambda f: (f.position.token, f.subject),
     lambda f: (f.finding.code, f.position.token) if f.fixed else None,
-    lambda f: None if f.fixed else (f.finding.code, f.words),
+    lambda f: None if f.fixed else f.subject,
     lambda f: f.finding.code if _of_the_run(f.finding) else None,
 )
-"""When two findings are the same, from everything to the code alone."""
+"""When two findings are the same, from line and subject to the code alone."""
 
 
 def finding_changes(a: Report, b: Report, positions: Positions) -> tuple[FindingChange, ...]:
@@ -58,26 +50,28 @@ def finding_changes(a: Report, b: Report, positions: Positions) -> tuple[Finding
 
 
 def _found(report: Report, side: int, positions: Positions) -> list[_Found]:
+    subjects = Subjects(report)
     return [
-        _Found(finding, positions.of(side, finding.source), _words(finding)) for finding in report.findings
+        _Found(finding, positions.of(side, finding.source), subjects.of(finding))
+        for finding in report.findings
     ]
 
 
-def _without_line(found: Sequence[_Found]) -> set[tuple[str, str]]:
-    """Code and words of those of no line of their own: one finding stands for many rows of an operator."""
-    return {(known.finding.code, known.words) for known in found if not known.fixed}
+def _without_line(found: Sequence[_Found]) -> set[Subject]:
+    """The subjects of those of no line of their own: one finding stands for many rows of an operator."""
+    return {known.subject for known in found if not known.fixed}
 
 
-def _new(left: Sequence[_Found], of_others: AbstractSet[tuple[str, str]], is_blind: bool) -> list[Finding]:
+def _new(left: Sequence[_Found], of_others: AbstractSet[Subject], is_blind: bool) -> list[Finding]:
     """The findings that the other side does not have, worst first.
 
     Args:
-        of_others: findings of that side that have no line of their own, which are not counted.
+        of_others: subjects of findings of that side that have no line of their own, which are not counted.
         is_blind: it lacks plans, so that operators outside them are not known.
     """
     new = []
     for left_finding in left:
-        known = not left_finding.fixed and (left_finding.finding.code, left_finding.words) in of_others
+        known = not left_finding.fixed and left_finding.subject in of_others
         if not known and not (is_blind and _of_an_operator(left_finding.finding)):
             new.append(left_finding.finding)
     return sorted(new, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -90,11 +84,6 @@ def _of_the_run(finding: Finding) -> bool:
 
 def _of_an_operator(finding: Finding) -> bool:
     return finding.code.startswith("FD2")
-
-
-def _words(finding: Finding) -> str:
-    text = _CHANGING.sub("#", _LAYERS.sub("", _SOURCES.sub("", finding.message)))
-    return _IDS.sub("ids", _TIMES.sub("", text))
 
 
 def fallback_changes(a: Report, b: Report, same_groups: Mapping[str, str]) -> tuple[FallbackChange, ...]:

@@ -163,7 +163,7 @@ def _archived(torch: Any, fn: Any, inputs: tuple[Any, ...], folder: Path, label:
             torch.jit.save(scripted, str(folder / "model.pt"))
     except Exception as error:
         text = f"{type(error).__name__}: {str(error).strip()}"
-        raise ModelFailed(f"{label} cannot be saved as an archive\n{text}", SAVE_HINT) from None
+        raise ModelFailed(f"{label} cannot be saved as an archive", SAVE_HINT, text) from None
     return scripted
 
 
@@ -225,10 +225,10 @@ def _torchscript(torch: Any, fn: Any, inputs: tuple[Any, ...], label: str, trace
             return torch.jit.trace(_traceable(torch, fn), inputs, check_trace=False)
     except Exception as error:
         if trace:
-            raise ModelFailed(f"{label} cannot be traced\n{_where(error)}", TRACE_HINT) from None
+            raise ModelFailed(f"{label} cannot be traced", TRACE_HINT, _where(error)) from None
         # All frames are TorchScript's; its message shows the user's line.
         text = f"{type(error).__name__}: {str(error).strip()}"
-        raise ModelFailed(f"{label} cannot be scripted\n{text}", SCRIPT_HINT) from None
+        raise ModelFailed(f"{label} cannot be scripted", SCRIPT_HINT, text) from None
 
 
 def _traceable(torch: Any, fn: Any) -> Any:
