@@ -20,11 +20,10 @@ DOCS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rg
 
 
 def loosely(text: str) -> list:
-    """Lines without numbers, heights of bars and double spaces: times, dates and counts differ from run to
-    run."""
-    text = re.sub(r"\d+\.\d+ ms", "0 ms", text)  # 22.4 ms, and 102 ms on a slower machine
-    text = re.sub("[▁-█]", "▁", re.sub(r"\d+", "0", text))
-    return [re.sub(r"\s+", " ", line).strip() for line in text.strip().split("\n")]
+    """Words without numbers and heights of bars: times, dates and counts differ from run to run,
+    and with their width the line that a word is on."""
+    text = re.sub(r"\d[\d,.]*\s+m?s\b", "0 ms", text)
+    return re.sub("[▁-█]", "▁", re.sub(r"\d+", "0", text)).split()
 
 
 def shown_outputs() -> list:

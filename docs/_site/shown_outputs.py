@@ -25,7 +25,7 @@ BLOCK = re.compile(
 )
 
 
-_FIRST = ("Do this first", "Nothing to do", "No change is known that helps")
+_FIRST = ("Do this first", "Nothing to do", "No change is known that helps", "Not known without trying")
 """Headings of the first screen, and not of a part of the report."""
 
 

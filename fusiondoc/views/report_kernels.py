@@ -64,7 +64,7 @@ _COLUMNS = (
     Column("name", wanted=4, optional=True, formats=Formats.TERMINAL),
     Column("kernel", formats=_NOT_TERMINAL),
     Column("group", optional=True),
-    Column("layer", wanted=4, optional=True),
+    Column("layer", wanted=4, optional=True, wide=True),
     Column("computed by", wanted=13, optional=True),
     Column("part", number=True, wanted=9, optional=True),
     Column("runs", number=True, wanted=8, optional=True),
