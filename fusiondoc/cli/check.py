@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,11 @@ if TYPE_CHECKING:
     help="Without TARGET: check the sections with such a name; * is any text. Can be repeated.",
 )
 @click.option(
+    "--changed-since",
+    metavar="REV",
+    help="Without TARGET: run only models of which a file or import in the repository changed since.",
+)
+@click.option(
     "--jobs",
     "-j",
     type=click.IntRange(min=1),
@@ -87,6 +92,7 @@ def command(
     update: bool,
     only: tuple[str, ...],
     patterns: tuple[str, ...],
+    changed_since: str | None,
     jobs: int | None,
     cache: Path | None,
     no_cache: bool,
@@ -117,7 +123,8 @@ def command(
     expectations = _expectations(expect, update)
     if expectations is not None:
         _known_sections(expectations, only)
-    if _is_for_all(targets, expectations, update, patterns, jobs):
+    choices = {"--only": patterns, "--jobs": jobs, "--changed-since": changed_since}
+    if _is_for_all(targets, expectations, update, choices):
         assert expectations is not None
         _refuse_options_of_a_run(options)
         sections = chosen_sections(expectations, only, patterns)
@@ -127,6 +134,7 @@ def command(
             python=options["python"],
             workers=jobs,
             cache=folder_of_results(cache, no_cache),
+            changed_since=changed_since,
             format_=format_,
             output=output,
             history=history,
@@ -177,10 +185,12 @@ def _is_for_all(
     targets: Sequence[str],
     expectations: Expectations | None,
     update: bool,
-    patterns: Sequence[str],
-    jobs: int | None,
+    choices: Mapping[str, Any],
 ) -> bool:
     """Whether the sections of the file name what is to be run.
+
+    Args:
+        choices: the options that choose among sections, with their values.
 
     Raises:
         UsageError: options that choose among sections where the command line or nothing names it.
@@ -190,8 +200,8 @@ def _is_for_all(
     )
     if not targets and named and not update:
         return True
-    if patterns or jobs is not None:
-        option = "--only" if patterns else "--jobs"
+    option = next((option for option, value in choices.items() if value is not None and value != ()), None)
+    if option is not None:
         raise UsageError(
             f"{option} is for a check of all sections, without a TARGET and without --update",
             "A section names its model with run: {target: FILE.py}.",

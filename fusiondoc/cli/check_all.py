@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ def check_all(
     python: Path | str | None,
     workers: int | None,
     cache: Path | None,
+    changed_since: str | None,
     format_: str | None,
     output: Path | None,
     history: Path | None,
@@ -33,9 +35,11 @@ def check_all(
 
     Args:
         cache: the folder of kept results; None for a check without them.
+        changed_since: a commit; what is as it was then is left out.
     """
     from fusiondoc.cli.config import without_suppressed
     from fusiondoc.reports.checked_models_documents import FORMATS, render
+    from fusiondoc.workflows.changed_sections import ChangedSections
     from fusiondoc.workflows.check_cache import CheckCache
     from fusiondoc.workflows.check_models import check_models
     from fusiondoc.workflows.lines_of_runs import append_lines, lines_of_check
@@ -45,12 +49,18 @@ def check_all(
         raise UsageError(
             f"there is no format '{wanted}' of a check of many models", f"Known: {', '.join(FORMATS)}."
         )
+    results = CheckCache(cache, dict(os.environ)) if cache is not None else None
+    since = None
+    if changed_since is not None:
+        today = datetime.now(timezone.utc).date()
+        since = ChangedSections(changed_since, expectations, results, today)
     checked = check_models(
         expectations,
         sections,
         python=str(python or sys.executable),
         workers=workers or os.cpu_count() or 1,
-        cache=CheckCache(cache, dict(os.environ)) if cache is not None else None,
+        cache=results,
+        since=since,
         suppress=without_suppressed,
         notify=notify,
     )

@@ -21,6 +21,8 @@ class Outcome(Enum):
     """The model could not be run, or its run failed."""
     NOT_RUN = "not run"
     """The section is for another machine, torch or fuser, or names no target."""
+    UNCHANGED = "unchanged"
+    """Left out by ``--changed-since``: nothing that its result depends on in the repository changed."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class CheckedModel:
     """Why the result is not kept for the next check."""
     why: str | None = None
     """The error of a failed run, or why there was none."""
+    changed: str | None = None
+    """With ``--changed-since``: why it was run."""
     hint: str | None = None
     """The next step then."""
     capture: str | None = None
@@ -74,6 +78,8 @@ class CheckedModels:
     """The first 12 digits of the commit of the folder that it ran in."""
     seconds: float
     workers: int
+    changed_since: str | None
+    """The first 12 digits of the commit of ``--changed-since``."""
     models: tuple[CheckedModel, ...]
     notes: tuple[str, ...] = ()
     """What is to be known about the file: an exception that has ended, or that no model needs."""

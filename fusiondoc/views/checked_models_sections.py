@@ -18,6 +18,7 @@ _TONES = {
     Outcome.BROKEN: Tone.BAD,
     Outcome.FAILED: Tone.BAD,
     Outcome.NOT_RUN: Tone.DIM,
+    Outcome.UNCHANGED: Tone.DIM,
 }
 _COLUMNS = (
     Column("model", cut=True),
@@ -38,6 +39,7 @@ def checked_document(checked: CheckedModels) -> Document:
         _lost(checked.models),
         _failed(checked.models),
         _not_run(checked.models),
+        _changed(checked),
     )
     notes = Section("notes", "Notes", blocks=(Sentences(checked.notes),))
     facts = tuple(_facts(checked))
@@ -47,9 +49,10 @@ def checked_document(checked: CheckedModels) -> Document:
 
 def verdict(checked: CheckedModels) -> str:
     """The whole check in a sentence."""
-    total = len(checked.models) - checked.number(Outcome.NOT_RUN)
-    text = f"{checked.number(Outcome.HOLDS)} of {count(total, 'model')} hold"
-    for outcome in (Outcome.BROKEN, Outcome.FAILED, Outcome.NOT_RUN):
+    total = len(checked.models) - checked.number(Outcome.NOT_RUN) - checked.number(Outcome.UNCHANGED)
+    held = f"{checked.number(Outcome.HOLDS)} of {count(total, 'model')} hold"
+    text = held if total else "no model was run"
+    for outcome in (Outcome.BROKEN, Outcome.FAILED, Outcome.NOT_RUN, Outcome.UNCHANGED):
         number = checked.number(outcome)
         text += f", {number} {outcome.value}" if number else ""
     return text
@@ -113,6 +116,17 @@ def _failed(models: Sequence[CheckedModel]) -> Section:
 def _not_run(models: Sequence[CheckedModel]) -> Section:
     rows = [model for model in models if model.outcome is Outcome.NOT_RUN]
     return Section("not-run", "Not run", blocks=(Items(tuple(map(_item, rows))),))
+
+
+def _changed(checked: CheckedModels) -> Section:
+    """Why each model was run or left out by ``--changed-since``."""
+    items = []
+    for model in checked.models if checked.changed_since is not None else ():
+        if model.outcome is Outcome.UNCHANGED:
+            items.append(Item((Status("left out", Tone.DIM),), model.section, near(model.why or "")))
+        elif model.changed is not None:
+            items.append(Item((Status("run", Tone.PLAIN),), model.section, near(model.changed)))
+    return Section("changed", f"Changed since {checked.changed_since}", blocks=(Items(tuple(items)),))
 
 
 def _item(model: CheckedModel) -> Item:

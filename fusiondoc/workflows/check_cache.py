@@ -232,6 +232,16 @@ class CheckCache:
                 return self._kept(entry, path)
         return None
 
+    def files_of(self, request: RunRequest) -> set[str]:
+        """The files that kept results of a run state, whatever became of these files."""
+        found: set[str] = set()
+        for path in self._paths(request):
+            with contextlib.suppress(OSError):
+                state = object_of(read_within(path, _MOST_BYTES)).get("state")
+                files = state.get("files") if isinstance(state, dict) else None
+                found.update(files if isinstance(files, dict) else ())
+        return found
+
     def put(
         self, request: RunRequest, patterns: Sequence[str], inputs: ProgramInputs, kept: Kept, began: float
     ) -> None:

@@ -25,6 +25,7 @@ from fusiondoc.model.checked_models import SCHEMA, CheckedModel, CheckedModels, 
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Expectation
 from fusiondoc.runner.fork_servers import start_from_forks
+from fusiondoc.workflows.changed_sections import ChangedSections, Standing
 from fusiondoc.workflows.check_cache import CheckCache, Kept, why_not_kept
 from fusiondoc.workflows.check_jobs import Job, NoJob, jobs_of, target_of
 from fusiondoc.workflows.lines_of_runs import now
@@ -56,6 +57,7 @@ def check_models(
     python: str,
     workers: int,
     cache: CheckCache | None = None,
+    since: ChangedSections | None = None,
     suppress: Suppress = lambda report: report,
     notify: Notify = silent,
 ) -> CheckedModels:
@@ -65,22 +67,29 @@ def check_models(
         python: the interpreter of sections that name none.
         workers: how many models run at a time.
         cache: where results are kept; None keeps none and uses none.
+        since: what changed; runs that are as they were are left out. None leaves out none.
     """
     began, started = time.perf_counter(), now()
     today = date.fromisoformat(started[:10])
     planned = jobs_of(expectations, sections, python)
-    jobs = [job for job in planned if isinstance(job, Job)]
+    standings = _standings(planned, since)
+    jobs = [job for job in planned if isinstance(job, Job) and standings[_key(job.sections[0])].needed]
     captures.set_by_option(captures.LAST, str(max(captures.number_kept(), len(jobs))))
     rows: dict[str, CheckedModel] = {}
     for job in planned:
         if isinstance(job, NoJob):
             rows[_key(job.section)] = _without_run(job)
+            continue
+        standing = standings[_key(job.sections[0])]
+        if not standing.needed:
+            rows.update((_key(section), _left_out(section, standing)) for section in job.sections)
     workers = max(1, min(workers, len(jobs)))
     for job, result in _results(jobs, workers, cache):
         if result.report is not None:
             result = replace(result, report=suppress(result.report))
         for section in job.sections:
             row = _checked(section, job, result, expectations, today)
+            row = replace(row, changed=standings[_key(job.sections[0])].why)
             rows[_key(section)] = row
             notify(_progress(row, len(rows), len(sections)))
     return CheckedModels(
@@ -90,9 +99,21 @@ def check_models(
         commit=commit_of(Path.cwd()),
         seconds=round(time.perf_counter() - began, 3),
         workers=workers,
+        changed_since=since.commit if since is not None else None,
         models=tuple(rows[_key(section)] for section in sections),
         notes=tuple(notes_on_exceptions(expectations, today)),
     )
+
+
+def _standings(planned: Sequence[Job | NoJob], since: ChangedSections | None) -> dict[str, Standing]:
+    """Whether each run is needed, by the key of its first section."""
+    jobs = [job for job in planned if isinstance(job, Job)]
+    always = Standing(True, None)
+    return {_key(job.sections[0]): since.standing(job) if since is not None else always for job in jobs}
+
+
+def _left_out(section: Section, standing: Standing) -> CheckedModel:
+    return CheckedModel(section.name, target_of(section), Outcome.UNCHANGED, 0, why=standing.why)
 
 
 def _key(section: Section) -> str:
