@@ -162,7 +162,7 @@ def test_every_change_of_slices_has_its_lines() -> None:
     ("name", "operators"),
     [
         ("box_decode", [1]),  # the aten::cat behind it gets its list from outside its differentiable graph
-        ("mixed_precision", []),  # of aten::to beside it these arguments have no gradient formula either
+        ("mixed_precision", [2]),  # with the subtraction alone: aten::to has no formula with these arguments
         ("cross_attention", [2]),
         ("glu_block", [1]),  # the chunk of the input keeps the product before it out
     ],
@@ -173,3 +173,33 @@ def test_in_training_only_what_a_differentiable_graph_can_hold_is_promised(
     pytest.importorskip("torch")
     report = fusiondoc.diagnose(str(PROGRAMS / f"{name}.py"), fuser="nnc", runs=3, backward=True)
     assert [one.operators for one in report.plan if one.kind is ChangeKind.RECIPE] == operators
+
+
+@pytest.mark.torch
+def test_an_addition_in_place_before_a_convolution_joins_what_ends_a_differentiable_graph(
+    tmp_path: Path,
+) -> None:
+    """Torch's graph of batch_norm and relu ends at the addition; out of place, both are one group."""
+    torch = pytest.importorskip("torch")
+    body = (
+        "    x = torch.sigmoid(m)\n    h = torch.relu(F.batch_norm(F.conv2d(x, w), None, None, training=True))\n"
+        "    h += x\n    return F.conv2d(h, w)\n"
+    )
+    head = (
+        "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor\n\n\n"
+        "def model(m: Tensor, w: Tensor) -> Tensor:\n"
+    )
+    inputs = "inputs = (torch.randn(2, 4, 8, 8), torch.randn(4, 4, 1, 1, requires_grad=True))\n"
+    path = tmp_path / "net.py"
+    path.write_text(f"{head}{body}\n\n{inputs}")
+    before = fusiondoc.diagnose(str(path), fuser="nnc", runs=3)
+    (change,) = before.plan
+    assert [edit.after for edit in change.edits] == ["    h = h + x"]
+    assert (change.operators, change.groups) == (2, 1)
+    changed = tmp_path / "changed.py"
+    changed.write_text(path.read_text().replace("h += x", "h = h + x"))
+    after = fusiondoc.diagnose(str(changed), fuser="nnc", runs=3)
+    assert ("aten::relu", "aten::add") in {group.ops for group in after.groups}
+    one, other = runpy.run_path(str(path)), runpy.run_path(str(changed))
+    given = one["inputs"]
+    torch.testing.assert_close(one["model"](*given), other["model"](*given))

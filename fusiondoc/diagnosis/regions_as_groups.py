@@ -1,4 +1,5 @@
-"""Differentiable graphs that are one group each, as that group."""
+"""Differentiable graphs that are one group each, as that group; those that end in one operator, as that
+operator."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from fusiondoc.model.report import Program, ProgramNode, Report
 def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> Report:
     """The report with differentiable graphs that are one group each as these groups: torch ends a graph at a
     view or a print, and makes one graph of both where it goes
-    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp). Beside what goes, a graph that ends in one group
-    alone, or begins with one, is that group too: a matrix product at its other side stays where it is.
+    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp). Beside what goes, a graph that ends in one group or
+    operator alone, or begins with one, is that too: a matrix product at its other side stays where it is.
 
     Args:
         moved: rows of ``report.unfused``: only graphs beside their operators. None: all.
@@ -40,19 +41,26 @@ def _with_groups(
 
     Args:
         sides: node index -> on which side of what goes it stands.
-        ends: program of a differentiable graph -> the groups at its ends.
+        ends: program of a differentiable graph -> what stands at its ends.
         rows: of what goes.
     """
     nodes, edges = list(program.nodes), program.edges
     for index, side in sides.items():
         end = ends.get(nodes[index].program or "")
-        group = end.towards(side) if end is not None else None
-        if nodes[index].kind != "region" or end is None or group is None:
+        node = end.towards(side) if end is not None else None
+        if nodes[index].kind != "region" or end is None or node is None:
             continue
-        nodes[index] = replace(nodes[index], kind="group", group=group)
+        nodes[index] = _in_its_place(node, nodes[index])
         if side == "both" and end.first != end.last:
-            edges = _without_other_end(edges, index, nodes, rows, far=1 if group == end.last else 0)
+            edges = _without_other_end(edges, index, nodes, rows, far=1 if node is end.last else 0)
     return replace(program, nodes=tuple(nodes), edges=edges)
+
+
+def _in_its_place(node: ProgramNode, region: ProgramNode) -> ProgramNode:
+    """A node of a differentiable graph as the node of the plan around that the graph is."""
+    if node.kind == "group":
+        return replace(region, kind="group", group=node.group)
+    return replace(node, inside=region.inside, first=None)
 
 
 _Edges = tuple[tuple[int, int], ...]
@@ -70,7 +78,8 @@ def _without_other_end(
 
 
 class _Ends:
-    """The group that a plan begins with, and that it ends in, where nothing else is at that end."""
+    """What a plan begins with, and what it ends in, where nothing else is at that end: a group, or an
+    operator."""
 
     def __init__(self, program: Program) -> None:
         takes = {b for _, b in program.edges}
@@ -80,22 +89,28 @@ class _Ends:
         self.last = self._only(program, taken)
 
     @staticmethod
-    def _only(program: Program, others: AbstractSet[int]) -> str | None:
+    def _only(program: Program, others: AbstractSet[int]) -> ProgramNode | None:
         found = [node for index, node in enumerate(program.nodes) if index not in others]
-        return found[0].group if len(found) == 1 else None
+        return found[0] if len(found) == 1 and found[0].kind in ("group", "operator") else None
 
-    def towards(self, side: str) -> str | None:
-        """The group that it is, seen from what goes.
+    def towards(self, side: str) -> ProgramNode | None:
+        """What it is, seen from what goes.
 
         Args:
             side: "before" what goes, "after" it, "both"; or neither, where only the whole graph counts.
         """
         if side == "both":
-            both = {self.first, self.last} - {None}
-            return both.pop() if len(both) == 1 else None
+            return _the_same(self.first, self.last)
         if side == "before":
             return self.last
         return self.first if side == "after" or self._alone else None
+
+
+def _the_same(first: ProgramNode | None, last: ProgramNode | None) -> ProgramNode | None:
+    """The node at both ends, or at the only one; None of two that differ."""
+    if first is None or last is None:
+        return first or last
+    return last if (first.group, first.rows) == (last.group, last.rows) else None
 
 
 def _sides_of(program: Program, rows: AbstractSet[int]) -> dict[int, str]:
