@@ -163,7 +163,7 @@ def test_every_change_of_slices_has_its_lines() -> None:
     [
         ("box_decode", [1]),  # the aten::cat behind it gets its list from outside its differentiable graph
         ("mixed_precision", [2]),  # with the subtraction alone: aten::to has no formula with these arguments
-        ("cross_attention", [2]),
+        ("cross_attention", [3]),  # the division that ends the first differentiable graph among them
         ("glu_block", [1]),  # the chunk of the input keeps the product before it out
     ],
 )
@@ -182,7 +182,7 @@ def test_an_addition_in_place_before_a_convolution_joins_what_ends_a_differentia
     """Torch's graph of batch_norm and relu ends at the addition; out of place, both are one group."""
     torch = pytest.importorskip("torch")
     body = (
-        "    x = torch.sigmoid(m)\n    h = torch.relu(F.batch_norm(F.conv2d(x, w), None, None, training=True))\n"
+        "    x = torch.sigmoid(m)\n    h = F.batch_norm(F.conv2d(x, w), None, None, training=True).relu()\n"
         "    h += x\n    return F.conv2d(h, w)\n"
     )
     head = (
