@@ -18,6 +18,7 @@ import pytest
 from command_line import ROOT, Run
 from made_log import large_log
 from running import write
+from thorough import every
 
 import fusiondoc as api
 from fusiondoc.captures.capture import Capture
@@ -386,7 +387,7 @@ def test_prefixes_of_launchers(tag: str, tmp_path: Path) -> None:
     assert [one.ranks for one in told.groups] == [(0, 1)] * 2 and not told.differences
 
 
-@pytest.mark.parametrize("tag", ["[rank{}]:", "{}: "])
+@pytest.mark.parametrize("tag", every(2, ["[rank{}]:", "{}: "]))
 @pytest.mark.parametrize("before", [3000, 60_000], ids=["one chunk", "several chunks"])
 def test_what_ranks_write_before_the_fuser_hides_no_prefix(tag: str, before: int, tmp_path: Path) -> None:
     """Many ranks, each with a hundred lines of NCCL: more than the lines that prefixes are learnt from."""

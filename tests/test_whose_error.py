@@ -127,6 +127,7 @@ def test_an_error_before_anything_is_fused_is_not_run_again(fusiondoc: Run, tmp_
 
 @pytest.mark.torch
 @pytest.mark.cold
+@pytest.mark.nightly
 def test_an_error_that_comes_and_goes_is_put_on_nobody(fusiondoc: Run, tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -179,7 +180,10 @@ SIGNALLED = """
 @pytest.mark.cold
 @pytest.mark.parametrize(
     ("when", "status", "code"),
-    [("torch._C._jit_texpr_fuser_enabled()", 0, "FD309"), ("True", 3, "FD905")],
+    [
+        ("torch._C._jit_texpr_fuser_enabled()", 0, "FD309"),
+        pytest.param("True", 3, "FD905", marks=pytest.mark.nightly),
+    ],
     ids=["of the fused run", "of any run"],
 )
 def test_a_process_that_dies(fusiondoc: Run, tmp_path: Path, when: str, status: int, code: str) -> None:
@@ -254,6 +258,7 @@ def test_the_line_of_an_error_in_the_interpreter() -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.nightly
 def test_check_fails_where_only_the_fused_run_fails(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "small.py", SMALL)
     made = fusiondoc("check", "small.py", "--expect", "f.yaml", "--update", cwd=tmp_path)
