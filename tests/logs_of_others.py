@@ -110,7 +110,7 @@ _PIECES = re.compile("(?:\x1b\\[[0-?]*[ -/]*[@-~]|\x1b_[^\x07]*\x07)+|.", re.S)
 
 
 def partial_lines(most: int) -> Change:
-    """As containerd writes what a container prints: a line that is too long comes in parts, which are tagged."""
+    """As containerd writes a container's output: a line that is too long comes in parts, which are tagged."""
 
     def change(rows: list[Row]) -> list[Row]:
         made = []
@@ -179,7 +179,7 @@ Order = tuple[Decoration, ...]
 
 
 def occurs(order: Order) -> bool:
-    """Whether tools stand around each other so: one of each place at most, outer ones later, the file last."""
+    """Whether tools stand around each other so: one at most of each kind, outer ones later, the file last."""
     fixed = [one.where for one in order if one.where is not Where.ANYWHERE]
     return all(a < b or a is b is Where.FILE for a, b in itertools.pairwise(fixed)) and (
         not any(one.where is Where.FILE for one in order)
