@@ -270,7 +270,7 @@ def compare(a: Log | Report, b: Log | Report, *, slower_than: float = 0.1) -> Co
         UsageError: there is no such thing, or it cannot be read.
     """
     if not 0 <= slower_than < float("inf"):
-        raise UsageError(f"slower_than={slower_than}: a share is needed", "Such as 0.1 for 10 %.")
+        raise UsageError(f"slower_than={slower_than}: a share is needed", "For example: 0.1 for 10 %.")
     comparison = compare_reports(_side(a), _side(b), slower_than)
     return ShownComparison(**{field.name: getattr(comparison, field.name) for field in fields(Comparison)})
 
@@ -357,7 +357,7 @@ def render(what: Shown, format: str = "text", *, width: int = 80, colour: bool =
     if not isinstance(what, Report):
         raise UsageError(
             f"a report or a comparison is needed, not {type(what).__name__}",
-            "Such as fusiondoc.render(fusiondoc.parse('train.log'), 'html').",
+            "For example: fusiondoc.render(fusiondoc.parse('train.log'), 'html').",
         )
     return render_report(what, format, width=width, colour=colour)
 

@@ -484,7 +484,7 @@ def test_no_option_takes_a_number_that_is_none(
     (tmp_path / "m.py").write_text("x = 1\n")
     done = fusiondoc(*command, seconds)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {command[-1]} {seconds}: ") and "next: Such as" in done.stderr
+    assert done.stderr.startswith(f"error: {command[-1]} {seconds}: ") and "next: For example" in done.stderr
 
 
 def test_every_option_with_a_fraction_is_of_one_type() -> None:

@@ -41,7 +41,7 @@ def check_model_name(text: str) -> str:
     if not label or len(label) > MOST_NAME or not label.isprintable():
         raise UsageError(
             f"--model-name {text[:40]!r}: 1 to {MOST_NAME} printable characters are needed",
-            "Such as --model-name resnet50-train",
+            "For example: --model-name resnet50-train",
         )
     return label
 

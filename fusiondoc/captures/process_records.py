@@ -250,7 +250,7 @@ def check_step_function(name: str | None) -> None:
     if name is not None and not _FUNCTION.match(name):
         raise UsageError(
             f"--step-function {name}: not the name of a function",
-            "Such as train_step, Trainer.training_step or package.module:train_step.",
+            "For example: train_step, Trainer.training_step or package.module:train_step.",
         )
 
 

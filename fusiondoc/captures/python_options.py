@@ -97,6 +97,6 @@ def input_texts(inputs: Any) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in several):
         raise UsageError(
             "inputs of a target are texts, as --input takes them: it runs in another process",
-            "Such as inputs=['float32[8,128]:grad', '0.5']; or pass the model itself with its tensors.",
+            "For example: inputs=['float32[8,128]:grad', '0.5']; or pass the model itself with its tensors.",
         )
     return tuple(several)

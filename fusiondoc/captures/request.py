@@ -104,7 +104,11 @@ def parse_module(text: str) -> TargetSpec:
         UsageError: it is no name of a module.
     """
     if not _DOTTED.match(text) or text.endswith(".py"):
-        hint = f"For a file: --script {text}." if text.endswith(".py") else "Such as -m package.train -- ARGS"
+        hint = (
+            f"For a file: --script {text}."
+            if text.endswith(".py")
+            else "For example: -m package.train -- ARGS"
+        )
         raise UsageError(f"-m {text}: not the name of a module", hint)
     return TargetSpec(text, "module", module=text)
 
@@ -132,7 +136,7 @@ def _must_be_literals(text: str, expression: str) -> None:
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         raise UsageError(
             f"'{expression}' in '{text}' cannot be called as it stands: its arguments must be plain values",
-            "Such as model.py:Net(8, bias=False); for anything else write model = ... into the file.",
+            "For example: model.py:Net(8, bias=False); for anything else write model = ... into the file.",
         ) from None
 
 
@@ -191,7 +195,7 @@ def check_inputs(texts: Sequence[str]) -> None:
             parse_input(named_input(text)[1])
         except InputTextError as error:
             raise UsageError(
-                str(error), "Such as --input 'float32[8,128,1024]:grad' or --input 0.5"
+                str(error), "For example: --input 'float32[8,128,1024]:grad' or --input 0.5"
             ) from None
 
 
@@ -283,7 +287,7 @@ class RunRequest:
             )
         if not self.timeout > 0:
             raise UsageError(
-                f"--timeout {self.timeout:g}: it must be more than 0 seconds", "Such as --timeout 60"
+                f"--timeout {self.timeout:g}: it must be more than 0 seconds", "For example: --timeout 60"
             )
 
     def with_setting(self, setting: Setting) -> RunRequest:

@@ -163,7 +163,7 @@ def command(
     if (target is None) == (suite is None):
         raise UsageError(
             "bench needs a target or a suite, one of them",
-            f"Such as: fusiondoc bench model.py, or fusiondoc bench --suite {next(iter(SUITES))}",
+            f"For example: fusiondoc bench model.py, or fusiondoc bench --suite {next(iter(SUITES))}",
         )
     plan = suite_named(suite) if suite is not None else None
     request = BenchRequest(

@@ -45,7 +45,9 @@ def command(capture: str | None, output: Path | None, no_source: bool, dry_run: 
     from fusiondoc.workflows.bundle import bundle
 
     if output is not None and not is_archive_name(output.name):
-        raise UsageError(f"{output}: a bundle is a {' or '.join(ENDINGS)} file", "Such as -o report.tar.xz")
+        raise UsageError(
+            f"{output}: a bundle is a {' or '.join(ENDINGS)} file", "For example: -o report.tar.xz"
+        )
     if capture is None:
         found = CaptureStore().newest()
     else:

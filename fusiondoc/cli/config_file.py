@@ -101,7 +101,7 @@ def _yaml(file: Path, shown: str, text: str) -> Settings:
     if root is None:
         return settings
     if not isinstance(root, yaml.MappingNode):
-        raise UsageError(f"{shown}:1:1: it must be a mapping of keys", "Such as: fuser: nnc")
+        raise UsageError(f"{shown}:1:1: it must be a mapping of keys", "For example: fuser: nnc")
 
     def position(node: yaml.Node) -> str:
         at = yaml_text.position(node)

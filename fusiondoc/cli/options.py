@@ -65,7 +65,7 @@ class Amount(click.types.FloatParamType):
 _MOST_SECONDS = 1e9
 """Thirty years; waiting for more than 9.2e9 s overflows (``threading.TIMEOUT_MAX``)."""
 
-SECONDS = Amount("it must be more than 0 seconds, and less than 30 years", _MOST_SECONDS, "Such as 60.")
+SECONDS = Amount("it must be more than 0 seconds, and less than 30 years", _MOST_SECONDS, "For example: 60.")
 
 _CAPTURES_IN = click.option(
     "--captures-in",
@@ -173,7 +173,7 @@ _MOST_GB_PER_S = 100_000
 _GB_PER_S = Amount(
     "a memory bandwidth in GB/s (10^9 bytes a second) is needed",
     _MOST_GB_PER_S,
-    "Such as --peak 1555 for an A100 40GB; fusiondoc env --measure measures it.",
+    "For example: --peak 1555 for an A100 40GB; fusiondoc env --measure measures it.",
 )
 
 
@@ -227,14 +227,14 @@ def run_options(command: F) -> F:
 _LAUNCHER = (
     ("nproc-per-node", "N", "Run N processes (ranks) through torch's own launcher, a log a rank."),
     ("nnodes", "N", "Machines; run fusiondoc on each."),
-    ("node-rank", "N", "Which of them this is."),
-    ("rdzv-backend", "NAME", "How they find one another: c10d, static ..."),
-    ("rdzv-endpoint", "HOST:PORT", "Where."),
+    ("node-rank", "N", "Number of this machine, from 0."),
+    ("rdzv-backend", "NAME", "How the machines find each other: c10d, static ..."),
+    ("rdzv-endpoint", "HOST:PORT", "Where they find each other."),
     ("rdzv-id", "ID", "Name of the job."),
-    ("rdzv-conf", "K=V", "More settings of that."),
-    ("master-addr", "HOST", "Machine of rank 0, where nothing else tells."),
+    ("rdzv-conf", "K=V", "More settings of the rendezvous."),
+    ("master-addr", "HOST", "Machine of rank 0, if nothing else names it."),
     ("master-port", "PORT", "Its port."),
-    ("max-restarts", "N", "How often all are started again when one fails."),
+    ("max-restarts", "N", "How often all processes start again if one fails."),
 )
 """Options of torch.distributed.run that are handed on (torch/distributed/run.py, 1.12 to 2.13; with
 underscores, as 1.12 has them)."""
@@ -267,13 +267,14 @@ def launcher_arguments() -> tuple[str, ...]:
         if given:
             option = "--" + next(iter(given)).replace("_", "-")
             raise UsageError(
-                f"{option} is for several processes, whose number is missing", "Such as --nproc-per-node 2."
+                f"{option} is for several processes, whose number is missing",
+                "For example: --nproc-per-node 2.",
             )
         return ()
     if (whole_number(number) or 0) < 1 and number not in _MANY:
         raise UsageError(
             f"--nproc-per-node {number}: a number of processes is needed",
-            "Such as 2, or gpu for one on each GPU.",
+            "For example: 2, or gpu for one on each GPU.",
         )
     alone = not {"nnodes", "rdzv_endpoint", "rdzv_backend", "master_addr", "master_port"} & set(given)
     from fusiondoc.captures.request import STANDALONE
@@ -306,7 +307,7 @@ def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"--knob {text}: a knob needs a value", f"Such as --knob {name}=on.")
+            raise UsageError(f"--knob {text}: a knob needs a value", f"For example: --knob {name}=on.")
         check_knob(name, value)
         knobs[name] = value
     return knobs

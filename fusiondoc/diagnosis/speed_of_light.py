@@ -212,8 +212,8 @@ def _up(number: int, unit: int) -> int:
 
 
 def in_bytes(number: int) -> str:
-    """``1.2 MB``; ``64.0 kB`` below a tenth of that."""
-    return f"{number / 1e6:,.1f} MB" if number >= 100_000 else f"{number / 1e3:,.1f} kB"
+    """``1.2 MB``; ``64.0 KB`` below a tenth of that."""
+    return f"{number / 1e6:,.1f} MB" if number >= 100_000 else f"{number / 1e3:,.1f} KB"
 
 
 _LITTLE = 0.005

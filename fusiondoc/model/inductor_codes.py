@@ -6,7 +6,25 @@ FD279 on the causes of boundaries, in the order of ``ApartCause``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fusiondoc.model.remedies import Remedy, nothing
+
+_REWRITES: Mapping[str, str] = {
+    "FD252": "with operators that Inductor compiles, or register a decomposition;",
+    "FD253": "with other operators, if its neighbours move much memory;",
+    "FD254": "with torch's own operators, or as a Triton kernel through torch.library.triton_op;",
+}
+
+
+def rewrite_of(code: str, op: str = "it") -> str | None:
+    """How to write an operator that is a call, by its name; None if the code has another remedy."""
+    return f"Write {op} {_REWRITES[code]}" if code in _REWRITES else None
+
+
+def _rewrite(code: str, more: str) -> Remedy:
+    return Remedy(rewrite_of(code) or "", more)
+
 
 OF_RUNS: tuple[tuple[str, str, str, Remedy | None], ...] = (
     ("FD121", "warning", "torch.compile broke the graph", None),
@@ -27,28 +45,19 @@ OF_CALLS: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD252",
         "warning",
         "Inductor has no lowering of the operator",
-        Remedy(
-            "Write it with operators that have a lowering, or register a decomposition;",
-            "FFT, complex numbers, sort and linalg have none.",
-        ),
+        _rewrite("FD252", "FFT, complex numbers, sort and linalg have no lowering."),
     ),
     (
         "FD253",
         "note",
         "Inductor leaves the operator to eager code on purpose",
-        Remedy(
-            "Write it with other operators, if its neighbours move much memory;",
-            "else accept the call.",
-        ),
+        _rewrite("FD253", "else accept the call."),
     ),
     (
         "FD254",
         "warning",
         "A custom operator, which is opaque to Inductor",
-        Remedy(
-            "Write it with torch's own operators, or as a Triton kernel through torch.library.triton_op;",
-            "Inductor fuses nothing into a custom operator.",
-        ),
+        _rewrite("FD254", "Inductor fuses nothing into a custom operator."),
     ),
     (
         "FD255",

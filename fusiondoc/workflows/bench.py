@@ -160,7 +160,7 @@ MOST_SHAPES = 64
 
 _SET = re.compile(r"\{([^{}]*)\}")
 
-_EXAMPLE = "Such as --shapes 'float32[8,{64,128,256},1024]'"
+_EXAMPLE = "For example: --shapes 'float32[8,{64,128,256},1024]'"
 
 
 def expanded(texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:

@@ -112,13 +112,13 @@ class BenchRequest:
         if self.rounds < LEAST_ROUNDS:
             raise UsageError(
                 f"--rounds {self.rounds}: at least {LEAST_ROUNDS} are needed for a 95 % interval",
-                f"Such as --rounds {ROUNDS}",
+                f"For example: --rounds {ROUNDS}",
             )
         most = self.rounds // LEAST_ROUNDS_OF_PROCESS
         if self.processes is not None and not 1 <= self.processes <= most:
             raise UsageError(
                 f"--processes {self.processes}: {self.rounds} rounds are enough for 1 to {most} processes",
-                f"Such as --processes {PROCESSES}; or more --rounds.",
+                f"For example: --processes {PROCESSES}; or more --rounds.",
             )
 
 

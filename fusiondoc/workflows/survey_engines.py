@@ -283,7 +283,7 @@ class Dask:
         if not address:
             raise UsageError(
                 "--engine dask needs the address of a scheduler",
-                "Such as --address tcp://10.0.0.1:8786; dask scheduler and dask worker start one.",
+                "For example: --address tcp://10.0.0.1:8786; dask scheduler and dask worker start one.",
             )
         try:
             self._client: Any = self._package.Client(address, timeout=20)

@@ -114,7 +114,7 @@ def _model_pattern(text: str) -> re.Pattern[str]:
     return pattern
 
 
-_MODEL_FROM = "Such as --model-from 'runs/([^/]+)/' for runs/resnet/2026-11-22.log"
+_MODEL_FROM = "For example: --model-from 'runs/([^/]+)/' for runs/resnet/2026-11-22.log"
 
 
 def _label(pattern: re.Pattern[str], name: str) -> str | None:
@@ -235,7 +235,9 @@ def _store(address: str) -> tuple[Any, str]:
     except ImportError as error:
         raise CannotRun(f"Reading {address}: {error}", "Install that package: pip install ...") from None
     except ValueError as error:
-        raise UsageError(f"{address}: {error}", "Such as s3://bucket/folder or gs://bucket/folder.") from None
+        raise UsageError(
+            f"{address}: {error}", "For example: s3://bucket/folder or gs://bucket/folder."
+        ) from None
     return store, str(path)
 
 

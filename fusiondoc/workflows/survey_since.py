@@ -36,4 +36,4 @@ def day_of(text: str, folder: Path) -> str:
     return datetime.fromtimestamp(int(found[1]), timezone.utc).date().isoformat()
 
 
-_EXAMPLES = "Such as --since 2026-11-01, --since v1.2 or --since origin/main."
+_EXAMPLES = "For example: --since 2026-11-01, --since v1.2 or --since origin/main."

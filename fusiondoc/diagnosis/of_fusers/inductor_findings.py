@@ -5,6 +5,7 @@ what the log lacks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from fusiondoc.captures.fuser_fault import Blame
 from fusiondoc.diagnosis.of_fusers.inductor_rows import NAMELESS
@@ -16,6 +17,7 @@ from fusiondoc.model.boundaries import READ_TWICE, Boundary, BoundaryEnd
 from fusiondoc.model.code_kinds import Loss
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.compiled import CompiledGraphRow, GraphBreakRow, RecompileRow
+from fusiondoc.model.inductor_codes import rewrite_of
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.remedies import Nothing, Remedy
 from fusiondoc.model.report import Finding, Report, rows_by_index
@@ -143,12 +145,18 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
             source=row.user_source,
             evidence=row.evidence[:1],
             severity="note" if row.phase == "backward" else None,
-            remedy=_FORMULAS if row.phase == "backward" else code.remedy,
+            remedy=_FORMULAS if row.phase == "backward" else _for_call(code.code, row.op, code.remedy),
             ops=(row.op,),
             rows=(row,),
             saves_bytes=moved or row.bytes_moved,
             time=row.time,
         )
+
+
+def _for_call(code: str, op: str, remedy: Remedy) -> Remedy:
+    """The remedy of the code, with the name of the operator if it is to be written in another way."""
+    step = rewrite_of(code, op)
+    return replace(remedy, step=step) if step else remedy
 
 
 def _bytes_around_calls(report: Report) -> dict[int | None, int]:
