@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ class Printer:
 def test_reports_and_comparisons_show_themselves() -> None:
     report: Any = fusiondoc.parse(A_LOG)
     comparison: Any = fusiondoc.compare(report, report)
+    with_a_plan: Any = fusiondoc.parse(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-compile.log.xz")
     for one in (report, comparison):
         printer = Printer()
         one._repr_pretty_(printer, False)
@@ -83,6 +85,9 @@ def test_reports_and_comparisons_show_themselves() -> None:
         assert html.startswith("<div>")
         assert "<script" not in html
     assert "Groups (" in report._repr_html_()
+    to_do, tables = with_a_plan._repr_html_().split("<table>", 1)
+    change = with_a_plan.plan[0]
+    assert escape(change.change) in to_do and escape(change.command) in to_do and "Findings (" in tables
     assert ": 1 group, " in repr(fusiondoc.parse(FIXTURES / "compare" / "one-group.log"))
 
 

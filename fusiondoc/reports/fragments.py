@@ -4,16 +4,18 @@ style sheet and nothing from the network; every text of the log is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
+from fusiondoc.rendering.blocks import Section, Sentences, Step, Steps
 from fusiondoc.rendering.printable import visible
 from fusiondoc.views import comparison_words as words
 from fusiondoc.views.formatting import fuser, machine, near, runs_of, verdict
+from fusiondoc.views.report_plan import plan
 
 MOST_ROWS = 15
 """Of each table; the whole is in the other formats."""
@@ -22,8 +24,8 @@ _CELL = "text-align:left;vertical-align:top"
 
 
 def report_fragment(report: Report, notes: Iterable[str] = ()) -> str:
-    """Verdict, groups, what is not fused and why, and findings; ``notes`` are sentences to add."""
-    parts = [_line("b", verdict(report)), _line("div", _circumstances(report))]
+    """Verdict, what to do, groups, what is not fused and why, findings; ``notes`` are sentences to add."""
+    parts = [_line("b", verdict(report)), _line("div", _circumstances(report)), *_to_do(plan(report))]
     parts.append(
         _table(
             "Groups",
@@ -77,6 +79,28 @@ def comparison_fragment(comparison: Comparison) -> str:
     return "<div>" + "".join(parts) + "</div>"
 
 
+def _to_do(section: Section) -> Iterator[str]:
+    """The plan as a numbered list, or the sentence why there is none."""
+    if not section.blocks:
+        return
+    yield f'<div style="font-weight:bold;margin-top:1em">{_safe(section.title)}</div>'
+    for block in section.blocks:
+        if isinstance(block, Steps):
+            yield f"<ol>{''.join(map(_step, block.rows))}</ol>"
+        elif isinstance(block, Sentences):
+            yield from (_line("div", text) for text in block.lines)
+
+
+def _step(step: Step) -> str:
+    lines = [_line("b", ": ".join(part for part in (step.text, step.gain) if part))]
+    lines += [_line("div", text) for text in (step.unlocks, step.position, step.note, step.proof) if text]
+    lines += [_line("pre", code) for code in (step.diff, step.code) if code]
+    if step.command is not None:
+        lines += [_line("div", step.command.lead)] if step.command.lead else []
+        lines.append(f'<code style="overflow-wrap:anywhere">{_safe(step.command.text)}</code>')
+    return f"<li>{''.join(lines)}</li>"
+
+
 def _circumstances(report: Report) -> str:
     name = report.target.name or ""
     return ", ".join(part for part in (name, fuser(report), *machine(report)) if part)
@@ -95,7 +119,7 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> st
     if len(rows) > MOST_ROWS:
         lines.append(_row("td", (f"and {count(len(rows) - MOST_ROWS, 'more row')}",)))
     caption = f'<caption style="{_CELL};font-weight:bold">{_safe(heading)}</caption>' if heading else ""
-    return f"<table>{caption}{''.join(lines)}</table>"
+    return f'<div style="overflow-x:auto"><table>{caption}{"".join(lines)}</table></div>'
 
 
 def _row(tag: str, cells: Sequence[str]) -> str:
