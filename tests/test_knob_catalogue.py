@@ -36,6 +36,8 @@ def test_probe_and_catalogue_name_the_same_knobs_and_functions():
         ("count", "-3"),
         ("integer", "-1"),
         ("integer", "1.5"),
+        ("ratio", "0.25"),
+        ("ratio", "-1"),
         ("strategy", "STATIC:2,DYNAMIC:10"),
         ("strategy", "static:1"),
         ("strategy", "STATIC"),
@@ -121,6 +123,16 @@ def test_a_slip_gets_did_you_mean_and_spaces_get_the_right_spelling():
     with pytest.raises(UsageError) as error:
         checks.check_option_list(checks.DUMP, "cuda_kernel, launch_param", "2.0")
     assert error.value.hint == "Write PYTORCH_NVFUSER_DUMP=cuda_kernel,launch_param"
+
+
+def test_a_knob_of_inductor_is_found_by_its_name_in_torch():
+    with pytest.raises(UsageError, match=r"'triton\.prefer_nd_tiling'"):
+        checks.check_knob("torch._inductor.config.triton.prefer_nd_tiling")
+    assert checks.check_knob("triton.prefer_nd_tiling", "on", "2.13.0").in_python == (
+        "torch._inductor.config.triton.prefer_nd_tiling",
+    )
+    with pytest.raises(UsageError, match=r"is in torch 2\.6 to 2\.13, not in torch 2\.1"):
+        checks.check_knob("max_fusion_size", "2", "2.1.2")
 
 
 def test_knob_by_its_torch_name_points_to_the_short_one():

@@ -114,14 +114,27 @@ _APPLIED = (
     ("bailout_depth", "6", "C._jit_set_fusion_strategy([])", [["STATIC", 6]]),
     ("profiling_executor", "off", "C._jit_set_profiling_executor(True)", False),
     ("log_level", ">>inliner", "C._jit_get_logging_option()", ">>inliner"),
+    ("max_fusion_size", "256", "seen('max_fusion_size')", [256, 256]),
+    ("min_overlap_ratio", "0.1", "seen('min_overlap_ratio')", [0.1, 0.1]),
+    ("triton.prefer_nd_tiling", "on", "seen('triton', 'prefer_nd_tiling')", [True, True]),
 )
+
+
+_SEEN = """
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+def seen(*names):
+    read = lambda: reduce(getattr, names, torch._inductor.config)
+    return [read(), ThreadPoolExecutor(1).submit(read).result()]
+"""
+"""A value of Inductor's configuration in this thread and in another: autograd has its own."""
 
 
 def test_apply_sets_what_torch_itself_reads_back():
     calls = ",".join(
         f"(knobs.apply(torch, {name!r}, {value!r}), {read})" for name, value, read, _ in _APPLIED
     )
-    done = _child(f"from fusiondoc.probe import knobs\nC = torch._C\nprint(json.dumps([{calls}]))")
+    done = _child(f"{_SEEN}\nfrom fusiondoc.probe import knobs\nC = torch._C\nprint(json.dumps([{calls}]))")
     assert done.returncode == 0, done.stderr
     for (name, _, _, expected), (row, seen) in zip(_APPLIED, json.loads(done.stdout)):
         assert seen == expected, name

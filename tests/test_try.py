@@ -289,6 +289,25 @@ def test_the_settings_of_the_plan_are_tried() -> None:
     assert "--trace" not in changes([mul], None, plan=[traced], trace=True)
 
 
+def test_knobs_of_a_device_are_tried_where_it_is_at_work() -> None:
+    large = unfused("aten::sum", "FD273")
+    tiled = unfused("aten::add", "FD268")
+    tried = changes([large, tiled], None, fuser="inductor")
+    assert set(tried) == {"max_fusion_size=256", "cpp.max_horizontal_fusion_size=64"}  # on the CPU
+    assert "max_fusion_size=256" not in changes([large], None, fuser="nnc")
+    tried = changes([large], None, fuser="inductor", knobs={"max_fusion_size": "256"})
+    assert set(tried) == {"cpp.max_horizontal_fusion_size=64"}
+    template = unfused("aten::mm", "FD269")
+    assert not changes([template], None, fuser="inductor"), "on by default"
+    off = changes([template], None, fuser="inductor", knobs={"epilogue_fusion": "off"})
+    assert set(off) == {"epilogue_fusion=on"}
+
+
+def test_fewer_groups_of_as_many_operators_help() -> None:
+    assert row(groups=2).helps(row(groups=3))
+    assert not row(groups=2, ops_fused=9).helps(row(groups=3))
+
+
 def test_a_frozen_run_is_compared_with_a_frozen_one() -> None:
     asked, frozen = row(), row(frozen=True, groups=2)
     assert follow_ups._like(frozen, [asked]) == 0  # none was tried before it

@@ -135,7 +135,7 @@ def _change(name: str, codes: tuple[str, ...], report: Report, options: Options,
 
 def _of_knob(name: str, codes: tuple[str, ...], report: Report, options: Options) -> Change | None:
     knob, _, value = name.partition("=")
-    if not _works(knob, report) or options.knobs.get(knob) == value:
+    if not _works(knob, report) or value in (options.knobs.get(knob), _default(knob, options)):
         return None
     about = operators_of_knobs().get(knob)
     ops = {row.op for row in report.unfused if row.ran is not False and row.reason.code in codes}
@@ -150,7 +150,15 @@ def _works(name: str, report: Report) -> bool:
     torch = report.environment.get("torch")
     if knob is None or torch is None or not exists_in(knob.live, parse_version(torch)):
         return False
+    if knob.device is not None and (knob.device == "cuda") != _is_on_gpu(report):
+        return False
     return knob.fuser in ("executor", report.fuser.effective)
+
+
+def _default(name: str, options: Options) -> str | None:
+    """The value that the knob has where the run does not set it; None where it does."""
+    knob = catalogue.knob(name)
+    return knob.default if knob is not None and name not in options.knobs else None
 
 
 def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
@@ -178,5 +186,8 @@ def _can_run(fuser: str, report: Report, options: Options) -> bool:
         return False
     if "cpu" not in facts.limits.devices:
         return bool(environment.get("cuda")) and bool(environment.get("gpu"))
-    on_gpu = any("cuda" in text for group in report.groups for text in group.inputs)
-    return "cuda" in facts.limits.devices or not on_gpu
+    return "cuda" in facts.limits.devices or not _is_on_gpu(report)
+
+
+def _is_on_gpu(report: Report) -> bool:
+    return any("cuda" in text for group in report.groups for text in group.inputs)

@@ -17,7 +17,7 @@ from fusiondoc.fuser_knobs import LogFile, exists_in, parse_version
 from fusiondoc.fuser_knobs.knob_table import KNOBS
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, VARIABLES
 from fusiondoc.fusers import FUSERS
-from fusiondoc.fusers.knob_rows import FuserDump, Knob, Option, Variable, Version, span
+from fusiondoc.fusers.knob_rows import FUNCTIONS, FuserDump, Knob, Option, Variable, Version, span
 from fusiondoc.numbers import pair_of, whole_number
 
 TorchVersion = str | Version | None
@@ -149,9 +149,11 @@ def knob_line(name: str, value: str) -> str:
     text = value.strip()
     if found.kind == "switch":
         text = str(text.lower() in ("on", "true", "1", "yes"))
-    elif found.kind not in ("count", "integer"):
+    elif found.kind not in ("count", "integer", "ratio"):
         text = repr(text)
-    return f"torch._C.{found.setter}({text})"
+    if found.owner != FUNCTIONS:
+        return f"{found.in_python[0]} = {text}"
+    return f"{found.in_python[0]}({text})"
 
 
 def variables() -> tuple[Variable, ...]:

@@ -239,8 +239,11 @@ def check_knob(name: str, value: str | None = None, torch_version: TorchVersion 
     """The knob; UsageError unless it exists, its value is well written, and this torch has it."""
     knob = catalogue.knob(name)
     if knob is None:
+        short = name.split(".")[-1]
         by_torch_name = [
-            knob for knob in catalogue.knobs() if name.split(".")[-1] in (knob.setter, knob.getter)
+            knob
+            for knob in catalogue.knobs()
+            if name in knob.in_python or short in (knob.setter, knob.getter)
         ]
         meant = f"Its name here is '{by_torch_name[0].name}'." if by_torch_name else None
         names = [knob.name for knob in catalogue.knobs()]
@@ -261,6 +264,7 @@ _FORMS = {
     "switch": (r"(?i:on|off|true|false|1|0|yes|no)", "on or off"),
     "count": (r"\+?\d+", "a whole number of 0 or more"),
     "integer": (r"[+-]?\d+", "a whole number"),
+    "ratio": (r"\d+(?:\.\d+)?", "a number such as 0.5"),
     "strategy": (
         r"(?i:static|dynamic)\s*:\s*\d+(?:\s*,\s*(?i:static|dynamic)\s*:\s*\d+)*",
         "steps such as STATIC:2,DYNAMIC:10",
@@ -280,7 +284,7 @@ def _check_value(knob: Knob, value: str) -> None:
     if knob.kind == "function":
         raise UsageError(
             f"The knob '{knob.name}' takes a Python function, which cannot be written here.",
-            f"Call torch._C.{knob.setter} in your own program.",
+            f"Call {knob.in_python[0]} in your own program.",
         )
     if knob.kind == "text":
         if knob.name == "log_level":

@@ -33,7 +33,7 @@ class KnobHere:
     name: str
     fuser: str
     functions: tuple[str, ...]
-    """Of torch, that set and read it."""
+    """Full names in torch of what sets and reads it."""
     value: str
     """How a value is written, in words."""
     default: str
@@ -169,7 +169,7 @@ def _knob(knob: Knob, version: Version | None, tried: TriedKnob) -> KnobHere:
     return KnobHere(
         name=knob.name,
         fuser=knob.fuser,
-        functions=tuple(f"torch._C.{name}" for name in (knob.setter, knob.getter) if name),
+        functions=knob.in_python,
         value=checks.value_form(knob.kind),
         default=knob.default,
         does=knob.does,
@@ -281,5 +281,5 @@ def find(name: str, shown: Overview) -> list[Found]:
 
 def _means(name: str, short: str, entry: Entry) -> bool:
     if isinstance(entry, KnobHere):
-        return short == entry.name or f"torch._C.{short}" in entry.functions
+        return short == entry.name or name in entry.functions or f"torch._C.{short}" in entry.functions
     return entry.name == (name.lstrip(">") if isinstance(entry, LogFileHere) else name)

@@ -43,16 +43,21 @@ def span(text: str) -> Span:
     return Span(begin, end)
 
 
+FUNCTIONS = "torch._C"
+"""The owner of a knob that functions set and read."""
+
+
 class Knob(NamedTuple):
-    """A switch in ``torch._C`` that fusiondoc can set before a run (``--knob NAME=VALUE``)."""
+    """A switch of torch that fusiondoc can set before a run (``--knob NAME=VALUE``)."""
 
     name: str
     fuser: str
     """The fuser that it belongs to, or executor or log."""
     setter: str
+    """A function of ``owner``, or an attribute that is set and read."""
     getter: str | None
     kind: str
-    """switch, count, integer, strategy, operators, text, stream or function: how a value is written."""
+    """How a value is written: switch, count, integer, ratio, strategy, operators, text, stream, function."""
     default: str
     does: str
     effect: str
@@ -61,6 +66,15 @@ class Knob(NamedTuple):
     """Where it does something. ``exists`` is wider where it stays behind as a no-op."""
     exists: tuple[Span, ...]
     source: str
+    owner: str = FUNCTIONS
+    """The module that has it."""
+    device: str | None = None
+    """The only type of device for which it does something."""
+
+    @property
+    def in_python(self) -> tuple[str, ...]:
+        """The full names in torch of what sets and reads it."""
+        return tuple(f"{self.owner}.{name}" for name in (self.setter, self.getter) if name)
 
 
 class Variable(NamedTuple):

@@ -194,8 +194,8 @@ class Try:
             return False
         if self.speed is not None and self.speed.differs:
             return self.speed.value > 1
-        fewer = self.unfused < base.unfused and self.ops_fused >= base.ops_fused
-        return self.ops_fused > base.ops_fused or fewer
+        fewer = self.unfused < base.unfused or self.groups < base.groups
+        return self.ops_fused > base.ops_fused or (fewer and self.ops_fused >= base.ops_fused)
 
 
 SCHEMA = "fusiondoc.fix/1"

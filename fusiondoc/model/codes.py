@@ -15,6 +15,7 @@ from fusiondoc.model.inductor_codes import (
     OF_FAILURES,
     OF_LOGS,
     OF_RUNS,
+    TRIES,
 )
 from fusiondoc.model.other_frontends import NOTHING_LOST, OF_TE
 from fusiondoc.model.remedies import Remedy, nothing
@@ -416,7 +417,14 @@ _ALL = (
         Code(*row, loss=Loss.NONE if row[0] in LOSE_NOTHING else Loss.RESULT, cause=Cause.OPERATOR)
         for row in OF_CALLS
     ),
-    *(Code(*row, loss=Loss.NONE if row[0] in LOSE_NOTHING else Loss.RESULT) for row in OF_BOUNDARIES),
+    *(
+        Code(
+            *row,
+            tries=TRIES.get(row[0], ()),
+            loss=Loss.NONE if row[0] in LOSE_NOTHING else Loss.RESULT,
+        )
+        for row in OF_BOUNDARIES
+    ),
     Code(
         "FD299",
         "note",

@@ -241,5 +241,27 @@ OF_LOGS: tuple[tuple[str, str, str, Remedy | None], ...] = (
     ("FD924", "note", "Texts of a newer torch", None),
 )
 
+_LARGER, _OTHER_PARTS, _ONE_NUMBER = (
+    "max_fusion_size=256",
+    "min_overlap_ratio=0.1",
+    "score_fusion_memory_threshold=0",
+)
+_MORE_READERS = "cpp.max_horizontal_fusion_size=64"
+
+TRIES: dict[str, tuple[str, ...]] = {
+    "FD262": (_OTHER_PARTS, _ONE_NUMBER),
+    "FD266": ("triton.cooperative_reductions=on",),
+    "FD268": (
+        "triton.tiling_prevents_pointwise_fusion=off",
+        "triton.tiling_prevents_reduction_fusion=off",
+        "triton.prefer_nd_tiling=on",
+    ),
+    "FD269": ("epilogue_fusion=on", "prologue_fusion=on"),
+    "FD270": ("epilogue_fusion_user_defined_triton_kernel=on",),
+    "FD273": (_LARGER, _MORE_READERS),
+    "FD279": (_MORE_READERS,),
+}
+"""Codes of boundaries -> the knobs that ``diagnose --try`` sets for them."""
+
 LOSE_NOTHING = frozenset(("FD256", "FD258", "FD259", "FD275"))
 """Codes of calls and boundaries of which nothing is lost."""

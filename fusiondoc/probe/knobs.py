@@ -3,13 +3,14 @@
 The catalogue of the package describes the same names; a test holds the two together, because nothing here
 may import the package.
 
-A class of knobs fits one shape of the functions in ``torch._C``. Its ``attempt`` finds out whether the
-knob does anything: it sets another value, reads it back and puts the old one back. ``hasattr`` would not
-do: from torch 2.2 on nvFuser's functions exist, take any value and do nothing.
+A class of knobs fits one shape of the functions in ``torch._C``, or the attributes of a configuration. Its
+``attempt`` finds out whether the knob does anything: it sets another value, reads it back and puts the old
+one back. ``hasattr`` would not do: from torch 2.2 on nvFuser's functions exist, take any value, do nothing.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any, Iterable, NamedTuple
 
@@ -23,7 +24,7 @@ _OFF = ("off", "false", "0", "no")
 def parse(kind: str, text: str) -> Any:
     """The value that ``text`` stands for; ValueError with a sentence if it stands for none.
 
-    Kinds: ``switch`` on/off, ``count`` an integer of 0 or more, ``integer``, ``strategy``
+    Kinds: ``switch`` on/off, ``count`` an integer of 0 or more, ``integer``, ``ratio`` 0.5, ``strategy``
     ``STATIC:2,DYNAMIC:10``, ``operators`` ``aten::add,aten::mul``, ``text`` anything, ``stream``
     stdout/stderr.
     """
@@ -39,6 +40,10 @@ def parse(kind: str, text: str) -> Any:
         if kind == "count" and int(text) < 0:
             raise ValueError("%s is below 0" % text)
         return int(text)
+    if kind == "ratio":
+        if not re.match(r"\d+(\.\d+)?\Z", text):
+            raise ValueError("%r is not a number such as 0.5" % text)
+        return float(text)
     if kind == "strategy":
         return _strategy(text)
     if kind == "operators":
@@ -92,12 +97,39 @@ class Outcome(NamedTuple):
 _CANNOT_READ = "set; torch gives no way to read it back"
 
 
-class Readable:
+class OfTorch:
+    """Functions of ``torch._C``."""
+
+    owner = "torch._C"
+    needs: tuple[str, ...] = ()
+
+    def home(self, torch: Any) -> Any:
+        """What has the functions; None where this torch has no such module."""
+        return torch._C
+
+    def missing(self, torch: Any) -> str | None:
+        """The first name that this torch does not have."""
+        home = self.home(torch)
+        if home is None:
+            return self.owner
+        lacks = next((name for name in self.needs if not _has(home, name)), None)
+        return None if lacks is None else "%s.%s" % (self.owner, lacks)
+
+
+def _has(home: Any, path: str) -> bool:
+    for name in path.split("."):
+        if not hasattr(home, name):
+            return False
+        home = getattr(home, name)
+    return True
+
+
+class Readable(OfTorch):
     """A setter and a getter."""
 
     def __init__(self, setter: str, getter: str, kind: str = "switch") -> None:
         self.setter, self.getter, self.kind = setter, getter, kind
-        self.needs: tuple[str, ...] = (setter, getter)
+        self.needs = (setter, getter)
 
     def get(self, torch: Any) -> Any:
         """The value in effect; None where torch answers with nothing, as a no-op does."""
@@ -167,12 +199,48 @@ class Depth(Readable):
             self.strategy.put(torch, steps)
 
 
-class Blind:
+class Configured(Readable):
+    """An attribute of ``torch._inductor.config``, or of a part of it: ``triton.prefer_nd_tiling``.
+
+    A value that is set holds in its thread alone since torch 2.13 (torch/utils/_config_module.py), and
+    autograd compiles gradients of a GPU in a thread of its own: the default is set as well, which all see.
+    """
+
+    owner = "torch._inductor.config"
+
+    def __init__(self, path: str, kind: str = "switch") -> None:
+        super().__init__(path, path, kind)
+        self.needs = (path,)
+
+    def home(self, torch: Any) -> Any:
+        try:
+            return importlib.import_module(self.owner)
+        except ImportError:
+            return None
+
+    def get(self, torch: Any) -> Any:
+        value = self.home(torch)
+        for name in self.getter.split("."):
+            value = getattr(value, name)
+        return _typed(self.kind, value)
+
+    def put(self, torch: Any, value: Any) -> None:
+        config = part = self.home(torch)
+        *parts, last = self.setter.split(".")
+        for name in parts:
+            part = getattr(part, name)
+        setattr(part, last, value)
+        entry = getattr(config, "_config", {}).get(self.setter)
+        if hasattr(entry, "default"):
+            entry.default = value
+
+
+class Blind(OfTorch):
     """A setter whose value nothing gives back."""
 
     def __init__(self, setter: str, kind: str) -> None:
         self.setter, self.kind = setter, kind
-        self.needs: tuple[str, ...] = (setter,)
+        self.needs = (setter,)
 
     def attempt(self, torch: Any) -> Outcome:
         return Outcome(None, None, "not tried: torch gives no way to read it back")
@@ -244,7 +312,7 @@ class Skipped(Blind):
         return Outcome(value, all(skip(operator, False) for operator in value))
 
 
-class Callback:
+class Callback(OfTorch):
     """The function that nvFuser calls with fused and unfused results: only a program can give one."""
 
     kind = "function"
@@ -262,6 +330,7 @@ _TRIALS: dict[str, tuple[Any, ...]] = {
     "switch": (True, False),
     "count": (3, 4),
     "integer": (3, 4),
+    "ratio": (0.5, 0.25),
     "text": ("fusiondoc_tries_this", ""),
     "strategy": ([("STATIC", 3)], [("STATIC", 4)]),
 }
@@ -274,7 +343,7 @@ def _described(error: BaseException) -> str:
 
 
 def _typed(kind: str, value: Any) -> Any:
-    wanted: Any = {"switch": bool, "text": str, "strategy": list}.get(kind, int)
+    wanted: Any = {"switch": bool, "text": str, "strategy": list, "ratio": float}.get(kind, int)
     return value if isinstance(value, wanted) else None
 
 
@@ -307,6 +376,25 @@ KNOBS: dict[str, Any] = {
     "fusion_group_inlining": Readable("_debug_set_fusion_group_inlining", "_debug_get_fusion_group_inlining"),
     "onednn": Readable("_jit_set_llga_enabled", "_jit_llga_enabled"),
     "fuse_on_cpu_legacy": Readable("_jit_override_can_fuse_on_cpu_legacy", "_jit_can_fuse_on_cpu_legacy"),
+    "max_fusion_size": Configured("max_fusion_size", "count"),
+    "score_fusion_memory_threshold": Configured("score_fusion_memory_threshold", "count"),
+    "min_overlap_ratio": Configured("min_overlap_ratio", "ratio"),
+    "aggressive_fusion": Configured("aggressive_fusion"),
+    "loop_ordering_after_fusion": Configured("loop_ordering_after_fusion"),
+    "realize_reads_threshold": Configured("realize_reads_threshold", "count"),
+    "split_reductions": Configured("split_reductions"),
+    "epilogue_fusion": Configured("epilogue_fusion"),
+    "prologue_fusion": Configured("prologue_fusion"),
+    "max_autotune_gemm": Configured("max_autotune_gemm"),
+    "benchmark_fusion": Configured("benchmark_fusion"),
+    "combo_kernels": Configured("combo_kernels"),
+    "epilogue_fusion_user_defined_triton_kernel": Configured("epilogue_fusion_user_defined_triton_kernel"),
+    "cpp.max_horizontal_fusion_size": Configured("cpp.max_horizontal_fusion_size", "count"),
+    "triton.cooperative_reductions": Configured("triton.cooperative_reductions"),
+    "triton.prefer_nd_tiling": Configured("triton.prefer_nd_tiling"),
+    "triton.tiling_prevents_pointwise_fusion": Configured("triton.tiling_prevents_pointwise_fusion"),
+    "triton.tiling_prevents_reduction_fusion": Configured("triton.tiling_prevents_reduction_fusion"),
+    "triton.mix_order_reduction": Configured("triton.mix_order_reduction"),
     "autodiff_inlining": Inlining(),
     "profiled_runs": Readable("_jit_set_num_profiled_runs", "_jit_get_num_profiled_runs", "count"),
     "fusion_strategy": Swap("_jit_set_fusion_strategy", "strategy"),
@@ -333,9 +421,9 @@ def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
     knob = KNOBS.get(name)
     if knob is None:
         return _record(name, value, Outcome(None, False), error="there is no knob %r" % name)
-    missing = _missing(torch, knob)
+    missing = knob.missing(torch)
     if missing:
-        return _record(name, value, Outcome(None, False), error="this torch has no torch._C.%s" % missing)
+        return _record(name, value, Outcome(None, False), error="this torch has no " + missing)
     try:
         wanted = parse(knob.kind, value)
         outcome, warnings = _hushed(knob, lambda: knob.apply(torch, wanted))
@@ -368,9 +456,9 @@ def try_all(torch: Any) -> list[dict[str, Any]]:
     records = []
     with KeptStderr() as kept:
         for name, knob in KNOBS.items():
-            missing = _missing(torch, knob)
+            missing = knob.missing(torch)
             if missing:
-                outcome = Outcome(None, False, "this torch has no torch._C.%s" % missing)
+                outcome = Outcome(None, False, "this torch has no " + missing)
             else:
                 try:
                     outcome = knob.attempt(torch)
@@ -378,10 +466,6 @@ def try_all(torch: Any) -> list[dict[str, Any]]:
                     outcome = Outcome(None, False, _described(error))
             records.append(_record(name, None, _with_warnings(outcome, kept.warnings())))
     return records
-
-
-def _missing(torch: Any, knob: Any) -> str | None:
-    return next((function for function in knob.needs if not hasattr(torch._C, function)), None)
 
 
 def _hushed(knob: Any, action: Any) -> tuple[Outcome, list[str]]:

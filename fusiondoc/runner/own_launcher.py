@@ -17,7 +17,7 @@ from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
 from fusiondoc.probe import knobs as probe_knobs
 from fusiondoc.probe.fusers import switch_on
-from fusiondoc.probe.knobs import KNOBS, Blind, Readable, Skipped
+from fusiondoc.probe.knobs import KNOBS, Blind, Configured, Readable, Skipped
 from fusiondoc.runner.interpreter import Tried
 from fusiondoc.runner.run_variables import RunEnvironment
 
@@ -93,7 +93,9 @@ def knob_lines(knobs: Mapping[str, str]) -> list[str]:
     for name, text in knobs.items():
         knob = KNOBS[name]
         value = probe_knobs.parse(knob.kind, text)
-        if isinstance(knob, Readable):
+        if isinstance(knob, Configured):
+            calls.lines.append(f"{knob.owner}.{knob.setter} = {value!r}")
+        elif isinstance(knob, Readable):
             knob.put(torch, value)
         elif isinstance(knob, Skipped):
             for operator in value:

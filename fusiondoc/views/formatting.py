@@ -54,9 +54,14 @@ def verdict_on_tries(tries: Sequence[Try]) -> str:
     )
 
 
-def _gain(one: Try, base: Try) -> tuple[float, int, int]:
+def _gain(one: Try, base: Try) -> tuple[float, int, int, int]:
     speed = one.speed.value if one.speed is not None and one.speed.differs else 1.0
-    return speed, one.ops_fused - base.ops_fused, base.unfused - one.unfused
+    return (
+        speed,
+        one.ops_fused - base.ops_fused,
+        base.unfused - one.unfused,
+        base.groups - one.groups,
+    )
 
 
 def never_ran(report: Report) -> str | None:

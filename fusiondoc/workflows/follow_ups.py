@@ -138,7 +138,7 @@ def run_tries(
             measured(_named(ASKED, capture), (), report, capture, capture.error()), frozen=_froze(capture)
         )
     ]
-    ran = [(request, _timeable(rows[0], report))]
+    ran = [(request, _timeable(rows[0], report, request))]
     finished = True
     for number, change in enumerate(changes, 1):
         notify(f"trying {number} of {len(changes)}: {change.title}")
@@ -183,10 +183,10 @@ def _speeds_of_tries(rows: list[Try], ran: list[tuple[RunRequest, str | None]]) 
     return found
 
 
-def _timeable(row: Try, report: Report) -> str | None:
-    """The fuser under which a bench can time it; None where it failed, or where its time would be that of
-    an evaluator."""
-    if row.problem is not None or report.fuser is None or interpreted(report):
+def _timeable(row: Try, report: Report, request: RunRequest) -> str | None:
+    """The fuser under which a bench can time it; None where it failed, where its kernels were not compiled,
+    or where its time would be that of an evaluator."""
+    if row.problem is not None or report.fuser is None or request.no_run or interpreted(report):
         return None
     return report.fuser.effective
 
@@ -210,7 +210,7 @@ def try_change(
     report = report_of(done)
     row = measured(_named(change.title, done), change.codes, report, done, done.error())
     row = replace(row, capture=folder, frozen=_froze(done), setting=change.setting)
-    return row, _timeable(row, report), False
+    return row, _timeable(row, report, request), False
 
 
 def _froze(capture: Capture) -> bool:

@@ -4,7 +4,7 @@ from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.fusers.fuser_limits import FuserLimits
 from fusiondoc.fusers.fuser_log import FuserLog
 from fusiondoc.fusers.fuser_switches import FuserSwitches
-from fusiondoc.fusers.inductor import variables
+from fusiondoc.fusers.inductor import knobs, variables
 from fusiondoc.fusers.inductor.kinds import KIND
 from fusiondoc.fusers.knob_rows import FuserCatalogue
 
@@ -45,6 +45,7 @@ INDUCTOR = Fuser(
     ),
     catalogue=FuserCatalogue(
         printing_variables=("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG"),
+        knobs=knobs.KNOBS,
         variables=variables.VARIABLES,
         variable_families=("TORCHINDUCTOR_",),
     ),
