@@ -66,6 +66,28 @@ def test_the_page_and_the_comment_have_all_boundaries(name: str) -> None:
     assert ("Boundaries" in page) == ("Boundaries" in comment) == bool(report.boundaries)
 
 
+@pytest.mark.parametrize("name", ["2.13-norm", "2.11-composite"])
+def test_edges_of_the_picture_carry_the_cause(name: str) -> None:
+    """Each pair of boxes between which a tensor goes that has a boundary, and no other."""
+    report = report_of(name)
+    known = {
+        (one.producer.group, one.producer.row, one.consumer.group, one.consumer.row)
+        for one in report.boundaries
+        if one.kind == "written and read" and one.cause is not None
+    }
+    page = fusiondoc.render(report, "html")
+    for program in report.programs:
+        picture = page[page.index(f'id="picture-{program.id}"') :].partition("</svg>")[0]
+        titles = re.findall(r'<path class="apart"[^>]*><title>(FD2\d\d)[^<]+</title>', picture)
+        ends = [
+            (first.group, first.row, second.group, second.row)
+            for first, second in ((program.nodes[a], program.nodes[b]) for a, b in program.edges)
+        ]
+        assert len(titles) == sum(pair in known for pair in ends)
+    assert 'class="apart"' in page
+    assert "Time line" not in page and "went to profiling" not in page
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_saved_report_is_the_same(name: str) -> None:
     report = report_of(name)

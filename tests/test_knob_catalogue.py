@@ -13,6 +13,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue, checks, parse_version
 from fusiondoc.fusers.knob_rows import span
 from fusiondoc.probe import knobs as probe_knobs
+from fusiondoc.probe.knob_values import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,10 +57,10 @@ def test_probe_and_check_agree_on_what_a_value_is(kind: str, text: str):
     except UsageError:
         accepted = False
     if accepted:
-        probe_knobs.parse(kind, text)
+        parse(kind, text)
     else:
         with pytest.raises(ValueError):
-            probe_knobs.parse(kind, text)
+            parse(kind, text)
 
 
 def test_every_dump_option_of_a_real_run_is_known_exactly_if_that_run_did_not_fall_back(recordings: Path):

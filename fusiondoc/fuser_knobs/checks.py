@@ -272,7 +272,7 @@ _FORMS = {
     "operators": (r"\w+::\w+(?:\s*,\s*\w+::\w+)*", "operators such as aten::add,aten::mul"),
     "stream": (r"stdout|stderr", "stdout or stderr"),
 }
-"""Kind -> what a value looks like; the probe reads the same forms (probe/knobs.py)."""
+"""Kind -> what a value looks like; the probe reads the same forms (probe/knob_values.py)."""
 
 
 def value_form(kind: str) -> str:

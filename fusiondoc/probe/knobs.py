@@ -1,4 +1,4 @@
-"""The knobs: how their values are written, how torch sets each, applying one, and trying all of them.
+"""The knobs: how torch sets each, applying one, and trying all of them.
 
 The catalogue of the package describes the same names; a test holds the two together, because nothing here
 may import the package.
@@ -11,78 +11,11 @@ one back. ``hasattr`` would not do: from torch 2.2 on nvFuser's functions exist,
 from __future__ import annotations
 
 import importlib
-import re
 from typing import Any, Iterable, NamedTuple
 
 from . import CANNOT_RUN, Refused, first_line
+from .knob_values import parse, show
 from .log_and_records import KeptStderr
-
-_ON = ("on", "true", "1", "yes")
-_OFF = ("off", "false", "0", "no")
-
-
-def parse(kind: str, text: str) -> Any:
-    """The value that ``text`` stands for; ValueError with a sentence if it stands for none.
-
-    Kinds: ``switch`` on/off, ``count`` an integer of 0 or more, ``integer``, ``ratio`` 0.5, ``strategy``
-    ``STATIC:2,DYNAMIC:10``, ``operators`` ``aten::add,aten::mul``, ``text`` anything, ``stream``
-    stdout/stderr.
-    """
-    text = text.strip()
-    if kind == "switch":
-        word = text.lower()
-        if word in _ON or word in _OFF:
-            return word in _ON
-        raise ValueError("%r is neither on nor off" % text)
-    if kind in ("count", "integer"):
-        if not re.match(r"[+-]?\d+\Z", text):
-            raise ValueError("%r is not a whole number" % text)
-        if kind == "count" and int(text) < 0:
-            raise ValueError("%s is below 0" % text)
-        return int(text)
-    if kind == "ratio":
-        if not re.match(r"\d+(\.\d+)?\Z", text):
-            raise ValueError("%r is not a number such as 0.5" % text)
-        return float(text)
-    if kind == "strategy":
-        return _strategy(text)
-    if kind == "operators":
-        return _operators(text)
-    if kind == "stream" and text not in ("stdout", "stderr"):
-        raise ValueError("%r is neither stdout nor stderr" % text)
-    return text
-
-
-def _strategy(text: str) -> list[tuple[str, int]]:
-    steps = []
-    for part in text.split(","):
-        match = re.match(r"\s*([A-Za-z]+)\s*:\s*(\d+)\s*\Z", part)
-        if match is None:
-            raise ValueError("%r is not like STATIC:2,DYNAMIC:10" % text)
-        word = match.group(1).upper()
-        if word not in ("STATIC", "DYNAMIC"):
-            raise ValueError("%r is neither STATIC nor DYNAMIC" % match.group(1))
-        steps.append((word, int(match.group(2))))
-    return steps
-
-
-def _operators(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if not re.match(r"\w+::\w+\Z", name):
-            raise ValueError("%r is not an operator such as aten::add" % name)
-    return names
-
-
-def show(value: Any) -> str | None:
-    """The text of a value that torch gave back; None if it gave none."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, (list, tuple)):
-        return ",".join("%s:%d" % item if isinstance(item, tuple) else str(item) for item in value)
-    return str(value)
 
 
 class Outcome(NamedTuple):

@@ -141,6 +141,7 @@ class Graph:
 
     Args:
         key: its id on a page.
+        apart: for each edge why its two boxes are not one kernel; None where nothing shows it.
         cut: nodes that are left out.
         values_left_out: inputs and outputs of nodes that are left out.
     """
@@ -149,6 +150,7 @@ class Graph:
     title: str
     boxes: tuple[Box, ...]
     edges: tuple[tuple[int, int], ...]
+    apart: tuple[str | None, ...] = ()
     cut: int = 0
     values_left_out: int = 0
 

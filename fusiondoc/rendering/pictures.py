@@ -29,12 +29,13 @@ class PlacedBox:
 
 @dataclass(frozen=True)
 class PlacedGraph:
-    """A graph with its boxes as one reads them; ``ways`` are paths of SVG."""
+    """A graph with its boxes as one reads them; ``ways`` are paths of SVG, each with what keeps its two boxes
+    apart."""
 
     graph: Graph
     width: int
     height: int
-    ways: tuple[str, ...]
+    ways: tuple[tuple[str, str | None], ...]
     boxes: tuple[PlacedBox, ...]
     pad: int = _PAD
 
@@ -43,7 +44,7 @@ def placed(graph: Graph) -> PlacedGraph:
     """The boxes and ways at their positions."""
     drawing = draw([_size(box.lines) for box in graph.boxes], graph.edges)
     boxes = [_placed(graph.boxes[number], drawing.corners[number]) for number in drawing.order]
-    ways = tuple(map(_path, drawing.routes))
+    ways = tuple(itertools.zip_longest(map(_path, drawing.routes), graph.apart))
     return PlacedGraph(graph, round(drawing.width), round(drawing.height), ways, tuple(boxes))
 
 

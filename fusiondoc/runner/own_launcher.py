@@ -15,8 +15,8 @@ from fusiondoc.errors import CannotRun
 from fusiondoc.fuser_knobs.checks import INSTEAD, WITH_OPTIONS
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
-from fusiondoc.probe import knobs as probe_knobs
 from fusiondoc.probe.fusers import switch_on
+from fusiondoc.probe.knob_values import parse
 from fusiondoc.probe.knobs import KNOBS, Blind, Configured, Readable, Skipped
 from fusiondoc.runner.interpreter import Tried
 from fusiondoc.runner.run_variables import RunEnvironment
@@ -92,7 +92,7 @@ def knob_lines(knobs: Mapping[str, str]) -> list[str]:
     torch = SimpleNamespace(_C=calls)
     for name, text in knobs.items():
         knob = KNOBS[name]
-        value = probe_knobs.parse(knob.kind, text)
+        value = parse(knob.kind, text)
         if isinstance(knob, Configured):
             calls.lines.append(f"{knob.owner}.{knob.setter} = {value!r}")
         elif isinstance(knob, Readable):

@@ -6,9 +6,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.model import count
+from fusiondoc.model.boundaries import WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.operator_places import NO_OPERATORS
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.rendering.picture_blocks import Box, Graph
+from fusiondoc.rendering.units import size
 from fusiondoc.views.formatting import runs_of
 from fusiondoc.views.report_context import shown
 
@@ -34,20 +36,56 @@ def title(program: Program) -> str:
 
 
 def picture(
-    program: Program, groups: Mapping[str, Group], changed: Container[int] = (), key: str | None = None
+    program: Program,
+    groups: Mapping[str, Group],
+    changed: Container[int] = (),
+    key: str | None = None,
+    boundaries: Sequence[Boundary] = (),
 ) -> Graph:
-    """The graph of a program. ``changed``: nodes that are marked so; ``key``: its id on a page."""
+    """The graph of a program.
+
+    Args:
+        changed: nodes that are marked so.
+        key: its id on a page.
+        boundaries: of the report; those between two nodes of this program are shown on its edges.
+    """
     kept = [index for index, node in enumerate(program.nodes) if node.op not in NO_OPERATORS]
     number = {index: place for place, index in enumerate(kept)}
-    edges = [(number[a], number[b]) for a, b in program.edges if a in number and b in number]
+    edges = [(a, b) for a, b in program.edges if a in number and b in number]
+    why = _why_apart(boundaries)
+    causes = [why.get((_ends(program.nodes[a]), _ends(program.nodes[b]))) for a, b in edges]
     return Graph(
         key=key if key is not None else program.id,
         title=title(program),
         boxes=tuple(_box(index, program.nodes[index], groups, index in changed) for index in kept),
-        edges=tuple(edges),
+        edges=tuple((number[a], number[b]) for a, b in edges),
+        apart=tuple(causes) if any(causes) else (),
         cut=program.cut,
         values_left_out=program.values_left_out,
     )
+
+
+_End = tuple[str | None, int | None]
+"""A group by its id, or an operator outside by the row that it has."""
+
+
+def _ends(node: ProgramNode) -> _End:
+    return (node.group, None) if node.group is not None else (None, node.row)
+
+
+def _why_apart(boundaries: Sequence[Boundary]) -> dict[tuple[_End, _End], str]:
+    """Two ends -> code, bytes and cause, of the boundary with the most bytes: they are sorted so."""
+
+    def end(of: BoundaryEnd) -> _End:
+        return (of.group, None) if of.group is not None else (None, of.row)
+
+    found: dict[tuple[_End, _End], str] = {}
+    for one in boundaries:
+        if one.cause is not None and one.kind == WRITTEN_AND_READ:
+            moved = f", {size(one.bytes)}" if one.bytes is not None else ""
+            text = f"{one.cause.code}{moved}: {one.cause.text}"
+            found.setdefault((end(one.producer), end(one.consumer)), text)
+    return found
 
 
 def _box(index: int, node: ProgramNode, groups: Mapping[str, Group], is_changed: bool) -> Box:

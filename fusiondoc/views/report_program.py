@@ -35,7 +35,7 @@ def program(context: Context) -> Section:
     for plan in fitting:
         data.add(plan)
     plans = Plans(
-        rows=tuple(picture(plan, context.groups) for plan in fitting),
+        rows=tuple(picture(plan, context.groups, boundaries=report.boundaries) for plan in fitting),
         first=first,
         reasons=tuple(context.reasons),
         data=data.as_json(),

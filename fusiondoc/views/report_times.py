@@ -175,14 +175,16 @@ _STAGES = {"compiling": Tone.DOUBTFUL, "steady": Tone.GOOD}
 
 def time_line(report: Report) -> Section:
     """The passes in order: profiling, compiling, steady; only pages have it."""
+    title = "Passes" if report.compiled is not None else "Time line"
     if not report.iterations:
-        return Section("time", "Time line", formats=Formats.PAGE)
+        return Section("time", title, formats=Formats.PAGE)
     spans = _spans(report.iterations)
     longest = max((_median(span) or 0.0 for span in spans), default=0.0)
     profiling = sum(one.stage == "profiling" for one in report.iterations)
     steady = next((one.index for one in report.iterations if one.stage == "steady"), None)
-    note = f"{count(profiling, 'pass')} went to profiling"
-    note += f"; steady from {steady}." if steady is not None else "; none was steady."
+    parts = [f"{count(profiling, 'pass')} went to profiling"] if report.compiled is None else []
+    parts.append(f"steady from {steady}" if steady is not None else "none was steady")
+    note = f"{'; '.join(parts)}."
     several = len({one.inputs for one in report.iterations}) > 1
     columns = [
         Column("pass"),
@@ -194,7 +196,7 @@ def time_line(report: Report) -> Section:
     ]
     columns += [Column("inputs", number=True)] if several else []
     rows = tuple(_span(span, longest, report, several) for span in spans)
-    return Section("time", "Time line", note, (Table(tuple(columns), rows),), formats=Formats.PAGE)
+    return Section("time", title, note, (Table(tuple(columns), rows),), formats=Formats.PAGE)
 
 
 def _span(span: Sequence[Iteration], longest: float, report: Report, several: bool) -> Row:

@@ -25,6 +25,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.suggested_settings import eval_mode, suggested
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fusers import choices
+from fusiondoc.fusers.dynamo import DYNAMO
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EAGER, FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
@@ -451,7 +452,8 @@ def run_timing(
             capture.keep_timing(kept)
         return kept is not None
     timed = replace(request, timing=True, verify=False, dumps=(), command=())
-    notify("timing without logs, eager against TorchScript")
+    compiled = DYNAMO if report.compiled is not None else TORCHSCRIPT
+    notify(f"timing without logs, eager against {compiled.title}")
     began = time.perf_counter()
     done = _timed_run(replace(timed, timing_rounds=_rounds_of(0)), capture, _TIMING, progress)
     if isinstance(done, FusiondocError):
