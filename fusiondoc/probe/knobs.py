@@ -163,7 +163,7 @@ class Configured(Readable):
         for name in parts:
             part = getattr(part, name)
         setattr(part, last, value)
-        entry = getattr(config, "_config", {}).get(self.setter)
+        entry: Any = getattr(config, "_config", {}).get(self.setter)
         if hasattr(entry, "default"):
             entry.default = value
 
