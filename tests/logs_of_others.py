@@ -46,14 +46,19 @@ class Decoration:
     """It breaks lines."""
 
 
+_OF_JIT_LOG = (b"[DUMP ", b"[UPDATE ", b"[DEBUG ")
+"""torch writes it to stderr, dumps of kernels to stdout."""
+
+
 def before_each_row(text: str) -> Change:
-    """``{minute}``, ``{second}`` and ``{milli}`` count on from row to row."""
+    """``{minute}``, ``{second}`` and ``{milli}`` count on from row to row; ``{stream}`` is "err" or "out"."""
 
     def change(rows: list[Row]) -> list[Row]:
         made = []
         for number, (row, line) in enumerate(rows):
             at = {"minute": number // 600 % 60, "second": number // 10 % 60, "milli": number % 10 * 100 + 7}
-            made.append((text.format(**at).encode() + row, line))
+            stream = "err" if any(mark in row for mark in _OF_JIT_LOG) else "out"
+            made.append((text.format(stream=stream, letter="EO"[stream == "out"], **at).encode() + row, line))
         return made
 
     return change
@@ -99,23 +104,25 @@ def wrapped_columns(width: int, drop: bool = False) -> Change:
                 shown += visible
             parts.append(done)
             for part in parts:
-                text = part.rstrip(" ") if drop else part
+                text = _BLANKS_AT_END.sub("", part) if drop else part
                 made.append((text.encode("utf-8", "surrogateescape"), line))
         return made
 
     return change
 
 
-_PIECES = re.compile("(?:\x1b\\[[0-?]*[ -/]*[@-~]|\x1b_[^\x07]*\x07)+|.", re.S)
+_PIECES = re.compile("(?:\x1b\\[[0-?]*[ -/]*[@-~]|\x1b_[^\x07]*\x07|\x1b\\(B)+|.", re.S)
+_BLANKS_AT_END = re.compile("[ ]+(?=(?:\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\(B)*$)")
 
 
 def partial_lines(most: int) -> Change:
-    """As containerd writes a container's output: a line that is too long comes in parts, which are tagged."""
+    """As containerd writes what a container prints: a line that is too long comes in tagged parts."""
 
     def change(rows: list[Row]) -> list[Row]:
         made = []
         for number, (row, line) in enumerate(rows):
-            stamp = b"2024-05-01T12:%02d:%02d.%09dZ stderr " % (number // 60 % 60, number % 60, number)
+            stream = b"err" if any(mark in row for mark in _OF_JIT_LOG) else b"out"
+            stamp = b"2024-05-01T12:%02d:%02d.%09dZ std%s " % (number // 60 % 60, number % 60, number, stream)
             parts = [row[at : at + most] for at in range(0, max(len(row), 1), most)]
             made += [
                 (stamp + (b"F " if n == len(parts) else b"P ") + part, line)
@@ -141,7 +148,7 @@ DECORATIONS = (
     _stamp("torchrun", Where.LAUNCHER, "[default0]:", ranked=True),
     _stamp("rank", Where.LAUNCHER, "[rank0]: ", ranked=True),
     _stamp("srun", Where.LAUNCHER, "0: ", ranked=True),
-    _stamp("mpirun", Where.LAUNCHER, "[1,0]<stderr>:", ranked=True),
+    _stamp("mpirun", Where.LAUNCHER, "[1,0]<std{stream}>:", ranked=True),
     _stamp("ray", Where.LAUNCHER, "\x1b[36m(train pid=4242)\x1b[0m "),
     _stamp("compose", Where.CONTAINER, "trainer-1  | "),
     _stamp("compose in colours", Where.CONTAINER, "\x1b[36mtrainer-1  | \x1b[0m"),
@@ -154,7 +161,7 @@ DECORATIONS = (
     Decoration("containerd", Where.CONTAINER, partial_lines(150), wraps=True),
     _stamp("journald", Where.CONTAINER, "May 01 12:{minute:02}:{second:02} host python[4242]: "),
     _stamp("github", Where.COLLECTOR, "2024-05-01T12:{minute:02}:{second:02}.{milli:03}4567Z "),
-    _stamp("gitlab", Where.COLLECTOR, "2024-05-01T12:{minute:02}:{second:02}.{milli:03}456Z 01E "),
+    _stamp("gitlab", Where.COLLECTOR, "2024-05-01T12:{minute:02}:{second:02}.{milli:03}456Z 01{letter} "),
     _stamp("jenkins", Where.COLLECTOR, "[2024-05-01T12:{minute:02}:{second:02}.{milli:03}Z] "),
     _stamp("jenkins clock", Where.COLLECTOR, "12:{minute:02}:{second:02}  "),
     _stamp("buildkite", Where.COLLECTOR, "\x1b_bk;t=17145648{minute:02}{second:02}{milli:03}\x07"),
@@ -179,7 +186,7 @@ Order = tuple[Decoration, ...]
 
 
 def occurs(order: Order) -> bool:
-    """Whether tools stand around each other so: one at most of each kind, outer ones later, the file last."""
+    """Whether tools stand around each other so: one of each place at most, outer ones later, files last."""
     fixed = [one.where for one in order if one.where is not Where.ANYWHERE]
     return all(a < b or a is b is Where.FILE for a, b in itertools.pairwise(fixed)) and (
         not any(one.where is Where.FILE for one in order)

@@ -399,12 +399,21 @@ def test_graphs_of_2018_have_braces_and_no_commas(form: Callable[[str], str], tm
     assert not [one for one in report.findings if one.code == "FD902"]
 
 
+def broken_graph(width: int) -> str:
+    lines = (GRAPH + BODY).split("\n")
+    return "\n".join(line[at : at + width] for line in lines for at in range(0, len(line), width))
+
+
+def test_a_graph_that_a_terminal_broke_is_put_together(tmp_path: Path) -> None:
+    report = report_of(broken_graph(80), tmp_path)
+    assert [group.ops for group in report.groups] == [OPS]
+    assert [row.op for row in report.unfused] == ["aten::cumsum"] and report.parse.truncated == 0
+
+
 def test_a_graph_whose_lines_a_page_broke_is_said_to_be_cut(tmp_path: Path) -> None:
-    """Broken at 80 columns its operators are lost: nothing must look as if all of it were read."""
-    broken = "\n".join(
-        line[at : at + 80] for line in (GRAPH + BODY).split("\n") for at in range(0, len(line), 80)
-    )
-    (tmp_path / "pasted.txt").write_text(broken)
+    """Broken at 75 columns, as no terminal does, its operators are lost: nothing must look as if all of it
+    were read."""
+    (tmp_path / "pasted.txt").write_text(broken_graph(75))
     report = parse(tmp_path / "pasted.txt")
     assert [one.code for one in report.findings if one.code == "FD902"] == ["FD902"]
     assert report.parse.truncated == 1

@@ -26,8 +26,9 @@ from fusiondoc.captures.ending import where_it_was
 from fusiondoc.diagnosis import ranks_compared
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
+from fusiondoc.parsers.lines.json_lines import text_field
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.outer_prefix import MARKER, SAMPLE, OuterPrefix, sample_of, text_field
+from fusiondoc.parsers.lines.outer_prefix import MARKER, SAMPLE, OuterPrefix, sample_of
 from fusiondoc.parsers.read import Reading
 from fusiondoc.probe import rank_process
 from fusiondoc.views.report_ranks import rank_sentences, ranks_merged

@@ -269,8 +269,7 @@ def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None
     """Blocks of a log as chunks that end at a line end (the last one may not).
 
     ``cut`` is told the bytes that a line has beyond MOST_LINE, and whether they are the first of it. UTF-16
-    logs (a Windows PowerShell redirect) are re-coded to UTF-8; the mark before UTF-8 (GitHub's logs) is left
-    out.
+    logs (a Windows PowerShell redirect) are re-coded to UTF-8; the mark of UTF-8 (GitHub's logs) is left out.
     """
     rest: list[bytes | memoryview] = []  # of a line that goes on in the next block
     held = 0  # bytes in it

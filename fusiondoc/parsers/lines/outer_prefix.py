@@ -1,12 +1,10 @@
-"""What something outside torch put before the lines of a log: a time, the tag of a rank, or both; and the
-JSON objects that hold its lines. Learnt from lines of torch in a sample, and from tracebacks where there are
-too few of these."""
+"""What something outside torch put before the lines of a log: a time, the tag of a rank, or both. Learnt from
+lines of torch in a sample, and from tracebacks where there are too few of these."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from fusiondoc.parsers.lines.last_words import without_rank
@@ -38,9 +36,16 @@ _OF_MARKERS = (
 
 TIMES = re.compile(
     rb"\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+[.,]\d+|\d{9,}|[+-]\d\d:?\d\d\b"
-    rb"|\bstd(?:err|out)\b"
+    rb"|\bstd(?:err|out)\b(?: [FP](?= ))?|(?<=Z )\d\d[EO][ +]"
 )
-"""What says nothing of the process: when, and through which of its streams."""
+"""What says nothing of the process: when, through which of its streams, and whether the line goes on
+(containers' logs as containerd writes them, GitLab's)."""
+
+BEGINS = re.compile(
+    rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.|Launch Parameters: |kernel\d+ run in |======= Codegen output"
+)
+"""What a line of torch begins with, also where it is broken soon after; nothing else does."""
+_SAMPLED = re.compile(BEGINS.pattern + rb"|" + MARKER.pattern)
 
 _DIGITS = re.compile(rb" *\d+")
 """A number, and the spaces that line it up with longer ones."""
@@ -52,6 +57,11 @@ _NUMBER = re.compile(rb"\d+")
 _LOGGER = rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.-]{1,80}:"
 _END_OF_PREFIX = re.compile(rb"%s|[\]|:>Z)] |(?<= )- |[\]:]$|0[EO]?  ?|std(?:err|out)(?: [FP])? " % _LOGGER)
 """How a time or a tag ends."""
+_END_OF_PART = re.compile(
+    rb"[\]|](?: +|(?=0))|Z(?: +|(?=0[EO]))|[:>)] +|\x1b\[[\d;]*m|%s|[\]>]:(?! )"
+    rb"|(?<=0)(?: +|[EO](?: +|(?=0)))|(?<= )- |(?<= )std(?:err|out) [FP] " % _LOGGER
+)
+"""Where what one tool puts before a line may end, and that of the next begin."""
 _TAG = re.compile(rb"\[|%s|0: |\([\w.]{1,80} pid=0(?:, ip=[\w.:-]{1,80})?\) |[^|]{1,100}\| " % _LOGGER)
 """A prefix without a time: in brackets, of Python's logging, of ``srun -l``, of Ray, of a container."""
 _LEAST_ALIKE = 4
@@ -66,11 +76,11 @@ def sample_of(text: bytes) -> list[bytes] | None:
     at = 0
     while any(text.find(one, at) >= 0 for one in _OF_MARKERS):
         lines = text[at:-1].split(b"\n", SAMPLE)[:SAMPLE]
-        marked = (line for line in lines if MARKER.search(line) is not None)
+        marked = (line for line in lines if _SAMPLED.search(line) is not None)
         if len(list(islice(marked, _LEAST_MARKS))) == _LEAST_MARKS:
             return lines
         at += sum(map(len, lines)) + len(lines)
-        found = MARKER.search(text, at)
+        found = _SAMPLED.search(text, at)
         if found is None:
             break
         at = max(at, text.rfind(b"\n", 0, found.start()) + 1)
@@ -84,8 +94,10 @@ class OuterPrefix:
     them is a prefix. Text before only a few is output of the program without a line end.
     """
 
-    def __init__(self, patterns: Sequence[bytes]) -> None:
+    def __init__(self, patterns: Sequence[bytes], shapes: Sequence[bytes] = ()) -> None:
         self.patterns = tuple(patterns)
+        self.shapes = tuple(shapes)
+        """Their texts, each number as 0."""
         self._match = re.compile(b"|".join(b"(?:" + p + b")" for p in patterns)).match
 
     def split(self, line: bytes) -> tuple[bytes | None, bytes]:
@@ -103,12 +115,12 @@ class OuterPrefix:
                 yield found.group()
 
     @staticmethod
-    def learn(lines: Sequence[bytes]) -> OuterPrefix | None:
+    def learn(lines: Sequence[bytes], marker: re.Pattern[bytes] = MARKER) -> OuterPrefix | None:
         """The prefix of a sample of lines, or None when markers stand at the line start."""
         shapes: dict[bytes, int] = {}
         marked = 0
         for line in lines:
-            found = MARKER.search(line)
+            found = marker.search(line)
             if found is None:
                 continue
             marked += 1
@@ -118,7 +130,7 @@ class OuterPrefix:
         outer = [shape for shape, count in shapes.items() if count >= 3 and not shape.isspace()]
         if not marked or sum(shapes[shape] for shape in outer) * 2 < marked:
             return None
-        return OuterPrefix.of_shapes(outer)
+        return OuterPrefix.of_shapes({both for one in outer for both in _of_both_streams(one)})
 
     @staticmethod
     def of_every_line(lines: Sequence[bytes]) -> OuterPrefix | None:
@@ -139,14 +151,46 @@ class OuterPrefix:
     def of_shapes(shapes: Iterable[bytes]) -> OuterPrefix:
         """Of texts in which each number is a 0."""
         longest = sorted(shapes, key=len, reverse=True)
+        longest = longest[:_MOST_SHAPES]
         return OuterPrefix(
-            [re.escape(shape).replace(b"0", rb" {0,20}\d{1,20}(?!\d)") for shape in longest[:_MOST_SHAPES]]
+            [re.escape(shape).replace(b"0", rb" {0,20}\d{1,20}(?!\d)") for shape in longest], longest
         )
+
+    def cuts(self) -> Iterator[tuple[OuterPrefix | None, OuterPrefix | None]]:
+        """The prefix in two, as tools may stand around each other: what is before each row, and what the
+        lines begin with behind it; the longest first part first."""
+        ends = [[0, *(found.end() for found in _END_OF_PART.finditer(one))] for one in self.shapes]
+        for number in range(max(map(len, ends), default=1) - 1, -1, -1):
+            pairs = [
+                (shape[: own[number]], shape[own[number] :])
+                for shape, own in zip(self.shapes, ends)
+                if number < len(own)
+            ]
+            first, rest = ({one[k] for one in pairs} - {b""} for k in (0, 1))
+            if not any(one.isspace() for one in first | rest):
+                yield (
+                    OuterPrefix.of_shapes(first) if first else None,
+                    OuterPrefix.of_shapes(rest) if rest else None,
+                )
 
     def beside(self, other: OuterPrefix) -> OuterPrefix:
         """Either of two."""
-        added = [pattern for pattern in other.patterns if pattern not in self.patterns]
-        return OuterPrefix((*self.patterns, *added[:_MOST_SHAPES]))
+        added = [
+            (pattern, shape)
+            for pattern, shape in zip(other.patterns, other.shapes)
+            if pattern not in self.patterns
+        ][:_MOST_SHAPES]
+        patterns, shapes = zip(*added) if added else ((), ())
+        return OuterPrefix((*self.patterns, *patterns), (*self.shapes, *shapes))
+
+
+_STREAM = re.compile(rb"\bstd(?:err|out)\b|(?<=Z0)[EO]")
+_OTHER_STREAM = {b"stderr": b"stdout", b"stdout": b"stderr", b"E": b"O", b"O": b"E"}
+
+
+def _of_both_streams(shape: bytes) -> tuple[bytes, bytes]:
+    """What stands before lines of stderr and of stdout, by one of both."""
+    return shape, _STREAM.sub(lambda found: _OTHER_STREAM[found[0]], shape)
 
 
 def _common_start(first: bytes, other: bytes) -> bytes:
@@ -202,48 +246,3 @@ def _without_torch(prefix: bytes) -> bytes:
     """A prefix without the tag that torch puts before the lines of a traceback."""
     at = prefix.rfind(b"[rank")
     return prefix[:at] if at >= 0 and not without_rank(prefix[at:])[1] else prefix
-
-
-_LEAST = 3
-"""Lines that must agree on the field."""
-
-
-def text_field(lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> str | None:
-    """The field that holds the lines of the program, or None if the log is not of this kind.
-
-    Args:
-        lines: a sample.
-        is_torch: whether a line is torch's own.
-    """
-    fields: dict[str, int] = {}
-    marked = 0
-    for line in lines:
-        if not is_torch(line):
-            continue
-        marked += 1
-        for name, value in _object(line).items():
-            if isinstance(value, str) and is_torch(value.encode("utf-8", "surrogatepass")):
-                fields[name] = fields.get(name, 0) + 1
-    if not fields:
-        return None
-    name = max(fields, key=lambda one: fields[one])
-    return name if fields[name] >= _LEAST and fields[name] * 2 > marked else None
-
-
-def unwrapped(line: bytes, field: str) -> bytes:
-    """The line of the program; the line itself where it is no such object, or the field has several lines."""
-    value = _object(line).get(field)
-    if not isinstance(value, str):
-        return line
-    text = value.rstrip("\r\n")
-    return line if "\n" in text else text.encode("utf-8", "surrogatepass")
-
-
-def _object(line: bytes) -> dict[str, object]:
-    if not line.startswith(b"{"):
-        return {}
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

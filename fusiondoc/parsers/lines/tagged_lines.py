@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fusiondoc.numbers import whole_number, whole_numbers
+from fusiondoc.parsers.lines.json_lines import text_field, unwrapped
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
 from fusiondoc.parsers.lines.machines import LOCAL, Machines, counted_on, tag_of
 from fusiondoc.parsers.lines.outer_prefix import (
@@ -24,8 +25,6 @@ from fusiondoc.parsers.lines.outer_prefix import (
     TIMES,
     OuterPrefix,
     sample_of,
-    text_field,
-    unwrapped,
     with_those_of_tracebacks,
 )
 from fusiondoc.parsers.lines.wrapped_rows import ESCAPES, Layers
@@ -253,8 +252,8 @@ class TaggedLog:
         for chunk in chunks:
             if self._read is not None:
                 self._read(len(chunk))
-            if coloured is None and b"\x1b" in chunk:  # colours count for the width of a row
-                coloured = Layers.of_first_rows(chunk)
+            if coloured is None and b"\x1b" in chunk:
+                coloured = _rows_with_colours(chunk)
             text = clean(coloured.joined(chunk) if coloured is not None else chunk)
             if text:
                 yield text if text.endswith(b"\n") else text + b"\n"
@@ -297,11 +296,11 @@ class _Around:
         self.prefix: OuterPrefix | None = None
         self.sample: list[bytes] | None = None
         """Lines of the last piece that the prefix was learnt from."""
-        self._rows_of_objects: Layers | None = None
+        self._rows_of_objects = Layers()
         self._field: str | None = None
         self._rows = Layers()
-        self._prefixed_rows = Layers()
         self._learnt = False
+        self._first = True
         self._left_to_compare = SAMPLE
         """Lines that are still looked at for a prefix of all lines, where torch has written none yet."""
 
@@ -315,42 +314,50 @@ class _Around:
             text = self._taken_off(chunk)
             if text:
                 yield text
-        held = (self._rows_of_objects or Layers()).before(self._rows).before(self._prefixed_rows)
-        text = held.rest()
+        text = self._lines_of(self._rows_of_objects.rest()) + self._rows.rest()
         if text:
             yield text
 
     def _taken_off(self, text: bytes) -> bytes:
-        if self._rows_of_objects is None:
-            self._rows_of_objects = Layers.of_first_rows(text)
-        if self._rows_of_objects is not None:
-            text = self._rows_of_objects.joined(text)
-        if not text:
-            return b""
         self.sample = None if self._learnt else sample_of(text)
         if self.sample is not None:
-            self._field = text_field(self.sample, MARKER.search)
-            self.sample = self._unwrapped(self.sample)
             self._learn(self.sample)
-        if self._field is not None:
-            text = b"".join(line + b"\n" for line in self._unwrapped(text[:-1].split(b"\n")))
-        text = self._rows.joined(text)
+        elif self._first and not self._learnt:
+            first = text[:-1].split(b"\n", SAMPLE)[:SAMPLE]
+            self._rows_of_objects = Layers.learn(first)
+            self._learnt = bool(self._rows_of_objects)
+            if self._learnt:
+                self.prefix = OuterPrefix.of_every_line(self._rows_of_objects.of(first))
+        self._first = False
+        text = self._lines_of(self._rows_of_objects.joined(text))
+        if not text:
+            return b""
         if self.prefix is not None or not self._learnt:
             self.prefix = with_those_of_tracebacks(self.prefix, text)
         if self.prefix is None and not self._learnt and self._left_to_compare:
             first = text.rstrip(b"\n").split(b"\n", self._left_to_compare)[: self._left_to_compare]
             self._left_to_compare -= len(first)
             self.prefix = OuterPrefix.of_every_line(first)
-        return self._prefixed_rows.joined(text)
+        return text
+
+    def _lines_of(self, text: bytes) -> bytes:
+        """Whole lines behind the objects in JSON."""
+        if self._field is None or not text:
+            return text
+        return self._rows.joined(b"".join(line + b"\n" for line in self._unwrapped(text[:-1].split(b"\n"))))
 
     def _learn(self, sample: Sequence[bytes]) -> None:
-        """The prefix and the rows, from lines without the object in JSON."""
+        """The rows, the objects and the prefix behind them."""
         self._learnt = True
+        self._rows_of_objects = Layers.learn(sample)
+        lines = self._rows_of_objects.of(sample)
+        self._field = text_field(lines, MARKER.search)
         if self._field is not None:
-            self._rows = Layers.learn(sample)
-        self.prefix = _either(self.prefix, OuterPrefix.learn(sample))
-        if self.prefix is not None:
-            self._prefixed_rows = Layers.learn(sample, self.prefix)
+            lines = self._unwrapped(lines)
+            self._rows = Layers.learn(lines)
+            lines = self._rows.of(lines)
+        self.sample = lines
+        self.prefix = _either(self.prefix, OuterPrefix.learn(lines))
 
     def _unwrapped(self, lines: list[bytes]) -> list[bytes]:
         field = self._field
@@ -368,6 +375,17 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
         for line in text[:-1].split(b"\n"):
             yield number, tag, line
             number += 1
+
+
+def _rows_with_colours(chunk: bytes) -> Layers | None:
+    """How a log is broken by a tool for which colours count for the width of a row; None where its first
+    lines do not show it yet."""
+    sample = sample_of(chunk)
+    if sample is None:
+        return None
+    rows = Layers.learn(sample)
+    seen = Layers.learn(clean(b"".join(line + b"\n" for line in sample)).split(b"\n")) if rows else rows
+    return rows if rows.going_on > seen.going_on else Layers()
 
 
 _ONE_BYTE = re.compile(rb"(?<![\x80-\xff])\x9b[0-?]*[ -/]*[@-~]")

@@ -1,18 +1,23 @@
-"""Lines that a terminal or a tool has broken at its width are put together again.
+"""Lines that a terminal or a tool has broken are put together again.
 
 A row that is as long as the widest is full: the next row goes on with its line, unless it begins as a line
 does. The width is learnt from lines of torch, each of which begins with the file that prints it: what was
-broken off does not.
+broken off does not. Tools may stand around each other: a prefix stands before each row where it was added
+last, and before each line where the rows were broken behind it. Which of both is learnt with the width.
+
+containerd and GitLab tell of each piece of a line whether it goes on.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
+from typing import NamedTuple
 
-from fusiondoc.parsers.lines.outer_prefix import SAMPLE, OuterPrefix
-from fusiondoc.parsers.lines.torn_lines import MARK
+from fusiondoc.fusers import signs
+from fusiondoc.parsers.lines.outer_prefix import BEGINS, OuterPrefix
+from fusiondoc.parsers.program_output import SIGNS
 
 _LEAST_WIDTH = 40
 """Characters; below it a mark of torch would not fit in one row."""
@@ -23,8 +28,15 @@ _LEAST_ROWS = 3
 _MOST_LAYERS = 3
 """A log may be broken by one tool and then by another."""
 
-_TORCH = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ")
-_IS_TORCH = re.compile(MARK)
+_USUAL_WIDTHS = (80, 100, 120, 132, 160, 200, 240)
+"""Of terminals: rows of sources and dumps may be as long as the longest, but seldom have one of these."""
+
+_MOST_DROPPED = 8
+"""Blanks at the end of a row that a terminal leaves out: no line of torch has more in a row."""
+
+_COMPARED = 2000
+"""Rows of a sample from which the place of a prefix is learnt."""
+
 _DIGITS = re.compile(rb"\d+")
 ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[PX\]^_][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\)|[ -/][0-~]|[0-OQ-WYZ`-~])"
@@ -34,71 +46,140 @@ ESCAPES = re.compile(
 _ENDS_OF_STATEMENTS = (b";", b"{", b"}")
 _STARTS_OF_STATEMENTS = (b"  ", b"}")
 """A line of a kernel's source may be as long as a full row."""
+_SIGNS_OF_DUMPS = signs()
+_SIGNS = tuple(sign for sign in SIGNS if sign[:1] != b"\n" and sign not in _SIGNS_OF_DUMPS)
+_SIGNS_AT_START = tuple(sign[1:] for sign in SIGNS if sign[:1] == b"\n")
+_BEGIN_OF_SOURCE = b"odegen output for kernel: "
+_END_OF_SOURCE = b"=" * 36
 _START = 8
 """Characters of a row, each number as one, by which two rows begin alike."""
 
 
+class _HeldLine:
+    """A line as far as it has come, and the rows that it stood in. An empty line stands for each row behind
+    its first, so the numbers of lines stay: before the next line that tells of fusion or of a failure, as
+    none must stand in the source of a kernel or in a dump."""
+
+    def __init__(self) -> None:
+        self.so_far = b""
+        self.rows = 0
+        """0 if no line is held."""
+        self._missing = 0
+        self._in_source = False
+        """Of a kernel."""
+        self._in_dump = False
+
+    def begin(self, row: bytes) -> None:
+        self.so_far, self.rows = row, 1
+
+    def goes_on(self, row: bytes) -> None:
+        self.so_far += row
+        self.rows += 1
+
+    def released(self) -> list[bytes]:
+        if not self.rows:
+            return []
+        text, missing = self.so_far, self._missing
+        self._missing += self.rows - 1
+        self.so_far, self.rows = b"", 0
+        if not self._is_numbered(text) or not missing:
+            return [text]
+        self._missing -= missing
+        return [*[b""] * missing, text]
+
+    def end(self) -> bytes:
+        """What is left at the end of the log."""
+        lines = [*self.released(), *[b""] * self._missing]
+        self._missing = 0
+        return b"".join(line + b"\n" for line in lines)
+
+    def _is_numbered(self, line: bytes) -> bool:
+        """Whether findings may name the number of a line."""
+        if _BEGIN_OF_SOURCE in line:
+            self._in_source = True
+            return True
+        if self._in_source:
+            self._in_source = _END_OF_SOURCE not in line
+            return BEGINS.search(line) is not None
+        was_in_dump, self._in_dump = self._in_dump, any(sign in line for sign in _SIGNS_OF_DUMPS)
+        if self._in_dump and not was_in_dump:
+            return True
+        return any(sign in line for sign in _SIGNS) or line.startswith(_SIGNS_AT_START)
+
+
 class WrappedRows:
-    """Puts the rows of a log together, each line at its first row, and an empty line for each other row: the
-    numbers of all lines stay.
+    """Puts the rows of a log together.
 
     Args:
         width: of a full row, without the prefix.
-        prefix: an outer prefix that stands before each row; None where each line has one, or none has.
+        prefix: an outer prefix that stands before each row; None where none does.
+        begins: what stands before each line behind it; None where nothing does.
         inner: other rows were joined before: those that became empty belong to the row before them.
+        dropped: blanks at the end of a row are left out.
     """
 
-    def __init__(self, width: int, prefix: OuterPrefix | None = None, inner: bool = False) -> None:
+    def __init__(
+        self,
+        width: int,
+        prefix: OuterPrefix | None = None,
+        begins: OuterPrefix | None = None,
+        inner: bool = False,
+        dropped: bool = False,
+    ) -> None:
         self._width = width
+        self._dropped = dropped
         self._prefix = prefix
+        self._line_begins = begins
         self._inner = inner
-        self._held = b""
-        """The line whose last row is full, as far as it has come."""
+        self._held = _HeldLine()
         self._start = b""
-        """How its first row begins."""
-        self._rows = 0
-        """That it is of; 0 if no line is held."""
+        """How the first row of the held line begins."""
+        self._blanks = 0
+        """Left out at the end of the last row."""
 
     def joined(self, text: bytes) -> bytes:
         """Whole rows as lines. What may go on is held back until the next text, or ``rest``."""
         lines: list[bytes] = []
+        held = self._held
         for row in text[:-1].split(b"\n"):
-            prefix, content = self._split(row)
+            prefix, content = _split(self._prefix, row)
             if self._inner and not row:
-                if self._rows:
-                    self._rows += 1
+                if held.rows:
+                    held.goes_on(b"")
                 else:
                     lines.append(row)
                 continue
-            if self._rows and not self._begins(prefix, content):
-                self._held += content
-                self._rows += 1
+            if held.rows and not self._begins(prefix, content):
+                held.goes_on(b" " * self._blanks + content)
             else:
-                lines += self._released()
-                self._held, self._start, self._rows = row, _start(content), 1
-            if len(content) != self._width:
-                lines += self._released()
+                lines += held.released()
+                held.begin(row)
+                self._start = _start(content)
+            self._blanks = self._width - len(content)
+            if self._blanks and not (self._dropped and _may_lack(held.so_far, self._blanks)):
+                lines += held.released()
         return b"".join(line + b"\n" for line in lines)
 
     def rest(self) -> bytes:
         """The line that was held back at the end of the log."""
-        return b"".join(line + b"\n" for line in self._released())
-
-    def _split(self, row: bytes) -> tuple[bytes | None, bytes]:
-        return self._prefix.split(row) if self._prefix is not None else (b"", row)
+        return self._held.end()
 
     def _begins(self, prefix: bytes | None, content: bytes) -> bool:
         """Whether a row behind a full one begins a line of its own."""
-        if prefix is None or not content or begins_alike(self._start, content):
+        if prefix is None or not content or begins(self._start, self._line_begins, content):
             return True
-        return self._held.endswith(_ENDS_OF_STATEMENTS) and content.startswith(_STARTS_OF_STATEMENTS)
+        return self._held.so_far.endswith(_ENDS_OF_STATEMENTS) and content.startswith(_STARTS_OF_STATEMENTS)
 
-    def _released(self) -> list[bytes]:
-        if not self._rows:
-            return []
-        lines = [self._held, *[b""] * (self._rows - 1)]
-        self._held, self._rows = b"", 0
-        return lines
+
+def _may_lack(line: bytes, blanks: int) -> bool:
+    """Whether so many blanks may be left out at the end of the row that a line has come to."""
+    if BEGINS.search(line) is not None:
+        return 0 < blanks <= _MOST_DROPPED
+    return blanks == 1 and not line.endswith(_ENDS_OF_STATEMENTS)
+
+
+def _split(prefix: OuterPrefix | None, row: bytes) -> tuple[bytes | None, bytes]:
+    return prefix.split(row) if prefix is not None else (b"", row)
 
 
 def _start(row: bytes) -> bytes:
@@ -109,62 +190,154 @@ def _start(row: bytes) -> bytes:
     return _DIGITS.sub(b"0", head[: 3 * _START])[:_START]
 
 
-def begins_alike(start: bytes, row: bytes) -> bool:
-    """Whether a row begins as the line before did, or is a line of torch."""
-    return _start(row) == start or _IS_TORCH.match(row) is not None
+def begins(start: bytes, line_begins: OuterPrefix | None, row: bytes) -> bool:
+    """Whether a row is the first of a line: it has what stands before each line, begins as the line before
+    did, or is a line of torch."""
+    if line_begins is not None and line_begins.split(row)[0] is not None:
+        return True
+    return _start(row) == start or BEGINS.match(row) is not None
+
+
+class _Learnt(NamedTuple):
+    rows: WrappedRows
+    going_on: int
+    """Full rows of the sample that go on in the next one."""
 
 
 def learn_rows(
-    lines: Iterable[bytes], prefix: OuterPrefix | None = None, inner: bool = False
-) -> WrappedRows | None:
-    """How a sample of a log is broken; None if its lines are whole."""
+    lines: Sequence[bytes], whole: OuterPrefix | None = None, inner: bool = False
+) -> _Learnt | None:
+    """How a sample of a log is broken; None if its lines are whole. ``whole``: all that stands before the
+    lines of torch in it."""
+    best: _Learnt | None = None
+    for prefix, line_begins in whole.cuts() if whole is not None else ((None, None),):
+        found = _rows_behind(islice(lines, _COMPARED), prefix, line_begins, inner)
+        if found is not None and (best is None or found.going_on > best.going_on):
+            best = found
+    return best
+
+
+def _rows_behind(
+    lines: Iterable[bytes], prefix: OuterPrefix | None, line_begins: OuterPrefix | None, inner: bool
+) -> _Learnt | None:
+    """As ``learn_rows``, where a prefix stands before each row."""
     rows: list[bytes] = []
     for line in lines:
-        before, row = prefix.split(line) if prefix is not None else (b"", line)
+        before, row = _split(prefix, line)
         if before is not None:
             rows.append(row)
     width = max(map(len, rows), default=0)
     if width < _LEAST_WIDTH:
         return None
-    full = going_on = 0
-    for row, following in pairwise(rows):
-        if len(row) == width and _TORCH.search(row) is not None:
-            full += 1
-            going_on += bool(following) and not begins_alike(_start(row), following)
-    if going_on < _LEAST_ROWS or going_on * 2 < full:
+    full = _full_rows(rows, width)
+    going_on = sum(
+        bool(following) and not begins(_start(row), line_begins, following) for row, following in full
+    )
+    if going_on < _LEAST_ROWS or going_on * 2 < len(full):
         return None
-    return WrappedRows(width, prefix, inner)
+    dropped = not any(row.endswith(b" ") for row in rows)
+    return _Learnt(WrappedRows(width, prefix, line_begins, inner, dropped), going_on)
+
+
+def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
+    """Each row of torch that is full, and the one behind it; of a log without any, other full rows."""
+    found = [
+        (row, following)
+        for row, following in pairwise(rows)
+        if len(row) == width and BEGINS.search(row) is not None
+    ]
+    if not found and width in _USUAL_WIDTHS:
+        return list({pair for pair in pairwise(rows) if len(pair[0]) == width})
+    return found
+
+
+_GOES_ON = re.compile(rb" std(out|err) P $")
+"""containerd: the row goes on in the next one of its stream."""
+_GOES_ON_FROM = re.compile(rb"Z \d\d[EO]\+$")
+"""GitLab: the row goes on with the one before it."""
+_TELLS = re.compile(rb"^(.{0,200}(?: std(?:out|err) [FP] |Z \d\d[EO][ +]))(?=(.*))", re.DOTALL)
+_TOLD = (b" stderr P ", b" stdout P ", b"E+", b"O+")
+
+
+class ToldPieces:
+    """Puts the pieces of lines together that a container's log or a CI system marks as such."""
+
+    def __init__(self) -> None:
+        self._held = _HeldLine()
+        self._unfinished = False
+
+    def joined(self, text: bytes) -> bytes:
+        """As ``WrappedRows.joined``."""
+        if not self._held.rows and not any(mark in text for mark in _TOLD):
+            return text
+        lines: list[bytes] = []
+        held = self._held
+        for row in text[:-1].split(b"\n"):
+            found = _TELLS.match(row)
+            before, content = (found.group(1), found.group(2)) if found is not None else (b"", row)
+            if held.rows and not row:
+                held.goes_on(b"")
+                continue
+            if held.rows and found is not None and (self._unfinished or _GOES_ON_FROM.search(before)):
+                held.goes_on(content)
+            else:
+                lines += held.released()
+                held.begin(_GOES_ON.sub(rb" std\1 F ", before) + content)
+            self._unfinished = _GOES_ON.search(before) is not None
+        return b"".join(line + b"\n" for line in lines)
+
+    def rest(self) -> bytes:
+        """As ``WrappedRows.rest``."""
+        return self._held.end()
+
+
+Layer = WrappedRows | ToldPieces
 
 
 class Layers:
     """The rows of a log that one tool has broken, and then another: those of the last are joined first."""
 
-    def __init__(self, layers: Sequence[WrappedRows] = ()) -> None:
+    def __init__(self, layers: Sequence[Layer] = (), going_on: int = 0) -> None:
         self._layers = layers
+        self.going_on = going_on
+        """Full rows of the sample that go on in the next one, where the first of them is of known width."""
+
+    def __bool__(self) -> bool:
+        return bool(self._layers)
 
     @classmethod
-    def learn(cls, sample: Sequence[bytes], prefix: OuterPrefix | None = None) -> Layers:
+    def learn(cls, sample: Sequence[bytes]) -> Layers:
         """How a sample is broken; no layer if its lines are whole."""
-        layers: list[WrappedRows] = []
+        layers: list[Layer] = []
         lines = list(sample)
+        going_on = 0
         while len(layers) < _MOST_LAYERS:
-            layer = learn_rows(lines, prefix, inner=bool(layers))
-            if layer is None:
-                break
+            layer: Layer
+            if (
+                any(mark in line for line in lines for mark in _TOLD)
+                and not any(isinstance(one, ToldPieces) for one in layers)
+                and _are_told(lines)
+            ):
+                layer = ToldPieces()
+            else:
+                whole = OuterPrefix.learn(lines, BEGINS) or OuterPrefix.of_every_line(lines)
+                found = learn_rows(lines, whole, inner=bool(layers))
+                if found is None:
+                    break
+                layer = found.rows
+                going_on = going_on or found.going_on
             layers.append(layer)
             text = layer.joined(b"".join(line + b"\n" for line in lines))
             layer.rest()
             lines = [line for line in text.split(b"\n") if line]
-        return cls(layers)
+        return cls(layers, going_on)
 
-    @classmethod
-    def of_first_rows(cls, text: bytes) -> Layers | None:
-        """How a log is broken, by its rows from the first of torch on; None if there is none."""
-        found = _TORCH.search(text)
-        if found is None:
-            return None
-        start = text.rfind(b"\n", 0, found.start()) + 1
-        return cls.learn(text[start:].rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE])
+    def of(self, lines: Sequence[bytes]) -> list[bytes]:
+        """Rows of a sample as whole lines."""
+        if not self._layers:
+            return list(lines)
+        text = self.joined(b"".join(line + b"\n" for line in lines)) + self.rest()
+        return [line for line in text.split(b"\n") if line]
 
     def joined(self, text: bytes) -> bytes:
         """Whole rows as lines; see ``WrappedRows.joined``."""
@@ -179,12 +352,13 @@ class Layers:
             done += _joined(self._layers[number + 1 :], layer.rest())
         return done
 
-    def before(self, others: Layers) -> Layers:
-        """These, and others behind them."""
-        return Layers([*self._layers, *others._layers])
+
+def _are_told(lines: Sequence[bytes]) -> bool:
+    """Whether the tags of pieces stand before most rows."""
+    return sum(_TELLS.match(line) is not None for line in lines) * 2 > len(lines)
 
 
-def _joined(layers: Iterable[WrappedRows], text: bytes) -> bytes:
+def _joined(layers: Iterable[Layer], text: bytes) -> bytes:
     for layer in layers:
         text = layer.joined(text) if text else text
     return text
