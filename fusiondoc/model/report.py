@@ -12,6 +12,7 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.compiled import CompiledReport
+from fusiondoc.model.kernel_traits import KernelTraits
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Remedy
@@ -263,6 +264,7 @@ class Kernel:
     evidence_left_out: int = 0
     implementation: str | None = None
     """What computes a partition of oneDNN Graph, such as ``brg_matmul:avx512_core`` or ``ref:any``."""
+    traits: KernelTraits | None = None
 
 
 @dataclass(frozen=True)

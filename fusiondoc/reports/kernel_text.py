@@ -20,7 +20,7 @@ from fusiondoc.rendering.terminal_documents import drawn_block, fitting, on_term
 from fusiondoc.rendering.units import TERMINAL, bandwidth, short_percent, tenths
 from fusiondoc.reports.kernel_choice import CODE, chosen
 from fusiondoc.views.formatting import source_lines
-from fusiondoc.views.report_kernels import kernel_table, legend_of
+from fusiondoc.views.report_kernels import code_in_words, kernel_table, legend_of
 
 
 def render(
@@ -89,6 +89,7 @@ def _needs(kernel: Kernel, shown: Collection[str]) -> str:
     words = []
     if kernel.scheduler:
         words.append(f"{kernel.scheduler} scheduler")
+    words += code_in_words(kernel)
     for column, value, text in _in_words(kernel):
         if value is not None and column not in shown:
             words.append(text)

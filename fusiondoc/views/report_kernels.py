@@ -209,6 +209,7 @@ def _facts(kernel: Kernel, layers: str) -> Iterator[tuple[str, str | Cell]]:
         "Layers": layers,
         "Rank": None if kernel.rank is None else str(kernel.rank),
         "Scheduler": kernel.scheduler,
+        "Code shows": ", ".join(code_in_words(kernel)),
         "Time": _time(kernel),
         "Bandwidth": _rate(kernel),
         "First launch": PAGE.duration(kernel.first_ms) if kernel.first_ms is not None else None,
@@ -220,6 +221,21 @@ def _facts(kernel: Kernel, layers: str) -> Iterator[tuple[str, str | Cell]]:
     for name, value in known.items():
         if value:
             yield name, value
+
+
+def code_in_words(kernel: Kernel) -> Iterator[str]:
+    """What the code of a kernel shows of how it works."""
+    traits = kernel.traits
+    if traits is None:
+        return
+    if traits.vector_width is not None:
+        yield f"vectors of {traits.vector_width}" if traits.vector_width > 1 else "no vectors"
+    if traits.index_type is not None:
+        yield f"{traits.index_type} indices"
+    if traits.reductions:
+        yield " and ".join(traits.reductions) + " reduction"
+    if traits.persistent and kernel.scheduler != "persistent":
+        yield "persistent"
 
 
 def _time(kernel: Kernel) -> str | None:

@@ -14,6 +14,7 @@ from fusiondoc.model.runs import Spread
 from fusiondoc.parsers.facts import Facts, FallbackSeen, KernelUse, Runtime
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.kernels.code_traits import code_traits, scheduler_of_code
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable, Member
 from fusiondoc.parsers.rows.segment_rows import Cut, Scheduled, cuts_of, scheduled, segments_of
@@ -152,6 +153,7 @@ def _compiled_kernels(
     kernels = []
     for use, own in zip(facts.kernels, tied):
         scheduler, dumps = told.get(use) or _scheduling(use, facts.disordered)
+        traits = code_traits(use.kept_code, (seen.text for seen in dumps if seen.option == "cuda_full"))
         kernels.append(
             Kernel(
                 id=ids[use],
@@ -174,7 +176,8 @@ def _compiled_kernels(
                 dumps=tuple(
                     Dump(seen.option, seen.text, PackedEvidence(seen.lines, files)) for seen in dumps
                 ),
-                scheduler=scheduler,
+                scheduler=scheduler or scheduler_of_code(traits),
+                traits=traits,
                 occupancy=use.occupancy,
                 first_ms=float(median(use.first_ms)) if use.first_ms else None,
                 bytes_moved=use.bytes,
