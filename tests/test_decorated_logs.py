@@ -82,7 +82,9 @@ def alike(log: Clean, orders: Iterable[Order]) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", (*LOGS, *OF_DUMPS))
 def test_a_decorated_log_is_read_like_the_clean_one(name: str, tmp_path: Path) -> None:
-    assert alike(Clean(name, tmp_path / "run.log"), [(one,) for one in DECORATIONS]) == []
+    """In a dump alone nothing tells a row that lost its last blank from a line of that length."""
+    orders = [(one,) for one in DECORATIONS if name not in OF_DUMPS or "without blanks" not in one.name]
+    assert alike(Clean(name, tmp_path / "run.log"), orders) == []
 
 
 @pytest.mark.parametrize("name", ("compare/before", "logs/nnc-2.11-add-relu"))
