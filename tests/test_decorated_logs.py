@@ -44,7 +44,7 @@ def facts(log: Path, lines: list[int], order: Order = ()) -> Any:
         if isinstance(value, dict):
             if value.keys() == {"file", "line"}:
                 return lines[value["line"] - 1]
-            if value.keys() >= {"name", "text", "evidence"}:  # a dump
+            if value.keys() >= {"option", "text", "evidence"}:  # a dump
                 value["text"] = re.sub("\n+", "\n", value["text"])
             return {key: compared(one) for key, one in value.items() if not (ranked and key in OF_RANKS)}
         return [compared(one) for one in value] if isinstance(value, list) else value
