@@ -47,7 +47,7 @@ def fake_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_facts_are_read_without_importing_torch(calls: list[str], fake_torch: Path) -> None:
     facts = interpreter.inspect(sys.executable)
-    assert (facts.torch, facts.torch_cuda, facts.torch_hip) == ("2.1.2+cu121", "12.1", None)
+    assert (facts.torch, facts.torch_cuda) == ("2.1.2+cu121", "12.1")
     assert facts.python == platform.python_version()
 
 

@@ -51,8 +51,6 @@ def command_of(name: str) -> click.Command:
     return command
 
 
-_HELP = frozenset(("-h", "--help", "--help-all"))
-
 _MOST_WIDTH = 100
 """Width of help, in columns."""
 

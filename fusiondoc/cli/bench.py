@@ -4,7 +4,6 @@ workflows/bench.py: that does it)"""
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 import threading
 import time
@@ -20,9 +19,9 @@ from fusiondoc.cli.output import (
     complete_files,
     format_of,
     format_option,
-    in_colour,
     notify,
     output_option,
+    text_style,
     write,
 )
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError
@@ -199,7 +198,6 @@ def _in_order(variants: Collection[str]) -> tuple[str, ...]:
 
 
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
-    from fusiondoc.rendering.drawing import can_show_blocks
     from fusiondoc.reports import bench_documents
 
     if format_ == "html":
@@ -207,13 +205,7 @@ def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
     if format_ != "text":
         text: str = getattr(bench_documents, f"as_{format_}")(bench)
         return text
-    return bench_documents.as_text(
-        bench,
-        width=shutil.get_terminal_size((80, 24)).columns,
-        colour=in_colour(output),
-        blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
-        full=full,
-    )
+    return bench_documents.as_text(bench, **text_style(output), full=full)
 
 
 class _Bar:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,10 @@ from fusiondoc.cli.output import (
     detail_options,
     format_of,
     format_option,
-    in_colour,
     notify,
     output_checked,
     output_option,
+    text_style,
     write,
 )
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, nearest
@@ -151,7 +149,6 @@ def _compare_benches(
     """Two results of ``fusiondoc bench``, or of its suites."""
     from fusiondoc.comparison.bench_changes import SLOWER, compare_benches, compare_suites
     from fusiondoc.model.bench import Suite
-    from fusiondoc.rendering.drawing import can_show_blocks
     from fusiondoc.reports import bench_documents as documents
 
     format_ = format_of(format_, output, ENDINGS)
@@ -166,12 +163,7 @@ def _compare_benches(
         )
     found = (compare_suites if isinstance(a, Suite) else compare_benches)(a, b, names, least)
     if format_ == "text":
-        text = documents.as_text(
-            found,
-            width=shutil.get_terminal_size((80, 24)).columns,
-            colour=in_colour(output),
-            blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
-        )
+        text = documents.as_text(found, **text_style(output))
     else:
         text = documents.as_json(found) if format_ == "json" else documents.as_markdown(found)
     write(text, output)
@@ -209,20 +201,13 @@ def _share(text: str) -> float:
 def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     """Write the comparison in the requested format to the requested file or stdout."""
     format_ = format_of(format_, output, ENDINGS)
-    from fusiondoc.rendering.drawing import can_show_blocks
     from fusiondoc.rendering.printable import in_github_log
     from fusiondoc.reports import render_comparison
 
     if format_ == "text":
         from fusiondoc.reports.comparison_documents import as_text
 
-        text = as_text(
-            comparison,
-            width=shutil.get_terminal_size((80, 24)).columns,
-            colour=in_colour(output),
-            blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
-            detail=detail(),
-        )
+        text = as_text(comparison, **text_style(output), detail=detail())
     else:
         text = render_comparison(comparison, format_)
     if output is None and format_ != "json":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +12,14 @@ from fusiondoc.cli.output import (
     complete_files,
     format_of,
     format_option,
-    in_colour,
     notify,
     output_checked,
     output_option,
+    status_of_reached,
+    text_style,
     write,
 )
-from fusiondoc.errors import FINDINGS_FOUND, UsageError
+from fusiondoc.errors import UsageError
 from fusiondoc.model import count
 
 if TYPE_CHECKING:
@@ -105,10 +105,7 @@ def command(
         write(commit.text, output)
         return 0
     _write(found, format_, output)
-    reached = [sentence for cause in fail_on for sentence in _reached(found, cause)]
-    for sentence in reached:
-        notify(sentence)
-    return FINDINGS_FOUND if reached else 0
+    return status_of_reached([sentence for cause in fail_on for sentence in _reached(found, cause)])
 
 
 def _write(found: History, format_: str | None, output: Path | None) -> None:
@@ -124,13 +121,7 @@ def _write(found: History, format_: str | None, output: Path | None) -> None:
     elif format_ == "markdown":
         write(documents.as_markdown(found), output)
     else:
-        import sys
-
-        from fusiondoc.rendering.drawing import can_show_blocks
-
-        blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
-        width = shutil.get_terminal_size((80, 24)).columns
-        write(documents.as_text(found, width=width, colour=in_colour(output), blocks=blocks), output)
+        write(documents.as_text(found, **text_style(output)), output)
 
 
 def _reached(found: History, cause: str) -> Iterator[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,7 @@ from fusiondoc.cli.options import (
     run_options,
     store_for,
 )
-from fusiondoc.cli.output import complete_files, format_option, in_colour, notify, output_option, write
+from fusiondoc.cli.output import complete_files, format_option, notify, output_option, text_style, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -141,13 +139,9 @@ def _print(
 
         write(render_json(narrowed(report, kernels, dumps)), output)
         return
-    from fusiondoc.rendering.drawing import can_show_blocks
     from fusiondoc.reports.kernel_text import render as render_text
 
-    width = shutil.get_terminal_size((80, 24)).columns
-    blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
-    text = render_text(report, kernels, dumps, width=width, colour=in_colour(output), blocks=blocks)
-    write(text, output)
+    write(render_text(report, kernels, dumps, **text_style(output)), output)
 
 
 def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...]) -> Looked:

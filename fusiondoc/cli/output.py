@@ -200,21 +200,11 @@ def emit(
     if format_ != "text":
         text = render_report(report, format_)
     else:
-        import shutil
-
-        from fusiondoc.rendering.drawing import can_link, can_show_blocks
+        from fusiondoc.rendering.drawing import can_link
 
         make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text.screen").render
-        blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
-        width = shutil.get_terminal_size((80, 24)).columns
-        text = make(
-            report,
-            width=width,
-            colour=in_colour(output),
-            blocks=blocks,
-            detail=detail(),
-            links=in_colour(output) and can_link(os.environ),
-        )
+        links = in_colour(output) and can_link(os.environ)
+        text = make(report, **text_style(output), detail=detail(), links=links)
     if output is None and format_ in ("junit", "markdown", "html"):
         from fusiondoc.rendering.printable import in_github_log
 
@@ -248,6 +238,20 @@ def in_colour(output: Path | None) -> bool:
     """Whether the text goes to a terminal that wants colours."""
     terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     return terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def text_style(output: Path | None) -> dict[str, Any]:
+    """The width of a text that goes to ``output``, whether it is in colour, and whether block characters can
+    be shown."""
+    import shutil
+
+    from fusiondoc.rendering.drawing import can_show_blocks
+
+    return {
+        "width": shutil.get_terminal_size((80, 24)).columns,
+        "colour": in_colour(output),
+        "blocks": output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+    }
 
 
 def write(text: str, output: Path | None) -> None:
@@ -302,6 +306,13 @@ def write_file(file: Path, data: bytes | Iterable[bytes], option: str) -> None:
             f"Cannot write {file}: {error.strerror}", f"Choose another file with {option}."
         ) from None
     notify(f"wrote {file}")
+
+
+def status_of_reached(reached: Sequence[str]) -> int:
+    """The exit status of a command, and a note for each cause of ``--fail-on`` that is reached."""
+    for sentence in reached:
+        notify(sentence)
+    return FINDINGS_FOUND if reached else 0
 
 
 def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusiondoc.cli.output import complete_files, in_colour, notify, write, write_file
-from fusiondoc.errors import FINDINGS_FOUND, UsageError
+from fusiondoc.cli.output import (
+    complete_files,
+    format_option,
+    in_colour,
+    notify,
+    output_option,
+    status_of_reached,
+    write,
+    write_file,
+)
+from fusiondoc.errors import UsageError
 from fusiondoc.model import count
 
 if TYPE_CHECKING:
@@ -67,20 +76,8 @@ _TABLES = ("runs", "groups", "gone", "reasons", "outliers", "unreadable", "dupli
     show_default=True,
     help="What CSV and Parquet hold.",
 )
-@click.option(
-    "--format",
-    "-f",
-    "format_",
-    type=click.Choice(("text", "html", "json", "csv", "parquet")),
-    is_eager=True,
-    help="Default: text.",
-)
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file; its ending gives the format.",
-)
+@format_option(("text", "html", "json", "csv", "parquet"))
+@output_option("Write to this file; its ending gives the format.")
 def command(
     places: tuple[str, ...],
     engine: str,
@@ -132,10 +129,7 @@ def command(
     else:
         width = shutil.get_terminal_size((80, 24)).columns
         write(documents.as_text(found, width=width, colour=in_colour(output)), output)
-    reached = [sentence for cause in fail_on for sentence in _reached(found, cause)]
-    for sentence in reached:
-        notify(sentence)
-    return FINDINGS_FOUND if reached else 0
+    return status_of_reached([sentence for cause in fail_on for sentence in _reached(found, cause)])
 
 
 def _reached(found: Survey, cause: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.fusers import facts_of, fuser_title, taken_by_any, takes_seldom, views_of_any
+from fusiondoc.fusers import facts_of, taken_by_any, takes_seldom, views_of_any
 from fusiondoc.graph import graph_of_flow
 from fusiondoc.graph.detours import once_a_flow
 from fusiondoc.model.reasons import Container, NewerRule, OperatorAt, Side
@@ -89,10 +89,6 @@ class Place:
         if facts.operators.taken_in is not None and self.torch is not None:
             return facts.operators.taken_in(parse_version(self.torch))
         return facts.operators.takes
-
-    @property
-    def fuser_name(self) -> str:
-        return fuser_title(self.fuser) if self.fuser is not None else "no fuser"
 
     def joinable(self, node: FlowNode) -> bool:
         if node.ran is False:

@@ -6,7 +6,8 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.boundaries import Boundary
@@ -464,10 +465,8 @@ class Report:
         """The figures of the report, flat, for dashboards and experiment trackers
         (``mlflow.log_metrics(report.metrics())``). A figure that the run does not show is absent.
 
-        ``unfused_bytes``: the memory traffic that fusing the operators outside groups can save in a run;
-        ``step_ms`` and ``device_ms``: of a profiled step.
+        ``unfused_bytes``: see the function of that name; ``step_ms`` and ``device_ms``: of a profiled step.
         """
-        moved = [row.bytes_moved for row in self.unfused if row.bytes_moved is not None]
         figures: dict[str, float | None] = {
             "groups": self.fusion_groups,
             "groups_forward": self._groups_of("forward"),
@@ -477,7 +476,7 @@ class Report:
             "coverage": self.coverage.fraction,
             "fallbacks": sum(fallback.count for fallback in self.fallbacks),
             "kernels": len(self.kernels) + self.kernels_left_out,
-            "unfused_bytes": sum(moved) if moved or not self.unfused else None,
+            "unfused_bytes": unfused_bytes(self.unfused),
             "step_ms": self.steps.ms if self.steps is not None else None,
             "device_ms": self.steps.device_ms if self.steps is not None else None,
             "findings_error": self._findings_of("error"),
@@ -493,6 +492,23 @@ class Report:
 
     def _findings_of(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)
+
+
+class _Outside(Protocol):
+    """Operators in no group, of a report that is at hand or saved."""
+
+    @property
+    def ran(self) -> bool | None: ...
+    @property
+    def bytes_moved(self) -> int | None: ...
+
+
+def unfused_bytes(rows: Iterable[_Outside]) -> int | None:
+    """The memory traffic that fusing the operators outside groups can save in a run, as far as their sizes
+    are known; None where none is. Those that never ran move nothing."""
+    ran = [row.bytes_moved for row in rows if row.ran is not False]
+    known = [moved for moved in ran if moved is not None]
+    return sum(known) if known or not ran else None
 
 
 def rows_by_index(report: Report) -> Mapping[int | None, Unfused]:

@@ -143,9 +143,6 @@ WITHOUT_PLAIN = frozenset(
 )
 """Operators in place whose name without the underscore is no method of a tensor (torch.Tensor, 2.13)."""
 
-ONLY_IN_PLACE = IN_PLACE_ASSIGNS | WITHOUT_PLAIN
-"""Operators that have no version without the underscore that does the same."""
-
 WITH_LISTS = frozenset(row.name for row in OPERATORS if row.lists)
 OF_LISTS_TOO = WITH_LISTS | {f"aten::{in_place_name(op)}" for op in WITH_LISTS & WITH_PARTNER}
 """Operators of tensors whose overloads for lists give a list."""

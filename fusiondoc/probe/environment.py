@@ -13,14 +13,13 @@ from typing import Any
 
 _CU_MEMORY_CLOCK_RATE = 36
 _CU_GLOBAL_MEMORY_BUS_WIDTH = 37
-_CU_L2_CACHE_SIZE = 38
 """``CUdevice_attribute`` numbers of ``cuda.h``."""
 
 
 def interpreter_facts() -> dict[str, Any]:
     """Python's and torch's versions without importing torch (its ``version.py`` is read, not run).
 
-    ``torch`` is None without torch; ``torch_cuda`` and ``torch_hip`` are None in builds without them;
+    ``torch`` is None without torch; ``torch_cuda`` is None in builds without it;
     ``version_file`` is the file whose change means another torch.
     """
     facts: dict[str, Any] = {
@@ -31,7 +30,6 @@ def interpreter_facts() -> dict[str, Any]:
         "platform": platform.platform(),
         "torch": None,
         "torch_cuda": None,
-        "torch_hip": None,
         "version_file": None,
     }
     spec = importlib.util.find_spec("torch")
@@ -46,7 +44,6 @@ def interpreter_facts() -> dict[str, Any]:
         constants = {name: getattr(version, name, None) for name in ("__version__", "cuda", "hip")}
     facts["torch"] = str(constants["__version__"])
     facts["torch_cuda"] = constants.get("cuda")
-    facts["torch_hip"] = constants.get("hip")
     return facts
 
 
@@ -107,7 +104,7 @@ def _driver_version() -> str | None:
 
 
 def gpu_facts(torch: Any) -> dict[str, Any]:
-    """Name, compute capability and memory of the current CUDA device; ``gpu_count`` 0 without one.
+    """Name, compute capability and memory bandwidth of the current CUDA device; ``gpu_count`` 0 without one.
 
     ``gpu_memory_gb_per_s`` is the bandwidth by clock rate (kHz, two transfers a cycle) and bus width (bits),
     in 10^9 bytes a second; None where the driver does not report them."""
@@ -118,9 +115,7 @@ def gpu_facts(torch: Any) -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name(index),
         "capability": list(torch.cuda.get_device_capability(index)),
         "gpu_count": torch.cuda.device_count(),
-        "gpu_memory_bytes": torch.cuda.get_device_properties(index).total_memory,
         "gpu_memory_gb_per_s": None,
-        "gpu_l2_bytes": None,
     }
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -128,7 +123,6 @@ def gpu_facts(torch: Any) -> dict[str, Any]:
         return facts
     clock_khz = _attribute(driver, _CU_MEMORY_CLOCK_RATE, index)
     bus_bits = _attribute(driver, _CU_GLOBAL_MEMORY_BUS_WIDTH, index)
-    facts["gpu_l2_bytes"] = _attribute(driver, _CU_L2_CACHE_SIZE, index)
     if clock_khz and bus_bits:
         facts["gpu_memory_gb_per_s"] = round(2.0 * clock_khz * 1e3 * bus_bits / 8 / 1e9, 1)
     return facts

@@ -156,7 +156,6 @@ class Interpreter:
     platform: str
     torch: str | None
     torch_cuda: str | None
-    torch_hip: str | None
     version_file: Path | None
 
     def require_torch(self) -> str:
@@ -197,10 +196,8 @@ class TorchFound:
     capability: tuple[int, ...] | None = None
     gpu_count: int | None = None
     driver: str | None = None
-    gpu_memory_bytes: int | None = None
     gpu_memory_gb_per_s: float | None = None
     """In 10^9 bytes a second, as the driver's clock and bus width give it."""
-    gpu_l2_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -266,7 +263,6 @@ def inspect(python: str | Path) -> Interpreter:
         platform=facts["platform"],
         torch=facts["torch"],
         torch_cuda=facts["torch_cuda"],
-        torch_hip=facts["torch_hip"],
         version_file=Path(facts["version_file"]) if facts["version_file"] else None,
     )
 

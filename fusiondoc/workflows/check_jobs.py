@@ -125,8 +125,3 @@ def _joined(first: Job, second: Job) -> Job:
         sections=(*first.sections, *second.sections),
         files=tuple(dict.fromkeys((*first.files, *second.files))),
     )
-
-
-def names_any_target(sections: Sequence[Section]) -> bool:
-    """Whether any of the sections can be run without a target on the command line."""
-    return any(target_of(section) is not None for section in sections)

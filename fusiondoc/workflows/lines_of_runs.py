@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.checked_models import CheckedModels, Outcome
-from fusiondoc.model.report import Group, Report
+from fusiondoc.model.report import Group, Report, unfused_bytes
 from fusiondoc.model.run_lines import BROKEN, FAILED, HOLDS, SCHEMA, GroupLine, OutsideLine, RunLine
 from fusiondoc.model.source import Source
 from fusiondoc.model.typed_fields import as_json
@@ -50,7 +50,7 @@ def line_of(report: Report, model: str, *, date: str | None = None, cached: bool
         coverage=report.coverage.fraction,
         fallbacks=sum(fallback.count for fallback in report.fallbacks),
         group_bytes=_group_bytes(report.groups),
-        unfused_bytes=_unfused_bytes(report),
+        unfused_bytes=unfused_bytes(report.unfused),
         ms=facts.row.step_ms,
         outside=outside_of(facts.plan),
         settings=facts.row.settings,
@@ -115,12 +115,6 @@ def outside_of(plan: Plan) -> tuple[OutsideLine, ...]:
     for row in plan.outside:
         counts[row.phase, row.operator.op, row.code] += row.nodes
     return tuple(OutsideLine(phase, op, code, count) for (phase, op, code), count in counts.items())
-
-
-def _unfused_bytes(report: Report) -> int | None:
-    """Bytes of the results of unfused operators, as far as they are known; None where none are."""
-    known = [row.bytes_moved for row in report.unfused if row.bytes_moved is not None]
-    return sum(known) if known else None
 
 
 def _group_line(group: Group) -> GroupLine:

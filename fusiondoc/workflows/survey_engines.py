@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Chunk = Sequence[Item]
 Job = Callable[[Chunk], Any]
 
-ENGINES = ("local", "dask", "ray")
 _IN_FLIGHT = 3
 """Chunks for each worker of a cluster that are under way: more would only wait, and take memory."""
 MOST_WAIT = 300.0

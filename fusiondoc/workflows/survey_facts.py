@@ -16,7 +16,7 @@ from fusiondoc.captures.model_identity import recorded_model
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
-from fusiondoc.model.report import SCHEMA, Group, Kernel, OpNode, Report, Unfused
+from fusiondoc.model.report import SCHEMA, Group, Kernel, OpNode, Report, Unfused, unfused_bytes
 from fusiondoc.model.runs import Steps
 from fusiondoc.model.source import Source, Target, last_name
 from fusiondoc.model.survey_answers import (
@@ -211,7 +211,7 @@ def _facts(
         coverage=report.coverage.fraction,
         kernels=len(report.kernels),
         kernel_ms=kernel_ns / NS if kernels else None,
-        unfused_bytes=sum(reason.bytes for reason in reasons.values()),
+        unfused_bytes=unfused_bytes(report.unfused) or 0,
         unfused_ms=unfused_ns / NS if unfused_ns else None,
         errors=sum(finding.severity == "error" for finding in report.findings),
         step_ms=_step_ms(report.steps),

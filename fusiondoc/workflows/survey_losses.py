@@ -23,8 +23,6 @@ MOST_COUNTS = 4
 """Numbers of instances of a group of which each is looked at by itself."""
 MOST_TRACKS = 2_000
 """Groups of a model that are followed: those that most runs have."""
-OFTEN_FAILED = 0.5
-"""Share of failed runs of a model above which that is how its runs end."""
 MORE = 0.25
 """Share of runs by which a reason must be more frequent afterwards to be one for what is gone."""
 

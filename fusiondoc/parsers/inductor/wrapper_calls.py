@@ -15,12 +15,11 @@ _ALLOCATION = re.compile(r"(\w+) = (?:empty_strided\w*|rand_strided|alloc_from_p
 _ALIAS = re.compile(r"(\w+) = (?:reinterpret_tensor\((\w+), |(\w+)(?:;|\s*(?:#|$)))")
 _ELEMENT = re.compile(r"(\w+) = (\w+)\[(\d{1,4})\]\s*(?:#.*)?$")
 _CALL = re.compile(r"(?:(\w+) = )?([A-Za-z_][\w.]*)\(")
-_SIZES = re.compile(r"assert_size_stride\((\w+), ")
 _SYMBOL = re.compile(r"(s\d+|u\d+|ks\d+) = (\w+)$")
 _NUMBER = re.compile(r"(\w+) = (\d{1,19})$")
 _EAGER_SUM = re.compile(r"(\w+) = (workspace_\d+)\[.*\.sum\(dim=0\)")
 _HANDLE = re.compile(r"# \[Provenance debug handles\] (.+)$")
-_SOURCE_NODES = re.compile(r"# Topologically Sorted Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]")
+_SOURCE_NODES = re.compile(r"# Topologically Sorted Source Nodes: \[(.*?)\], Original ATen: \[.*?\]")
 _NAME = re.compile(r"(?<![\w.'\"])([A-Za-z_]\w*)(?!\s*=[^=]|[\w.(])")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _OUT = re.compile(r"\bout=(\w+)")
@@ -59,8 +58,6 @@ class Step:
     """``mm:3``: of the provenance."""
     sources: tuple[str, ...] = ()
     """Names of the "Source Nodes" in the comment before it."""
-    aten: tuple[str, ...] = ()
-    """Operators in the comment before it: ``aten.add``."""
     mixed_order: bool = False
     arguments: tuple[str, ...] = ()
     """Each argument as written."""
@@ -89,7 +86,7 @@ class WrapperReader:
         self._kernels = kernels
         self._hints = hints
         self._handle: str | None = None
-        self._comment: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        self._source_nodes: tuple[str, ...] = ()
         self._mixed_order = False
 
     def take(self, text: str, line: int) -> None:
@@ -112,7 +109,7 @@ class WrapperReader:
             return
         nodes = _SOURCE_NODES.match(text)
         if nodes is not None:
-            self._comment = (_listed(nodes.group(1)), _listed(nodes.group(2)))
+            self._source_nodes = _listed(nodes.group(1))
         elif text.startswith("# Call mix order reduction kernel"):
             self._mixed_order = True
 
@@ -214,7 +211,7 @@ class WrapperReader:
         self._step(Step(target_of_call(target), reads, tuple(writes), line, arguments=tuple(parts)))
 
     def _step(self, step: Step, keep_comment: bool = False) -> None:
-        step.sources, step.aten = self._comment
+        step.sources = self._source_nodes
         step.handle = None if keep_comment else self._handle
         step.mixed_order = self._mixed_order and not keep_comment
         self.wrapper.steps.append(step)

@@ -60,7 +60,6 @@ def group_of(
         at.values,
         canonical("\0".join(_cache_key(body, every))),
         layers.of_group(nodes),
-        tuple([layers.of.get(id(node)) for node in nodes]),
         at.conditional,
         at.node,
         at.sized,

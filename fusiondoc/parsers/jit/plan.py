@@ -43,8 +43,6 @@ class PlanGroup(NamedTuple):
     their kernels."""
     layer: str | None = None
     """The module that it belongs to: see :func:`fusiondoc.parsers.jit.layer_names.common_layer`."""
-    op_layers: tuple[str | None, ...] = ()
-    """The layer of each operator of ``body``, or nothing for a graph printed alone."""
     conditional: bool = False
     """It stands in a branch or loop of the program, so it need not run once in every run of the plan."""
     node: int = -1
