@@ -24,7 +24,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, SourceText, changed_text, read_text
 from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.diagnosis.changes_to_try import changes_to_try
+from fusiondoc.diagnosis.changes_to_try import ChangesOfProgram
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.errors import FusiondocError, UsageError
@@ -178,29 +178,14 @@ class _ToTry:
 def _found(
     request: RunRequest, capture: Capture, report: Report, inference: bool, allow_signature: bool
 ) -> _ToTry:
-    program = _program(request, capture, report)
-    changes = changes_to_try(program)
+    program = UserProgram.of(request, capture, report)
+    changes = ChangesOfProgram(program).in_files
     altering = [] if allow_signature else [one for one in changes if alters_signature(program, one)]
     every = bundles(one for one in changes if one not in altering)
     left_out = [] if inference else [one for one in every if "--eval" in one.setting.flags]
     notes_shown = (*described(program), *_in_eval_mode(left_out), *_with_other_arguments(altering))
     tried = tuple(one for one in every if one not in left_out)
     return _ToTry(program, tried, notes_shown, run_again(capture.request))
-
-
-def _program(request: RunRequest, capture: Capture, report: Report) -> UserProgram:
-    """The program of a run, as its target was loaded."""
-    loaded = capture.records.target
-    changeable = loaded.training is not None and not loaded.frozen
-    return UserProgram(
-        report,
-        request.target,
-        request.options(),
-        request.cwd,
-        training=loaded.training,
-        is_module=changeable and not loaded.scripted,
-        is_scripted=changeable and bool(loaded.scripted),
-    )
 
 
 def _in_eval_mode(bundles: Sequence[Bundle]) -> Iterable[str]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from fusiondoc.captures.request import TargetSpec
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.edits import read_text
 from fusiondoc.changes.recipes import Recipe, helping
@@ -82,6 +83,21 @@ class UserProgram:
         self.is_scripted = is_scripted
         self.unread: dict[Path, str] = {}
         self._files: dict[Path, ParsedFile | None] = {}
+
+    @classmethod
+    def of(cls, request: RunRequest, capture: Capture, report: Report) -> UserProgram:
+        """The program of a run, as its target was loaded."""
+        loaded = capture.records.target
+        changeable = loaded.training is not None and not loaded.frozen
+        return cls(
+            report,
+            request.target,
+            request.options(),
+            request.cwd,
+            training=loaded.training,
+            is_module=changeable and not loaded.scripted,
+            is_scripted=changeable and bool(loaded.scripted),
+        )
 
     @property
     def fuser(self) -> str:
