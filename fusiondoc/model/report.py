@@ -6,8 +6,7 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.boundaries import Boundary
@@ -34,6 +33,7 @@ from fusiondoc.model.runs import (
     Verification,
 )
 from fusiondoc.model.source import Target, Texts
+from fusiondoc.model.unfused_bytes import unfused_bytes
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -492,23 +492,6 @@ class Report:
 
     def _findings_of(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)
-
-
-class _Outside(Protocol):
-    """Operators in no group, of a report that is at hand or saved."""
-
-    @property
-    def ran(self) -> bool | None: ...
-    @property
-    def bytes_moved(self) -> int | None: ...
-
-
-def unfused_bytes(rows: Iterable[_Outside]) -> int | None:
-    """The memory traffic that fusing the operators outside groups can save in a run, as far as their sizes
-    are known; None where none is. Those that never ran move nothing."""
-    ran = [row.bytes_moved for row in rows if row.ran is not False]
-    known = [moved for moved in ran if moved is not None]
-    return sum(known) if known or not ran else None
 
 
 def rows_by_index(report: Report) -> Mapping[int | None, Unfused]:

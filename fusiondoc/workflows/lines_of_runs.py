@@ -11,10 +11,11 @@ from pathlib import Path, PurePath
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.checked_models import CheckedModels, Outcome
-from fusiondoc.model.report import Group, Report, unfused_bytes
+from fusiondoc.model.report import Group, Report
 from fusiondoc.model.run_lines import BROKEN, FAILED, HOLDS, SCHEMA, GroupLine, OutsideLine, RunLine
 from fusiondoc.model.source import Source
 from fusiondoc.model.typed_fields import as_json
+from fusiondoc.model.unfused_bytes import unfused_bytes
 from fusiondoc.whole_files import alone
 from fusiondoc.workflows.survey_facts import facts_of_report
 from fusiondoc.workflows.survey_plans import Plan

@@ -16,7 +16,7 @@ from fusiondoc.captures.model_identity import recorded_model
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
-from fusiondoc.model.report import SCHEMA, Group, Kernel, OpNode, Report, Unfused, unfused_bytes
+from fusiondoc.model.report import SCHEMA, Group, Kernel, OpNode, Report, Unfused
 from fusiondoc.model.runs import Steps
 from fusiondoc.model.source import Source, Target, last_name
 from fusiondoc.model.survey_answers import (
@@ -30,6 +30,7 @@ from fusiondoc.model.survey_answers import (
     SavedUnfused,
 )
 from fusiondoc.model.typed_fields import json_within, sound
+from fusiondoc.model.unfused_bytes import unfused_bytes
 from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, LogInput, content
 from fusiondoc.reports.json_format import read_part
 from fusiondoc.whole_files import open_regular

@@ -1,0 +1,23 @@
+"""The memory traffic of operators in no group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class _Outside(Protocol):
+    """Operators in no group, of a report that is at hand or saved."""
+
+    @property
+    def ran(self) -> bool | None: ...
+    @property
+    def bytes_moved(self) -> int | None: ...
+
+
+def unfused_bytes(rows: Iterable[_Outside]) -> int | None:
+    """The memory traffic that fusing the operators outside groups can save in a run, as far as their sizes
+    are known; None where none is. Those that never ran move nothing."""
+    ran = [row.bytes_moved for row in rows if row.ran is not False]
+    known = [moved for moved in ran if moved is not None]
+    return sum(known) if known or not ran else None
