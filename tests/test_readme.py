@@ -99,6 +99,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         ),
         "--depth",  # of git fetch, in docs/ci.md
         "--wheel",  # of python -m build, in docs/ci.md
+        *("--rm", "--gpus"),  # of docker run, in docs/how-to/containers.md
         # Of torchrun, srun and mpirun, in docs/how-to/many-machines.md.
         *("--redirects", "--log-dir", "--tee", "--standalone", "--label", "--output-filename"),
     }
