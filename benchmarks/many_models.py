@@ -6,11 +6,13 @@ python benchmarks/many_models.py make FOLDER [--models 40]
 
 python benchmarks/many_models.py time FOLDER [--workers 2] [--separate N]
     times a check of each of the first N models by itself, then all models at once: without a cache, with one
-    that is empty, with one after a change of one model, and with one when nothing changed. Wall time.
+    that is empty, with one after a change of one model, and with one when nothing changed; the last two with
+    --changed-since too. Wall time.
 
 python benchmarks/many_models.py changes FOLDER
-    makes 60 changes, half of them harmless, each to one model of a fresh copy, checks all models at once, and
-    counts what was caught, missed, or reported without cause.
+    makes 60 changes, half of them harmless, one at a time and each to one model, checks all models at once, and
+    counts what was caught, missed, or reported without cause. The first dozen is checked by
+    the cache alone, the others with --changed-since.
 """
 
 from __future__ import annotations
@@ -108,6 +110,10 @@ def make(folder: Path, models: int) -> None:
         (folder / "models" / f"model_{number:02}.py").write_text(text)
         sections.append(SECTION.format(number=number, ops=OPERATORS[number % len(OPERATORS)]))
     (folder / "fusions.yaml").write_text(ALL + "".join(sections))
+    (folder / ".gitignore").write_text(".fusiondoc/\n__pycache__/\ncheck.json\n")
+    author = ("-c", "user.name=benchmark", "-c", "user.email=benchmark@example.com")
+    for arguments in (("init", "-q"), ("add", "-A"), (*author, "commit", "-qm", "models")):
+        subprocess.run(["git", *arguments], cwd=folder, check=True)
 
 
 class Took(NamedTuple):
@@ -129,6 +135,9 @@ def run(folder: Path, *arguments: str) -> Took:
     return Took(done.returncode, wall, done.stdout + done.stderr)
 
 
+_SINCE = ("--changed-since", "HEAD")
+
+
 def show_times(folder: Path, workers: int, separate: int) -> None:
     """Print the times of each way."""
     every = ("check", "--expect", "fusions.yaml", "-j", str(workers))
@@ -147,8 +156,11 @@ def show_times(folder: Path, workers: int, separate: int) -> None:
     text = models[0].read_text()
     models[0].write_text(text + "\n# changed\n")
     print("all, one model changed:", run(folder, *every), flush=True)
+    models[0].write_text(text + "\n# changed again\n")
+    print("all, one model changed, --changed-since HEAD:", run(folder, *every, *_SINCE), flush=True)
     models[0].write_text(text)
     print("all, nothing changed:", run(folder, *every), flush=True)
+    print("all, nothing changed, --changed-since HEAD:", run(folder, *every, *_SINCE), flush=True)
 
 
 class Change(NamedTuple):
@@ -202,23 +214,24 @@ CHANGES = (
 )
 
 
-def count_changes(folder: Path, workers: int, number: int) -> None:
+def count_changes(folder: Path, workers: int, numbers: range) -> None:
     """Make the changes one after the other, and count what the check of all models says of each."""
     counts = {"caught": 0, "missed": 0, "false alarm": 0, "rightly quiet": 0, "wrong model": 0}
     models = sorted((folder / "models").glob("model_*.py"))
     report = folder / "check.json"
-    base = run(folder, "check", "--expect", "fusions.yaml", "-j", str(workers))
-    print("before any change:", base, flush=True)
-    for index in range(number):
+    if numbers[0] < len(CHANGES):
+        base = run(folder, "check", "--expect", "fusions.yaml", "-j", str(workers))
+        print("before any change:", base, flush=True)
+    for index in numbers:
         change = CHANGES[index % len(CHANGES)]
         path = models[index * 7 % len(models)]
         text = path.read_text()
         path.write_text(change.make(text))
         every = ("check", "--expect", "fusions.yaml", "-j", str(workers), "-o", str(report), "-f", "json")
-        took = run(folder, *every)
+        took = run(folder, *every, *(_SINCE if index >= len(CHANGES) else ()))
         path.write_text(text)
         rows = json.loads(report.read_text())["models"]
-        lost = [row["section"] for row in rows if row["outcome"] != "holds"]
+        lost = [row["section"] for row in rows if row["outcome"] not in ("holds", "unchanged")]
         word = _judged(change.loses, lost, path.stem)
         counts[word] += 1
         print(f"{index + 1:2} {change.name} in {path.stem}: {word}, {took}", flush=True)
@@ -241,14 +254,17 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--separate", type=int, default=3)
     parser.add_argument("--changes", type=int, default=60)
+    parser.add_argument("--first", type=int, default=0, help="begin with this change, from 0")
     arguments = parser.parse_args()
+    arguments.folder = arguments.folder.resolve()
     if arguments.what == "make":
         shutil.rmtree(arguments.folder, ignore_errors=True)
         make(arguments.folder, arguments.models)
     elif arguments.what == "time":
         show_times(arguments.folder, arguments.workers, arguments.separate)
     else:
-        count_changes(arguments.folder, arguments.workers, arguments.changes)
+        first = arguments.first
+        count_changes(arguments.folder, arguments.workers, range(first, first + arguments.changes))
 
 
 if __name__ == "__main__":

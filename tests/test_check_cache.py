@@ -109,7 +109,11 @@ def test_what_it_does_not_depend_on_is_no_miss(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["MODE", "OMP_NUM_THREADS", "TORCH_LOGS", "CUDA_VISIBLE_DEVICES", "PYTHONPATH"]
+    "name",
+    [
+        *("MODE", "OMP_NUM_THREADS", "TORCH_LOGS", "CUDA_VISIBLE_DEVICES", "PYTHONPATH", "CXX", "CC"),
+        *("TORCHINDUCTOR_MAX_AUTOTUNE", "TORCHDYNAMO_DISABLE", "TRITON_INTERPRET"),
+    ],
 )
 def test_a_variable_that_is_read_is_a_part(name: str, case: Case) -> None:
     assert not case._replace(environment={**case.environment, name: "other"}).is_kept(PATTERN)
@@ -124,6 +128,8 @@ def test_a_variable_that_is_read_is_a_part(name: str, case: Case) -> None:
         {"backward": True},
         {"knobs": {"single_node": "on"}},
         {"mode": "max-autotune"},
+        {"dynamic": True},
+        {"no_run": True},
         {"seed": 1},
         {"runs": 4},
         {"variables": {"A": "b"}},
@@ -153,6 +159,18 @@ def test_fusiondoc_torch_and_the_machine_are_parts(case: Case, monkeypatch: pyte
             assert [part for part in now if now[part] != before[part]] == [name]
             assert not case.is_kept(PATTERN)
     assert case.is_kept(PATTERN)
+
+
+def test_a_newer_compiler_of_the_same_name_is_a_part(case: Case) -> None:
+    """Inductor compiles kernels for what it finds out of the machine by this compiler."""
+    compiler = write(case.folder, "bin/c++", "#!/bin/sh\n")
+    compiler.chmod(0o755)
+    environment = {**case.environment, "CXX": str(compiler)}
+    before = key_of(case.request, environment)
+    assert key_of(case.request, environment) == before
+    os.utime(compiler, (1, 1))
+    now = key_of(case.request, environment)
+    assert [part for part in now if now[part] != before[part]] == ["compiler"]
 
 
 def test_a_file_that_changed_during_the_run_keeps_nothing(case: Case, bert: Report) -> None:

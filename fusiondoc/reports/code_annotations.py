@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.checked_models import CheckedModels, Outcome
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Report
@@ -354,7 +355,31 @@ SEVERITY = {"error": "critical", "warning": "major", "note": "info"}
 def gitlab(report: Report) -> str:
     """The report. What has no line is summed up at the begin of its file, because GitLab needs one; what has
     no file at all is left out."""
-    every = [*planned(report), *problems(report)]
+    return _code_quality([*planned(report), *problems(report)])
+
+
+def gitlab_of_models(checked: CheckedModels) -> str:
+    """What ``problems_of_models`` finds; a message begins with the model, since models share files."""
+    return _code_quality(problems_of_models(checked))
+
+
+def problems_of_models(checked: CheckedModels) -> list[Problem]:
+    """The broken expectations of many models, each at the line that breaks it, and the models that could not
+    be run at their file; the findings of each model are in its own report."""
+    found = []
+    for model in checked.models:
+        if model.report is not None:
+            broken = [problem for problem in problems(model.report) if problem.code == EXPECTATION]
+            found += [one._replace(message=f"{model.section}: {one.message}") for one in broken]
+        elif model.outcome is Outcome.FAILED:
+            file = file_of_target(model.target)
+            where = Location(file, None) if file is not None else None
+            message = f"{model.section} could not be checked: {model.why}"
+            found.append(Problem("run", "error", message, model.hint, where))
+    return found
+
+
+def _code_quality(every: Sequence[Problem]) -> str:
     placed = [problem for problem in every if problem.in_a_line]
     without = [problem for problem in every if problem.location is not None and not problem.in_a_line]
     if without:

@@ -35,17 +35,18 @@ def of_models(checked: CheckedModels) -> str:
     """A check of many models: a suite a model, a case an expectation. A model that could not be run is an
     error of its suite, and a section that is for other machines is skipped."""
     suites = Element("testsuites", name="fusiondoc")
+    names = _Names()
     for model in checked.models:
         suite = SubElement(suites, "testsuite", name=_clean(model.section))
         if model.report is not None:
-            _cases(suite, with_near_paths(model.report))
+            _cases(suite, with_near_paths(model.report), names)
             continue
-        case = SubElement(suite, "testcase", classname=_clean(model.section), name="run")
+        section = _clean(model.section)
+        case = SubElement(suite, "testcase", classname=section, name=names.of(section, "run"))
         failed = model.outcome is Outcome.FAILED
         why = _clean(model.why or model.outcome.value)
         element = SubElement(case, "error" if failed else "skipped", message=why[:_LONGEST])
-        if failed:
-            element.text = why
+        element.text = why  # GitLab reads the content of elements alone
     return _counted(suites)
 
 
@@ -67,11 +68,10 @@ def _counted(suites: Element) -> str:
 
 
 def _expectations(suites: Element, report: Report) -> None:
-    _cases(SubElement(suites, "testsuite", name="expectations"), report)
+    _cases(SubElement(suites, "testsuite", name="expectations"), report, _Names())
 
 
-def _cases(suite: Element, report: Report) -> None:
-    names = _Names()
+def _cases(suite: Element, report: Report, names: _Names) -> None:
     for one in report.expectations:
         group = _clean(one.section or one.file)
         case = SubElement(suite, "testcase", classname=group, name=names.of(group, _clean(one.expected)))

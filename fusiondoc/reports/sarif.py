@@ -18,19 +18,18 @@ from typing import Any
 from urllib.parse import quote
 
 from fusiondoc.model.change_plan import Edit
-from fusiondoc.model.checked_models import CheckedModels, Outcome
+from fusiondoc.model.checked_models import CheckedModels
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Report
 from fusiondoc.rendering.printable import in_json
 from fusiondoc.reports.code_annotations import (
-    EXPECTATION,
     PLAN,
     Location,
     Problem,
-    file_of_target,
     fingerprints,
     planned,
     problems,
+    problems_of_models,
 )
 from fusiondoc.version import __version__
 from fusiondoc.views.plan_words import no_plan, unlocks
@@ -52,16 +51,7 @@ def render(report: Report) -> str:
 def of_models(checked: CheckedModels) -> str:
     """The broken expectations of many models, each at the line that breaks it, and the models that could not
     be run at their file; the findings of each model are in its own report."""
-    found = []
-    for model in checked.models:
-        if model.report is not None:
-            found += [problem for problem in problems(model.report) if problem.code == EXPECTATION]
-        elif model.outcome is Outcome.FAILED:
-            file = file_of_target(model.target)
-            where = Location(file, None) if file is not None else None
-            message = f"{model.section} could not be checked: {model.why}"
-            found.append(Problem("run", "error", message, model.hint, where))
-    return _log(_run(found))
+    return _log(_run(problems_of_models(checked)))
 
 
 def _run(found: Sequence[Problem]) -> dict[str, Any]:

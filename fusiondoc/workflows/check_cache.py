@@ -15,6 +15,8 @@ import hashlib
 import json
 import os
 import platform
+import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -78,6 +80,7 @@ def key_of(request: RunRequest, environment: Mapping[str, str]) -> dict[str, str
         "torch": [interpreter.torch, interpreter.torch_cuda, version_file and _of_file(version_file)],
         "environment": known,
         "machine": _machine(),
+        "compiler": _compiler(environment),
     }
     return {name: digest_of(value) for name, value in parts.items()}
 
@@ -105,6 +108,17 @@ def _machine() -> list[Any]:
         with contextlib.suppress(OSError):
             gpus.append(path.read_text("utf-8", "replace"))
     return [platform.machine(), processor, cores, gpus]
+
+
+def _compiler(environment: Mapping[str, str]) -> list[Any]:
+    """The C++ compiler that Inductor takes (torch 2.13, ``torch/_inductor/config.py``, ``cpp.cxx``), by which
+    it also finds out how wide vectors are; its version is seen by its size and time."""
+    name = environment.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    path = shutil.which(name, path=environment.get("PATH"))
+    if path is None:
+        return [name]
+    status = Path(path).resolve().stat()
+    return [path, status.st_size, status.st_mtime_ns]
 
 
 def _of_file(path: Path) -> str | None:
