@@ -9,7 +9,6 @@ from datetime import date
 from pathlib import Path
 from xml.etree import ElementTree
 
-import jsonschema
 import pytest
 from conftest import FIXTURES, Run
 from valid_json import validate
@@ -20,12 +19,9 @@ from fusiondoc.expectations import Expectations
 from fusiondoc.expectations.applies import applying
 from fusiondoc.expectations.policy import gate_with_policy, notes_on_exceptions
 from fusiondoc.expectations.read_file import loads
-from fusiondoc.model.checked_models import SCHEMA, CheckedModel, CheckedModels, Outcome
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Expectation
 from fusiondoc.model.source import Target
 from fusiondoc.reports import json_schema
-from fusiondoc.reports.checked_models_documents import render
 
 MODEL = """\
 import torch
@@ -116,77 +112,10 @@ def test_every_format_names_what_was_lost(fusiondoc: Run, folder: Path) -> None:
         ("html", ["<td", "add is not fused"]),
         ("sarif", ['"ruleId": "expectation"', '"startLine": 4', "could not be checked"]),
         ("junit", ['failures="1"', 'errors="1"']),
-        ("gitlab", ['"description": "lost: expected', '"begin": 4', "missing could not be checked"]),
     ):
         done = fusiondoc(*chosen, "-f", format_, env={"COLUMNS": "200"})
         assert done.returncode == 2
         assert [word for word in words if word not in done.stdout] == [], done.stdout
-
-
-CODE_QUALITY = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "required": ["description", "check_name", "fingerprint", "severity", "location"],
-        "properties": {
-            "description": {"type": "string", "minLength": 1},
-            "check_name": {"type": "string", "minLength": 1},
-            "fingerprint": {"type": "string", "minLength": 1},
-            "severity": {"enum": ["info", "minor", "major", "critical", "blocker"]},
-            "location": {
-                "type": "object",
-                "required": ["path", "lines"],
-                "properties": {
-                    "path": {"type": "string", "pattern": r"^(?!/|\./|\.\./)."},
-                    "lines": {
-                        "type": "object",
-                        "required": ["begin"],
-                        "properties": {"begin": {"type": "integer", "minimum": 1}},
-                    },
-                },
-            },
-        },
-    },
-}
-"""What docs.gitlab.com requires (CI/CD, Code Quality, "Code Quality report format"): a path is relative and
-does not begin with ``./``; fingerprints are unique."""
-JUNIT_OF_GITLAB = {"testsuites", "testsuite", "testcase", "failure", "error", "skipped"}
-"""Elements that GitLab reads (docs.gitlab.com, CI/CD, Unit test reports, "JUnit XML format specification");
-of the last three their content, and of cases with equal names only the first."""
-
-
-def many(report: Report, *losses: str) -> CheckedModels:
-    """A check of models with the same report, each with a broken expectation; one fails, one is left out."""
-    models = []
-    for name in losses:
-        lost = Expectation(name, False, "a group", "none", None, "fusions.yaml", 7, 1)
-        broken = replace(report, expectations=(lost,))
-        models.append(CheckedModel(name, "m.py", Outcome.BROKEN, 1, lost=1, report=broken))
-    failed = CheckedModel("fails", "sub/f.py:Net", Outcome.FAILED, 3, why="ValueError: x\x01 < 1")
-    left_out = CheckedModel("quiet", "q.py", Outcome.UNCHANGED, 0, why="2 files as at 0123")
-    rows = (*models, failed, left_out)
-    return CheckedModels(SCHEMA, "fusions.yaml", "2026-11-28T01:00:00+00:00", None, 1.0, 2, None, rows)
-
-
-def test_reports_for_gitlab_have_what_it_documents(bert: Report) -> None:
-    checked = many(bert, "first", "second", "second")
-    issues = json.loads(render(checked, "gitlab"))
-    jsonschema.validate(issues, CODE_QUALITY)
-    assert [issue["description"].partition(" ")[0] for issue in issues] == [
-        "first:",
-        "second:",
-        "second:",
-        "fails",
-    ]
-    assert len({issue["fingerprint"] for issue in issues}) == 4
-    assert issues[3]["location"] == {"path": "sub/f.py", "lines": {"begin": 1}}
-
-    root = ElementTree.fromstring(render(checked, "junit"))
-    assert {element.tag for element in root.iter()} <= JUNIT_OF_GITLAB
-    cases = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
-    assert len(set(cases)) == len(cases) == 5
-    for name, number in (("failure", 3), ("error", 1), ("skipped", 1)):
-        assert [bool((found.text or "").strip()) for found in root.iter(name)] == [True] * number
 
 
 def test_wrong_usage_is_refused_before_anything_runs(fusiondoc: Run, folder: Path) -> None:
@@ -322,54 +251,3 @@ def test_how_a_section_is_run_is_read_as_options_of_the_command_line() -> None:
         "seed": -3,
         "timeout": 30,
     }
-
-
-# -- torch.compile -------------------------------------------------------------------------------------------
-
-NORM = """\
-import torch
-
-def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    y = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)
-    return torch.relu(y * w)
-
-inputs = (torch.ones(8, 64), torch.ones(64))
-"""
-COMPILED = """\
-sections:
-  - name: held
-    run: {target: held.py, fuser: inductor, no_run: true}
-    one_kernel: [{source: held.py:4-5}]
-    may_fall_back: []
-  - name: lost
-    run: {target: lost.py, fuser: inductor, no_run: true}
-    one_kernel: [{source: lost.py:4-5}]
-    may_fall_back: []
-"""
-
-
-@pytest.mark.torch
-@pytest.mark.nightly
-def test_sections_of_torch_compile_hold_break_and_are_kept(fusiondoc: Run, tmp_path: Path) -> None:
-    """Inductor generates the kernels of both models, and compiles none."""
-    (tmp_path / "held.py").write_text(NORM)
-    (tmp_path / "lost.py").write_text(
-        NORM.replace("torch.relu(y * w)", "torch.relu(torch.sort(y).values * w)")
-    )
-    (tmp_path / "fusions.yaml").write_text(COMPILED)
-    every = ("check", "--expect", "fusions.yaml", "-j", "2", "--cache", "kept", "-f", "json")
-    first = json.loads(fusiondoc(*every).stdout)
-    assert [(row["outcome"], row["cached_from"]) for row in first["models"]] == [
-        ("holds", None),
-        ("broken", None),
-    ]
-    lost = [row["found"] for row in first["models"][1]["expectations"] if not row["holds"]]
-    assert any("sort" in found for found in lost)
-    again = json.loads(fusiondoc(*every).stdout)
-    assert all(row["cached_from"] is not None for row in again["models"])
-    rows = [
-        [{**row, "line": 0} for row in one["expectations"]] for one in (first["models"] + again["models"])
-    ]
-    assert rows[:2] == rows[2:]
-    other = json.loads(fusiondoc(*every, "--only", "held", env={"TORCHINDUCTOR_MAX_AUTOTUNE": "1"}).stdout)
-    assert other["models"][0]["cached_from"] is None

@@ -30,20 +30,18 @@ def commands() -> list:
     ]
     job = yaml.safe_load(SHOWN["gitlab"])["fusion"]
     hook = yaml.safe_load(SHOWN["pre-commit"])["repos"][0]["hooks"][0]["entry"]
-    many = yaml.safe_load(SHOWN["gitlab-many"])["fusion"]
-    every = (*github, *job["script"], *job["after_script"], hook, *many["script"], *many["after_script"])
-    return [c for c in every if c.startswith("fusiondoc")]
+    return [c for c in (*github, *job["script"], *job["after_script"], hook) if c.startswith("fusiondoc")]
 
 
 def test_there_are_commands() -> None:
-    assert len(commands()) == 6
+    assert len(commands()) == 4
 
 
 @pytest.mark.torch
 def test_the_commands_run_as_they_are(tmp_path: Path, cache: Path) -> None:
     """In order, as a shell runs them, with the files they name."""
     (tmp_path / "model.py").write_text((ROOT / "examples" / "bias_gelu.py").read_text())
-    (tmp_path / "fusions.yaml").write_text("run: {target: model.py}\ngroups:\n- set: [add, mul, tanh]\n")
+    (tmp_path / "fusions.yaml").write_text("groups:\n- set: [add, mul, tanh]\n")
     (tmp_path / "fusiondoc").write_text(f'#!/bin/sh\nexec {shlex.join(warm_torch.command())} "$@"\n')
     (tmp_path / "fusiondoc").chmod(0o755)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fusiondoc.cli.check_all import check_all, chosen_sections, folder_of_results
+from fusiondoc.cli.check_all import check_all, check_file, chosen_sections, folder_of_results
 from fusiondoc.cli.help import CommandWithShortHelp
 from fusiondoc.cli.options import make_request, model_name_option, peak_option, run_options, store_for
 from fusiondoc.cli.output import (
@@ -58,6 +58,12 @@ if TYPE_CHECKING:
     help="Without TARGET: run only models of which a file or import in the repository changed since.",
 )
 @click.option(
+    "--file-only",
+    is_flag=True,
+    help="Without TARGET: check what needs no run: the file, its targets and patterns; and that no capture is"
+    " committed.",
+)
+@click.option(
     "--jobs",
     "-j",
     type=click.IntRange(min=1),
@@ -93,6 +99,7 @@ def command(
     only: tuple[str, ...],
     patterns: tuple[str, ...],
     changed_since: str | None,
+    file_only: bool,
     jobs: int | None,
     cache: Path | None,
     no_cache: bool,
@@ -123,11 +130,13 @@ def command(
     expectations = _expectations(expect, update)
     if expectations is not None:
         _known_sections(expectations, only)
-    choices = {"--only": patterns, "--jobs": jobs, "--changed-since": changed_since}
+    choices = {"--file-only": file_only, "--only": patterns, "--jobs": jobs, "--changed-since": changed_since}
     if _is_for_all(targets, expectations, update, choices):
         assert expectations is not None
         _refuse_options_of_a_run(options)
         sections = chosen_sections(expectations, only, patterns)
+        if file_only:
+            return check_file(expectations, sections)
         return check_all(
             expectations,
             sections,
@@ -198,9 +207,9 @@ def _is_for_all(
     named = expectations is not None and any(
         section.run.target is not None or section.when.target for section in expectations.sections
     )
-    if not targets and named and not update:
+    if not targets and not update and (named or choices["--file-only"]):
         return True
-    option = next((option for option, value in choices.items() if value is not None and value != ()), None)
+    option = next((option for option, value in choices.items() if value), None)
     if option is not None:
         raise UsageError(
             f"{option} is for a check of all sections, without a TARGET and without --update",

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fusiondoc.cli.output import annotate_github, format_of, in_colour, in_github, notify, write
-from fusiondoc.errors import UsageError
+from fusiondoc.errors import FINDINGS_FOUND, UsageError
+from fusiondoc.model import count
 
 if TYPE_CHECKING:
     from fusiondoc.expectations import Expectations, Section
@@ -75,6 +76,21 @@ def check_all(
             "The table says why for each; run.target of a section names its model.",
         )
     return checked.exit_status
+
+
+def check_file(expectations: Expectations, sections: Sequence[Section]) -> int:
+    """Check what needs no run, print what is wrong, and return the exit status."""
+    from fusiondoc.expectations.policy import notes_on_exceptions
+    from fusiondoc.workflows.expectations_without_run import problems_without_run
+
+    for note in notes_on_exceptions(expectations, datetime.now(timezone.utc).date()):
+        notify(f"note: {note}")
+    problems = problems_without_run(expectations, sections)
+    for problem in problems:
+        notify(problem)
+    if not problems:
+        notify(f"{expectations.file}: {count(len(sections), 'section')}, nothing wrong; no model was run")
+    return FINDINGS_FOUND if problems else 0
 
 
 def _summarise(checked: CheckedModels, output: Path | None) -> None:

@@ -77,7 +77,7 @@ def _job(section: Section, expectations: Expectations, python: str) -> Job | NoJ
         wanted = section.when.torch
         if wanted is not None and (torch is None or not version_fits(torch, wanted)):
             return NoJob(section, f"it is for torch {wanted}, and torch is {torch or 'missing'}")
-        target = _target(text, Path(expectations.file))
+        target = parsed_target(text, Path(expectations.file))
         fuser, optional = _fuser(section)
         options = dict(section.run.options)
         if fuser is not None:
@@ -92,8 +92,12 @@ def _job(section: Section, expectations: Expectations, python: str) -> Job | NoJ
     return Job(request, profile, (section,), section.run.files, optional)
 
 
-def _target(text: str, file: Path) -> TargetSpec:
-    """The target, seen from the current folder, else from that of the file of expectations."""
+def parsed_target(text: str, file: Path) -> TargetSpec:
+    """The target, seen from the current folder, else from that of the file of expectations.
+
+    Raises:
+        UsageError: it is none, or its file is not there.
+    """
     try:
         return parse_target(text)
     except UsageError:

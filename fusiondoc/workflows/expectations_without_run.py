@@ -1,0 +1,45 @@
+"""What is wrong with a file of expectations as far as no run shows it: ``check --file-only``."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from fusiondoc.captures import FOLDER
+from fusiondoc.errors import UsageError
+from fusiondoc.expectations import Expectations, Section
+from fusiondoc.model import count
+from fusiondoc.workflows.check_jobs import parsed_target, target_of
+from fusiondoc.workflows.git_files import git
+
+
+def problems_without_run(expectations: Expectations, sections: Sequence[Section]) -> list[str]:
+    """A sentence for each target that is not there, each pattern that fits no file, and the captures that git
+    tracks."""
+    found = [problem for section in sections for problem in _of_section(section, expectations.file)]
+    return [*found, *_tracked_captures(Path(expectations.file).absolute().parent)]
+
+
+def _of_section(section: Section, file: str) -> Iterator[str]:
+    line = f"{file}:{section.at.line}: {section.name}"
+    target = target_of(section)
+    if target is not None:
+        try:
+            parsed_target(target, Path(file))
+        except UsageError as error:
+            yield f"{line}: {error.in_one_line}"
+    for pattern in section.run.files:
+        if not glob.glob(pattern, recursive=True):  # noqa: PTH207 - absolute patterns too
+            yield f"{line}: no file fits '{pattern}'"
+
+
+def _tracked_captures(folder: Path) -> Iterator[str]:
+    """Captures hold logs, sources and variables of a run: they are for their machine."""
+    listed = git(folder, "ls-files", "-z") or b""
+    paths = [os.fsdecode(name) for name in listed.split(b"\0") if name]
+    captures = [path for path in paths if FOLDER in PurePosixPath(path).parts]
+    if captures:
+        number = count(len(captures), "file")
+        yield f"git tracks {number} of captures, such as {captures[0]}: git rm -r --cached {FOLDER}"
