@@ -10,9 +10,9 @@ python benchmarks/many_models.py time FOLDER [--workers 2] [--separate N]
     --changed-since too. Wall time.
 
 python benchmarks/many_models.py changes FOLDER
-    makes 60 changes, half of them harmless, one at a time and each to one model, checks all models at once, and
-    counts what was caught, missed, or reported without cause. The first dozen is checked by
-    the cache alone, the others with --changed-since.
+    makes 60 changes, half of them harmless, one at a time and each to one model, checks all models at once,
+    and counts what was caught, missed, or reported without cause. The first dozen is checked by the cache
+    alone, the others with --changed-since. --first and --changes make a part of them.
 """
 
 from __future__ import annotations

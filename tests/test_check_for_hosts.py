@@ -1,7 +1,5 @@
 """A check of many models as GitLab and pre-commit take it, and sections of torch.compile in one."""
 
-# ruff: noqa: E501 - a case is a line
-
 from __future__ import annotations
 
 import json
