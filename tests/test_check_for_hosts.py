@@ -15,6 +15,8 @@ import jsonschema
 import pytest
 import yaml
 from conftest import FIXTURES, ROOT, Run
+from running import write
+from test_ci_pieces import _GH, run_the_action
 
 import fusiondoc
 from fusiondoc.model.checked_models import SCHEMA, CheckedModel, CheckedModels, Outcome
@@ -211,3 +213,45 @@ def run_the_hook(folder: Path) -> subprocess.CompletedProcess[str]:
         "PRE_COMMIT_HOME": str(folder / ".git" / "hooks-home"),
     }
     return subprocess.run(command, cwd=folder, env=env, text=True, capture_output=True, check=False)
+
+
+# -- the action ----------------------------------------------------------------------------------------------
+
+FUSED = "import torch\ndef model(x):\n    return torch.tanh(x + 1) * x\ninputs = (torch.ones(8),)\n"
+TWO = """\
+sections:
+  - {name: kept, run: {target: kept.py, fuser: nnc, runs: 3}, groups: [[add, tanh, mul]]}
+  - {name: moved, run: {target: moved.py, fuser: nnc, runs: 3}, groups: [[add, tanh, mul]]}
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.nightly
+def test_the_action_comments_on_many_models_once(tmp_path: Path) -> None:
+    """The steps of action.yml themselves, with a program in the place of GitHub's own that keeps its calls:
+    of the main branch, then of a pull request that breaks one model, then with that mended."""
+    write(tmp_path, "bin/gh", _GH).chmod(0o755)
+    for name, text in (
+        ("kept.py", FUSED),
+        ("moved.py", FUSED),
+        ("fusions.yaml", TWO),
+        ("comments.json", "[]"),
+    ):
+        write(tmp_path, name, text)
+    base = run_the_action(tmp_path, history="base.jsonl", args="-j 2")
+    assert base.returncode == 0, base.stderr
+    write(tmp_path, "moved.py", FUSED.replace("x + 1", "torch.cumsum(x + 1, 0)"))
+    broken = run_the_action(tmp_path, args="-j 2")
+    assert broken.returncode == 1 and "::error file=moved.py,line=3" in broken.stderr, broken.stderr
+    assert run_the_action(tmp_path, "comment", base="base.jsonl").returncode == 0
+    posted = json.loads((tmp_path / "calls.jsonl").read_text().splitlines()[-1])
+    assert posted[0][:5] == ["api", "--silent", "--method", "POST", "repos/team/shop/issues/12/comments"]
+    assert "moved" in posted[1] and "2 models" in posted[1].splitlines()[1]
+    write(tmp_path, "comments.json", json.dumps([{"id": 7, "user": {"type": "Bot"}, "body": posted[1]}]))
+    write(tmp_path, "moved.py", FUSED)
+    (tmp_path / "fusiondoc-run.jsonl").unlink()
+    assert run_the_action(tmp_path, args="-j 2").returncode == 0
+    assert run_the_action(tmp_path, "comment", base="base.jsonl").returncode == 0
+    changed = json.loads((tmp_path / "calls.jsonl").read_text().splitlines()[-1])
+    assert changed[0][3:5] == ["PATCH", "repos/team/shop/issues/comments/7"]
+    assert "0 losses" in changed[1].splitlines()[1]
