@@ -128,8 +128,7 @@ def command(
     check_fail_on(fail_on)
     expect = _named_file(expect)
     expectations = _expectations(expect, update)
-    if expectations is not None:
-        _known_sections(expectations, only)
+    _known_sections(expectations, only)
     choices = {"--file-only": file_only, "--only": patterns, "--jobs": jobs, "--changed-since": changed_since}
     if _is_for_all(targets, expectations, update, choices):
         assert expectations is not None
@@ -337,7 +336,10 @@ def _refuse_failed_run(file: Path, report: Report) -> None:
         )
 
 
-def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
+def _known_sections(expectations: Expectations | None, only: tuple[str, ...]) -> None:
+    """Refuse a section that the file does not have; none is refused of a file that --update is to make."""
+    if expectations is None:
+        return
     names = [section.name for section in expectations.sections]
     for name in only:
         if name not in names:
