@@ -111,8 +111,8 @@ def _machine() -> list[Any]:
 
 
 def _compiler(environment: Mapping[str, str]) -> list[Any]:
-    """The C++ compiler that Inductor takes (torch 2.13, ``torch/_inductor/config.py``, ``cpp.cxx``), by which
-    it also finds out how wide vectors are; its version is seen by its size and time."""
+    """The C++ compiler that torch.compile takes (torch 2.13, the option ``cpp.cxx`` of its configuration), by
+    which it also finds out how wide vectors are; its version is seen by its size and time."""
     name = environment.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
     path = shutil.which(name, path=environment.get("PATH"))
     if path is None:
