@@ -49,5 +49,7 @@ class Change:
     """Something has to hold that the log does not show."""
     removes: bool = False
     """The operators go."""
+    joins: bool = False
+    """It makes the whole tensor anew where its operators change a part."""
     folded: int = 0
     """Batch norms of its rows that become part of the convolutions before them."""

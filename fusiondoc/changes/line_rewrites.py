@@ -70,4 +70,5 @@ def _change(kind: ChangeKind, line: Line, found: Rewritten) -> Change:
         before=found.before,
         after=found.after,
         sure=found.sure,
+        joins=found.joins,
     )

@@ -17,6 +17,17 @@ from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import Detail
 from fusiondoc.operators import plain_name
 
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """What a run shows of an assignment to a part of a tensor, both of one scalar type."""
+
+    whole: Sizes
+    """Of the tensor; ``value``: of what its part becomes."""
+    value: Sizes
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -29,6 +40,8 @@ class Shown:
     detail: Detail | None = None
     types: Sequence[str] = ()
     """Of the tensors that it takes; none where no plan has it."""
+    assigned: Assigned | None = None
+    """Of an assignment to a part, where the plans show the sizes, and in all of them the same."""
     rank: int | None = None
     """Dimensions of its first tensor, where they are known."""
     layer: str | None = None
@@ -83,6 +96,8 @@ class Rewritten:
     """Lines that change, where these are others than that of the operator."""
     sure: bool = True
     """The text alone shows that it does no harm and helps; of others only a run of both can tell."""
+    joins: bool = False
+    """It makes the whole tensor anew where the operator changes a part: what reads the tensor takes that."""
 
     @classmethod
     def expression(cls, before: str, after: str, edits: Iterable[Edit]) -> Rewritten:

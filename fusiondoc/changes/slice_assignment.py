@@ -1,10 +1,11 @@
 """A slice changed in place: ``x[..., :2] *= 2`` -> ``x = torch.cat([x[..., :2] * 2, x[..., 2:]], -1)``.
 
-No fuser takes aten::add_ of a view, or aten::copy_, and not every one takes aten::cat. Only slices of the
-last dimension with constant ends that are both counted from its beginning and elements of it
-(``x[..., 0]``), and only values that have the sizes of that part by the text: the part itself changed by a
-sign, or an expression of it. Where gradients are recorded nothing is gained: aten::slice has no gradient
-formula of TorchScript's, so that a differentiable graph ends there as well.
+No fuser takes aten::add_ of a view, or aten::copy_, and not every one takes aten::cat. Only slices of one
+dimension (``x[..., :2]``, ``x[:, 1:3]``) with constant ends that are both counted from its beginning, and
+elements of it (``x[..., 0]``). Only numbers, and values that have the sizes of that part: by the text (the
+part itself changed by a sign, or an expression of it), or in the run. Where gradients are recorded nothing is
+gained: aten::slice has no gradient formula of TorchScript's, so that a differentiable graph ends there as
+well.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import NamedTuple
 
 from fusiondoc.changes.assigned_names import outlives_call
 from fusiondoc.changes.chosen_numbers import is_number
+from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import spelled
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
+from fusiondoc.changes.rewrite import Assigned, Example, Line, Rewrite, Rewritten, Shown, Sizes
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.fusers import taken_by
 from fusiondoc.model.change_plan import ChangeKind
@@ -24,6 +26,7 @@ from fusiondoc.operators import ELEMENTWISE, sign_of
 from fusiondoc.operators.signs import SIGN_OF_NODE
 
 _SIGNS = ("+", "-", "*", "/")
+_ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Call)
 _ASSIGNS = "aten::copy_"
 _FLOATING = ("Float(", "Double(", "Half(", "BFloat16(", "Tensor")
 
@@ -32,10 +35,27 @@ class _Slice(NamedTuple):
     """``x[..., begin:end]``; None for an end of the dimension."""
 
     name: ast.Name
+    lead: str
+    """What stands before the dimension: ``..., ``, or ``:, `` once for each dimension before it."""
+    dim: int
     begin: int | None
     end: int | None
     is_element: bool = False
     """It is written ``x[..., begin]``, which has a dimension less."""
+
+    def sizes(self, whole: Sizes) -> Sizes | None:
+        """The sizes of the part; None where it does not lie in a tensor of these."""
+        dim = self.dim if self.dim >= 0 else len(whole) - 1
+        begin = self.begin or 0
+        if not 0 <= dim < len(whole) or max(begin, self.end or 0) > whole[dim]:
+            return None
+        size = (self.end if self.end is not None else whole[dim]) - begin
+        return (*whole[:dim], *(() if self.is_element else (size,)), *whole[dim + 1 :])
+
+    def text(self, begin: int | None, end: int | None) -> str:
+        """A slice of the same dimension."""
+        ends = ":".join("" if one is None else str(one) for one in (begin, end))
+        return f"{self.name.id}[{self.lead}{ends}]"
 
 
 def write(line: Line) -> Iterator[Rewritten]:
@@ -46,47 +66,79 @@ def write(line: Line) -> Iterator[Rewritten]:
     if not taken_by("aten::cat", shown.fuser, shown.torch):
         return  # it would be outside groups instead of the assignment
     for node in line.file.on_line(line.number):
-        target, value = _assigned(line.file, node)
+        target = _target(node)
         part = _slice(target) if target is not None else None
-        if target is None or value is None or part is None:
+        if target is None or part is None or outlives_call(line.file, node, part.name.id):
             continue
-        if not outlives_call(line.file, node, part.name.id):
-            yield _rewritten(line.file, node, part, value)
+        torch, imports = spelled(line.file, "torch")
+        value = _value(line, node, target, part, torch)
+        if value is not None:
+            yield _rewritten(line.file, node, part, value, (torch, imports))
 
 
-def _assigned(file: ParsedFile, node: ast.AST) -> tuple[ast.expr | None, str | None]:
-    """The part that a statement assigns, and the text of its new value; None where its sizes do not show."""
+def _target(node: ast.AST) -> ast.expr | None:
+    """What a statement assigns, alone."""
     if isinstance(node, ast.AugAssign) and type(node.op) in SIGN_OF_NODE:
+        return node.target
+    return node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+
+
+def _value(line: Line, node: ast.AST, target: ast.expr, part: _Slice, torch: str) -> str | None:
+    """What comes between the other parts; None where it may have other sizes than the part."""
+    file = line.file
+    if isinstance(node, ast.AugAssign):
         value = file.text(node.value)
-        is_atom = isinstance(node.value, (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Call))
+        is_atom = isinstance(node.value, _ATOMS)
         operand = value if is_atom else f"({value})"
-        return node.target, f"{file.text(node.target)} {SIGN_OF_NODE[type(node.op)]} {operand}"
-    if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        target = node.targets[0]
-        if _has_sizes_of(file, node.value, file.text(target)):
-            return target, file.text(node.value)
-    return None, None
+        return _kept(part, f"{file.text(target)} {SIGN_OF_NODE[type(node.op)]} {operand}", is_atom=False)
+    assert isinstance(node, ast.Assign)
+    if is_number(node.value):
+        return f"{torch}.full_like({part.text(part.begin, part.end)}, {file.text(node.value)})"
+    shown = line.shown.assigned
+    in_run = shown is not None and part.sizes(shown.whole) == shown.value
+    if in_run or _has_sizes_of(file, node.value, file.text(target)):
+        return _kept(part, file.text(node.value), isinstance(node.value, _ATOMS))
+    return None
+
+
+def _kept(part: _Slice, value: str, is_atom: bool) -> str:
+    """The value with the dimension of the part."""
+    if not part.is_element:
+        return value
+    return f"{value if is_atom else f'({value})'}.unsqueeze({part.dim})"
 
 
 def _slice(target: ast.expr) -> _Slice | None:
-    """A slice of the last dimension with constant ends, or an element of it; None of anything else."""
+    """A slice of a dimension with constant ends, or an element of it; None of anything else."""
     if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
         return None
     index = target.slice
-    if not isinstance(index, ast.Tuple) or len(index.elts) != 2:
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    place, last = _lead(parts[:-1]), parts[-1]
+    if place is None:
         return None
-    before, last = index.elts
-    if not isinstance(before, ast.Constant) or before.value is not Ellipsis:
-        return None
+    before, dim = place
     if not isinstance(last, ast.Slice):
         element = _natural(last)
         if element is None or element < 0:
             return None
-        return _Slice(target.value, element or None, element + 1, is_element=True)
+        return _Slice(target.value, before, dim, element or None, element + 1, is_element=True)
     ends = [_natural(last.lower), _natural(last.upper)]
     if last.step is not None or -1 in ends or ends == [None, None]:
         return None
-    return _Slice(target.value, ends[0] or None, ends[1])
+    return _Slice(target.value, before, dim, ends[0] or None, ends[1])
+
+
+def _lead(lead: Sequence[ast.expr]) -> tuple[str, int] | None:
+    """What stands before a dimension, as text, and which it is."""
+    if len(lead) == 1 and isinstance(lead[0], ast.Constant) and lead[0].value is Ellipsis:
+        return "..., ", -1
+    return (":, " * len(lead), len(lead)) if all(map(_is_whole, lead)) else None
+
+
+def _is_whole(node: ast.expr) -> bool:
+    """``:``."""
+    return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
 
 
 def _natural(node: ast.expr | None) -> int | None:
@@ -127,22 +179,31 @@ def _operand_of_call(file: ParsedFile, call: ast.Call, function: ast.Attribute) 
     return call.args[:1] if owner == "torch" else [function.value]
 
 
-def _rewritten(file: ParsedFile, node: ast.AST, part: _Slice, value: str) -> Rewritten:
-    torch, imports = spelled(file, "torch")
-    name = part.name.id
-    pieces = [f"({value}).unsqueeze(-1)" if part.is_element else value]
+def _rewritten(
+    file: ParsedFile, node: ast.AST, part: _Slice, value: str, named: tuple[str, tuple[Edit, ...]]
+) -> Rewritten:
+    """The statement as a line that joins the parts.
+
+    Args:
+        named: how the file names torch, and imports that are missing.
+    """
+    torch, imports = named
+    pieces = [value]
     if part.begin is not None:
-        pieces.insert(0, f"{name}[..., :{part.begin}]")
+        pieces.insert(0, part.text(None, part.begin))
     if part.end is not None:
-        pieces.append(f"{name}[..., {part.end}:]")
-    text = f"{name} = {torch}.cat([{', '.join(pieces)}], -1)"
+        pieces.append(part.text(part.end, None))
+    text = f"{part.name.id} = {torch}.cat([{', '.join(pieces)}], {part.dim})"
     return Rewritten(
         f"Write {text} instead of {' '.join(file.text(node).split())}",
         (*imports, file.replaced(node, text)),
+        joins=True,
     )
 
 
 _ADD, _COPY = Shown("aten::add_"), Shown("aten::copy_")
+_OF_ROWS = Shown("aten::copy_", assigned=Assigned((4, 6), (4,)))
+_BROADCAST = Shown("aten::copy_", assigned=Assigned((4, 6), (1,)))
 
 REWRITE = Rewrite(
     ChangeKind.OUT_OF_PLACE,
@@ -177,15 +238,30 @@ REWRITE = Rewrite(
             _COPY,
         ),
         Example("x[..., -1] += y", None, _ADD),
+        Example(
+            "x[:, 1:3] += y[:, :2]", "x = torch.cat([x[:, :1], x[:, 1:3] + y[:, :2], x[:, 3:]], 1)", _ADD
+        ),
+        Example("x[:2] += y[:2]", "x = torch.cat([x[:2] + y[:2], x[2:]], 0)", _ADD),
+        Example(
+            "x[..., :2] = 0.0", "x = torch.cat([torch.full_like(x[..., :2], 0.0), x[..., 2:]], -1)", _COPY
+        ),
+        Example("x[0] = 1.0", "x = torch.cat([torch.full_like(x[:1], 1.0), x[1:]], 0)", _COPY),
+        Example(
+            "w = y[..., 3] * 2.0\nx[..., 0] = w",
+            "w = y[..., 3] * 2.0\nx = torch.cat([w.unsqueeze(-1), x[..., 1:]], -1)",
+            _OF_ROWS,
+            line=2,
+        ),
         Example("x[..., 0] = y", None, _COPY),  # its sizes do not show
+        Example("x[..., 0] = y", None, _BROADCAST),  # broadcast
         Example("x[..., i] += y", None, _ADD),
         Example("x[..., :2] += y[..., :2]", None, Shown("aten::add_", fuser="none")),  # takes no cat
-        Example("x[..., :2] = 0.0", None, _COPY),  # a number is broadcast
         Example("x[..., :2] = y", None, _COPY),
         Example("x[..., :2] = x[..., :2].mean()", None, _COPY),
         Example("x[..., -2:] += y", None, _ADD),  # how many come before it does not show
         Example("x[..., ::2] += y", None, _ADD),
-        Example("x[:2] += y", None, _ADD),
+        Example("x[:, ::2] += y", None, _ADD),
+        Example("x[y, :2] += z", None, _ADD),
         Example("x[..., :2] += y", None, Shown("aten::add_", gradients=True)),
         Example("x[..., :2] += y", None, Shown("aten::add_", types=("Long(4, strides=[1])",))),
         Example("self.s[..., :2] += y", None, _ADD),

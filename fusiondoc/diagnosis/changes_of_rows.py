@@ -174,5 +174,6 @@ def _joined(one: Change, more: Change) -> Change:
         where=tuple(dict.fromkeys([*one.where, *more.where])),
         note=one.note or more.note,
         folded=one.folded + more.folded,
+        joins=one.joins and more.joins,
         python=one.python or more.python,
     )

@@ -24,7 +24,7 @@ from fusiondoc.diagnosis.shown_operators import ShownOperators, column_of
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
-from fusiondoc.operators import CALLED_BY, plain_name, sign_of
+from fusiondoc.operators import CALLED_BY, IN_PLACE_ASSIGNS, plain_name, sign_of
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
@@ -119,6 +119,7 @@ def _at_all_lines(made: Sequence[Change]) -> Change:
         shown,
         sure=all(one.sure for one in made),
         conditional=any(one.conditional for one in made),
+        joins=all(one.joins for one in made),
         lines=tuple(dict.fromkeys(line for one in made for line in one.lines)),
         where=tuple(dict.fromkeys(where for one in made for where in one.where)),
     )
@@ -168,8 +169,8 @@ def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) ->
     if found is None:
         lines = lines_of_modules(line.file, name, row.op) if one.kind in _IN_PLACE else ()
         return replace(one, lines=lines) if lines else _without_lines(one, line)
-    one = replace(one, edits=found.edits, lines=found.lines)
-    if row.op == "aten::index_put_":
+    one = replace(one, edits=found.edits, lines=found.lines, joins=found.joins)
+    if row.op in IN_PLACE_ASSIGNS:
         return replace(one, note=found.note)
     if one.kind is ChangeKind.NUMBER:
         return replace(one, title=f"Write {found.after} instead of {found.before}")

@@ -91,7 +91,7 @@ def _changes(
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[MOST_TRIED:]
     plan_of = regions_as_groups(with_numbers(report, found), _between_regions(found, report))
-    plans = Plans(plan_of, run.fuser, run.torch, run.gradients)
+    plans = Plans(plan_of, run.fuser, run.torch, run.gradients, _rows_joined(found))
     rated = best(found, plans, report, list(prints_between_groups(report, run)))
     first = _folds_groups_of_others(rated)
     if first is not None:
@@ -107,6 +107,11 @@ def _changes(
     shown = {line for one in rated for line in one.change.lines}
     found_by_fix = [kept_by_fix(one, report, context) for one in proofs.beside(changes, shown)]
     return [*found_by_fix, *changes]
+
+
+def _rows_joined(found: Sequence[Change]) -> frozenset[int]:
+    """Rows that change a part of a tensor, and whose change joins the whole anew."""
+    return frozenset(row for one in found if one.joins for row in one.rows)
 
 
 _BETWEEN_REGIONS = (

@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from fusiondoc.changes.recipes import Recipe
-from fusiondoc.changes.rewrite import Shown
-from fusiondoc.model.report import Report, Unfused
+from fusiondoc.changes.rewrite import Assigned, Shown, Sizes
+from fusiondoc.model.report import ProgramNode, Report, Unfused
 from fusiondoc.model.source import Source
+from fusiondoc.operators import IN_PLACE_ASSIGNS
 from fusiondoc.parsers.ir.types import TensorType, parse_type
+
+_PARTS = ("aten::slice", "aten::select")
+"""Views that an index of numbers and slices makes."""
 
 
 class ShownOperators:
@@ -18,11 +22,16 @@ class ShownOperators:
     def __init__(self, report: Report) -> None:
         self._types: dict[int | None, list[Sequence[str]]] = {}
         """Row (``Unfused.index``) -> the types of the tensors that it takes, for each of its nodes."""
+        self._assigned: dict[int | None, set[Assigned | None]] = {}
+        """Row -> what each of its nodes assigns."""
         for program in report.programs:
             for node in program.nodes:
-                if node.kind == "operator" and node.inputs:
-                    for row in node.rows:
-                        self._types.setdefault(row, []).append(node.inputs)
+                if node.kind != "operator" or not node.inputs:
+                    continue
+                for row in node.rows:
+                    self._types.setdefault(row, []).append(node.inputs)
+                    if node.op in IN_PLACE_ASSIGNS:
+                        self._assigned.setdefault(row, set()).add(_assigned(node, program.nodes))
         self._of_groups = [text for group in report.groups for text in (*group.inputs, *group.outputs)]
 
     def shown(
@@ -50,6 +59,7 @@ class ShownOperators:
             code=row.reason.code,
             detail=row.reason.detail,
             types=of_nodes[0] if of_nodes else (),
+            assigned=_only(self._assigned.get(row.index, ())),
             rank=rank,
             layer=row.layers[0].rpartition(".")[2] if row.layers else None,
             recipes=recipes,
@@ -75,6 +85,30 @@ class ShownOperators:
 
     def _first_types(self, row: Unfused) -> list[str]:
         return [types[0] for types in self._types.get(row.index, ())]
+
+
+def _only(found: Collection[Assigned | None]) -> Assigned | None:
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _assigned(node: ProgramNode, nodes: Sequence[ProgramNode]) -> Assigned | None:
+    """What an assignment to a part assigns: views make the part, the first of them of the whole tensor."""
+    whole, maker = node.inputs[0], node.first
+    while maker is not None and nodes[maker].op in _PARTS and nodes[maker].inputs:
+        whole, maker = nodes[maker].inputs[0], nodes[maker].first
+    known = [_dtype_and_sizes(text) for text in (whole, *node.inputs[1:2])]
+    if len(known) != 2 or known[0] is None or known[1] is None or known[0][0] != known[1][0]:
+        return None
+    return Assigned(known[0][1], known[1][1])
+
+
+def _dtype_and_sizes(text: str) -> tuple[str, Sizes] | None:
+    """Of a type of which both are known."""
+    tensor = parse_type(text)
+    if not isinstance(tensor, TensorType) or tensor.dtype is None or tensor.sizes is None:
+        return None
+    sizes = tuple(size for size in tensor.sizes if size is not None)
+    return (tensor.dtype, sizes) if len(sizes) == len(tensor.sizes) else None
 
 
 def dimensions_of(text: str) -> int | None:

@@ -17,7 +17,7 @@ from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import Detail, Detour, OutOfRegion
 from fusiondoc.model.report import ProgramNode, Report
-from fusiondoc.operators import ELEMENTWISE, LIBRARY, PERMUTATIONS, VIEWS
+from fusiondoc.operators import ELEMENTWISE, IN_PLACE_ASSIGNS, LIBRARY, PERMUTATIONS, VIEWS
 
 PlanGraph = Graph[ProgramNode]
 
@@ -62,11 +62,18 @@ class Plans:
         fuser: the fuser of the run; None where it is not known which ran.
         torch: the version, where it is known.
         gradients: whether they are recorded; None where that is not known.
+        joins: positions of rows that change a part of a tensor, and whose change joins the whole anew.
     """
 
     def __init__(
-        self, report: Report, fuser: str | None, torch: str | None, gradients: bool | None = None
+        self,
+        report: Report,
+        fuser: str | None,
+        torch: str | None,
+        gradients: bool | None = None,
+        joins: AbstractSet[int] = frozenset(),
     ) -> None:
+        self._joins = joins
         self._fuser, self._torch = fuser, torch
         self._facts = facts_of(fuser)
         self._without = self._facts.operators.inference_only if gradients else frozenset[str]()
@@ -127,7 +134,8 @@ class Plans:
         """What keeps free nodes apart beside the ways between them."""
         nodes = plan.graph.nodes
         inside = _blocks(plan, changed)
-        order = order_of(plan.graph, free)
+        joins = {index for index, row in enumerate(plan.rows) if row in changed and row in self._joins}
+        order = order_of(plan.graph, free, joins)
         every = range(len(nodes))
         return Limits(
             inside,
@@ -225,11 +233,18 @@ class Plans:
         views = tuple(
             nodes[index].op for index in members if nodes[index].op in self._facts.operators.pulled_in
         )
-        if not ops + tuple(names) or len(ops) + len(names) + len(views) < 2:
+        size = len(ops) + len(names) + len(views) + self._beside(plan, members, changed)
+        if not ops + tuple(names) or size < 2:
             return None
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         saved = plan.graph.kept_in_registers(members, views_of(plan.graph))
         return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved, views)
+
+    def _beside(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int]) -> int:
+        """How many of the members a change makes two operators of: an addition to a part, and what joins the
+        parts."""
+        joined = [index for index in members if plan.rows[index] in changed & self._joins]
+        return sum(plan.graph.nodes[index].op not in IN_PLACE_ASSIGNS for index in joined)
 
     def _is_pulled_in(self, node: ProgramNode) -> bool:
         return node.op in self._facts.operators.pulled_in or self._is_idle_cast(node)

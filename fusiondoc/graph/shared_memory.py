@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect, bisect_left
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from fusiondoc.graph import Graph
@@ -34,11 +35,12 @@ class Order(NamedTuple):
     """Those that have to run before it: one of the two changes a tensor that the other reads."""
 
 
-def order_of(graph: Graph[ProgramNode], free: Sequence[bool]) -> Order:
+def order_of(graph: Graph[ProgramNode], free: Sequence[bool], joins: AbstractSet[int] = frozenset()) -> Order:
     """What follows from the memory that nodes share.
 
     Args:
-        free: which nodes could be in a group: an operator in index among them is written out of index.
+        free: which nodes could be in a group: an operator in place among them is written out of place.
+        joins: those of them that change a part, and are written so that they make the whole tensor anew.
     """
     memory = _Memory(graph)
     order = Order({}, {})
@@ -53,7 +55,8 @@ def order_of(graph: Graph[ProgramNode], free: Sequence[bool]) -> Order:
         stays = [
             one
             for one in those
-            if not free[one] or (readers.get(one, True) and memory.is_read_beside(made, one))
+            if not free[one]
+            or (one not in joins and readers.get(one, True) and memory.is_read_beside(made, one))
         ]
         those_that_stay = frozenset(stays)
         for reader, viewed in readers.items():
