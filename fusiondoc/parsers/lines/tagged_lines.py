@@ -319,16 +319,16 @@ class _Around:
             yield text
 
     def _taken_off(self, text: bytes) -> bytes:
+        is_first, self._first = self._first, False
         self.sample = None if self._learnt else sample_of(text)
         if self.sample is not None:
             self._learn(self.sample)
-        elif self._first and not self._learnt:
-            first = text[:-1].split(b"\n", SAMPLE)[:SAMPLE]
+        elif is_first:
+            first = text.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE]
             self._rows_of_objects = Layers.learn(first)
             self._learnt = bool(self._rows_of_objects)
             if self._learnt:
                 self.prefix = OuterPrefix.of_every_line(self._rows_of_objects.of(first))
-        self._first = False
         text = self._lines_of(self._rows_of_objects.joined(text))
         if not text:
             return b""
@@ -337,7 +337,7 @@ class _Around:
         if self.prefix is None and not self._learnt and self._left_to_compare:
             first = text.rstrip(b"\n").split(b"\n", self._left_to_compare)[: self._left_to_compare]
             self._left_to_compare -= len(first)
-            self.prefix = OuterPrefix.of_every_line(first)
+            self.prefix = self._rows_of_objects.before_rows if is_first else OuterPrefix.of_every_line(first)
         return text
 
     def _lines_of(self, text: bytes) -> bytes:

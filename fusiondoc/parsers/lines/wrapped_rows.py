@@ -49,6 +49,8 @@ _STARTS_OF_STATEMENTS = (b"  ", b"}")
 _SIGNS_OF_DUMPS = signs()
 _SIGNS = tuple(sign for sign in SIGNS if sign[:1] != b"\n" and sign not in _SIGNS_OF_DUMPS)
 _SIGNS_AT_START = tuple(sign[1:] for sign in SIGNS if sign[:1] == b"\n")
+_ENDS = re.compile(rb" =======$|Smem Size = \d+$| GB/s$")
+"""How lines of dumps end, which are all as long where there are few kernels: they are no broken rows."""
 _BEGIN_OF_SOURCE = b"odegen output for kernel: "
 _END_OF_SOURCE = b"=" * 36
 _START = 8
@@ -240,15 +242,16 @@ def _rows_behind(
 
 
 def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
-    """Each row of torch that is full, and the one behind it; of a log without any, other full rows."""
-    found = [
+    """Each row of torch that is full and may go on, and the one behind it; of a log without any full row of
+    torch, other full rows."""
+    full = [
         (row, following)
         for row, following in pairwise(rows)
         if len(row) == width and BEGINS.search(row) is not None
     ]
-    if not found and width in _USUAL_WIDTHS:
+    if not full and width in _USUAL_WIDTHS:
         return list({pair for pair in pairwise(rows) if len(pair[0]) == width})
-    return found
+    return [pair for pair in full if _ENDS.search(pair[0]) is None]
 
 
 _GOES_ON = re.compile(rb" std(out|err) P $")
@@ -297,10 +300,14 @@ Layer = WrappedRows | ToldPieces
 class Layers:
     """The rows of a log that one tool has broken, and then another: those of the last are joined first."""
 
-    def __init__(self, layers: Sequence[Layer] = (), going_on: int = 0) -> None:
+    def __init__(
+        self, layers: Sequence[Layer] = (), going_on: int = 0, before_rows: OuterPrefix | None = None
+    ) -> None:
         self._layers = layers
         self.going_on = going_on
         """Full rows of the sample that go on in the next one, where the first of them is of known width."""
+        self.before_rows = before_rows
+        """What stands before all rows of the sample, or the lines of torch in it; known if no layer is."""
 
     def __bool__(self) -> bool:
         return bool(self._layers)
@@ -311,6 +318,7 @@ class Layers:
         layers: list[Layer] = []
         lines = list(sample)
         going_on = 0
+        whole: OuterPrefix | None = None
         while len(layers) < _MOST_LAYERS:
             layer: Layer
             if (
@@ -330,7 +338,7 @@ class Layers:
             text = layer.joined(b"".join(line + b"\n" for line in lines))
             layer.rest()
             lines = [line for line in text.split(b"\n") if line]
-        return cls(layers, going_on)
+        return cls(layers, going_on, whole)
 
     def of(self, lines: Sequence[bytes]) -> list[bytes]:
         """Rows of a sample as whole lines."""
