@@ -185,7 +185,7 @@ MUTATIONS: Sequence[Mutation] = (
     *_of(
         "limits_of_changes plan plan_changes",
         "diagnosis/unlocked.py",
-        ("len(ops) + len(names) + len(views) < 2:", "len(ops) + len(names) + len(views) < 1:"),
+        ("if not ops + tuple(names) or size < 2:", "if not ops + tuple(names) or size < 1:"),
         ("by_elements = by_elements or not any(map(self._is_of_many_elements, beside))", "by_elements = True"),
         ("self._facts.operators.inference_only if gradients else frozenset[str]()", "frozenset[str]()"),
     ),

@@ -143,7 +143,7 @@ def test_of_two_processes_that_differ_there_is_no_difference(
         started.append(name)
         return bench_turns.VariantRun(name, interpreter, TimedChild(step or 1.0, step is None))
 
-    interpreter = Interpreter(Path("python"), "3.11", "linux", "2.1", None, None, None)
+    interpreter = Interpreter(Path("python"), "3.11", "linux", "2.1", None, None)
     monkeypatch.setattr(workflow, "find_python", lambda path: path)
     monkeypatch.setattr(workflow, "inspect", lambda path: interpreter)
     monkeypatch.setattr(workflow, "start_variant", start)
@@ -506,7 +506,9 @@ def _rows(text: str) -> dict[str, str]:
     name = ""
     for line in text.splitlines():
         word = line.split()[0] if line.strip() else ""
-        if word.rstrip(":") in VARIANTS:
+        if " is fastest: " in line:  # the verdict begins with the name of a variant
+            name = ""
+        elif word.rstrip(":") in VARIANTS:
             name = word
         elif not line.startswith("          "):
             name = ""

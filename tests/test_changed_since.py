@@ -225,7 +225,7 @@ def test_a_file_that_an_earlier_run_opened_is_one_of_its_files(folder: Path) -> 
     assert not standing(folder, 0).needed
     git(folder, "clean", "-fdxq")
     write(folder, "ignored.npy", "")
-    assert standing(folder, 1, opened="ignored.npy").why == "git does not know ignored.npy"
+    assert standing(folder, 1, opened="ignored.npy").why == "ignored.npy is unknown to git"
 
 
 UNKNOWN = {

@@ -184,7 +184,7 @@ _BREAKS = {
         "run: {target: m.py, files: [w/*.bin]}\nnumber_of_groups: 1\n",
         "no file fits 'w/*.bin'",
     ),
-    "a committed capture": (".fusiondoc/20261128-m/request.json", "{}", "git tracks 1 file of captures"),
+    "a committed capture": (".fusiondoc/20261128-m/request.json", "{}", "1 file of captures tracked by git"),
 }
 
 

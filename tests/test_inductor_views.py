@@ -140,7 +140,7 @@ def test_boundary_findings_have_their_bytes_in_the_title() -> None:
                 assert (one.code, one.source) not in seen
                 seen.add((one.code, one.source))
                 if one.saves_bytes:
-                    assert re.match(r"[\d,.]+ [kMG]B ", one.message)
+                    assert re.match(r"[\d,.]+ [KMG]B ", one.message)
 
 
 def test_what_goes_through_memory_is_on_the_first_screen() -> None:

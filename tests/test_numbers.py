@@ -62,6 +62,7 @@ OF_NUMBERS = {
         "int(event['dur'])",
         "int(event['ts'])",
     },
+    "parsers/kernels/code_traits.py": {"int(aligned)", "int(width)"},  # three digits at most
     # _MARK takes a bounded count of digits.
     "parsers/jit/patterns.py": {"int(found.group(1) or found.group(2))"},
     "parsers/rows/kernel_rows.py": {"float(median(use.first_ms))", "float(median(values))"},

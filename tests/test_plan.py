@@ -56,7 +56,7 @@ def foreign(name: str) -> Report:
         ("    return self.conv(x).relu_()", "aten::relu_", "    return self.conv(x).relu()"),
         ("    x = F.relu(x, inplace=True)", "aten::relu_", "    x = F.relu(x, inplace=False)"),
         ("    x = F.relu(é(x), True)", "aten::relu_", "    x = F.relu(é(x), False)"),
-        ("    x[0] += y", "aten::add_", None),
+        ("    x[0] += y", "aten::add_", "    x = torch.cat([(x[0] + y).unsqueeze(0), x[1:]], 0)"),
         ("    x += y; z += 1", "aten::mul_", None),
         ("    f(x).add_(y)", "aten::add_", None),
         ("    k = g(x).add_(y).floor_()", "aten::floor_", "    k = g(x).add(y).floor()"),

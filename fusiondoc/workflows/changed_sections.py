@@ -121,7 +121,7 @@ class ChangedSections:
             return ProgramFiles(frozenset(), f"module {target.module} is not in the repository")
         more = {*self._matching(job), *self._opened_before(job)}
         foreign = min(more - self._repository.known, default=None)
-        unknown = found.unknown or (f"git does not know {foreign}" if foreign is not None else None)
+        unknown = found.unknown or (f"{foreign} is unknown to git" if foreign is not None else None)
         return ProgramFiles(found.files | (more & self._repository.known), unknown)
 
     def _matching(self, job: Job) -> Iterator[str]:

@@ -42,4 +42,4 @@ def _tracked_captures(folder: Path) -> Iterator[str]:
     captures = [path for path in paths if FOLDER in PurePosixPath(path).parts]
     if captures:
         number = count(len(captures), "file")
-        yield f"git tracks {number} of captures, such as {captures[0]}: git rm -r --cached {FOLDER}"
+        yield f"{number} of captures tracked by git, such as {captures[0]}: git rm -r --cached {FOLDER}"

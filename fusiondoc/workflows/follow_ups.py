@@ -22,8 +22,6 @@ from fusiondoc.captures.process_records import SCRIPT, StepsTaken
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.changes.change import Change
-from fusiondoc.diagnosis.changes_to_try import ChangesOfProgram
-from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.suggested_settings import eval_mode
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fusers import choices
@@ -124,6 +122,9 @@ def run_tries(
     progress: ShowProgress,
 ) -> bool:
     """Run every suggested change and keep the results in ``capture``; False if the user interrupted."""
+    from fusiondoc.diagnosis.changes_to_try import ChangesOfProgram
+    from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
+
     program = UserProgram.of(request, capture, report)
     training, changes = program.training, list(ChangesOfProgram(program).of_run)
     if with_eval and training and not request.eval:

@@ -115,7 +115,8 @@ def _first_unknown(nodes: Sequence[ast.AST]) -> str | None:
     by_literal = {id(call.func) for call in calls if _literal_import(call)}
     written = _Written(frozenset(_of_all(nodes, _names_of_imports)), frozenset(_of_all(nodes, _opened_as)))
     unknown = [found for node in nodes for found in _unknown(node, by_literal, called, written)]
-    return min(unknown, key=lambda found: int(found.partition(":")[0]), default=None)
+    line, what = min(unknown, key=lambda found: found[0], default=(0, None))
+    return f"{line}: {what}" if what is not None else None
 
 
 def texts_in_call(call: str) -> tuple[str, ...]:
@@ -157,8 +158,10 @@ def _opened_as(node: ast.AST) -> Iterator[str]:
             yield node.optional_vars.id
 
 
-def _unknown(node: ast.AST, by_literal: set[int], called: set[int], written: _Written) -> Iterator[str]:
-    """What the node does with a name that is not written there, with its line."""
+def _unknown(
+    node: ast.AST, by_literal: set[int], called: set[int], written: _Written
+) -> Iterator[tuple[int, str]]:
+    """What the node does with a name that is not written there, behind its line."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         what = _opaque_import(node)
     elif isinstance(node, (ast.Name, ast.Attribute)):
@@ -168,7 +171,7 @@ def _unknown(node: ast.AST, by_literal: set[int], called: set[int], written: _Wr
     else:
         return
     if what is not None:
-        yield f"{_line(node)}: {what}"
+        yield _line(node), what
 
 
 def _opaque_import(node: ast.Import | ast.ImportFrom) -> str | None:
