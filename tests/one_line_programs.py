@@ -45,11 +45,7 @@ _SIGN = "(h > 0).type_as(h) - (h < 0).type_as(h)"
 IN_PLACE = (
     OneLine("add_", "x += y\nreturn x", "x = x + y\nreturn x"),
     OneLine("add_", "self.s += y\nreturn self.s", None, "self.s = self.s + y\nreturn self.s"),
-    OneLine(
-        "add_",
-        "x[0] += y[0]\nreturn x",
-        "x = torch.cat([(x[0] + y[0]).unsqueeze(0), x[1:]], 0)\nreturn x",
-    ),
+    OneLine("add_", "x[0] += y[0]\nreturn x", None, "x = x + y\nreturn x"),
     OneLine("mul_", "x *= y + z\nreturn x", "x = x * (y + z)\nreturn x"),
     OneLine("sub_", "x -= y if w else z\nreturn x", "x = x - (y if w else z)\nreturn x"),
     OneLine("add_", "h = x.add_(y)\nreturn h + x", None, "h = x.add(y)\nreturn h + x"),

@@ -24,8 +24,8 @@ def plan_lines(kind: ChangeKind, text: str, line: int, **shown: Any) -> tuple[Ed
     return found.lines if found is not None else ()
 
 
-def out_of_place(text: str, line: int, op: str) -> tuple[Edit, ...]:
-    return plan_lines(ChangeKind.OUT_OF_PLACE, text, line, op=op)
+def out_of_place(text: str, line: int, op: str, **shown: Any) -> tuple[Edit, ...]:
+    return plan_lines(ChangeKind.OUT_OF_PLACE, text, line, op=op, **shown)
 
 
 def by_recipe(text: str, line: int, recipe: Recipe, **shown: Any) -> tuple[Edit, ...]:

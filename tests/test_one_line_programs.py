@@ -38,7 +38,8 @@ def by_plan(row: OneLine) -> str | None:
     """The file with the plan's lines."""
     text, line = row.text(), HEAD.count("\n") + row.line
     if row in IN_PLACE:
-        return applied(text, out_of_place(text, line, f"aten::{row.op}"))
+        fuser, version = FUSERS[0]
+        return applied(text, out_of_place(text, line, f"aten::{row.op}", fuser=fuser, torch=version))
     fuser, version = fuser_of(row)
     recipe = recipe_for(f"aten::{row.op}", fuser, version, gradients=False)
     assert recipe is not None
