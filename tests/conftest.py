@@ -54,9 +54,9 @@ def _shares(file: str) -> bool:
 
 
 _MEASURED = (
-    "aot bundle captures check_command check_compiled check_layers check_moved compare_command "
-    "compare_compiled compare_match completion configuration cuda_support dump_formats dump_names "
-    "expectations_file explain foreign_captures formats golden_reports history hostile_json "
+    "aot bundle captures changed_since check_command check_compiled check_layers check_many check_moved "
+    "compare_command compare_compiled compare_match completion configuration cuda_support dump_formats "
+    "dump_names expectations_file explain foreign_captures formats golden_reports history hostile_json "
     "inductor_causes inductor_files inductor_live_facts inductor_readers inductor_report inductor_views "
     "ir_grammar json_text kernels_command kernels_files kernels_save limits_of_changes limits_of_checks "
     "limits_of_comparison limits_of_reasons log_ends near_miss no_log nvfuser_rules openmetrics "

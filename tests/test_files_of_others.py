@@ -196,7 +196,7 @@ def test_survey_of_a_pipe_says_so(tmp_path: Path, fusiondoc: Run) -> None:
     assert done.returncode == 2 and "a named pipe, not a regular file" in done.stderr
 
 
-@pytest.mark.parametrize("kind", ["pipe", "/dev/zero"])
+@pytest.mark.parametrize("kind", ["pipe", pytest.param("/dev/zero", marks=pytest.mark.nightly)])
 def test_commands_end_on_captures_and_folders_of_others(kind: str, tmp_path: Path) -> None:
     """Every file of a capture, and what is beside logs, reports, expectations and configuration."""
     shutil.copytree(CAPTURE, tmp_path / "capture")

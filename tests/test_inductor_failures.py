@@ -85,6 +85,7 @@ def test_a_model_that_fails_in_eager_too_is_the_users(fusiondoc: Run, tmp_path: 
     assert [one["code"] for one in found] == ["FD905"]
 
 
+@pytest.mark.nightly
 def test_a_program_that_reads_results_cannot_go_without_them(fusiondoc: Run, tmp_path: Path) -> None:
     text = WITH_PRINT.replace('print("between")', 'assert y.max().item() != 0, "all zero"')
     write(tmp_path, "model.py", text.replace("fullgraph=True", ""))
@@ -93,6 +94,7 @@ def test_a_program_that_reads_results_cannot_go_without_them(fusiondoc: Run, tmp
     assert "AssertionError: all zero" in done.stderr and "Run it without --no-run" in done.stderr
 
 
+@pytest.mark.nightly
 def test_a_script_is_run_again_without_torch_compile(fusiondoc: Run, tmp_path: Path) -> None:
     """Nothing is asked of it but that it calls torch.compile."""
     write(tmp_path, "train.py", NO_LOWERING + "torch.compile(model)(*inputs)\n")
@@ -104,6 +106,7 @@ def test_a_script_is_run_again_without_torch_compile(fusiondoc: Run, tmp_path: P
 SUPPRESSED = "torch._dynamo.config.suppress_errors = True\n"
 
 
+@pytest.mark.nightly
 def test_a_failed_graph_of_a_program_that_goes_on(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "model.py", NO_LOWERING.replace("def model", SUPPRESSED + "\ndef model"))
     report, (found,) = report_of(fusiondoc, tmp_path, "model.py", "--fuser", "inductor", "--no-run")
@@ -126,6 +129,7 @@ for scale in range(2, 8):
 """
 
 
+@pytest.mark.nightly
 def test_a_function_that_reached_the_limit_of_recompiles(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "train.py", LIMIT)
     report, (found,) = report_of(fusiondoc, tmp_path, "train.py", "--script", "--no-run")

@@ -237,6 +237,7 @@ def test_a_compiled_function_is_recognised_with_breaks_and_recompiles(fusiondoc:
     assert made.recompiles and "size mismatch at index 0. expected 4, actual 6" in str(made.recompiles)
 
 
+@pytest.mark.nightly
 def test_a_script_that_compiles_is_recognised(fusiondoc: Run, tmp_path: Path) -> None:
     script = COMPILED.replace("inputs =", "shapes =") + "for shape in shapes[:1]:\n    model(*shape)\n"
     write(tmp_path, "train.py", script)
@@ -246,6 +247,7 @@ def test_a_script_that_compiles_is_recognised(fusiondoc: Run, tmp_path: Path) ->
     assert [graph.phase for graph in compilation(tmp_path).graphs] == ["forward", "forward"]
 
 
+@pytest.mark.nightly
 def test_another_fuser_still_runs_what_is_wrapped(fusiondoc: Run, tmp_path: Path) -> None:
     text = COMPILED.replace('    print("between")\n', "").replace("8),)", "8).requires_grad_(),)")
     write(tmp_path, "model.py", text)

@@ -87,6 +87,7 @@ def test_a_program_that_has_no_gradients_is_not_judged_backward(harness: ModuleT
     assert outcome.verdicts == [] and outcome.error is None
 
 
+@pytest.mark.nightly
 def test_advice_of_the_command_line_is_made_and_judged(
     harness: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import warm_torch
 from conftest import ROOT, Run
+from thorough import every
 
 from fusiondoc.runner.interpreter import inspect
 
@@ -272,7 +273,7 @@ def test_it_skips_where_the_fuser_or_torch_is_not_there(session: Session) -> Non
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("option", [("--fusion-required",), ("-o", "fusion_required=true")])
+@pytest.mark.parametrize("option", every(2, [("--fusion-required",), ("-o", "fusion_required=true")]))
 def test_what_would_be_skipped_fails_where_it_is_required(
     option: tuple[str, ...], tmp_path: Path, cache: Path
 ) -> None:

@@ -389,7 +389,13 @@ def test_prefixes_of_launchers(tag: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tag", every(2, ["[rank{}]:", "{}: "]))
-@pytest.mark.parametrize("before", [3000, 60_000], ids=["one chunk", "several chunks"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(3000, id="one chunk"),
+        pytest.param(60_000, id="several chunks", marks=pytest.mark.nightly),
+    ],
+)
 def test_what_ranks_write_before_the_fuser_hides_no_prefix(tag: str, before: int, tmp_path: Path) -> None:
     """Many ranks, each with a hundred lines of NCCL: more than the lines that prefixes are learnt from."""
     text = ["node7:42:42 [0] NCCL INFO Channel 01/24 : 0 1 2"] * before

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FIXTURES, ROOT
+from thorough import every
 from work_done import MOST_GROWTH, lines_run
 
 from fusiondoc import alignment
@@ -78,7 +79,7 @@ def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_match, "_MOST_CANDIDATES", 50)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}{'-compared' * case.compare}")
+@pytest.mark.parametrize("case", every(2, CASES), ids=lambda case: f"{case.name}{'-compared' * case.compare}")
 def test_twice_the_size_is_twice_the_work(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -290,6 +290,7 @@ def test_the_block_from_primitives_is_right_under_a_fuser(fusiondoc: Run) -> Non
 
 
 @pytest.mark.torch
+@pytest.mark.nightly
 def test_every_variant_that_is_here_runs_the_block_from_primitives(fusiondoc: Run) -> None:
     asked = ("--suite", "tutorial", "--case", "primitive static", "--small", "--backward", "--rounds", 6)
     variants = [part for name in ("eager", "none", "aot", "aot-default") for part in ("--variant", name)]

@@ -49,6 +49,7 @@ LOSSES = (
 HARMLESS = tuple(name for name, _ in fleet.HARMLESS)
 
 
+@pytest.mark.nightly
 def test_every_loss_is_a_row_and_nothing_else_is(tmp_path: Path, fusiondoc: Run) -> None:
     """A fleet with a model for each name; the row has the groups, the cause, and a day in its interval."""
     models = len(LOSSES) + len(HARMLESS)

@@ -49,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.nightly
 def test_a_worker_of_the_command_line_that_is_ended(folder: Path) -> None:
     """By SIGKILL and SIGTERM, at any time; fuzz/survey_workers.py does it more often."""
     done = ended.rounds("local", folder, ROOT, 4)

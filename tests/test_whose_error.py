@@ -196,6 +196,7 @@ def test_a_process_that_dies(fusiondoc: Run, tmp_path: Path, when: str, status: 
 
 @pytest.mark.torch
 @pytest.mark.cold
+@pytest.mark.nightly
 def test_a_script_that_switches_its_fuser_on_itself(fusiondoc: Run, tmp_path: Path) -> None:
     """Without the fuser it fuses all the same, so it runs without TorchScript."""
     write(
