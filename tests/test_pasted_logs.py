@@ -410,6 +410,31 @@ def test_a_graph_that_a_terminal_broke_is_put_together(tmp_path: Path) -> None:
     assert [row.op for row in report.unfused] == ["aten::cumsum"] and report.parse.truncated == 0
 
 
+@pytest.mark.parametrize(
+    "row",
+    ["-" * 80, "=== epoch {0} ".ljust(82, "="), "{0} of 9: " + "lr 0.5, loss 0.125, " * 3 + "time 0.5 s"],
+)
+def test_rows_of_a_program_that_are_as_wide_as_a_terminal_are_whole(row: str, tmp_path: Path) -> None:
+    """Rules and tables: what stands behind them was taken for the rest of their line, and lost."""
+    printed = "".join(f"{row.format(number):>80}\nstep {number}\n" for number in range(9))
+    graph = """graph(%x : Tensor,
+      %y : Tensor):
+  %2 : int = prim::Constant[value=1]()
+  %3 : Tensor = aten::cumsum(%x, %2, %2)
+  return (%3)
+"""
+    failed = """Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+RuntimeError: no such batch
+"""
+    report = report_of(
+        printed + row.format(9).rjust(80) + "\n" + graph + row.format(9).rjust(80) + "\n" + failed, tmp_path
+    )
+    assert [one.op for one in report.unfused] == ["aten::cumsum"]
+    assert [one.message for one in report.findings if "no such batch" in one.message]
+
+
 def test_a_graph_whose_lines_a_page_broke_is_said_to_be_cut(tmp_path: Path) -> None:
     """Broken at 75 columns, as no terminal does, its operators are lost: nothing must look as if all of it
     were read."""

@@ -51,6 +51,8 @@ _SIGNS = tuple(sign for sign in SIGNS if sign[:1] != b"\n" and sign not in _SIGN
 _SIGNS_AT_START = tuple(sign[1:] for sign in SIGNS if sign[:1] == b"\n")
 _ENDS = re.compile(rb" =======$|Smem Size = \d+$| GB/s$")
 """How lines of dumps end, which are all as long where there are few kernels: they are no broken rows."""
+_RULE = re.compile(rb"[-+|=*#~_]$")
+"""How rules and tables of a program end, which are often 80 characters wide."""
 _BEGIN_OF_SOURCE = b"odegen output for kernel: "
 _END_OF_SOURCE = b"=" * 36
 _START = 8
@@ -243,14 +245,20 @@ def _rows_behind(
 
 def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
     """Each row of torch that is full and may go on, and the one behind it; of a log without any full row of
-    torch, other full rows."""
+    torch, other full rows: one of those that begin and end alike, as a program may print lines of
+    one width."""
     full = [
         (row, following)
         for row, following in pairwise(rows)
         if len(row) == width and BEGINS.search(row) is not None
     ]
     if not full and width in _USUAL_WIDTHS:
-        return list({pair for pair in pairwise(rows) if len(pair[0]) == width})
+        others = {
+            (_start(row), _DIGITS.sub(b"0", row)[-_START:]): (row, following)
+            for row, following in pairwise(rows)
+            if len(row) == width and _RULE.search(row) is None
+        }
+        return list(others.values())
     return [pair for pair in full if _ENDS.search(pair[0]) is None]
 
 
