@@ -229,6 +229,7 @@ def test_a_script_has_no_speed(fusiondoc: Run, tmp_path: Path) -> None:
     assert report["steps"] is None and "shows no operator" in report["steps_note"]
 
 
+@pytest.mark.nightly  # which steps the window keeps depends on the machine's speed
 def test_where_the_time_of_a_script_goes(fusiondoc: Run, tmp_path: Path) -> None:
     write(
         tmp_path,
