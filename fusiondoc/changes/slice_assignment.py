@@ -59,7 +59,7 @@ class _Slice(NamedTuple):
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """Each assignment of the line to a slice of the last dimension."""
+    """Each assignment of the line to a slice of one dimension, or to an element of it."""
     shown = line.shown
     if shown.gradients or not all(one.startswith(_FLOATING) for one in shown.types):
         return

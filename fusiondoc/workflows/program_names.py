@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from fusiondoc.model import dataclass
+from fusiondoc.workflows.program_text import name_of, nodes_in
 
 _OPAQUE_MODULES = frozenset(
     (
@@ -40,28 +41,9 @@ _LISTS = re.compile(r"([ir]?glob|iterdir|listdir|scandir|walk)\Z")
 _READS_NO_FILE = frozenset(("load_state_dict", "load_model", "_load_state_dict", "load_library"))
 _OF_PATHS = frozenset(
     (
-        *(
-            "Path",
-            "PurePath",
-            "PosixPath",
-            "str",
-            "fspath",
-            "join",
-            "joinpath",
-            "abspath",
-            "realpath",
-            "dirname",
-        ),
-        *(
-            "resolve",
-            "absolute",
-            "with_name",
-            "with_suffix",
-            "expanduser",
-            "files",
-            "read_text",
-            "read_bytes",
-        ),
+        *("Path", "PurePath", "PosixPath", "str", "fspath", "join", "joinpath", "abspath", "realpath"),
+        *("dirname", "resolve", "absolute", "with_name", "with_suffix", "expanduser", "files"),
+        *("read_text", "read_bytes"),
     )
 )
 """Calls that make a path of their arguments and of the path that they are methods of."""
@@ -96,11 +78,9 @@ class ProgramNames:
 
 def names_in(text: str | bytes) -> ProgramNames:
     """What a Python file names."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    nodes = nodes_in(text)
+    if nodes is None:
         return ProgramNames(unknown="1: it cannot be parsed")
-    nodes = list(ast.walk(tree))
     unknown = _first_unknown(nodes)
     return ProgramNames(_of_all(nodes, _imports), _of_all(nodes, _texts), _of_all(nodes, _endings), unknown)
 
@@ -138,7 +118,7 @@ def _imports(node: ast.AST) -> Iterator[Imported]:
 
 def _literal_import(call: ast.Call) -> str | None:
     """``a.b`` of ``import_module("a.b")``."""
-    if _name_of(call.func) not in _BY_NAME or len(call.args) != 1 or call.keywords:
+    if name_of(call.func) not in _BY_NAME or len(call.args) != 1 or call.keywords:
         return None
     value = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
     return value if isinstance(value, str) and not value.startswith(".") else None
@@ -153,7 +133,7 @@ def _names_of_imports(node: ast.AST) -> Iterator[str]:
 def _opened_as(node: ast.AST) -> Iterator[str]:
     """``f`` of ``with open(...) as f``: what the call opens is judged there."""
     if isinstance(node, ast.withitem) and isinstance(node.context_expr, ast.Call):
-        name = _name_of(node.context_expr.func) or ""
+        name = name_of(node.context_expr.func) or ""
         if _READS.match(name) and isinstance(node.optional_vars, ast.Name):
             yield node.optional_vars.id
 
@@ -185,7 +165,7 @@ def _opaque_import(node: ast.Import | ast.ImportFrom) -> str | None:
 
 
 def _dynamic_name(node: ast.Name | ast.Attribute, by_literal: bool, is_called: bool) -> str | None:
-    name = _name_of(node) or ""
+    name = name_of(node) or ""
     if _is_dynamic(node) and not by_literal and name != "importlib":
         return f"it uses {name}"
     if _reads(name) and not is_called and isinstance(node.ctx, ast.Load):
@@ -198,7 +178,7 @@ def _reads(name: str) -> bool:
 
 
 def _is_dynamic(node: ast.Name | ast.Attribute) -> bool:
-    name = _name_of(node)
+    name = name_of(node)
     if isinstance(node, ast.Name):
         return name in _DYNAMIC or name in _DYNAMIC_BUILTINS
     of_os = isinstance(node.value, ast.Name) and node.value.id == "os"
@@ -219,7 +199,7 @@ class _Written:
 
     def why_unknown(self, call: ast.Call) -> str | None:
         """What it reads that is not written there; None where all is, or nothing is read."""
-        name = _name_of(call.func) or ""
+        name = name_of(call.func) or ""
         if not _reads(name):
             return None
         nodes = (node for node in ast.walk(call) if isinstance(node, ast.Constant))
@@ -231,7 +211,7 @@ class _Written:
         return None if self._call(call) else f"it calls {name}() with a name that is not written there"
 
     def _call(self, call: ast.Call) -> bool:
-        name = _name_of(call.func) or ""
+        name = name_of(call.func) or ""
         known = _READS.match(name) is not None or name in _OF_PATHS
         base = call.func.value if isinstance(call.func, ast.Attribute) else None
         of_known = base is None or self._is_module(base) or self._is_text(base)
@@ -262,7 +242,7 @@ class _Written:
 def _unpickles(call: ast.Call) -> bool:
     """``torch.load`` without ``weights_only=True`` imports what the file names; ``torch.hub.load`` a hub."""
     base = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if _name_of(base) not in ("torch", "hub"):
+    if name_of(base) not in ("torch", "hub"):
         return False
     given = {one.arg: one.value for one in call.keywords}
     only = given.get("weights_only")
@@ -302,12 +282,6 @@ def _parts_of_texts(node: ast.AST) -> Sequence[ast.AST]:
         part = _ENDING.fullmatch(node.value) or _PUT_IN.search(node.value)
         return [node] if part is not None else []
     return []
-
-
-def _name_of(node: ast.AST | None) -> str | None:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else None
 
 
 def _line(node: ast.AST) -> int:

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 
 from fusiondoc.model import dataclass
+from fusiondoc.workflows.program_text import name_of, nodes_in
 
 _LOOKS = ("exists", "isfile", "is_file", "isdir", "is_dir", "getmtime", "getsize", "stat", "lstat")
 """Calls that see a file without opening it."""
@@ -26,11 +27,9 @@ class Reads:
 
 def reads_of(text: str | bytes) -> Reads:
     """The variables that a Python file names where it reads the environment."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    nodes = nodes_in(text)
+    if nodes is None:
         return Reads(unknown="line 1: it cannot be parsed")
-    nodes = list(ast.walk(tree))
     named = dict(variable for node in nodes for variable in _named_variables(node))
     for node in nodes:
         if _is_environ(node) and id(node) not in named:
@@ -42,8 +41,7 @@ def reads_of(text: str | bytes) -> Reads:
 
 
 def _is_environ(node: ast.AST) -> bool:
-    name = getattr(node, "attr", None) if isinstance(node, ast.Attribute) else getattr(node, "id", None)
-    return name in ("environ", "environb")
+    return name_of(node) in ("environ", "environb")
 
 
 def _named_variables(node: ast.AST) -> Iterator[tuple[int, str]]:
@@ -57,7 +55,7 @@ def _named_variables(node: ast.AST) -> Iterator[tuple[int, str]]:
         gets = isinstance(function, ast.Attribute) and function.attr in _OF_ENVIRON
         if gets and isinstance(function, ast.Attribute) and _is_environ(function.value):
             yield from _constant(function.value, node.args[0])
-        elif _name_of(function) == "getenv":
+        elif name_of(function) == "getenv":
             yield from _constant(function, node.args[0])
 
 
@@ -66,20 +64,14 @@ def _constant(reader: ast.AST, name: ast.AST) -> Iterator[tuple[int, str]]:
         yield id(reader), name.value
 
 
-def _name_of(function: ast.AST) -> str | None:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else None
-
-
 def _unseen_call(node: ast.AST) -> str | None:
     """A call that looks at a file without opening it by Python, in words."""
     if not isinstance(node, ast.Call):
         return None
-    name = _name_of(node.func)
+    name = name_of(node.func)
     if name == "getenv" and not (node.args and isinstance(node.args[0], ast.Constant)):
         return f"line {node.lineno}: a variable of the environment whose name is not written there"
-    of_jit = isinstance(node.func, ast.Attribute) and _name_of(node.func.value) == "jit"
+    of_jit = isinstance(node.func, ast.Attribute) and name_of(node.func.value) == "jit"
     if name in _LOOKS or name in _LOADS or (name == "load" and of_jit):
         return f"line {node.lineno}: a file by {name}()"
     return None
