@@ -5,7 +5,7 @@ does. The width is learnt from lines of torch, each of which begins with the fil
 broken off does not. Tools may stand around each other: a prefix stands before each row where it was added
 last, and before each line where the rows were broken behind it. Which of both is learnt with the width.
 
-containerd and GitLab tell of each piece of a line whether it goes on.
+containerd and GitLab mark the pieces of a line.
 """
 
 from __future__ import annotations
@@ -266,11 +266,11 @@ _GOES_ON = re.compile(rb" std(out|err) P $")
 """containerd: the row goes on in the next one of its stream."""
 _GOES_ON_FROM = re.compile(rb"Z \d\d[EO]\+$")
 """GitLab: the row goes on with the one before it."""
-_TELLS = re.compile(rb"^(.{0,200}(?: std(?:out|err) [FP] |Z \d\d[EO][ +]))(?=(.*))", re.DOTALL)
-_TOLD = (b" stderr P ", b" stdout P ", b"E+", b"O+")
+_MARKED_PIECE = re.compile(rb"^(.{0,200}(?: std(?:out|err) [FP] |Z \d\d[EO][ +]))(?=(.*))", re.DOTALL)
+_PIECE_MARKS = (b" stderr P ", b" stdout P ", b"E+", b"O+")
 
 
-class ToldPieces:
+class MarkedPieces:
     """Puts the pieces of lines together that a container's log or a CI system marks as such."""
 
     def __init__(self) -> None:
@@ -279,12 +279,12 @@ class ToldPieces:
 
     def joined(self, text: bytes) -> bytes:
         """As ``WrappedRows.joined``."""
-        if not self._held.rows and not any(mark in text for mark in _TOLD):
+        if not self._held.rows and not any(mark in text for mark in _PIECE_MARKS):
             return text
         lines: list[bytes] = []
         held = self._held
         for row in text[:-1].split(b"\n"):
-            found = _TELLS.match(row)
+            found = _MARKED_PIECE.match(row)
             before, content = (found.group(1), found.group(2)) if found is not None else (b"", row)
             if held.rows and not row:
                 held.goes_on(b"")
@@ -302,7 +302,7 @@ class ToldPieces:
         return self._held.end()
 
 
-Layer = WrappedRows | ToldPieces
+Layer = WrappedRows | MarkedPieces
 
 
 class Layers:
@@ -330,11 +330,11 @@ class Layers:
         while len(layers) < _MOST_LAYERS:
             layer: Layer
             if (
-                any(mark in line for line in lines for mark in _TOLD)
-                and not any(isinstance(one, ToldPieces) for one in layers)
-                and _are_told(lines)
+                any(mark in line for line in lines for mark in _PIECE_MARKS)
+                and not any(isinstance(one, MarkedPieces) for one in layers)
+                and _are_marked(lines)
             ):
-                layer = ToldPieces()
+                layer = MarkedPieces()
             else:
                 whole = OuterPrefix.learn(lines, BEGINS) or OuterPrefix.of_every_line(lines)
                 found = learn_rows(lines, whole, inner=bool(layers))
@@ -369,9 +369,9 @@ class Layers:
         return done
 
 
-def _are_told(lines: Sequence[bytes]) -> bool:
+def _are_marked(lines: Sequence[bytes]) -> bool:
     """Whether the tags of pieces stand before most rows."""
-    return sum(_TELLS.match(line) is not None for line in lines) * 2 > len(lines)
+    return sum(_MARKED_PIECE.match(line) is not None for line in lines) * 2 > len(lines)
 
 
 def _joined(layers: Iterable[Layer], text: bytes) -> bytes:
