@@ -140,7 +140,7 @@ class ParsedFile:
         ]
 
     def _all_tokens(self) -> Iterator[tokenize.TokenInfo]:
-        lines = iter(line + "\n" for line in _LINE_END.split(self.source.text))
+        lines = (self.text_of_line(line) + "\n" for line in range(1, len(self._line_starts) + 1))
         return tokenize.generate_tokens(lambda: next(lines, ""))
 
     def _token_offset(self, position: tuple[int, int]) -> int:
@@ -202,8 +202,8 @@ class ParsedFile:
     @property
     def newline(self) -> str:
         """The line end of the file's first line."""
-        found = _LINE_END.search(self.source.text)
-        return found.group() if found is not None else "\n"
+        first = self.source.text[: self.offset_of_line(2)]
+        return first[len(self.text_of_line(1)) :] or "\n"
 
     @cached_property
     def indent(self) -> str:

@@ -17,6 +17,7 @@ from fusiondoc.cli.options import captures_option
 from fusiondoc.cli.output import complete_captures, format_option, notify, print_result
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
+from fusiondoc.probe import first_line
 from fusiondoc.rendering.printable import one_line, visible
 
 SCHEMA = "fusiondoc.captures/1"
@@ -204,7 +205,7 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         ("variables", "\n".join(variables)),
         ("merged", ", ".join(request.merged)),
         ("ended", capture.result.in_words),
-        ("error", records.error.message.split("\n")[0] if records.error else ""),
+        ("error", first_line(records.error.message) if records.error else ""),
         ("seconds", ", ".join(_seconds(capture.result.seconds))),
         ("log", f"{capture.log_path} ({size} bytes)"),
     ]

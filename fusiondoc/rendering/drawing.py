@@ -97,21 +97,11 @@ class Indented:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         inner = options.update(width=max(1, options.max_width - self._by))
-        begins = True
-        for segment in console.render(self._content, inner):
-            if segment.control:
-                yield segment
-                continue
-            lines = segment.text.split("\n")
-            for number, line in enumerate(lines):
-                if line and begins:
-                    yield Segment(" " * self._by)
-                    begins = False
-                if line:
-                    yield Segment(line, segment.style)
-                if number < len(lines) - 1:
-                    yield Segment.line()
-                    begins = True
+        for line in Segment.split_lines(console.render(self._content, inner)):
+            if any(segment.text for segment in line):
+                yield Segment(" " * self._by)
+            yield from line
+            yield Segment.line()
 
 
 def fields() -> Table:

@@ -27,6 +27,7 @@ from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.rendering.printable import in_json, markdown, visible
+from fusiondoc.rendering.stable_names import Repeats, without_figures
 from fusiondoc.rendering.units import short_percent
 from fusiondoc.reports.markdown import plan_in_markdown
 from fusiondoc.views.formatting import (
@@ -203,13 +204,12 @@ def _inside(path: str, base: str) -> bool:
 def fingerprints(problems: Sequence[Problem]) -> list[str]:
     """One for each, all different. Made of code, file and message without numbers, not of the line: code that
     moves keeps its findings. Equal ones are numbered in order."""
-    seen: dict[str, int] = {}
-    found = []
+    repeats, found = Repeats(), []
     for problem in problems:
         file = problem.location.file if problem.location else ""
-        text = "\0".join((problem.code, file, re.sub(r"\d+", "0", problem.message)))
-        seen[text] = seen.get(text, 0) + 1
-        found.append(hashlib.sha256(f"{text}\0{seen[text]}".encode("utf-8", "replace")).hexdigest())
+        text = "\0".join((problem.code, file, without_figures(problem.message)))
+        numbered = f"{text}\0{repeats.number(text)}"
+        found.append(hashlib.sha256(numbered.encode("utf-8", "replace")).hexdigest())
     return found
 
 

@@ -15,6 +15,7 @@ from fusiondoc.model.checked_models import CheckedModels, Outcome
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.source import file_of
 from fusiondoc.rendering.printable import visible
+from fusiondoc.rendering.stable_names import Repeats, without_lines
 from fusiondoc.views.formatting import with_near_paths
 from fusiondoc.views.losses_in_sentences import expected_and_found
 
@@ -92,10 +93,10 @@ class _Names:
     move. Equal ones of a class are numbered in order."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], int] = {}
+        self._repeats = Repeats()
 
     def of(self, group: str, name: str) -> str:
-        number = self._seen[group, name] = self._seen.get((group, name), 0) + 1
+        number = self._repeats.number(group, name)
         return name if number == 1 else f"{name} ({number})"
 
 
@@ -106,7 +107,7 @@ def _findings(suites: Element, report: Report) -> None:
     for finding in report.findings:
         group = _clean(f"{name}.{finding.code}")
         file = file_of(finding.source)
-        title = _LINE.sub("", finding.message) + (f" ({file})" if file else "")
+        title = without_lines(finding.message) + (f" ({file})" if file else "")
         case = SubElement(suite, "testcase", classname=group, name=names.of(group, _clean(title)))
         if finding.severity == "error":
             failure = SubElement(case, "failure", message=_clean(finding.message), type=finding.code)
@@ -120,9 +121,6 @@ def _findings(suites: Element, report: Report) -> None:
         SubElement(case, "skipped", message=_clean(f"suppressed by {gone.by}"))
     if not report.findings and not report.suppressed:
         SubElement(suite, "testcase", classname=_clean(name), name="no findings")
-
-
-_LINE = re.compile(r"(?<=\.py):\d+(?::\d+)?\b")
 
 
 def _details(finding: Finding) -> str:

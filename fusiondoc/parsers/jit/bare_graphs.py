@@ -19,7 +19,7 @@ from fusiondoc.fusers import plan_headers
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_text
 from fusiondoc.parsers.jit.lost_sources import LostSources
-from fusiondoc.parsers.jit.message_runs import Lines, Print, Run
+from fusiondoc.parsers.jit.message_runs import Lines, Print, Run, lines_of
 from fusiondoc.parsers.jit.plan import PlanGroup, PlanParts
 from fusiondoc.parsers.jit.plan_reading import PlanPrint, read_group, read_plan
 from fusiondoc.parsers.jit.plan_walk import summarise_rest
@@ -119,8 +119,8 @@ class BareGraphs:
             return
         text = run.text
         if b") {\n" in text:
-            text = b"\n".join(_without_braces(text.split(b"\n")))
-        lines = text.split(b"\n")
+            text = b"\n".join(_without_braces(lines_of(text)))
+        lines = lines_of(text)
         text = text if _is_printed(lines) else b"\n".join(_indented(lines))
         whole = self._sink(Print(text, 0, run.stretches(0, run.length)), run.position(0), self._rest)
         if not self._done or (self._torn and not whole):
@@ -196,9 +196,7 @@ class HeadlessPlans:
 
     def add(self, prefix: bytes, file: str, run: Run) -> None:
         """``file``: of torch, that printed it."""
-        if len(self._runs) < _MOST and any(
-            line.startswith(b"with ", run.cut) for line in run.text.split(b"\n")
-        ):
+        if len(self._runs) < _MOST and any(line.startswith(b"with ", run.cut) for line in lines_of(run.text)):
             self._runs.append((prefix, file, run))
 
     def plans(self, headers: Mapping[bytes, bytes], others: Sequence[PlanUse]) -> list[PlanUse]:

@@ -105,8 +105,7 @@ class Lines(NamedTuple):
 
     @property
     def first(self) -> bytes:
-        end = self.text.find(b"\n")
-        return self.text if end < 0 else self.text[:end]
+        return first_line(self.text)
 
     def cut_at(self, count: int) -> tuple[Lines, Lines]:
         """The first ``count`` lines, and the others."""
@@ -116,7 +115,17 @@ class Lines(NamedTuple):
         return Lines.of(lines[:count]), Lines.of(lines[count:])
 
     def split(self) -> list[bytes]:
-        return self.text.split(b"\n")
+        return lines_of(self.text)
+
+
+def lines_of(text: bytes) -> list[bytes]:
+    """The lines of a text of the log; line ends of any other kind are characters of a line."""
+    return text.split(b"\n")
+
+
+def first_line(text: bytes) -> bytes:
+    end = text.find(b"\n")
+    return text if end < 0 else text[:end]
 
 
 class RunEnds:
@@ -211,7 +220,7 @@ class Print:
     def texts(self) -> list[bytes]:
         """The lines without what stands before their text; none of an empty print."""
         cut = self.cut
-        lines = self.text.split(b"\n") if self.text else []
+        lines = lines_of(self.text) if self.text else []
         return [line[cut:] for line in lines] if cut else lines
 
     @property
@@ -234,7 +243,7 @@ class Print:
 
     def lines(self) -> Iterator[bytes]:
         """Its lines, one after the other, for who needs only the first ones."""
-        return _lines_of(self.text)
+        return _one_by_one(self.text)
 
     @property
     def digest(self) -> bytes:
@@ -255,7 +264,7 @@ class Print:
         return False
 
 
-def _lines_of(text: bytes) -> Iterator[bytes]:
+def _one_by_one(text: bytes) -> Iterator[bytes]:
     at = 0
     while True:
         end = text.find(b"\n", at)
@@ -321,9 +330,7 @@ class Run:
     @property
     def header(self) -> bytes:
         """The text of its first line."""
-        text = self.text
-        end = text.find(b"\n")
-        return text[self.cut : end if end >= 0 else None].strip()
+        return first_line(self.text)[self.cut :].strip()
 
     def behind_header(self) -> Print:
         """All lines behind the first one, as the print of a graph."""
@@ -372,7 +379,7 @@ class Run:
     def _messages(self) -> Iterator[tuple[int, int, int, int, int]]:
         """Of each message its line, that of its graph, start and end of the graph's text, the line behind."""
         text, cut = self.text, self.cut
-        head = text.partition(b"\n")[0]
+        head = first_line(text)
         line = start = 0
         while start < len(text):
             end = _next_line(text, head, start)
