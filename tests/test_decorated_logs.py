@@ -57,8 +57,8 @@ def facts(log: Path, lines: list[int], order: Order = ()) -> Any:
 class Clean:
     """A log and what it holds."""
 
-    def __init__(self, name: str, path: Path) -> None:
-        self.text = lzma.decompress((FIXTURES / f"{name}.log.xz").read_bytes()).rstrip(b"\n") + b"\n"
+    def __init__(self, text: bytes, path: Path) -> None:
+        self.text = text.rstrip(b"\n") + b"\n"
         self.path = path
         path.write_bytes(self.text)
         self._lines = list(range(1, self.text.count(b"\n") + 1))
@@ -75,6 +75,10 @@ class Clean:
         return bool(facts(self.path, lines, order) == self._wanted[any(one.ranked for one in order)])
 
 
+def fixture(name: str) -> bytes:
+    return lzma.decompress((FIXTURES / f"{name}.log.xz").read_bytes())
+
+
 def alike(log: Clean, orders: Iterable[Order]) -> list[list[str]]:
     """Names of those that are not read like the clean log."""
     return [[one.name for one in order] for order in orders if not log.reads_alike(order)]
@@ -84,7 +88,7 @@ def alike(log: Clean, orders: Iterable[Order]) -> list[list[str]]:
 def test_a_decorated_log_is_read_like_the_clean_one(name: str, tmp_path: Path) -> None:
     """In a dump alone nothing tells a row that lost its last blank from a line of that length."""
     orders = [(one,) for one in DECORATIONS if name not in OF_DUMPS or "without blanks" not in one.name]
-    assert alike(Clean(name, tmp_path / "run.log"), orders) == []
+    assert alike(Clean(fixture(name), tmp_path / "run.log"), orders) == []
 
 
 @pytest.mark.parametrize("name", ("compare/before", "logs/nnc-2.11-add-relu"))
@@ -93,11 +97,47 @@ def test_decorations_around_decorations(name: str, tmp_path: Path) -> None:
     orders = sampled_orders(2, examples(800), 1)
     lost = ({"80 columns without blanks", "containerd"},)
     wanted = [order for order in orders if {one.name for one in order} not in lost]
-    assert alike(Clean(name, tmp_path / "run.log"), wanted) == []
+    assert alike(Clean(fixture(name), tmp_path / "run.log"), wanted) == []
+
+
+_PLAN = re.compile(rb"^(\[DUMP \S+\] )(?:Before Compilation|After TExprFuser): \n((?:\1.*\n)+)", re.MULTILINE)
+_FAILURE = b"""\
+Run python -m pytest test/test_jit_fuser.py
+============================= test session starts ==============================
+collected 1 item
+
+=================================== FAILURES ===================================
+__________________________________ test_fused __________________________________
+Traceback (most recent call last):
+  File "test/test_jit_fuser.py", line 120, in test_fused
+    self.assertGraphContainsExactly(scripted.graph_for(x), FUSION_GROUP, 2)
+  File "site-packages/torch/testing/_internal/jit_utils.py", line 318, in perform_assert
+    raise AssertionError(
+AssertionError: %s
+Error: graph contains 1 fusion nodes (including subgraphs) but expected 2
+=========================== short test summary info ============================
+FAILED test/test_jit_fuser.py::test_fused - AssertionError: %s
+============================== 1 failed in 3.41s ===============================
+"""
+"""What pytest and torch print where a graph is not as a test of torch wants it (``perform_assert``,
+torch/testing/_internal/jit_utils.py; such a log of GitHub Actions is in pytorch/pytorch#75029)."""
+
+
+@pytest.mark.parametrize("name", ("compare/before", "logs/nnc-2.11-add-relu"))
+def test_a_graph_in_the_message_of_an_assertion(name: str, tmp_path: Path) -> None:
+    """Its begin stands behind the name of the error, and no line is of torch's log."""
+    prefix, plan = _PLAN.findall(fixture(name))[-1]
+    graph = plan.replace(prefix, b"").rstrip(b"\n")
+    log = Clean(_FAILURE % (graph, graph.partition(b"\n")[0]), tmp_path / "run.log")
+    report = as_dict(parse(log.path))
+    with_groups = re.findall(rb"^with prim::(?:CudaFusion|TensorExpr)Group_\d = ", graph, re.MULTILINE)
+    assert len(report["groups"]) == len(with_groups) == 1
+    assert report["parse"]["truncated"] == 0
+    assert alike(log, [(one,) for one in DECORATIONS]) == []
 
 
 @pytest.mark.nightly
 def test_three_decorations(tmp_path: Path) -> None:
     """Where rows of one width are broken at another behind colours or a prefix, some are not told apart."""
     orders = sampled_orders(3, 300, 3)
-    assert len(alike(Clean("logs/nnc-2.11-add-relu", tmp_path / "run.log"), orders)) <= 9
+    assert len(alike(Clean(fixture("logs/nnc-2.11-add-relu"), tmp_path / "run.log"), orders)) <= 9

@@ -55,6 +55,8 @@ class BareGraphs:
         self._counts = counts
         self._run: Run | None = None
         self._lead = b""
+        self._quoted = False
+        """Other text stands before it on its line, as where a summary quotes the begin of an error."""
         self._rest = False
         self._done = False
         self._foreign = 0
@@ -75,6 +77,7 @@ class BareGraphs:
         at, self._rest = found
         lead = line[:at]
         self._lead = lead if lead.isspace() else b""
+        self._quoted = bool(lead.strip())
         self._run = Run(Lines(line[at:], 1), 0, pos)
         self._done = False
         self._foreign = 0
@@ -115,7 +118,7 @@ class BareGraphs:
     def end(self) -> None:
         """Nothing more of it comes."""
         run, self._run = self._run, None
-        if run is None:
+        if run is None or (self._quoted and run.length == 1):
             return
         text = run.text
         if b") {\n" in text:

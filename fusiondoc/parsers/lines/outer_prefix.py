@@ -135,8 +135,8 @@ class OuterPrefix:
     @staticmethod
     def of_every_line(lines: Sequence[bytes]) -> OuterPrefix | None:
         """What all lines of a log begin with that has too few of torch to learn from: a time or a tag."""
-        shapes = [_NUMBER.sub(b"0", line[:_MOST_PREFIX]) for line in lines]
-        if len(shapes) < _LEAST_ALIKE:
+        shapes = [_of_stdout(_NUMBER.sub(b"0", line[:_MOST_PREFIX])) for line in lines]
+        if len(shapes) < _LEAST_ALIKE or any(map(BEGINS.match, lines)):
             return None
         ends = [found.end() for found in _END_OF_PREFIX.finditer(_common_start(min(shapes), max(shapes)))]
         if not ends:
@@ -145,7 +145,7 @@ class OuterPrefix:
         is_time = TIMES.search(lines[0][: 2 * len(shape)]) is not None
         if not is_time and _TAG.match(shape) is None:
             return None
-        return OuterPrefix.of_shapes([shape])
+        return OuterPrefix.of_shapes(_of_both_streams(shape))
 
     @staticmethod
     def of_shapes(shapes: Iterable[bytes]) -> OuterPrefix:
@@ -184,13 +184,19 @@ class OuterPrefix:
         return OuterPrefix((*self.patterns, *patterns), (*self.shapes, *shapes))
 
 
-_STREAM = re.compile(rb"\bstd(?:err|out)\b|(?<=Z0)[EO]")
+_STREAM = re.compile(rb"\bstd(?:err|out)\b|(?<=Z0)[EO]|(?<=Z 0)[EO]")
 _OTHER_STREAM = {b"stderr": b"stdout", b"stdout": b"stderr", b"E": b"O", b"O": b"E"}
+_STDOUT = {b"stderr": b"stdout", b"E": b"O"}
 
 
 def _of_both_streams(shape: bytes) -> tuple[bytes, bytes]:
     """What stands before lines of stderr and of stdout, by one of both."""
     return shape, _STREAM.sub(lambda found: _OTHER_STREAM[found[0]], shape)
+
+
+def _of_stdout(shape: bytes) -> bytes:
+    """A shape, as if its line were of stdout."""
+    return _STREAM.sub(lambda found: _STDOUT.get(found[0], found[0]), shape)
 
 
 def _common_start(first: bytes, other: bytes) -> bytes:

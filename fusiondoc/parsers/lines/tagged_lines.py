@@ -357,7 +357,7 @@ class _Around:
             self._rows = Layers.learn(lines)
             lines = self._rows.of(lines)
         self.sample = lines
-        self.prefix = _either(self.prefix, OuterPrefix.learn(lines))
+        self.prefix = _either(self.prefix, OuterPrefix.learn(lines) or OuterPrefix.of_every_line(lines))
 
     def _unwrapped(self, lines: list[bytes]) -> list[bytes]:
         field = self._field

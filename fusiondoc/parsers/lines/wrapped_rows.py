@@ -53,6 +53,11 @@ _ENDS = re.compile(rb" =======$|Smem Size = \d+$| GB/s$")
 """How lines of dumps end, which are all as long where there are few kernels: they are no broken rows."""
 _RULE = re.compile(rb"[-+|=*#~_]$")
 """How rules and tables of a program end, which are often 80 characters wide."""
+_RULE_END = re.compile(rb"([-+=*#~_])\1{3}$")
+"""A rule of the program ends here, unless the next row goes on with the same character."""
+_OF_GRAPH = re.compile(rb" {2}(?:%[^\s,:)]+ : |block\d|-> \(|return \()")
+"""In a line of a graph, which stands without the prefix of torch's log where a program prints it."""
+_VALUE = re.compile(rb" {2,}%[^\s,:)]+ : ")
 _BEGIN_OF_SOURCE = b"odegen output for kernel: "
 _END_OF_SOURCE = b"=" * 36
 _START = 8
@@ -107,6 +112,8 @@ class _HeldLine:
             return BEGINS.search(line) is not None
         was_in_dump, self._in_dump = self._in_dump, any(sign in line for sign in _SIGNS_OF_DUMPS)
         if self._in_dump and not was_in_dump:
+            return True
+        if _OF_GRAPH.search(line) is not None:
             return True
         return any(sign in line for sign in _SIGNS) or line.startswith(_SIGNS_AT_START)
 
@@ -172,6 +179,9 @@ class WrappedRows:
         """Whether a row behind a full one begins a line of its own."""
         if prefix is None or not content or begins(self._start, self._line_begins, content):
             return True
+        rule = _RULE_END.search(self._held.so_far)
+        if rule is not None and not content.startswith(rule.group(1)):
+            return True
         return self._held.so_far.endswith(_ENDS_OF_STATEMENTS) and content.startswith(_STARTS_OF_STATEMENTS)
 
 
@@ -234,13 +244,17 @@ def _rows_behind(
     if width < _LEAST_WIDTH:
         return None
     full = _full_rows(rows, width)
-    going_on = sum(
-        bool(following) and not begins(_start(row), line_begins, following) for row, following in full
-    )
-    if going_on < _LEAST_ROWS or going_on * 2 < len(full):
+    broken = [row for row, following in full if following and not begins(_start(row), line_begins, following)]
+    going_on = len(broken)
+    if (going_on < _LEAST_ROWS and not any(map(_is_unfinished, broken))) or going_on * 2 < len(full):
         return None
     dropped = not any(row.endswith(b" ") for row in rows)
     return _Learnt(WrappedRows(width, prefix, line_begins, inner, dropped), going_on)
+
+
+def _is_unfinished(row: bytes) -> bool:
+    """Whether a node or a parameter of a graph breaks off in the row."""
+    return _VALUE.match(row) is not None and row.count(b"(") > row.count(b")")
 
 
 def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
@@ -256,7 +270,7 @@ def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
         others = {
             (_start(row), _DIGITS.sub(b"0", row)[-_START:]): (row, following)
             for row, following in pairwise(rows)
-            if len(row) == width and _RULE.search(row) is None
+            if len(row) == width and (_RULE.search(row) is None or _is_unfinished(row))
         }
         return list(others.values())
     return [pair for pair in full if _ENDS.search(pair[0]) is None]
