@@ -145,7 +145,7 @@ def test_torch_counts_as_many_calls_of_libraries(block: tuple[Path, object], tru
     """Torch's counter holds calls and the results that are taken out of them."""
     graphs = compilation(block[0]).graphs
     calls = [node for graph in graphs for node in graph.final if node.call is not None]
-    records = newest(block[0]).records.inductor
+    records = newest(block[0]).records.compiled
     assert records.totals is not None
     assert records.totals.counters["inductor"] == truth["counters"]
     library = sorted(node.kernel or "" for node in calls if node.call is CallKind.LIBRARY)
@@ -202,7 +202,7 @@ def test_nothing_is_compiled_and_the_capture_has_log_and_trace(block: tuple[Path
 
 
 def test_hooks_take_little_of_the_time(block: tuple[Path, object]) -> None:
-    records = newest(block[0]).records.inductor
+    records = newest(block[0]).records.compiled
     assert records.failed_hooks == ()
     assert records.totals is not None and records.totals.hook_seconds is not None
     compiling = sum(sum(graph.seconds.values()) for graph in records.graphs)

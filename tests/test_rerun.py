@@ -11,7 +11,7 @@ from conftest import FIXTURES, Run
 from running import write
 
 from fusiondoc.fusers.fuser_errors import CODEGEN
-from fusiondoc.workflows.nvfuser_fallback import fallback_off, is_off
+from fusiondoc.workflows.fallback_off import fallback_off, is_off
 
 pytestmark = pytest.mark.torch
 

@@ -22,6 +22,7 @@ from fusiondoc.fusers.inductor.compilation import (
     Part,
     Refusal,
 )
+from fusiondoc.fusers.inductor.live_facts import with_live
 from fusiondoc.fusers.inductor.node_kinds import MULTI_OUTPUT, call_kind, final_kind
 from fusiondoc.model import dataclass, field
 
@@ -170,7 +171,11 @@ class InductorRecords:
     failed_hooks: tuple[HookFailed, ...] = ()
     totals: Totals | None = None
 
-    def as_compilation(self) -> Compilation:
+    def with_log(self, read: Compilation | None) -> Compilation | None:
+        """What the log of the run shows, together with these records."""
+        return with_live(read, self._as_compilation()) if self.graphs else read
+
+    def _as_compilation(self) -> Compilation:
         """The facts of the records, in the order in which the graphs were compiled."""
         return Compilation(
             graphs=tuple(graph.as_graph() for graph in self.graphs),

@@ -303,7 +303,7 @@ class Records:
     frontend: Frontend = Frontend()
     aot: AotRecords = field(default_factory=AotRecords)
     te: TeRecords = field(default_factory=TeRecords)
-    inductor: InductorRecords = field(default_factory=InductorRecords)
+    compiled: InductorRecords = field(default_factory=InductorRecords)
     script: ScriptRecords = field(default_factory=ScriptRecords)
     rank: RankProcess | None = None
     inputs: ProgramInputs | None = None
@@ -390,7 +390,7 @@ def read_records(data: bytes) -> Records:
         frontend=raw.read_merged("frontend", Frontend) or Frontend(),
         aot=read_aot_of_processes(raw),
         te=read_te(raw),
-        inductor=read_inductor(raw),
+        compiled=read_inductor(raw),
         script=read_script(raw),
         rank=read_rank(raw),
         inputs=raw.read_merged("inputs", ProgramInputs),

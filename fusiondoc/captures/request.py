@@ -13,8 +13,7 @@ from typing import Any
 from fusiondoc.captures.process_records import check_step_function
 from fusiondoc.errors import UsageError
 from fusiondoc.fusers import COMPILER as INDUCTOR
-from fusiondoc.fusers import facts_of
-from fusiondoc.fusers.dynamo import DYNAMO
+from fusiondoc.fusers import DYNAMO, facts_of
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import KeptResults

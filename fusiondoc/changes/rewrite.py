@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.fusers import taken_by
+from fusiondoc.fusers import EVERYWHERE, taken_by
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import Detail
@@ -48,7 +48,7 @@ class Shown:
     """The attribute of the innermost module that calls it."""
     recipes: Sequence[Recipe] = ()
     """Those that may be written there, best first."""
-    fuser: str = "nnc"
+    fuser: str = EVERYWHERE
     """Of the run; ``torch``: its version, where it is known."""
     torch: str | None = None
     gradients: bool = False

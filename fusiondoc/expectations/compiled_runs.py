@@ -15,7 +15,7 @@ from fusiondoc.expectations import GraphLimits, OneKernel, Section, SourceRange
 from fusiondoc.expectations.missing_in_words import reason_of, without_namespace
 from fusiondoc.expectations.outcome import Make, Outcome, unknown_without_plan
 from fusiondoc.expectations.source_lines import is_in, line_of
-from fusiondoc.fusers.dynamo import CACHED, NO_BYTES
+from fusiondoc.fusers import CACHED, NO_BYTES
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.compiled import FALLBACKS, CompiledGraphRow, CompiledReport, GraphBreakRow

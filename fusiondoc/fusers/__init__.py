@@ -7,16 +7,19 @@ and arguments. A rule may still refuse a node, say for a dimension that is not a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
 from fusiondoc.fusers.aot import AOT
-from fusiondoc.fusers.dynamo import DYNAMO
 from fusiondoc.fusers.frontend import Frontend
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.fusers.inductor import INDUCTOR
 from fusiondoc.fusers.inductor.files import is_debug_file as is_debug_file
+from fusiondoc.fusers.inductor.frontend import CACHED as CACHED
+from fusiondoc.fusers.inductor.frontend import DYNAMO as DYNAMO
+from fusiondoc.fusers.inductor.frontend import NO_BYTES as NO_BYTES
 from fusiondoc.fusers.legacy import LEGACY
 from fusiondoc.fusers.nnc import NNC
 from fusiondoc.fusers.nvfuser import NVFUSER
@@ -46,7 +49,10 @@ for _fuser in (NVFUSER, NNC, ONEDNN, LEGACY, INDUCTOR):
     register(_fuser)
 
 
-_WITHOUT_FACTS = Fuser("", "the fuser", (), instead=(NNC.name,))
+EVERYWHERE = NNC.name
+"""The fuser that every torch has, for every device."""
+
+_WITHOUT_FACTS = Fuser("", "the fuser", (), instead=(EVERYWHERE,))
 
 
 def facts_of(name: str | None) -> Fuser:
@@ -219,6 +225,17 @@ def frontend_of_group(kind: str) -> Frontend:
 def keeps_kernel_names(kind: str) -> bool:
     """Whether a profile shows the kernels of groups of that kind under the names that the report has."""
     return kind in FUSER_OF_KIND and FUSER_OF_KIND[kind].log.kernels_keep_names
+
+
+def kernel_in_report(name: str) -> str:
+    """The name that the report has of a kernel which a profile shows as ``name``."""
+    return _before_kernel_names().sub("", name, count=1)
+
+
+@cache
+def _before_kernel_names() -> re.Pattern[str]:
+    known = (fuser.log.before_kernel_names for fuser in FUSERS.values())
+    return re.compile("|".join(rf"\A{pattern}" for pattern in known if pattern is not None))
 
 
 def without_plan(frontend: str | None) -> str:

@@ -18,9 +18,9 @@ class Fuser:
     """A fuser. A new one is an entry of the registry (``fusers/__init__.py``)."""
 
     name: str
-    """As options and reports have it: ``nnc``."""
+    """As options and reports have it."""
     title: str
-    """How a sentence names it: "NNC", "the legacy fuser"."""
+    """How a sentence names it: "the legacy fuser"."""
     kinds: tuple[str, ...]
     """``Group.kind`` of its fusion groups: ``CudaFusionGroup``; several where it makes groups
     of several kinds."""

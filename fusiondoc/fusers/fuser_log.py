@@ -87,5 +87,7 @@ class FuserLog:
     """Regular expressions for the names of its groups in a profile."""
     kernels_keep_names: bool = False
     """Whether a profile shows its kernels under the names that the report has."""
+    before_kernel_names: str | None = None
+    """A pattern of what may stand before these names in a profile."""
     profile_variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables with which a profile shows its kernels on the CPU."""

@@ -7,6 +7,18 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class FallbackOff:
+    """What makes a fuser raise an error instead of running a group as unfused operators. Either is enough; a
+    version of torch may read one alone."""
+
+    options: str
+    """An environment variable that lists options; ``option``: the word in it."""
+    option: str
+    number: str
+    """An environment variable with a number that is not 0."""
+
+
+@dataclass(frozen=True)
 class FuserSwitches:
     """The settings of a run that concern a fuser."""
 
@@ -37,3 +49,5 @@ class FuserSwitches:
     """The environment variable that names a folder for its trace."""
     dump_variable: str | None = None
     """The environment variable that makes it print its kernels."""
+    fallback_off: FallbackOff | None = None
+    """None of a fuser that never falls back."""

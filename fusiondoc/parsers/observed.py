@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fusiondoc.fusers.inductor.compilation import Compilation
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Evidence
 from fusiondoc.numbers import BITS_64, whole_number

@@ -23,8 +23,7 @@ from fusiondoc.fuser_knobs.checks import (
     check_log_level,
     merge_log_levels,
 )
-from fusiondoc.fusers import COMPILER, FUSERS, facts_of
-from fusiondoc.fusers.dynamo import DYNAMO
+from fusiondoc.fusers import COMPILER, DYNAMO, FUSERS, facts_of
 from fusiondoc.model import dataclass
 from fusiondoc.whole_files import read_within
 

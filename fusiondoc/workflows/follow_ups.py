@@ -24,8 +24,7 @@ from fusiondoc.captures.store import Within
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.suggested_settings import eval_mode
 from fusiondoc.errors import FusiondocError
-from fusiondoc.fusers import choices
-from fusiondoc.fusers.dynamo import DYNAMO
+from fusiondoc.fusers import DYNAMO, choices
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EAGER, FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes

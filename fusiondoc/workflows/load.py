@@ -16,13 +16,13 @@ from fusiondoc.captures.store import is_latest
 from fusiondoc.captures.trust import is_own, kept_source, project_root, read_source, text_of
 from fusiondoc.diagnosis.commands import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
+from fusiondoc.diagnosis.of_fusers import with_compiled
 from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fusers.aot import AOT
-from fusiondoc.fusers.inductor.live_facts import with_live
 from fusiondoc.fusers.te import TE
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model import dataclass
@@ -154,7 +154,7 @@ def report_of_logs(
 ) -> Report:
     """The report of parsed logs that belong to no capture, with findings, plan and coverage. ``folder``: the
     one whose logs these are, if one was named."""
-    report = _with_compiled(report, observed, None)
+    report = with_compiled(report, observed, None)
     report = replace(
         report,
         ranks=ranks_of(report, ranks_stated_by_log(observed)),
@@ -165,15 +165,6 @@ def report_of_logs(
         texts=LogTexts(logs, None, source_roots),
     )
     return _without_secrets(diagnose(report, Context(observed)))
-
-
-def _with_compiled(report: Report, observed: Observed, requested: str | None) -> Report:
-    """With the rows of torch.compile, where it was at work. ``requested``: the fuser that was asked for."""
-    if observed.compilation is None:
-        return report
-    from fusiondoc.diagnosis.of_fusers.inductor_report import inductor_report
-
-    return inductor_report(report, observed.compilation, requested, observed.files)
 
 
 def _folder_of(logs: Sequence[LogInput]) -> str | None:
@@ -245,9 +236,8 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
         layers=run_records.layers,
         phases=run_records.aot.phases,
     )
-    if run_records.inductor.graphs:
-        live = run_records.inductor.as_compilation()
-        observed = replace(observed, compilation=with_live(observed.compilation, live))
+    compilation = run_records.compiled.with_log(observed.compilation)
+    observed = replace(observed, compilation=compilation)
     return ParsedLog(report, observed, tuple(logs))
 
 
@@ -289,7 +279,7 @@ def report_of(
 
     parsed = parsed or parse_capture(capture, others)
     run_records = capture.records
-    report = _with_compiled(parsed.report, parsed.observed, run_records.fuser.requested)
+    report = with_compiled(parsed.report, parsed.observed, run_records.fuser.requested)
     report = replace(
         report,
         environment={**run_records.environment.texts, **_made_by(capture)},

@@ -33,10 +33,10 @@ from fusiondoc.runner.fork_servers import forks
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress, no_progress, run
 from fusiondoc.whole_files import open_regular
+from fusiondoc.workflows.fallback_off import fallback_off, is_off
 from fusiondoc.workflows.follow_ups import run_timing, run_tries
 from fusiondoc.workflows.fuser_faults import find_fault, wants_to_know
 from fusiondoc.workflows.load import parse_capture, report_of
-from fusiondoc.workflows.nvfuser_fallback import fallback_off, is_off
 
 _RERUN = "rerun"
 """The rerun's own capture, inside the capture of the run it belongs to."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from fusiondoc.diagnosis.of_fusers import nnc_rules, nvfuser_rules, onednn_rules
 from fusiondoc.diagnosis.of_fusers.fuser_rules import FuserRules
 from fusiondoc.model.remedies import Remedy
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.observed import Observed
 
 _RULES: Mapping[str, FuserRules] = {
     "nvfuser": nvfuser_rules.RULES,
@@ -24,6 +26,19 @@ OF_UNKNOWN = "nvfuser"
 def rules_of(fuser: str | None) -> FuserRules:
     """The rules of the fuser of that name; empty ones where it has none, or is not known."""
     return _RULES.get(fuser or "", _NO_RULES)
+
+
+def with_compiled(report: Report, observed: Observed, requested: str | None) -> Report:
+    """The report with the rows of torch.compile, where it was at work.
+
+    Args:
+        requested: the fuser that the run was requested with.
+    """
+    if observed.compilation is None:
+        return report
+    from fusiondoc.diagnosis.of_fusers.inductor_report import inductor_report  # few reports need it
+
+    return inductor_report(report, observed.compilation, requested, observed.files)
 
 
 def remedy_of_condition(condition: str) -> str | Remedy | None:

@@ -1,23 +1,19 @@
 """Kernels of the report by their names in a profile: of a compiler that generates code, these are the same.
 
 On a GPU an event of the device has the kernel's name (Triton). On a CPU there is an event where the code was
-generated for the profiler (``Fuser.profile_variables``), and ``graph_3_`` stands before the name
-(torch/_inductor/codegen/cpp.py, 2.6 to 2.13).
+generated for the profiler (``FuserLog.profile_variables``), and a prefix may stand before the name.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fusiondoc.fusers import keeps_kernel_names
+from fusiondoc.fusers import keeps_kernel_names, kernel_in_report
 from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.model.runs import Spread
 from fusiondoc.parsers.profiler_trace import Trace, Unit
-
-_GRAPH = re.compile(r"graph_[0-9]{1,9}_")
 
 
 class GeneratedKernels:
@@ -35,7 +31,7 @@ class GeneratedKernels:
 
     def named(self, name: str, phase: str | None = None) -> Kernel | None:
         """The kernel of that name; None where the report has none, or several of the phase."""
-        found = self._by_name.get(_GRAPH.sub("", name, count=1), [])
+        found = self._by_name.get(kernel_in_report(name), [])
         if len(found) > 1 and phase is not None:
             found = [kernel for kernel in found if phase in self.phases(kernel)]
         return found[0] if len(found) == 1 else None

@@ -31,7 +31,7 @@ from fusiondoc.diagnosis.of_fusers.inductor_rows import (
 )
 from fusiondoc.diagnosis.of_fusers.inductor_section import compiled_section
 from fusiondoc.diagnosis.rules import compiled_coverage
-from fusiondoc.fusers.dynamo import DYNAMO
+from fusiondoc.fusers import DYNAMO
 from fusiondoc.fusers.inductor.compilation import Compilation, GeneratedKernel, Line
 from fusiondoc.model.code_kinds import Loss
 from fusiondoc.model.codes import CODES

@@ -24,8 +24,7 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.casts import casts_to_other_types
-from fusiondoc.fusers import facts_of, frontend_of_group, taken_by
-from fusiondoc.fusers.dynamo import DYNAMO
+from fusiondoc.fusers import DYNAMO, facts_of, frontend_of_group, taken_by
 from fusiondoc.fusers.frontend import Frontend
 from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.torchscript import TORCHSCRIPT

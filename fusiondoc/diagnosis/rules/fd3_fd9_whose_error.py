@@ -12,7 +12,7 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.failing_read import groups_read
-from fusiondoc.diagnosis.of_fusers.compiler_fault import compiler_at_fault
+from fusiondoc.diagnosis.of_fusers.findings import compiler_at_fault
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     ErrorOfRanks,

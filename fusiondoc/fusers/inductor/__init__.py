@@ -23,6 +23,10 @@ KINDS = (
 took in, a kernel for many tensors, reductions in two orders, a call of a library for several operators, or a
 node of which the log does not tell the language."""
 
+_GRAPH = "graph_[0-9]{1,9}_"
+"""Stands before the name of a kernel that was generated for the profiler on a CPU
+(torch/_inductor/codegen/cpp.py, 2.6 to 2.13)."""
+
 INDUCTOR = Fuser(
     NAME,
     "Inductor",
@@ -33,7 +37,8 @@ INDUCTOR = Fuser(
     ),
     log=FuserLog(
         kernels_keep_names=True,
-        profile_names=(r"(?:graph_[0-9]+_)?cpp_fused\w*\Z|triton_\w+\Z",),
+        before_kernel_names=_GRAPH,
+        profile_names=(rf"(?:{_GRAPH})?cpp_fused\w*\Z|triton_\w+\Z",),
         profile_variables=variables.PROFILE,
     ),
     switches=FuserSwitches(

@@ -3,7 +3,7 @@
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.fusers.fuser_limits import FuserLimits
 from fusiondoc.fusers.fuser_log import FuserLog
-from fusiondoc.fusers.fuser_switches import FuserSwitches
+from fusiondoc.fusers.fuser_switches import FallbackOff, FuserSwitches
 from fusiondoc.fusers.fuser_words import FuserWords
 from fusiondoc.fusers.knob_rows import FuserCatalogue, span
 from fusiondoc.fusers.nvfuser import errors, knobs, log, takes, words
@@ -75,6 +75,9 @@ NVFUSER = Fuser(
         ),
         dump_variable="PYTORCH_NVFUSER_DUMP",
         refusal_log=">partition",
+        # Torch 1.11 reads only the number (with atoi), later ones the option (utils.cpp of each; strings of
+        # the wheels).
+        fallback_off=FallbackOff("PYTORCH_NVFUSER_DISABLE", "fallback", "PYTORCH_NVFUSER_DISABLE_FALLBACK"),
     ),
     catalogue=FuserCatalogue(
         variable_families=("PYTORCH_NVFUSER_", "PYTORCH_CUDA_FUSER_", "NVFUSER_"),

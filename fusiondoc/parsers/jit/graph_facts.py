@@ -56,12 +56,12 @@ class GraphFacts:
         self,
         facts: Facts,
         kernels: KernelTracker,
-        nnc: NncKernels,
+        group_kernels: NncKernels,
         layers: Sequence[LiveLayers] = (),
     ) -> None:
         self._facts = facts
         self._kernels = kernels
-        self._nnc = nnc
+        self._group_kernels = group_kernels
         self._regions = Regions(layers)
         self._known = KnownPlans(facts, self._regions)
         self._conditions = FailedConditions()
@@ -241,7 +241,7 @@ class GraphFacts:
 
     def _compiles(self, pos: int, at: int, event: PrintedGraph) -> None:
         group = self._known.group(event.graph)
-        self._nnc.begins(pos, group)
+        self._group_kernels.begins(pos, group)
         self._facts.work.last = Work("compile", None, pos, group)
 
     def _falls_back(self, pos: int, at: int, event: PrintedGraph) -> None:
