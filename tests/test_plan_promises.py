@@ -180,3 +180,16 @@ def test_steps_of_a_loop_that_never_ran_have_no_groups_to_join() -> None:
     (change,) = [one for one in report.plan if one.edits]
     assert change.groups == 1
     assert "8 groups" not in change.unlocks
+
+
+@pytest.mark.torch
+def test_what_a_differentiable_graph_begins_with_has_to_take_the_tensor() -> None:
+    """``lengths > t`` begins the differentiable graph behind ``sigmoid_``, and does not take its result; in
+    the router ``weight * ...`` begins the one behind ``hot *= ...``. Neither joins what is freed."""
+    report = diagnosed("gru_zoneout", backward=True, folder="promise_programs_4")
+    (change,) = [one for one in report.plan if one.edits]
+    assert (change.operators, change.unlocks) == (6, "3 groups of add+sigmoid")
+    report = diagnosed("noisy_top1_router", backward=True, folder="promise_programs_4")
+    (change,) = [one for one in report.plan if one.edits]
+    assert (change.operators, change.groups) == (6, 1)
+    assert change.unlocks == "1 group of gt+to+mul, to+to+mul joins 1 group of this run"

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fusiondoc.model.report import Program, ProgramNode, Report
+from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 
 def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> Report:
@@ -51,6 +52,7 @@ def _with_groups(
         if nodes[index].kind != "region" or end is None or node is None:
             continue
         nodes[index] = _in_its_place(node, nodes[index])
+        edges = tuple(edge for edge in edges if index not in edge or _fits(edge, nodes))
         if side == "both" and end.first != end.last:
             edges = _without_other_end(edges, index, nodes, rows, far=1 if node is end.last else 0)
     return replace(program, nodes=tuple(nodes), edges=edges)
@@ -61,6 +63,25 @@ def _in_its_place(node: ProgramNode, region: ProgramNode) -> ProgramNode:
     if node.kind == "group":
         return replace(region, kind="group", group=node.group)
     return replace(node, inside=region.inside, first=None)
+
+
+def _fits(edge: tuple[int, int], nodes: Sequence[ProgramNode]) -> bool:
+    """Whether the one node may take what the other makes, by the dtypes and sizes that are known: another
+    node of a differentiable graph takes it, or makes it, where the node at its end does not."""
+    made, taken = (_shapes(types) for types in (nodes[edge[0]].outputs, nodes[edge[1]].inputs))
+    return made is None or taken is None or not made.isdisjoint(taken)
+
+
+def _shapes(types: Sequence[str]) -> set[tuple[str, tuple[int, ...]]] | None:
+    """Dtypes and sizes of tensors; None where those of one are not known, and without tensors."""
+    found = set()
+    for text in types:
+        one = parse_type(text)
+        if isinstance(one, TensorType):
+            if one.dtype is None or one.sizes is None or None in one.sizes:
+                return None
+            found.add((one.dtype, tuple(size for size in one.sizes if size is not None)))
+    return found or None
 
 
 _Edges = tuple[tuple[int, int], ...]
