@@ -23,6 +23,8 @@ from fusiondoc.views.report_context import can_change
 from fusiondoc.workflows.load import report_from
 
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
+CRASH = FIXTURES / "captures" / "rotary-nvfuser-2.1.2.tar.xz"
+"""The run ends with an error, whose finding has eight lines."""
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
 FOREIGN = FIXTURES / "foreign"
 SCREENS = [
@@ -57,7 +59,7 @@ def rows_of_screen(report: Any) -> int:
     return len(render(report, width=80, detail=Detail.SUMMARY).rstrip("\n").split("\n"))
 
 
-@pytest.mark.parametrize("path", [CAPTURE, *every(2, SCREENS)], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [CAPTURE, CRASH, *every(2, SCREENS)], ids=lambda path: path.name)
 def test_the_first_screen_fits_into_24_lines(path: Path) -> None:
     report = report_from([str(path)], 4800.0)
     lines = ("torch._C._jit_override_can_fuse_on_cpu(True)", "torch._C._jit_set_te_must_use_llvm_cpu(False)")

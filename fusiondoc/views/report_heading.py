@@ -54,17 +54,20 @@ _Fact = tuple[str, str | Cell]
 # -- what ran, on a terminal ---------------------------------------------------------------------------------
 
 
-def heading(report: Report, all_of_it: bool = False, with_lines: bool = True) -> Facts:
+def heading(
+    report: Report, all_of_it: bool = False, with_lines: bool = True, whole_problem: bool = True
+) -> Facts:
     """What ran, and the verdict.
 
     Args:
         all_of_it: with the whole reason why a fuser is missing.
         with_lines: with the lines that switch the fuser on in the program itself.
+        whole_problem: with the whole message of the worst finding.
     """
-    return Facts(tuple(_heading(report, all_of_it, with_lines)))
+    return Facts(tuple(_heading(report, all_of_it, with_lines, whole_problem)))
 
 
-def _heading(report: Report, all_of_it: bool, with_lines: bool) -> Iterator[_Fact]:
+def _heading(report: Report, all_of_it: bool, with_lines: bool, whole_problem: bool) -> Iterator[_Fact]:
     if report.target.name:
         yield "Target", report.target.name + _FROZEN.get(report.target.frozen or "", "")
     env = report.environment
@@ -83,7 +86,8 @@ def _heading(report: Report, all_of_it: bool, with_lines: bool) -> Iterator[_Fac
     yield "Fused", _fused(report)
     worst = _worst(report)
     if worst is not None:
-        yield "Problem", Text(worst.message, Tone.BAD)
+        message = worst.message if whole_problem else f"{shortened(worst.message)} ({worst.code})"
+        yield "Problem", Text(message, Tone.BAD)
     yield from _by_itself(report, with_lines)
 
 

@@ -72,24 +72,26 @@ def check_models(
     began, started = time.perf_counter(), now()
     today = date.fromisoformat(started[:10])
     planned = jobs_of(expectations, sections, python)
-    standings = _standings(planned, since)
-    jobs = [job for job in planned if isinstance(job, Job) and standings[_key(job.sections[0])].needed]
-    captures.set_by_option(captures.LAST, str(max(captures.number_kept(), len(jobs))))
     rows: dict[str, CheckedModel] = {}
+    needed: list[tuple[Job, Standing]] = []
     for job in planned:
         if isinstance(job, NoJob):
             rows[_key(job.section)] = _without_run(job)
             continue
-        standing = standings[_key(job.sections[0])]
-        if not standing.needed:
+        standing = since.standing(job) if since is not None else _ALWAYS
+        if standing.needed:
+            needed.append((job, standing))
+        else:
             rows.update((_key(section), _left_out(section, standing)) for section in job.sections)
-    workers = max(1, min(workers, len(jobs)))
-    for job, result in _results(jobs, workers, cache):
+    captures.set_by_option(captures.LAST, str(max(captures.number_kept(), len(needed))))
+    workers = max(1, min(workers, len(needed)))
+    for number, result in _results([job for job, _ in needed], workers, cache):
+        job, standing = needed[number]
         if result.report is not None:
             result = replace(result, report=suppress(result.report))
         for section in job.sections:
             row = _checked(section, job, result, expectations, today)
-            row = replace(row, changed=standings[_key(job.sections[0])].why)
+            row = replace(row, changed=standing.why)
             rows[_key(section)] = row
             notify(_progress(row, len(rows), len(sections)))
     return CheckedModels(
@@ -105,11 +107,8 @@ def check_models(
     )
 
 
-def _standings(planned: Sequence[Job | NoJob], since: ChangedSections | None) -> dict[str, Standing]:
-    """Whether each run is needed, by the key of its first section."""
-    jobs = [job for job in planned if isinstance(job, Job)]
-    always = Standing(True, None)
-    return {_key(job.sections[0]): since.standing(job) if since is not None else always for job in jobs}
+_ALWAYS = Standing(True, None)
+"""Without ``since`` every run is needed."""
 
 
 def _left_out(section: Section, standing: Standing) -> CheckedModel:
@@ -125,18 +124,18 @@ def _progress(row: CheckedModel, number: int, total: int) -> str:
     return f"[{number}/{total}] {row.section}: {row.outcome.value}"
 
 
-def _results(jobs: Sequence[Job], workers: int, cache: CheckCache | None) -> Iterable[tuple[Job, RunResult]]:
-    """The result of each job as soon as it is there."""
+def _results(jobs: Sequence[Job], workers: int, cache: CheckCache | None) -> Iterable[tuple[int, RunResult]]:
+    """The number and the result of each job as soon as it is there."""
     by_number = dict(enumerate(jobs))
     engine = Local(workers)
     chunks = [[number] for number in by_number]
     for outcome in engine.outcomes(partial(_run_some, by_number, cache), chunks):  # type: ignore[arg-type]
         (number,) = outcome.chunk
-        job = by_number[number]  # type: ignore[index]
+        assert isinstance(number, int)
         if outcome.made is None:
-            yield job, RunResult(exit_status=OWN_FAULT, why="the process that ran it was ended")
+            yield number, RunResult(exit_status=OWN_FAULT, why="the process that ran it was ended")
         else:
-            yield job, outcome.made[0]
+            yield number, outcome.made[0]
 
 
 def _run_some(jobs: dict[int, Job], cache: CheckCache | None, numbers: Sequence[int]) -> list[RunResult]:

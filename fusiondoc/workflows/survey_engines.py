@@ -246,7 +246,7 @@ class _Presence:
         self._last = time.monotonic()
 
     def seen(self, workers: int) -> None:
-        """So many are there now.
+        """Takes note of the number of workers now.
 
         Raises:
             NoWorkers: there has been none for ``MOST_WAIT`` seconds.

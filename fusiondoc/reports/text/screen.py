@@ -84,6 +84,7 @@ class _Length:
         whole_steps: steps with their lines and conditions.
         steps: steps that are named.
         minor: variables, suppressed findings, iterations.
+        whole_problem: the whole message of the worst finding, which stands below too.
     """
 
     switch_lines: bool = True
@@ -91,6 +92,7 @@ class _Length:
     whole_steps: int = MOST_STEPS
     steps: int = MOST_STEPS
     minor: bool = True
+    whole_problem: bool = True
 
 
 _WHOLE = _Length()
@@ -104,6 +106,7 @@ _LENGTHS = (
     _Length(switch_lines=False, reasons=1, whole_steps=1),
     _Length(switch_lines=False, reasons=1, whole_steps=1, minor=False),
     _Length(switch_lines=False, reasons=1, whole_steps=1, steps=1, minor=False),
+    _Length(switch_lines=False, reasons=1, whole_steps=1, steps=1, minor=False, whole_problem=False),
 )
 """From the longest to the shortest: the first step with its lines and the largest reason are always there."""
 
@@ -118,7 +121,9 @@ def _longest_that_fits(report: Report, width: int, detail: Detail) -> _Length:
 
 def _screen(report: Report, width: int, detail: Detail, length: _Length) -> list[RenderableType]:
     """What ran, what to do, why and how fast."""
-    parts: list[RenderableType] = [head(heading(report, detail is Detail.ALL, length.switch_lines))]
+    parts: list[RenderableType] = [
+        head(heading(report, detail is Detail.ALL, length.switch_lines, length.whole_problem))
+    ]
     others = "without --summary" if detail is Detail.SUMMARY else "below"
     plan = plan_on_a_terminal(report, length.whole_steps, length.steps, others)
     what_to_do = list(sections((plan,), width))
