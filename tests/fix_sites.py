@@ -27,7 +27,7 @@ class MadeProgram(UserProgram):
     backward = False
 
     def __init__(self, **given: Any) -> None:
-        nothing = SimpleNamespace(programs=[], groups=[])
+        nothing = SimpleNamespace(programs=[], groups=[], unfused=[])
         usual = {"rows": [], "sites": [], "idle_sites": [], "lines_that_ran": frozenset(), "report": nothing}
         self.__dict__.update({**usual, "options": SimpleNamespace(trace=False), **given})
 
@@ -41,4 +41,4 @@ def site(text: str, op: str, line: int) -> Site:
 def in_plans(*types: Sequence[str]) -> Any:
     """A report with plans in which an operator of ``site`` takes these types, once each."""
     nodes = [SimpleNamespace(kind="operator", op="aten::relu_", rows=(0,), inputs=inputs) for inputs in types]
-    return SimpleNamespace(programs=[SimpleNamespace(nodes=nodes)], groups=[])
+    return SimpleNamespace(programs=[SimpleNamespace(nodes=nodes)], groups=[], unfused=[])

@@ -60,7 +60,7 @@ def test_what_helps_is_kept_and_applied(fusiondoc: Run, tmp_path: Path) -> None:
     assert "block.py:13, block.py:9" in said and "speed is not judged" in said
     last = said.rstrip().split("\n")[-2]
     assert (
-        last.startswith("2 changes together: ") and "-> 1 group," in last and "-> 1 group or single" in last
+        last.startswith("2 changes together: ") and "-> 1 group," in last and "-> 1 kernel launch" in last
     )
 
 

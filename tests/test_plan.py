@@ -84,7 +84,7 @@ def test_a_line_is_written_out_of_place(before: str, op: str, after: str | None)
         ("    return F.hardswish(x + 1) * 2", "hardswish", None,
          "    h = x + 1\n    return (h * (torch.clamp(h + 3, 0, 6) / 6)) * 2"),
         ("    return torch.square(x)", "square", None, "    return x * x"),
-        ("    return x.square() + y.square()", "square", None, "    return (x * x) + y.square()"),
+        ("    return x.square() + y.square()", "square", None, "    return (x * x) + (y * y)"),
         ("    return x.mean()", "mean", 3, "    return x.mean([0, 1, 2])"),
         ("    return x.mean()", "mean", None, None),
         ("    return x.mean([1])", "mean", 2, None),

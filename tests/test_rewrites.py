@@ -55,7 +55,7 @@ def test_every_rewrite_has_examples_of_both() -> None:
 )
 def test_a_rewrite_does_what_its_example_shows(rewrite: Rewrite, example: Example) -> None:
     text = text_of(example, example.before)
-    found = list(rewrite.write(line_of(example, text)))
+    found = list(rewrite.of(line_of(example, text)))
     if example.after is None:
         assert found == []
         return

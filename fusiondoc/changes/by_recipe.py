@@ -17,7 +17,7 @@ from fusiondoc.changes.inserted_lines import defined, spelled
 from fusiondoc.changes.out_of_place import module_class
 from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, operand, parse_expression
 from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
-from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
+from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, in_all_calls
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.fusers import with_dimensions_only
 from fusiondoc.model.change_plan import ChangeKind
@@ -28,7 +28,7 @@ _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Li
 
 
 def write(line: Line) -> Iterator[Rewritten]:
-    """The first call of the line that one of the recipes replaces."""
+    """The calls of the line that one of the recipes replaces."""
     for recipe in line.shown.recipes:
         made = by_recipe(line, recipe)
         if made is not None:
@@ -37,7 +37,7 @@ def write(line: Line) -> Iterator[Rewritten]:
 
 
 def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
-    """The first call of a line that the recipe replaces; None also for what other rewrites do, and where the
+    """The calls of a line that the recipe replaces; None also for what other rewrites do, and where the
     recipe is only an example."""
     if recipe.shown or recipe.numbers_too:
         return None
@@ -45,33 +45,31 @@ def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
         if not line.shown.rank or recipe.replaces <= with_dimensions_only():
             return None
         recipe = replace(recipe, after=recipe.over_all(line.shown.rank))
-    made = _called(line.file, line.number, recipe)
-    if made is None and line.shown.layer is not None:
-        made = _called_as_module(line.file, line.number, recipe, line.shown.layer)
-    if made is None:
-        return None
+    calls = list(_called(line.file, line.number, recipe))
+    if not calls and line.shown.layer is not None:
+        calls = list(_called_as_module(line.file, line.number, recipe, line.shown.layer))
     of = recipe.of.split()[0]
     difference = None if recipe.difference in ("rounding", "exact") else f"{of}: {recipe.difference}"
-    return replace(made, note="; ".join(filter(None, [difference, recipe.at_kinks, recipe.half])) or None)
+    note = "; ".join(filter(None, [difference, recipe.at_kinks, recipe.half])) or None
+    return next((replace(made, note=note) for made in in_all_calls(calls)), None)
 
 
-def _called(file: ParsedFile, line: int, recipe: Recipe) -> Rewritten | None:
-    """The first expression of a line that the recipe's ``before`` matches, written as its ``after``."""
+def _called(file: ParsedFile, line: int, recipe: Recipe) -> Iterator[Rewritten]:
+    """Expressions of a line that the recipe's ``before`` matches, written as its ``after``."""
     names = frozenset(word.partition("=")[0] for word in recipe.inputs.split())
     pattern = Pattern(recipe.before, names, recipe.after)
     for node in file.on_line(line):
         bound = pattern.match(file, node)
         if bound is not None and isinstance(node, ast.expr) and not isinstance(file.parent(node), ast.Expr):
-            return rewritten_call(file, node, recipe, bound, names)
-    return None
+            yield rewritten_call(file, node, recipe, bound, names)
 
 
-def _called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: str) -> Rewritten | None:
+def _called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: str) -> Iterator[Rewritten]:
     """The same of ``self.act(x)``, if a line of the file gives that attribute a module of torch.nn, made
     without arguments, that calls the operator."""
     kind = recipe.module.rpartition(".")[2] if recipe.module is not None else None
     if kind is None or not any(_makes(file, node, attribute, kind) for node in file.nodes):
-        return None
+        return
     pattern = parse_expression(recipe.before)
     tensor = pattern.args[0] if isinstance(pattern, ast.Call) and len(pattern.args) == 1 else None
     for node in file.on_line(line):
@@ -80,8 +78,7 @@ def _called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: st
             continue
         if isinstance(tensor, ast.Name) and len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
             bound = {tensor.id: operand(file, node.args[0])}
-            return rewritten_call(file, node, recipe, bound, frozenset([tensor.id]))
-    return None
+            yield rewritten_call(file, node, recipe, bound, frozenset([tensor.id]))
 
 
 def _makes(file: ParsedFile, node: ast.AST, attribute: str, kind: str) -> bool:
@@ -287,6 +284,13 @@ REWRITE = Rewrite(
     examples=(
         Example("return x.square()", "return x * x", _of("aten::square")),
         Example("return torch.square(x * y)", "h = x * y\nreturn h * h", _of("aten::square")),
+        Example("return x.square() + y.square()", "return (x * x) + (y * y)", _of("aten::square")),
+        Example(
+            "return torch.square(x * y) + torch.square(x + z)",
+            "h = x * y\nhidden = x + z\nreturn (h * h) + (hidden * hidden)",
+            _of("aten::square"),
+        ),
+        Example("return x.square().square()", "h = x.square()\nreturn h * h", _of("aten::square")),
         Example("return torch.square(*x)", None, _of("aten::square")),
         Example("h = x.max()", "h = x.amax([0, 1, 2])", _of("aten::max", rank=3)),
         Example("h = x.max()", None, _of("aten::max")),

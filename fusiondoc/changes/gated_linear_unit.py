@@ -70,6 +70,7 @@ REWRITE = Rewrite(
     ChangeKind.RECIPE,
     write,
     fits=lambda line: line.shown.op == "aten::glu",
+    each_call=True,
     examples=(
         Example(
             "import torch.nn.functional as F\n\n\ndef f(x):\n    return F.glu(x + 1, dim=1)\n",

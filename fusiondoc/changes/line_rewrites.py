@@ -52,7 +52,7 @@ def changes_at(line: Line, units: Sequence[Rewrite] = UNITS) -> Iterator[Change]
     """What the rewrites make of a line with an operator outside groups, in their order."""
     for unit in units:
         if unit.fits(line):
-            for found in unit.write(line):
+            for found in unit.of(line):
                 yield _change(unit.kind, line, found)
 
 

@@ -40,8 +40,10 @@ REWRITE = Rewrite(
     ChangeKind.NUMBER,
     write,
     fits=lambda line: line.shown.op in ("aten::tensor", "aten::scalar_tensor"),
+    each_call=True,
     examples=(
         Example("h = x * torch.tensor(0.5, device=x.device)", "h = x * 0.5", Shown("aten::tensor")),
+        Example("h = x * torch.tensor(0.5) + torch.tensor(2)", "h = x * 0.5 + 2", Shown("aten::tensor")),
         Example("h = torch.tensor([0.5])", None, Shown("aten::tensor")),
         Example("h = torch.tensor(y)", None, Shown("aten::tensor")),
         Example("h = torch.tensor(0.5, requires_grad=True)", None, Shown("aten::tensor")),

@@ -184,6 +184,7 @@ REWRITE = Rewrite(
     ChangeKind.OUT_OF_PLACE,
     write,
     fits=lambda line: line.shown.op in ("aten::index_put_", "aten::index"),
+    each_call=True,
     examples=(
         Example("x[x < 0] = 0.0", "x = torch.where(x < 0, 0.0, x)", _PUT),
         Example("x[~(x > 0)] *= 2", "x = torch.where(~(x > 0), x * 2, x)", _PUT),

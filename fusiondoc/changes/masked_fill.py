@@ -70,8 +70,13 @@ REWRITE = Rewrite(
     ChangeKind.RECIPE,
     write,
     fits=lambda line: line.shown.plain_op == "aten::masked_fill" and not line.shown.is_taken,
+    each_call=True,
     examples=(
         Example("h = x.masked_fill(y == 0, -1e9) * 2", "h = torch.where(y == 0, -1e9, x) * 2"),
+        Example(
+            "h = x.masked_fill(y, 0) + z.masked_fill(y, 1)",
+            "h = torch.where(y, 0, x) + torch.where(y, 1, z)",
+        ),
         Example("h = torch.masked_fill(x, y, 0)", "h = torch.where(y, 0, x)"),
         Example(
             "h = x.masked_fill(y, -1e4)",

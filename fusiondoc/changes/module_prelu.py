@@ -75,6 +75,7 @@ REWRITE = Rewrite(
     ChangeKind.RECIPE,
     write,
     fits=lambda line: line.shown.op in ("aten::prelu", "aten::_prelu_kernel"),
+    each_call=True,
     examples=(
         Example(
             _MODULE.format("", _CALLED),

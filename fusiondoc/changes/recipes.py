@@ -174,7 +174,7 @@ def gated(x):
 _SMOOTH_L1_LOSS = """\
 def smooth_l1_loss(x, y):
     d = torch.abs(x - y)
-    return torch.where(d < 1.0, 0.5 * d * d, d - 0.5).mean([0, 1])
+    return torch.where(d < 1.0, 0.5 * d * d, d - 0.5)
 """
 
 _WITH_LOGITS = "torch.clamp(x, min=0) - x * y + torch.log1p(torch.exp(-torch.abs(x)))"
@@ -324,7 +324,7 @@ RECIPES: tuple[Recipe, ...] = (
         _XY, "sub mul mean", needs=_OTHER_REDUCTION, module="torch.nn.MSELoss"),
     Recipe("l1_loss", "F.l1_loss(x, y)", "torch.abs(x - y).mean([0, 1])",
         _XY, "sub abs mean", needs=_OTHER_REDUCTION, module="torch.nn.L1Loss"),
-    Recipe("smooth_l1_loss", "F.smooth_l1_loss(x, y)", "smooth_l1_loss(x, y)",
+    Recipe("smooth_l1_loss", "F.smooth_l1_loss(x, y)", "smooth_l1_loss(x, y).mean([0, 1])",
         _XY, "sub abs lt mul where mean", needs=f"beta=1; {_OTHER_REDUCTION}", module="torch.nn.SmoothL1Loss",
         helper=_SMOOTH_L1_LOSS),
     Recipe("binary_cross_entropy_with_logits", "F.binary_cross_entropy_with_logits(x, y)",

@@ -52,7 +52,9 @@ REWRITE = Rewrite(
     ChangeKind.DTYPE,
     write,
     fits=lambda line: line.shown.op == "aten::to",
+    each_call=True,
     examples=(
+        Example("h = x.to(y.dtype) * z.to(y.dtype)", "h = x.type_as(y) * z.type_as(y)", Shown("aten::to")),
         Example("h = x.to(y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
         Example("h = x.to(dtype=y.dtype)", "h = x.type_as(y)", Shown("aten::to")),
         Example("h = x.to(y)", "h = x.type_as(y)", Shown("aten::to", types=(_FLOAT, _FLOAT))),

@@ -32,6 +32,7 @@ class ShownOperators:
                     self._types.setdefault(row, []).append(node.inputs)
                     if node.op in IN_PLACE_ASSIGNS:
                         self._assigned.setdefault(row, set()).add(_assigned(node, program.nodes))
+        self._rows = report.unfused
         self._of_groups = [text for group in report.groups for text in (*group.inputs, *group.outputs)]
 
     def shown(
@@ -70,8 +71,10 @@ class ShownOperators:
         )
 
     def known_rank(self, row: Unfused) -> int | None:
-        """How many dimensions the operator's first tensor has, where it is the same in all nodes."""
-        ranks = set(map(dimensions_of, self._first_types(row)))
+        """How many dimensions the operator's first tensor has, where it is the same in all nodes of its line:
+        a change of the line is made in all its calls."""
+        of_line = [self._first_types(other) for other in self._rows if _on_one_line(row, other)]
+        ranks = {dimensions_of(text) for types in of_line for text in types}
         return ranks.pop() if len(ranks) == 1 else None
 
     def likely_rank(self, row: Unfused) -> int | None:
@@ -85,6 +88,11 @@ class ShownOperators:
 
     def _first_types(self, row: Unfused) -> list[str]:
         return [types[0] for types in self._types.get(row.index, ())]
+
+
+def _on_one_line(row: Unfused, other: Unfused) -> bool:
+    """Whether one operator is called on a line of the user's in both rows."""
+    return row is other or (row.op == other.op and not set(row.users_lines).isdisjoint(other.users_lines))
 
 
 def _only(found: Collection[Assigned | None]) -> Assigned | None:

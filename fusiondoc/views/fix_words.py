@@ -94,7 +94,7 @@ def counts(version: Version) -> str:
 
 
 def _launches(number: int) -> str:
-    what = "group or single operator" if number == 1 else "kernel launches"
+    what = "kernel launch" if number == 1 else "kernel launches"
     return f"{number} {what} in a forward pass"
 
 
