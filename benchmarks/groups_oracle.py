@@ -70,7 +70,7 @@ def type_of(kind) -> str:
     if kind.kind() != "TensorType":
         return str(kind)
     facts = list(map(str, kind.sizes()))
-    if facts:
+    if facts and kind.strides() is not None:  # unknown strides are not printed
         facts.append(f"strides={kind.strides()}")
     facts += [f"requires_grad={int(kind.requires_grad())}", f"device={kind.device()}"]
     return f"{kind.scalarType()}({', '.join(facts)})"

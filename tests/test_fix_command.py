@@ -59,9 +59,7 @@ def test_what_helps_is_kept_and_applied(fusiondoc: Run, tmp_path: Path) -> None:
     said = done.stderr
     assert "block.py:13, block.py:9" in said and "speed is not judged" in said
     last = said.rstrip().split("\n")[-2]
-    assert (
-        last.startswith("2 changes together: ") and "-> 1 group," in last and "-> 1 kernel launch" in last
-    )
+    assert last.startswith("2 changes together: ") and "-> 1 group," in last and "-> 1 kernel launch" in last
 
 
 def test_what_computes_something_else_or_nothing_new_is_left_out(fusiondoc: Run, tmp_path: Path) -> None:
