@@ -3,13 +3,15 @@ around the lines of a log. Each decoration changes rows, which remember the line
 came from, so evidence can be compared line by line. Nothing here uses the parsers.
 
 Forms: GitHub Actions (raw log), GitLab (FF_TIMESTAMPS), Jenkins Timestamper, Buildkite (``\\x1b_bk;t=``),
-docker compose (with and without colours and ``--timestamps``), kubectl ``--prefix``, CRI files of
-containerd, torchrun ``--tee``, ``srun -l``, mpirun ``--tag-output``, journald, Ray, Python's logging.
+Docker's json-file, docker compose (with and without colours and ``--timestamps``), kubectl ``--prefix``,
+CRI files of containerd, torchrun ``--tee``, ``srun -l``, mpirun ``--tag-output``, journald, Ray, Python's
+logging.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -133,6 +135,27 @@ def partial_lines(most: int) -> Change:
     return change
 
 
+def json_objects(most: int, **fields: str) -> Change:
+    """As Docker's json-file driver writes them: a line that is too long comes in several objects, of which
+    the last has the line end."""
+
+    def change(rows: list[Row]) -> list[Row]:
+        made = []
+        for number, (row, line) in enumerate(rows):
+            text = row.decode("utf-8", "surrogateescape") + "\n"
+            stream = "stderr" if any(mark in row for mark in _OF_JIT_LOG) else "stdout"
+            time = f"2024-05-01T12:{number // 60 % 60:02}:{number % 60:02}.123456789Z"
+            for at in range(0, len(text), most):
+                value = {"log": text[at : at + most], "stream": stream, **fields, "time": time}
+                escaped = (
+                    json.dumps(value, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
+                )
+                made.append((escaped.encode(), line))
+        return made
+
+    return change
+
+
 def _stamp(name: str, where: Where, text: str, **more: bool) -> Decoration:
     return Decoration(name, where, before_each_row(text), **more)
 
@@ -158,6 +181,8 @@ DECORATIONS = (
         "trainer-1  | 2024-05-01T12:{minute:02}:{second:02}.{milli:03}456789Z ",
     ),
     _stamp("kubectl", Where.CONTAINER, "[pod/trainer-0/main] "),
+    Decoration("docker's objects", Where.CONTAINER, json_objects(16384), wraps=True),
+    Decoration("docker's objects, cut", Where.CONTAINER, json_objects(150), wraps=True),
     Decoration("containerd", Where.CONTAINER, partial_lines(150), wraps=True),
     _stamp("journald", Where.CONTAINER, "May 01 12:{minute:02}:{second:02} host python[4242]: "),
     _stamp("github", Where.COLLECTOR, "2024-05-01T12:{minute:02}:{second:02}.{milli:03}4567Z "),

@@ -6,8 +6,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
+from fusiondoc.parsers.lines.held_line import HeldLine
+
 _LEAST = 3
 """Lines that must agree on the field."""
+_MOST_BEFORE = 300
+"""Bytes before an object."""
 
 
 def text_field(lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> str | None:
@@ -26,26 +30,115 @@ def text_field(lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> s
         for name, value in _object(line).items():
             if isinstance(value, str) and is_torch(value.encode("utf-8", "surrogatepass")):
                 fields[name] = fields.get(name, 0) + 1
+    if not marked and _is_of_docker(lines):
+        return "log"
     if not fields:
         return None
     name = max(fields, key=lambda one: fields[one])
     return name if fields[name] >= _LEAST and fields[name] * 2 > marked else None
 
 
-def unwrapped(line: bytes, field: str) -> bytes:
-    """The line of the program; the line itself where it is no such object, or the field has several lines."""
-    value = _object(line).get(field)
-    if not isinstance(value, str):
-        return line
-    text = value.rstrip("\r\n")
-    return line if "\n" in text else text.encode("utf-8", "surrogatepass")
+def _is_of_docker(lines: Sequence[bytes]) -> bool:
+    """Whether all lines are objects as Docker's json-file driver writes them."""
+    streams = [found.get("stream") for found in map(_object, lines) if isinstance(found.get("log"), str)]
+    return len(streams) == len(lines) >= _LEAST and set(streams) <= {"stdout", "stderr"}
+
+
+class JsonObjects:
+    """Takes the lines of the program out of objects, and puts pieces of a line together: Docker cuts lines at
+    16 KiB, and only the last piece has the line end (daemon/logger/copier.go of moby); its drivers with more
+    fields mark the pieces (``partial_message``).
+
+    Args:
+        field: the one that holds the lines.
+        with_ends: most values end with a line end, so that another one is a piece.
+    """
+
+    def __init__(self, field: str, with_ends: bool) -> None:
+        self._field = field
+        self._with_ends = with_ends
+        self._pieces: dict[str | None, list[str]] = {}
+        """Of the line that is not complete yet, for each stream."""
+        self._held = HeldLine()
+
+    @classmethod
+    def learn(cls, lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> JsonObjects | None:
+        """As they are in a sample; None if it is of no such log. ``is_torch``: whether a line is torch's."""
+        field = text_field(lines, is_torch)
+        if field is None:
+            return None
+        values = [value for value in (_object(line).get(field) for line in lines) if isinstance(value, str)]
+        return cls(field, 2 * sum(value.endswith("\n") for value in values) > len(values))
+
+    def joined(self, text: bytes) -> bytes:
+        """Whole lines of the log as lines of the program; a piece is held back until the last one comes. A
+        line stays as it is if it is no such object, or if the field has several lines."""
+        lines: list[bytes] = []
+        for line in text[:-1].split(b"\n"):
+            lines += self._taken(line)
+        return _with_ends(lines)
+
+    def rest(self) -> bytes:
+        """The pieces whose end is not in the log."""
+        lines: list[bytes] = []
+        for pieces in self._pieces.values():
+            lines += self._complete(pieces)
+        self._pieces.clear()
+        return _with_ends(lines) + self._held.end()
+
+    def _taken(self, line: bytes) -> list[bytes]:
+        found = _object(line)
+        value = found.get(self._field)
+        if not isinstance(value, str) or "\n" in value.rstrip("\r\n"):
+            self._held.begin(line)
+            return self._held.released()
+        stream = _stream(found)
+        pieces = self._pieces.setdefault(stream, [])
+        if not pieces:
+            value = line[: line.find(b"{")].decode("utf-8", "surrogateescape") + value
+        pieces.append(value)
+        if self._goes_on(found, value):
+            return []
+        return self._complete(self._pieces.pop(stream))
+
+    def _goes_on(self, found: dict[str, object], value: str) -> bool:
+        if found.get("partial_message") in _YES:
+            return found.get("partial_last") not in _YES
+        return self._with_ends and not value.endswith("\n")
+
+    def _complete(self, pieces: list[str]) -> list[bytes]:
+        line = "".join(pieces).rstrip("\r\n")
+        self._held.begin(_encoded(line), rows=len(pieces))
+        return self._held.released()
+
+
+def _stream(found: dict[str, object]) -> str | None:
+    name = found.get("stream", found.get("source"))
+    return name if isinstance(name, str) else None
+
+
+_YES = (True, "true")
+
+
+def _with_ends(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _encoded(line: str) -> bytes:
+    """What stands before an object may be no text, and its text may hold half a character."""
+    try:
+        return line.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return line.encode("utf-8", "surrogatepass")
 
 
 def _object(line: bytes) -> dict[str, object]:
-    if not line.startswith(b"{"):
+    """The object on a line; an empty one if it holds none. A time or a tag may stand before it."""
+    at = line.find(b"{", 0, _MOST_BEFORE)
+    if at < 0:
         return {}
     try:
-        found = json.loads(line)
+        found = json.loads(line[at:])
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fusiondoc.numbers import whole_number, whole_numbers
-from fusiondoc.parsers.lines.json_lines import text_field, unwrapped
+from fusiondoc.parsers.lines.json_lines import JsonObjects
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
 from fusiondoc.parsers.lines.machines import LOCAL, Machines, counted_on, tag_of
 from fusiondoc.parsers.lines.outer_prefix import (
@@ -297,7 +297,7 @@ class _Around:
         self.sample: list[bytes] | None = None
         """Lines of the last piece that the prefix was learnt from."""
         self._rows_of_objects = Layers()
-        self._field: str | None = None
+        self._objects: JsonObjects | None = None
         self._rows = Layers()
         self._learnt = False
         self._first = True
@@ -314,7 +314,10 @@ class _Around:
             text = self._taken_off(chunk)
             if text:
                 yield text
-        text = self._lines_of(self._rows_of_objects.rest()) + self._rows.rest()
+        text = self._lines_of(self._rows_of_objects.rest())
+        if self._objects is not None:
+            text += self._rows.joined(clean(self._objects.rest()))
+        text += self._rows.rest()
         if text:
             yield text
 
@@ -325,7 +328,8 @@ class _Around:
             self._learn(self.sample)
         elif is_first:
             first = text.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE]
-            self._rows_of_objects = Layers.learn(first)
+            self._objects = JsonObjects.learn(first, MARKER.search)
+            self._rows_of_objects = Layers.learn(first) if self._objects is None else Layers()
             self._learnt = bool(self._rows_of_objects)
             if self._learnt:
                 self.prefix = OuterPrefix.of_every_line(self._rows_of_objects.of(first))
@@ -342,26 +346,29 @@ class _Around:
 
     def _lines_of(self, text: bytes) -> bytes:
         """Whole lines behind the objects in JSON."""
-        if self._field is None or not text:
+        if self._objects is None or not text:
             return text
-        return self._rows.joined(b"".join(line + b"\n" for line in self._unwrapped(text[:-1].split(b"\n"))))
+        return self._rows.joined(clean(self._objects.joined(text)))
 
     def _learn(self, sample: Sequence[bytes]) -> None:
         """The rows, the objects and the prefix behind them."""
         self._learnt = True
         self._rows_of_objects = Layers.learn(sample)
         lines = self._rows_of_objects.of(sample)
-        self._field = text_field(lines, MARKER.search)
-        if self._field is not None:
-            lines = self._unwrapped(lines)
+        objects = JsonObjects.learn(lines, MARKER.search)
+        self._objects = self._objects or objects
+        if objects is not None:
+            lines = self._out_of_objects(objects, lines)
             self._rows = Layers.learn(lines)
             lines = self._rows.of(lines)
         self.sample = lines
         self.prefix = _either(self.prefix, OuterPrefix.learn(lines) or OuterPrefix.of_every_line(lines))
 
-    def _unwrapped(self, lines: list[bytes]) -> list[bytes]:
-        field = self._field
-        return [unwrapped(line, field) for line in lines] if field is not None else lines
+    @staticmethod
+    def _out_of_objects(objects: JsonObjects, lines: list[bytes]) -> list[bytes]:
+        """The lines of a sample."""
+        text = objects.joined(b"".join(line + b"\n" for line in lines)) + objects.rest()
+        return [line for line in clean(text).split(b"\n") if line]
 
 
 def _either(known: OuterPrefix | None, learnt: OuterPrefix | None) -> OuterPrefix | None:

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from fusiondoc.fusers import signs
+from fusiondoc.parsers.lines.held_line import HeldLine
 from fusiondoc.parsers.lines.outer_prefix import BEGINS, OuterPrefix
-from fusiondoc.parsers.program_output import SIGNS
 
 _LEAST_WIDTH = 40
 """Characters; below it a mark of torch would not fit in one row."""
@@ -46,76 +45,15 @@ ESCAPES = re.compile(
 _ENDS_OF_STATEMENTS = (b";", b"{", b"}")
 _STARTS_OF_STATEMENTS = (b"  ", b"}")
 """A line of a kernel's source may be as long as a full row."""
-_SIGNS_OF_DUMPS = signs()
-_SIGNS = tuple(sign for sign in SIGNS if sign[:1] != b"\n" and sign not in _SIGNS_OF_DUMPS)
-_SIGNS_AT_START = tuple(sign[1:] for sign in SIGNS if sign[:1] == b"\n")
 _ENDS = re.compile(rb" =======$|Smem Size = \d+$| GB/s$")
 """How lines of dumps end, which are all as long where there are few kernels: they are no broken rows."""
 _RULE = re.compile(rb"[-+|=*#~_]$")
 """How rules and tables of a program end, which are often 80 characters wide."""
 _RULE_END = re.compile(rb"([-+=*#~_])\1{3}$")
 """A rule of the program ends here, unless the next row goes on with the same character."""
-_OF_GRAPH = re.compile(rb" {2}(?:%[^\s,:)]+ : |block\d|-> \(|return \()")
-"""In a line of a graph, which stands without the prefix of torch's log where a program prints it."""
 _VALUE = re.compile(rb" {2,}%[^\s,:)]+ : ")
-_BEGIN_OF_SOURCE = b"odegen output for kernel: "
-_END_OF_SOURCE = b"=" * 36
 _START = 8
 """Characters of a row, each number as one, by which two rows begin alike."""
-
-
-class _HeldLine:
-    """A line as far as it has come, and the rows that it stood in. An empty line stands for each row behind
-    its first, so the numbers of lines stay: before the next line that tells of fusion or of a failure, as
-    none must stand in the source of a kernel or in a dump."""
-
-    def __init__(self) -> None:
-        self.so_far = b""
-        self.rows = 0
-        """0 if no line is held."""
-        self._missing = 0
-        self._in_source = False
-        """Of a kernel."""
-        self._in_dump = False
-
-    def begin(self, row: bytes) -> None:
-        self.so_far, self.rows = row, 1
-
-    def goes_on(self, row: bytes) -> None:
-        self.so_far += row
-        self.rows += 1
-
-    def released(self) -> list[bytes]:
-        if not self.rows:
-            return []
-        text, missing = self.so_far, self._missing
-        self._missing += self.rows - 1
-        self.so_far, self.rows = b"", 0
-        if not self._is_numbered(text) or not missing:
-            return [text]
-        self._missing -= missing
-        return [*[b""] * missing, text]
-
-    def end(self) -> bytes:
-        """What is left at the end of the log."""
-        lines = [*self.released(), *[b""] * self._missing]
-        self._missing = 0
-        return b"".join(line + b"\n" for line in lines)
-
-    def _is_numbered(self, line: bytes) -> bool:
-        """Whether findings may name the number of a line."""
-        if _BEGIN_OF_SOURCE in line:
-            self._in_source = True
-            return True
-        if self._in_source:
-            self._in_source = _END_OF_SOURCE not in line
-            return BEGINS.search(line) is not None
-        was_in_dump, self._in_dump = self._in_dump, any(sign in line for sign in _SIGNS_OF_DUMPS)
-        if self._in_dump and not was_in_dump:
-            return True
-        if _OF_GRAPH.search(line) is not None:
-            return True
-        return any(sign in line for sign in _SIGNS) or line.startswith(_SIGNS_AT_START)
 
 
 class WrappedRows:
@@ -142,7 +80,7 @@ class WrappedRows:
         self._prefix = prefix
         self._line_begins = begins
         self._inner = inner
-        self._held = _HeldLine()
+        self._held = HeldLine()
         self._start = b""
         """How the first row of the held line begins."""
         self._blanks = 0
@@ -288,7 +226,7 @@ class MarkedPieces:
     """Puts the pieces of lines together that a container's log or a CI system marks as such."""
 
     def __init__(self) -> None:
-        self._held = _HeldLine()
+        self._held = HeldLine()
         self._unfinished = False
 
     def joined(self, text: bytes) -> bytes:
