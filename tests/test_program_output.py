@@ -41,7 +41,7 @@ AT_REST: dict[str, Pattern[bytes]] = {
     "stack": last_words._STACK,
     "failed child": re.compile(re.escape(last_words._CHILD_FAILED)),
     "loose error": last_words._LOOSE,
-    "trace": re.compile(re.escape(other_tools._TRACE)),
+    "trace": other_tools._TRACE,
     "IR": other_tools._STARTS_IR,
     "C++ warning": re.compile(rb"\[W\w+\.cpp:\d+\] "),
     "Python warning": re.compile(rb"\w+:\d{1,9}: \w*Warning: "),

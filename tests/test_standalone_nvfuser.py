@@ -158,14 +158,54 @@ def findings(text: str, tmp_path: Path) -> dict[str, str]:
 
 def test_a_trace_of_thunder(tmp_path: Path) -> None:
     report = parse(THUNDER, tmp_path)
-    # Read: where it comes from and the fusion. The rest of it is not, and is nobody's output.
-    assert (report.parse.recognised, report.parse.unrecognised, report.parse.user_output) == (2, 9, 3)
+    lines = THUNDER.splitlines()
+    trace = [line for line in lines[1 : lines.index("  return t0") + 1] if line]
+    outside = len(lines) - len(trace)
+    assert (report.parse.recognised, report.parse.unrecognised) == (len(trace), 0)
+    assert report.parse.user_output == outside
     said = findings(THUNDER, tmp_path)
     assert said["FD910"] == (
         "This is a log of Lightning Thunder, whose fusions are not TorchScript's: traces of Lightning Thunder"
         " read: 1; fusions named in it: 1 (nvFusion0)"
     )
     assert "FD901" not in said and "FD906" not in said
+
+
+EXECUTED = """\
+INFO:train:# Constructed by Delete Last Used (took 0 milliseconds)
+import torch
+import torch.nn.functional
+from thunder.executors.torchex import no_autocast
+
+@torch.no_grad()
+@no_autocast
+def computation(x, weight, b):
+  # x: "cuda:0 f32[64, 784]"
+  t3 = torch.nn.functional.linear(x, weight, None)  # t3: "cuda:0 f32[64, 2048]"
+    # t3 = ltorch.linear(x, weight, None)  # t3: "cuda:0 f32[64, 2048]"
+  del x
+  [t4, t5] = nvFusion0(t3, b)
+    # t4 = prims.gt(t3, 0.0)  # t4: "cuda:0 b8[64, 2048]"
+  t6 = torch.cumsum(t5, 1)  # t6: "cuda:0 f32[64, 2048]"
+  return (t4, t6)
+"""
+"""A trace as it is executed, in the form of https://github.com/Lightning-AI/lightning-thunder/issues/482."""
+
+
+def test_operators_beside_fusions_of_thunder(tmp_path: Path) -> None:
+    """Behind a logger's text, behind times, and without the comment that names the pass."""
+    first = EXECUTED.replace("nvFusion0(t3, b)", "ltorch.relu(t3)")
+    stamps = (
+        f"2024-05-01T12:00:{n % 60:02}.1234567Z {line}\n" for n, line in enumerate(EXECUTED.splitlines())
+    )
+    bare = EXECUTED[EXECUTED.index("import torch") :]
+    for text in (EXECUTED, first + EXECUTED + first, "".join(stamps), bare):
+        assert findings(text, tmp_path)["FD910"].endswith(
+            "fusions named in it: 1 (nvFusion0); operators that its last trace with fusions calls beside"
+            " them: torch.nn.functional.linear, torch.cumsum"
+        )
+    # A traceback that shows such a line, and a program of fusions of another kind, are none.
+    assert "FD910" not in findings("  File 'a.py', line 1\n    from thunder.executors import x\n", tmp_path)
 
 
 def test_a_definition_of_stand_alone_nvfuser(tmp_path: Path) -> None:

@@ -102,6 +102,8 @@ class Observed:
     """Traces of Lightning Thunder."""
     other_fusions: tuple[str, ...] = ()
     """Fusions that traces and definitions of other tools than TorchScript name."""
+    beside_fusions: tuple[str, ...] = ()
+    """Operators that the last trace with fusions calls by themselves."""
     other_tools: Evidence | None = None
     """Where the first line of another tool is."""
     disordered: bool = False
@@ -194,6 +196,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         torn_lines=merged.torn_lines(),
         thunder_traces=merged.total(lambda facts: facts.other_tools.traces),
         other_fusions=merged.other_fusions(),
+        beside_fusions=merged.beside_fusions(),
         other_tools=merged.first(_line_of_other_tools),
         disordered=any(facts.disordered for facts in merged.facts),
         errors=merged.errors(),
@@ -270,6 +273,9 @@ class _Merged:
             names.update(facts.other_tools.fusions)
             names.update(facts.other_tools.definitions)
         return tuple(names)
+
+    def beside_fusions(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for facts in self.facts for name in facts.other_tools.beside))
 
     def stacks(self) -> dict[int | None, Evidence]:
         """By rank the first stack that a process printed."""

@@ -21,7 +21,7 @@ SIGNS: tuple[bytes, ...] = (
     # dumps of fusers
     *signs(),
     # traces of Lightning Thunder (other_tools.py)
-    b"# Constructed by ",
+    *(b"# Constructed by ", b"\nimport thunder", b"\nfrom thunder."),
     # failures (last_words.py)
     *(b"Traceback ", b"RuntimeError:", b"Floating point exception", b"Illegal instruction", b"Bus error"),
     *(b"Fatal Python error: ", b"(core dumped)", b"\nAborted", b"Killed", b"terminate called after"),

@@ -34,7 +34,7 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
         evidence = [observed.other_tools]
     whose = "Lightning Thunder" if observed.thunder_traces else "stand-alone nvFuser"
     content = "; ".join(_content_of_other_tools(report, context, len(kernels)))
-    report_it = " Report the error where it asks to." if errors else ""
+    report_it = "; report the error where it asks to" if errors else ""
     yield finding(
         "FD910",
         f"This is a log of {whose}, whose fusions are not TorchScript's: {content}",
@@ -42,7 +42,8 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
         remedy=Remedy(
             "For groups and reasons see the reports of that tool (thunder.last_traces and"
             " thunder.examine.get_fusions; FusionDefinition.fusion_ir);",
-            f"fusiondoc explains those of TorchScript.{report_it}",
+            "fusiondoc diagnose FILE.py:NAME reports the same model under TorchScript or torch.compile"
+            f"{report_it}.",
         ),
         severity="error" if errors else None,
     )
@@ -60,6 +61,11 @@ def _content_of_other_tools(report: Report, context: Context, kernels: int) -> I
         names = ", ".join(observed.other_fusions[:4])
         more = ", ..." if len(observed.other_fusions) > 4 else ""
         yield f"fusions named in it: {len(observed.other_fusions)} ({names}{more})"
+    if observed.beside_fusions:
+        beside = ", ".join(observed.beside_fusions[:4]) + (
+            ", ..." if len(observed.beside_fusions) > 4 else ""
+        )
+        yield f"operators that its last trace with fusions calls beside them: {beside}"
     read = (read_error(error.text) for error in errors)
     for text in dict.fromkeys(str(error) for error in read if error):
         yield f"an error of stand-alone nvFuser: {text}"

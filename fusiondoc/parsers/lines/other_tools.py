@@ -1,9 +1,10 @@
 """What stand-alone nvFuser (NVIDIA/Fuser) and Lightning Thunder print: read by name, as far as names go.
 
-Their fusions are none of TorchScript's. Of a trace of Thunder the lines that call a fusion are read
-(``[t0] = nvFusion0(a, b)``, thunder/executors/nvfuserex_impl.py), of nvFuser's Python the definitions
+Their fusions are none of TorchScript's. A trace of Thunder is a Python module (``TraceCtx.python``,
+thunder/core/trace.py): the lines are read that call a fusion (``[t0] = nvFusion0(a, b)``,
+thunder/executors/nvfuserex_impl.py) or an operator beside it. Of nvFuser's Python the definitions are read
 (``def nvfuser_fusion_id0(fd : FusionDefinition)``, csrc/python_frontend/fusion_record.h); its kernels are
-read where those of torch are. All other lines of theirs are not recognised, and no output of the program.
+read where those of torch are. Lines of its IR are not recognised, and no output of the program.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ from fusiondoc.model import dataclass, field
 
 MOST_NAMES = 1_000
 
-_TRACE = b"# Constructed by "
+_TRACE = re.compile(rb".{0,200}?# Constructed by |(?:import thunder|from thunder\.\S+ import )")
+"""The pass that made a trace, which a logger may write behind its own text; the first trace names none."""
 _FUSION = re.compile(rb"\s+(?:\[[^\]]*\]|\w+(?:, \w+)*) = (nvFusion\d{1,6}|TorchCompile\d{1,6})\(")
 _DEFINITION = re.compile(rb"def (nvfuser_fusion_id\d{1,9})\(\s*fd\s*:\s*FusionDefinition\s*\)")
+_CALL = re.compile(rb"  (?:[\[(]?\w+[\w, ]*[\])]? = )?([A-Za-z_][\w.]*)\(")
+_NO_OPERATOR = re.compile(
+    rb"(?:prims|ltorch|clang|thunder)\.|(?:unpack|check|python|clear|return|del)(?:_|\Z)"
+)
+"""Calls of a trace that is no program of an executor yet, and those that only hand arguments on."""
 _OF_TRACE = re.compile(rb"(?:import |from |@|def |  |# |$)")
 _IR = re.compile(
     rb"\s*(?:[TI]\d+_[glspr](?:_\w+)?\s?\[|%(?:kernel|kernel_math|Kernel|HostIrContainer) \{|Segmented_Fusion"
@@ -30,6 +37,10 @@ _STARTS_IR = re.compile(
 )
 
 
+def _is_header(line: bytes) -> bool:
+    return (b"thunder" in line or b"# Constructed by " in line) and _TRACE.match(line) is not None
+
+
 @dataclass
 class OtherTools:
     """What a stream shows of them. ``line`` is the position of the first such line."""
@@ -37,10 +48,14 @@ class OtherTools:
     traces: int = 0
     fusions: dict[str, None] = field(default_factory=dict)
     definitions: dict[str, None] = field(default_factory=dict)
+    beside: dict[str, None] = field(default_factory=dict)
+    """Operators that the last trace with a fusion calls by themselves."""
     ir: bool = False
     """What looks like nvFuser's IR is its own, and no output of the program."""
     line: int | None = None
     _in_trace: bool = False
+    _calls: dict[str, None] = field(default_factory=dict)
+    """Of the trace that is read."""
     _unknown_ir: bool = False
 
     def begins(self, line: bytes, pos: int, alone: bool) -> None:
@@ -60,17 +75,13 @@ class OtherTools:
         return found
 
     def _takes(self, line: bytes) -> bool | None:
-        if line.startswith(_TRACE):
+        if _is_header(line) and (b"#" in line or not self._in_trace):
             self.traces += 1
-            self._in_trace = True
+            self._in_trace, self._calls = True, {}
             return True
         if self._in_trace:
-            called = _FUSION.match(line)
-            if called is not None:
-                self._name(self.fusions, called.group(1))
+            if self._of_trace(line):
                 return True
-            if _OF_TRACE.match(line):
-                return False
             self._in_trace = False
         if not self.ir and _STARTS_IR.match(line):
             self.ir = True
@@ -78,6 +89,18 @@ class OtherTools:
             self._unknown_ir = True
             return False
         return False if (self._unknown_ir or self.named) and _WORDS.match(line) else None
+
+    def _of_trace(self, line: bytes) -> bool:
+        """Whether a line behind the begin of a trace belongs to it."""
+        fusion = _FUSION.match(line)
+        if fusion is not None:
+            self._name(self.fusions, fusion.group(1))
+            self.beside = self._calls
+            return True
+        call = _CALL.match(line)
+        if call is not None and _NO_OPERATOR.match(call.group(1)) is None:
+            self._name(self._calls, call.group(1))
+        return _OF_TRACE.match(line) is not None
 
     @property
     def idle(self) -> bool:
