@@ -68,6 +68,12 @@ def test_operators_exist_and_take_as_many_tensors(torch_has: Any) -> None:
 
 
 @pytest.mark.torch
+def test_arguments_that_may_be_left_out_have_the_values_of_torch(torch_has: Any) -> None:
+    stated = {row.short: list(map(float, row.defaults)) for row in OPERATORS if row.defaults}
+    assert stated == torch_has["defaults"]
+
+
+@pytest.mark.torch
 def test_partners_in_place_exist(torch_has: Any) -> None:
     assert len(WITH_PARTNER) > 100
     partners = {f"aten::{in_place_name(op)}" for op in WITH_PARTNER}

@@ -15,13 +15,13 @@ from dataclasses import replace
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import defined, spelled
 from fusiondoc.changes.out_of_place import module_class
-from fusiondoc.changes.pattern import DEFAULTS, Bound, Operand, Pattern, operand, parse_expression
+from fusiondoc.changes.pattern import Bound, Operand, Pattern, operand, parse_expression
 from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, in_all_calls
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.fusers import with_dimensions_only
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.operators import is_in_place
+from fusiondoc.operators import defaults_of, is_in_place
 
 _MODULES = {"torch": "torch", "F": "torch.nn.functional"}
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
@@ -232,7 +232,7 @@ def _with_function(
 def _own_name(file: ParsedFile, recipe: Recipe, numbers: Bound) -> str:
     """Of the function for one operator, with its numbers: two lines may call it with different ones."""
     of = recipe.of.split()[0]
-    given = [found.text for found in numbers.values() if found.text not in DEFAULTS.get(of, ())]
+    given = [found.text for found in numbers.values() if found.text not in defaults_of(of)]
     more = "".join(f"_{re.sub(r'[^0-9a-zA-Z]', '_', text.replace('-', 'minus_'))}" for text in given)
     return file.free_name(f"fusible_{of}{more}", f"{of}_in_parts{more}")
 

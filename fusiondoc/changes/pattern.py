@@ -14,12 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.changes.source_file import ParsedFile
-
-DEFAULTS = {
-    "hardtanh": ("-1.0", "1.0"), "elu": ("1.0",), "celu": ("1.0",), "leaky_relu": ("0.01",),
-    "hardshrink": ("0.5",), "softshrink": ("0.5",), "glu": ("-1",), "addcmul": ("1",), "addcdiv": ("1",),
-}  # fmt: skip
-"""Function -> its last arguments, which may be left out (torch/nn/functional.py, torch/_torch_docs.py)."""
+from fusiondoc.operators import defaults_of
 
 _NAMES = {"hardtanh": ("input", "min_val", "max_val")}
 """Function -> its arguments (torch/nn/functional.py); of others the first is ``input``."""
@@ -145,7 +140,7 @@ class _Match:
         given = [argument for argument in _arguments(node) if argument[0] != "inplace"]
         if meaning is not None:
             given = _in_order(given, _NAMES.get(wanted.attr, ("input",)))
-        return self._fit_arguments(expected, given, DEFAULTS.get(wanted.attr, ()))
+        return self._fit_arguments(expected, given, defaults_of(wanted.attr))
 
     def _fit_arguments(
         self, expected: Sequence[_Argument], given: Sequence[_Argument], defaults: Sequence[str]

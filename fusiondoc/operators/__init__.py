@@ -154,6 +154,12 @@ def example_arguments(name: str) -> str:
     return row.example if row is not None else "-1, 64"
 
 
+def defaults_of(function: str) -> tuple[str, ...]:
+    """The last arguments of a function of torch, which may be left out."""
+    row = BY_NAME.get(f"aten::{function}")
+    return row.defaults if row is not None else ()
+
+
 # -- the flag ``inplace`` -----------------------------------------------------------------------------------
 
 WITH_FLAG = frozenset(f"aten::{in_place_name(row.name)}" for row in OPERATORS if row.flag is not None)

@@ -105,6 +105,9 @@ class Operator(NamedTuple):
     """For an operator that exists only in place: an expression that makes such a tensor."""
     example: str = "-1, 64"
     """Arguments of a call of it as a method, for an example in a report."""
+    defaults: tuple[str, ...] = ()
+    """The last arguments of its function in torch, which may be left out (torch/nn/functional.py,
+    torch/_torch_docs.py); of operators that a recipe replaces."""
     lists: bool = False
     """An overload of it, and of its partner in place, takes a list and gives one: ``out += [x]``. Those for
     tensors give none (torch/csrc/jit/runtime/register_prim_ops.cpp)."""

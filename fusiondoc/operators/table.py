@@ -80,8 +80,8 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("xlogy", ELEMENTWISE, 2, in_place=True),
     Operator("heaviside", ELEMENTWISE, 2, in_place=True),
     # Arithmetic of three tensors
-    Operator("addcmul", ELEMENTWISE, 3, gradient=FORMULA, in_place=True),
-    Operator("addcdiv", ELEMENTWISE, 3, in_place=True),
+    Operator("addcmul", ELEMENTWISE, 3, gradient=FORMULA, in_place=True, defaults=("1",)),
+    Operator("addcdiv", ELEMENTWISE, 3, in_place=True, defaults=("1",)),
     Operator("lerp", ELEMENTWISE, 3, gradient=FORMULA, in_place=True),
     Operator("where", ELEMENTWISE, 3, gradient=Gradient("TTT", "number")),
     Operator("masked_fill", ELEMENTWISE, 3, in_place=True),
@@ -138,10 +138,10 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("tanh", ELEMENTWISE, 1, gradient=FORMULA, in_place=True),
     Operator("trunc", ELEMENTWISE, 1, gradient=FORMULA, in_place=True),
     # Activations
-    Operator("celu", ELEMENTWISE, 1, in_place=True, flag=2, modules={"CELU": 1}),
-    Operator("elu", ELEMENTWISE, 1, in_place=True, flag=2, modules={"ELU": 1}),
+    Operator("celu", ELEMENTWISE, 1, in_place=True, flag=2, modules={"CELU": 1}, defaults=("1.0",)),
+    Operator("elu", ELEMENTWISE, 1, in_place=True, flag=2, modules={"ELU": 1}, defaults=("1.0",)),
     Operator("gelu", ELEMENTWISE, 1, gradient=IN_SCRIPT, in_place=True, modules={"GELU": None}),
-    Operator("hardshrink", ELEMENTWISE, 1, gradient=FORMULA),
+    Operator("hardshrink", ELEMENTWISE, 1, gradient=FORMULA, defaults=("0.5",)),
     Operator(
         "hardsigmoid", ELEMENTWISE, 1, gradient=FORMULA, in_place=True, flag=1, modules={"Hardsigmoid": 0}
     ),
@@ -156,8 +156,18 @@ OPERATORS: tuple[Operator, ...] = (
         in_place=True,
         flag=3,
         modules={"Hardtanh": 2, "ReLU6": 0},
+        defaults=("-1.0", "1.0"),
     ),
-    Operator("leaky_relu", ELEMENTWISE, 1, gradient=FORMULA, in_place=True, flag=2, modules={"LeakyReLU": 1}),
+    Operator(
+        "leaky_relu",
+        ELEMENTWISE,
+        1,
+        gradient=FORMULA,
+        in_place=True,
+        flag=2,
+        modules={"LeakyReLU": 1},
+        defaults=("0.01",),
+    ),
     Operator("log_sigmoid", ELEMENTWISE, 1),
     Operator("mish", ELEMENTWISE, 1, in_place=True, flag=1, modules={"Mish": 0}),
     Operator("_prelu_kernel", ELEMENTWISE, 2),
@@ -167,7 +177,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("selu", ELEMENTWISE, 1, in_place=True, flag=1, modules={"SELU": 0}),
     Operator("silu", ELEMENTWISE, 1, gradient=IN_SCRIPT, in_place=True, flag=1, modules={"SiLU": 0}),
     Operator("softplus", ELEMENTWISE, 1, gradient=FORMULA, modules={"Softplus": None}),
-    Operator("softshrink", ELEMENTWISE, 1),
+    Operator("softshrink", ELEMENTWISE, 1, defaults=("0.5",)),
     Operator("threshold", ELEMENTWISE, 1, gradient=FORMULA, in_place=True, flag=3, modules={"Threshold": 2}),
     # Their derivatives
     Operator("gelu_backward", ELEMENTWISE, 2),
@@ -426,7 +436,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("set_", NONE, 2),
     Operator("zero_", NONE, 1, instead="torch.zeros_like(x)"),
     # Others
-    Operator("glu", NONE, 1),
+    Operator("glu", NONE, 1, defaults=("-1",)),
     Operator("gru_cell", NONE, 6),
     Operator("item", NONE, 1),
     Operator("log_sigmoid_forward", NONE, 1),

@@ -4,7 +4,8 @@
 ``aliases``: operators that may return the memory of an argument that they do not write. ``pointwise`` and
 ``random``: those with torch's own tags. ``methods``: names of methods of a tensor. ``signs``: sign -> the
 operators that an expression makes, and a statement such as ``x += y``, in a script and in a trace.
-``flags``: where ``inplace`` stands among the arguments of functions and constructors of modules. ``mixing``:
+``flags``: where ``inplace`` stands among the arguments of functions and constructors of modules.
+``defaults``: function -> the numbers that its last arguments have where they are left out. ``mixing``:
 functions named on the command line whose elements depend on more than the element at their index.
 """
 
@@ -35,6 +36,7 @@ def main():
     facts["methods"] = dir(torch.Tensor)
     facts["signs"] = {sign: [*made_by(sign)] for sign in SIGNS}
     facts["flags"] = flags()
+    facts["defaults"] = {name: defaults(name) for name in WITH_DEFAULTS}
     facts["mixing"] = [name for name in sys.argv[1:] if mixes(name)]
     print(json.dumps({key: sorted(fact) if isinstance(fact, set) else fact for key, fact in facts.items()}))
 
@@ -81,6 +83,32 @@ def made_by(sign):
         yield []
     else:
         yield [node.kind() for node in graph.nodes() if node.kind().startswith("aten::")]
+
+
+WITH_DEFAULTS = [
+    "addcdiv",
+    "addcmul",
+    "celu",
+    "elu",
+    "glu",
+    "hardshrink",
+    "hardtanh",
+    "leaky_relu",
+    "softshrink",
+]
+
+
+def defaults(name):
+    function = getattr(torch.nn.functional, name, None) or getattr(torch, name)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a function of C++
+        (schema,) = [
+            one for one in torch._C._jit_get_schemas_for_operator("aten::" + name) if not one.overload_name
+        ]
+        return [one.default_value for one in schema.arguments if one.has_default_value()]
+    values = [one.default for one in parameters if one.name != "inplace"]
+    return [value for value in values if value is not inspect.Parameter.empty]
 
 
 def flags():

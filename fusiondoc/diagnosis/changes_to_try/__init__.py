@@ -28,4 +28,5 @@ class ChangesOfProgram:
         """Settings, rewrites at the lines of operators outside groups, and what can be done where the model
         is made, written into its files, in no order: ``fix`` tries them. Whether one helps, its run shows."""
         program = self._program
-        return [*at_lines.propose(program), *settings.propose(program), *at_model.propose(program)]
+        of_settings = settings.propose(program, self.of_run)
+        return [*at_lines.propose(program), *of_settings, *at_model.propose(program)]

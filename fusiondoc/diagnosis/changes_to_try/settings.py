@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -15,16 +15,19 @@ from fusiondoc.changes.inserted_lines import after_imports, lines_at, spelled
 from fusiondoc.changes.source_file import ParsedFile, walk
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
-from fusiondoc.diagnosis.suggested_settings import suggested
 from fusiondoc.fuser_knobs.catalogue import knob_line
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.remedies import Setting
 
 
-def propose(program: UserProgram) -> Iterator[Change]:
-    """One for each knob and fuser, and one for the inputs."""
+def propose(program: UserProgram, of_run: Iterable[Change]) -> Iterator[Change]:
+    """One for each knob and fuser, and one for the inputs.
+
+    Args:
+        of_run: the settings of its run.
+    """
     file = program.target_file
-    for change in suggested(program.report, program.options, program.target.kind):
+    for change in of_run:
         ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
         if change.kind is ChangeKind.FUSER:
             yield _with_own_lines(program, change, ops)

@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from fusiondoc.model.reasons.of_inductor import CompiledCall, KindOfCall, SharedAccess, StayedApart
 
-_CALLS: Mapping[KindOfCall, str] = {
-    "library": "a library computes it",
-    "no lowering": "Inductor has no lowering and no decomposition for it, so it runs as in eager code",
-    "on purpose": "Inductor leaves it to eager code on purpose",
-    "custom": "it is a custom operator, which is opaque to Inductor",
-    "user's Triton kernel": "it is a Triton kernel of the program",
-    "random seed": "it draws the seeds of the random numbers of the graph",
-    "view": "it is a view: it moves no data",
-    "collective": "it exchanges data with other processes",
-    "copy": "the wrapper copies a tensor in eager code",
-    "eager sum": "the wrapper adds up the workspace of a reduction in eager code",
-    "unknown": "the log has no generated code, so it does not show the call",
-}
 
-_NOUNS: Mapping[KindOfCall, str] = {
-    "library": "a call of a library",
-    "no lowering": "an operator without a lowering",
-    "on purpose": "an operator that Inductor leaves to eager code",
-    "custom": "a custom operator",
-    "user's Triton kernel": "a Triton kernel of the program",
-    "random seed": "the seeds of random numbers",
-    "view": "a view",
-    "collective": "an exchange with other processes",
-    "copy": "a copy in eager code",
-    "eager sum": "a sum in eager code",
-    "unknown": "a call",
+class _Call(NamedTuple):
+    """A kind of call in sentences."""
+
+    text: str
+    """Why the operator is one."""
+    noun: str
+
+
+_CALLS: Mapping[KindOfCall, _Call] = {
+    "library": _Call("a library computes it", "a call of a library"),
+    "no lowering": _Call(
+        "Inductor has no lowering and no decomposition for it, so it runs as in eager code",
+        "an operator without a lowering",
+    ),
+    "on purpose": _Call(
+        "Inductor leaves it to eager code on purpose", "an operator that Inductor leaves to eager code"
+    ),
+    "custom": _Call("it is a custom operator, which is opaque to Inductor", "a custom operator"),
+    "user's Triton kernel": _Call("it is a Triton kernel of the program", "a Triton kernel of the program"),
+    "random seed": _Call(
+        "it draws the seeds of the random numbers of the graph", "the seeds of random numbers"
+    ),
+    "view": _Call("it is a view: it moves no data", "a view"),
+    "collective": _Call("it exchanges data with other processes", "an exchange with other processes"),
+    "copy": _Call("the wrapper copies a tensor in eager code", "a copy in eager code"),
+    "eager sum": _Call(
+        "the wrapper adds up the workspace of a reduction in eager code", "a sum in eager code"
+    ),
+    "unknown": _Call("the log has no generated code, so it does not show the call", "a call"),
 }
 
 _CAUSES: Mapping[str, str] = {
@@ -68,7 +73,7 @@ MOST_TENSORS = 3
 
 def compiled_call(detail: CompiledCall) -> str:
     name = f" ({detail.calls})" if detail.calls is not None else ""
-    return _CALLS[detail.call] + name
+    return _CALLS[detail.call].text + name
 
 
 def stayed_apart(detail: StayedApart) -> str:
@@ -91,7 +96,7 @@ _WITHOUT_TEXT: Mapping[str, str] = {
 
 def _why_apart(detail: StayedApart) -> str:
     if detail.cause == "call":
-        return f"{detail.op or 'one of them'} is {_NOUNS[detail.call or 'unknown']}, no loop"
+        return f"{detail.op or 'one of them'} is {_CALLS[detail.call or 'unknown'].noun}, no loop"
     if detail.cause == "between":
         return _between(detail)
     if detail.cause == "access" and detail.accesses:
@@ -104,7 +109,7 @@ def _why_apart(detail: StayedApart) -> str:
 def _between(detail: StayedApart) -> str:
     if detail.op is None:
         return "another node stands between them"
-    which = f", {_NOUNS[detail.call]}," if detail.call is not None else ""
+    which = f", {_CALLS[detail.call].noun}," if detail.call is not None else ""
     return f"{detail.op}{which} stands between them"
 
 
