@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from running import python
+from running import python, python_apart, write
 
+import fusiondoc
+from fusiondoc.model.reasons import OutOfRegion
 from fusiondoc.operators import WITH_FORMULA
 
 _SECTION = re.compile(r"with prim::DifferentiableGraph_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
@@ -43,3 +45,36 @@ def test_the_pass_takes_what_the_catalogue_says() -> None:
             "aten::unbind",
             "prim::ConstantChunk",
         }
+
+
+DROPOUT = """
+import torch
+import torch.nn.functional as F
+
+
+def model(x):
+    y = torch.sigmoid(x) * torch.tanh(x)
+    y = F.dropout(y, 0.1, training=False)
+    return torch.exp(y) * 2 + y
+
+
+inputs = (torch.randn(4, 6, requires_grad=True),)
+"""
+
+
+@pytest.mark.torch
+def test_a_dropout_that_does_nothing_ends_a_differentiable_graph(tmp_path: Path) -> None:
+    """torch makes two graphs, and the dropout is between them: isDifferentiable asks for ``train``."""
+    write(tmp_path, "dropped.py", DROPOUT)
+    report = fusiondoc.diagnose(str(tmp_path / "dropped.py"), fuser="nnc", backward=True)
+    (row,) = [row for row in report.unfused if row.op == "aten::dropout"]
+    assert isinstance(row.reason.detail, OutOfRegion) and row.reason.detail.gap.why == "no_formula"
+    assert [len(group.nodes) for group in report.groups if group.phase == "forward"] == [3, 3]
+    oracle = (
+        "import runpy, torch; f = torch.jit.script(runpy.run_path('dropped.py')['model']);"
+        "g = f.graph.copy();"
+        "torch._C._jit_pass_inline(g); torch._C._jit_pass_constant_propagation(g);"
+        "torch._C._jit_pass_create_autodiff_subgraphs(g, 2);"
+        "print(len(g.findAllNodes('prim::DifferentiableGraph')), len(g.findAllNodes('aten::dropout')))"
+    )
+    assert python_apart(code=oracle, cwd=tmp_path).stdout.split() == ["2", "1"]

@@ -228,9 +228,15 @@ def no_formula(node: FlowNode) -> FormulaGap | None:
     if node.op not in WITH_FORMULA:
         return FormulaGap("no_formula")
     gradient = GRADIENTS[node.op]
+    if gradient.not_where is not None and _has_constant(node, *gradient.not_where):
+        return FormulaGap("no_formula")
     if gradient.without is not None and not re.fullmatch(gradient.arguments, kinds_of(node)):
         return FormulaGap("overload", gradient.without)
     return None
+
+
+def _has_constant(node: FlowNode, argument: int, value: str) -> bool:
+    return len(node.operands) > argument and node.operands[argument].value == value
 
 
 def cuts_region(place: Place) -> Reason | None:

@@ -75,6 +75,8 @@ class Gradient(NamedTuple):
     """Its formula holds the operator in the forward part, and no formula holds it in a backward part."""
     kept_out: bool = False
     """It is a view whose gradient as an output of a differentiable graph would be wrong."""
+    not_where: tuple[int, str] | None = None
+    """An argument, from 0, and the constant as printed with which it has no formula."""
 
 
 FORMULA, IN_SCRIPT, KEPT_OUT = Gradient(), Gradient(only_forward=True), Gradient(kept_out=True)

@@ -201,7 +201,7 @@ OPERATORS: tuple[Operator, ...] = (
         "dropout",
         ELEMENTWISE | RANDOM | HANDS_ON,
         1,
-        gradient=IN_SCRIPT,
+        gradient=Gradient(only_forward=True, not_where=(2, "0")),  # train is False
         in_place=True,
         flag=3,
         modules={"Dropout": 1},
