@@ -6,7 +6,8 @@ read, tried live on 1.12.1 and 2.13.0; meanings from the C++ file that each ``so
 
 from __future__ import annotations
 
-from fusiondoc.fusers.knob_rows import FuserDump, Knob, Variable, knob, span, variables
+from fusiondoc.fusers.fuser_switches import FuserSwitches
+from fusiondoc.fusers.knob_rows import FuserCatalogue, FuserDump, Knob, Variable, knob, span, variables
 
 _PASS = "torch/csrc/jit/passes/tensorexpr_fuser.cpp"
 _KERNEL = "torch/csrc/jit/tensorexpr/kernel.cpp"
@@ -211,15 +212,29 @@ DUMPS: tuple[FuserDump, ...] = (
     ),
 )
 
-LOG_FILES = {
-    "tensorexpr_fuser": "Graphs around NNC's pass; at >> which operators it rejects, and why.",
-    "kernel": "Tensor expressions of each NNC kernel.",
-    "cuda_codegen": "CUDA code of each NNC kernel.",
-    "llvm_codegen": "LLVM and assembly code of each NNC kernel.",
-}
-"""Files of torch that write to the JIT log, with what they write."""
+SWITCHES = FuserSwitches(
+    log_level="profiling_graph_executor_impl:>>tensorexpr_fuser",
+    plan_log="profiling_graph_executor_impl:>>tensorexpr_fuser",
+    refusal_log=">>tensorexpr_fuser",
+    off_by_variable=("PYTORCH_TENSOREXPR", "0"),  # read before any switch (passes/tensorexpr_fuser.cpp)
+    off_by_call="torch._C._jit_set_texpr_fuser_enabled(False)",
+    device_knobs={
+        "cpu": {"fuse_on_cpu": "on", "nnc_must_use_llvm": "off"},
+        "cuda": {"fuse_on_gpu": "on"},
+    },
+)
 
-OWN_LOG_FILES = (("1.11-2.13", 0, "tensorexpr_fuser"),)
-"""Versions, least level and names of those whose name is its own."""
-
-LOG_LEVEL = "profiling_graph_executor_impl:>>tensorexpr_fuser"
+CATALOGUE = FuserCatalogue(
+    variable_families=("PYTORCH_TENSOREXPR",),
+    knobs=KNOBS,
+    variables=VARIABLES,
+    dumps=DUMPS,
+    usual_dumps=("nnc_ir",),
+    log_files={
+        "tensorexpr_fuser": "Graphs around NNC's pass; at >> which operators it rejects, and why.",
+        "kernel": "Tensor expressions of each NNC kernel.",
+        "cuda_codegen": "CUDA code of each NNC kernel.",
+        "llvm_codegen": "LLVM and assembly code of each NNC kernel.",
+    },
+    own_log_files=(("1.11-2.13", 0, "tensorexpr_fuser"),),
+)

@@ -10,26 +10,28 @@ checks print what they found before the condition fails (``REMARKS``).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-COMPILE_HEADER = "TensorExprKernel graph (Before graph optimization):"
-GROUPS_HEADER = "After creating fusion groups:"
-PASS_START, PLAN_HEADER = "Before TExprFuser:", "After TExprFuser:"
+from fusiondoc.fusers.fuser_log import FuserLog
+from fusiondoc.fusers.fuser_words import FuserWords
 
-LINE_MESSAGES = re.compile(
-    rb"(?:\[(?:DEBUG|UPDATE|DUMP) tensorexpr_fuser\.cpp:\d{3,}\] "
-    rb"(?:Considering node:|Failed cond |Trying to merge: |Current fusion group: )[^\n]*\n){2,500}"
+LOG = FuserLog(
+    pass_file="tensorexpr_fuser",
+    pass_start="Before TExprFuser:",
+    plan_header="After TExprFuser:",
+    groups_header="After creating fusion groups:",
+    compile_header="TensorExprKernel graph (Before graph optimization):",
+    # It prints them for each node, from four positions of its source in turn. So few that a stretch of a log
+    # that stands in it again can begin behind them.
+    line_messages=re.compile(
+        rb"(?:\[(?:DEBUG|UPDATE|DUMP) tensorexpr_fuser\.cpp:\d{3,}\] "
+        rb"(?:Considering node:|Failed cond |Trying to merge: |Current fusion group: )[^\n]*\n){2,500}"
+    ),
+    # The node of a group that is compiled for several shapes, with its own graph.
+    inner_graphs=frozenset(("prim::TensorExprDynamicGroup",)),
+    guards=frozenset(("prim::TypeCheck", "prim::TensorExprDynamicGuard")),
+    profile_names=("fused_|.*_fused_",),  # ``fused_add_mul`` (passes/tensorexpr_fuser.cpp)
+    announces_runs=False,
 )
-"""Messages of one line that it prints for each node, from four positions of its source in turn. So few that a
-stretch of a log that stands in it again can begin behind them."""
-
-GUARDS = frozenset(("prim::TypeCheck", "prim::TensorExprDynamicGuard"))
-
-INNER_GRAPHS = frozenset(("prim::TensorExprDynamicGroup",))
-"""The node of a group that is compiled for several shapes, with its own graph."""
-
-OLD_GROUP = "tensorexpr::Group"
-"""The node of a group before torch 1.7 (torch/csrc/jit/passes/tensorexpr_fuser.cpp of 1.6)."""
 
 WRAPPER = "canHandle(producer) || producer->kind() == prim::TensorExprGroup"
 """It follows the condition of ``canHandle`` that failed."""
@@ -96,48 +98,49 @@ torch/csrc/jit/tensorexpr/kernel.cpp and operators/conv2d.cpp."""
 _STARTS_NONE = "what comes after it is {}, and NNC starts no group with one"
 _ORDER = "would change the order of dependent operators"
 
-WORDS: Mapping[str, str] = {
-    # NNC (torch/csrc/jit/passes/tensorexpr_fuser.cpp): one operator
-    "shape_not_profiled": "the shape of an input or output was not profiled",
-    "device_off": "NNC may not fuse on its device",
-    "named_not_to_fuse": "PYTORCH_TENSOREXPR_DONT_FUSE names it",
-    "list_elsewhere": "its list of tensors is made outside the graph, or changed",
-    "list_given": "its graph begins behind its list of tensors, which is an input of it",
-    "list_shared": "its list of tensors is used a second time",
-    "dim_not_constant": "its `dim` is not a constant",
-    "device_of_list": "the tensors of its list have no device, or several",
-    "no_device": "its inputs have no device, or several",
-    "training_not_constant": "its `training` is not a constant",
-    "training": "it is in training mode, and NNC takes it in eval mode only",
-    "no_lowering": "NNC has no lowering for it",
-    "types": "NNC does not support a type or argument of it",
-    "pass_stopped": "PYTORCH_JIT_OPT_LIMIT stops the pass before it",
-    "no_shape_function": "torch cannot compute its shape from those of its inputs, which groups of dynamic"
-    " shapes need",
-    "conv2d_parameters": "NNC takes only 3x3 depthwise convolutions of float32 with a bias, equal strides,"
-    " equal padding and no dilation",
-    "not_conv2d": "NNC takes convolutions in two dimensions only",
-    "matmul_shapes": "NNC takes only products of two matrices, both contiguous",
-    "device_or_argument": "it changes the device, or an argument of it is not a constant",
-    # NNC: an operator and a group
-    "other_block": "what it could fuse with is on the other side of a block of control flow",
-    "group_full": "the group would have more than 128 arguments",
-    "group_without_device": "the group has no device, or several",
-    "group_on_other_device": "its tensors are on another device than the group",
-    "order": f"moving it to the group {_ORDER}",
-    "order_of_group": f"moving {{op}} to it {_ORDER}",
-    "view_shared": "it makes a view that is used outside the group, too",
-    "before_list": _STARTS_NONE.format("a list"),
-    "before_slice": _STARTS_NONE.format("aten::slice"),
-    "before_unsqueeze": _STARTS_NONE.format("aten::unsqueeze"),
-    "before_chunk": _STARTS_NONE.format("a chunk"),
-    "constant": "NNC starts no group for a constant",
-    "device_of_any_list": "the tensors of a list have no device, or several",
-    "device_of_list_off": "NNC may not fuse on the device of a tensor of its list",
-    "cat_elsewhere": "the list of the aten::cat after it is made outside the graph, or changed",
-    "cat_shared": "the list of the aten::cat after it is used a second time",
-    "cat_dim_not_constant": "the `dim` of the aten::cat after it is not a constant",
-    "undone": "a group of one operator is not worth a kernel and was undone",
-    "other_condition": "NNC's condition `{text}` does not hold",
-}
-"""Condition -> the reason in a sentence."""
+WORDS = FuserWords(
+    conditions={
+        # NNC (torch/csrc/jit/passes/tensorexpr_fuser.cpp): one operator
+        "shape_not_profiled": "the shape of an input or output was not profiled",
+        "device_off": "NNC may not fuse on its device",
+        "named_not_to_fuse": "PYTORCH_TENSOREXPR_DONT_FUSE names it",
+        "list_elsewhere": "its list of tensors is made outside the graph, or changed",
+        "list_given": "its graph begins behind its list of tensors, which is an input of it",
+        "list_shared": "its list of tensors is used a second time",
+        "dim_not_constant": "its `dim` is not a constant",
+        "device_of_list": "the tensors of its list have no device, or several",
+        "no_device": "its inputs have no device, or several",
+        "training_not_constant": "its `training` is not a constant",
+        "training": "it is in training mode, and NNC takes it in eval mode only",
+        "no_lowering": "NNC has no lowering for it",
+        "types": "NNC does not support a type or argument of it",
+        "pass_stopped": "PYTORCH_JIT_OPT_LIMIT stops the pass before it",
+        "no_shape_function": "torch cannot compute its shape from those of its inputs, which groups of"
+        " dynamic shapes need",
+        "conv2d_parameters": "NNC takes only 3x3 depthwise convolutions of float32 with a bias, equal"
+        " strides, equal padding and no dilation",
+        "not_conv2d": "NNC takes convolutions in two dimensions only",
+        "matmul_shapes": "NNC takes only products of two matrices, both contiguous",
+        "device_or_argument": "it changes the device, or an argument of it is not a constant",
+        # NNC: an operator and a group
+        "other_block": "what it could fuse with is on the other side of a block of control flow",
+        "group_full": "the group would have more than 128 arguments",
+        "group_without_device": "the group has no device, or several",
+        "group_on_other_device": "its tensors are on another device than the group",
+        "order": f"moving it to the group {_ORDER}",
+        "order_of_group": f"moving {{op}} to it {_ORDER}",
+        "view_shared": "it makes a view that is used outside the group, too",
+        "before_list": _STARTS_NONE.format("a list"),
+        "before_slice": _STARTS_NONE.format("aten::slice"),
+        "before_unsqueeze": _STARTS_NONE.format("aten::unsqueeze"),
+        "before_chunk": _STARTS_NONE.format("a chunk"),
+        "constant": "NNC starts no group for a constant",
+        "device_of_any_list": "the tensors of a list have no device, or several",
+        "device_of_list_off": "NNC may not fuse on the device of a tensor of its list",
+        "cat_elsewhere": "the list of the aten::cat after it is made outside the graph, or changed",
+        "cat_shared": "the list of the aten::cat after it is used a second time",
+        "cat_dim_not_constant": "the `dim` of the aten::cat after it is not a constant",
+        "undone": "a group of one operator is not worth a kernel and was undone",
+        "other_condition": "NNC's condition `{text}` does not hold",
+    }
+)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fusiondoc.fusers.taken_operators import WithKnob
+from fusiondoc.fusers.fuser_limits import FuserLimits
+from fusiondoc.fusers.taken_operators import TakenOperators, WithKnob
 
 
 class Takes(NamedTuple):
@@ -125,13 +126,6 @@ TAKES: Mapping[str, Takes] = {
 REDUCTIONS = frozenset(op for op, takes in TAKES.items() if takes.knob == "nnc_reductions")
 """Operators that NNC takes only with the knob nnc_reductions."""
 
-WITH_KNOB = WithKnob(
-    "nnc_reductions", REDUCTIONS, "reductions", "torch._C._jit_set_texpr_reductions_enabled(True)"
-)
-
-DTYPES = frozenset(("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long", "Short", "Char", "Byte"))
-"""Scalar types that a group takes (torch/csrc/jit/tensorexpr/types.h)."""
-
 ON_CPU_ONLY = frozenset(op for op, takes in TAKES.items() if takes.device == "cpu")
 ON_GPU_ONLY = frozenset(op for op, takes in TAKES.items() if takes.device == "cuda")
 FLOATING_ONLY = frozenset(op for op, takes in TAKES.items() if takes.dtypes == "floating")
@@ -143,15 +137,31 @@ PULLED_IN = frozenset(["aten::unsqueeze", "prim::ConstantChunk"])
 """Views that begin no group, and that a group takes in only where nothing else takes their result
 (``scanNode`` and ``canMerge`` of tensorexpr_fuser.cpp)."""
 
-IDLE_CASTS = frozenset(
-    ["aten::to", "aten::_autocast_to_full_precision", "aten::_autocast_to_reduced_precision"]
+OPERATORS = TakenOperators(
+    takes=frozenset(TAKES),
+    with_knob=WithKnob(
+        "nnc_reductions", REDUCTIONS, "reductions", "torch._C._jit_set_texpr_reductions_enabled(True)"
+    ),
+    # Of aten::cat it has to see the list, which no differentiable graph holds: it is an input of that graph
+    # (tensorexpr_fuser.cpp; seen of torch 2.13).
+    inference_only=frozenset(["aten::batch_norm", "aten::cat"]),
+    seldom=REDUCTIONS | ON_CPU_ONLY,
+    pulled_in=PULLED_IN,
+    # Where eager mode computes nothing (``unexecutedEagerOp`` of tensorexpr_fuser.cpp).
+    idle_casts=frozenset(
+        ["aten::to", "aten::_autocast_to_full_precision", "aten::_autocast_to_reduced_precision"]
+    ),
+    pairs_only=PAIRS_ONLY,
+    casts_by_constants=True,
 )
-"""Casts that begin no group where their result has the type of their input, as eager mode computes nothing
-there (``unexecutedEagerOp`` of tensorexpr_fuser.cpp)."""
 
-SELDOM = REDUCTIONS | ON_CPU_ONLY
-"""Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to them."""
-
-INFERENCE_ONLY = frozenset(["aten::batch_norm", "aten::cat"])
-"""Operators that NNC takes only where no gradients are recorded (tensorexpr_fuser.cpp). Of aten::cat it has
-to see the list, which no differentiable graph holds: it is an input of that graph (seen of torch 2.13)."""
+LIMITS = FuserLimits(
+    # torch/csrc/jit/tensorexpr/types.h
+    dtypes=frozenset(("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long", "Short", "Char", "Byte")),
+    halves_on=frozenset(("cuda",)),
+    numbers_for_tensors=True,
+    evaluator_without_llvm=True,
+    any_size=True,
+    stops_at_side_effects=True,
+    only_profiled=True,
+)

@@ -8,9 +8,11 @@ its libtorch_cuda, libtorch_cuda_cu or libnvfuser_codegen holds it; those of 2.1
 
 from __future__ import annotations
 
+from fusiondoc.fusers.fuser_switches import FallbackOff, FuserSwitches
 from fusiondoc.fusers.knob_rows import (
     ALL,
     FROM_12,
+    FuserCatalogue,
     Knob,
     Option,
     Variable,
@@ -396,13 +398,36 @@ PACKAGE_OPTIONS: dict[str, frozenset[str]] = {
 """The words of the stand-alone nvfuser package (NVIDIA/Fuser at 81c4b22, csrc/options.cpp), which does not
 read the variables of torch. Here a word may have arguments: ``name(first,second)``."""
 
-LOG_FILES = {
-    "graph_fuser": "Graphs around nvFuser's pass, step by step.",
-    "partition": "Which operators nvFuser rejects, and why.",
-    "kernel_cache": "Each group that nvFuser compiles, and each run of one.",
-    "manager": "The group whose compilation fell back.",
-    "type_inference": "Types that nvFuser infers inside a group.",
-}
-"""Files of torch that write to the JIT log, with what they write."""
+SWITCHES = FuserSwitches(
+    log_level="profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager",
+    plan_log="profiling_graph_executor_impl:graph_fuser:>>kernel_cache",
+    refusal_log=">partition",
+    knob_for_one="single_node=on",
+    knob_to_leave_out="skip_node_kind=OPERATOR",
+    variables_set=(
+        "PYTORCH_NVFUSER_DUMP",
+        "PYTORCH_NVFUSER_ENABLE",
+        "PYTORCH_NVFUSER_DISABLE",
+        "PYTORCH_NVFUSER_DISABLE_FALLBACK",
+    ),
+    dump_variable="PYTORCH_NVFUSER_DUMP",
+    # Torch 1.11 reads only the number (with atoi), later ones the option (utils.cpp of each; strings of the
+    # wheels).
+    fallback_off=FallbackOff("PYTORCH_NVFUSER_DISABLE", "fallback", "PYTORCH_NVFUSER_DISABLE_FALLBACK"),
+)
 
-LOG_LEVEL = "profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager"
+CATALOGUE = FuserCatalogue(
+    variable_families=("PYTORCH_NVFUSER_", "PYTORCH_CUDA_FUSER_", "NVFUSER_"),
+    printing_variables=("NVFUSER_DUMP", "NVFUSER_PROF"),
+    knobs=KNOBS,
+    variables=VARIABLES,
+    options=OPTIONS,
+    package_options=PACKAGE_OPTIONS,
+    log_files={
+        "graph_fuser": "Graphs around nvFuser's pass, step by step.",
+        "partition": "Which operators nvFuser rejects, and why.",
+        "kernel_cache": "Each group that nvFuser compiles, and each run of one.",
+        "manager": "The group whose compilation fell back.",
+        "type_inference": "Types that nvFuser infers inside a group.",
+    },
+)

@@ -7,33 +7,9 @@ guards of graph_fuser.cpp there.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from fusiondoc.fusers.fuser_log import Refusals
-
-PASS_START, PLAN_HEADER = "Before Fusion:", "Before Compilation:"
-
-CACHE_HEADER = "GraphCache created for graph"
-FALLBACK_HEADER = "`compile_fusion` hits fallback on graph"
-
-SOURCE_LINES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
-    "1.12": {"graph_fuser": (2352, 2432), "kernel_cache": (718, 719, 727), "partition": (233,)},
-    "1.13": {"graph_fuser": (2420, 2504), "kernel_cache": (765, 766, 774)},
-    "2.0": {"graph_fuser": (2419, 2503), "kernel_cache": (809, 810, 818)},
-}
-"""Release of torch -> file -> lines: of ``Before Fusion:`` and ``Before Compilation:`` (graph_fuser.cpp), of
-``GraphCache constructor``, ``GraphCache created for graph`` and ``running GraphCache`` (kernel_cache.cpp),
-and of the statements of partition.cpp; from logs of the wheels of 1.12.1, 1.13.1, 2.0.1 and 2.1.2. 2.0 and
-2.1 have the same nvFuser, line for line."""
-
-GUARDS = frozenset(
-    (
-        "prim::CudaFusionGuard",
-        "prim::CudaFusionSizeEq",
-        "prim::CudaFusionIvalGuard",
-        "prim::CudaFusionViewGuard",
-    )
-)
+from fusiondoc.fusers.fuser_log import FuserLog, Refusals
+from fusiondoc.fusers.nvfuser import errors
 
 REFUSALS = Refusals(
     file="partition",
@@ -51,38 +27,68 @@ REFUSALS = Refusals(
     other="FD201",
 )
 
-WORDS: Mapping[str, str] = {
-    "nvfuser_no_rule": "nvFuser has no parsing rule for it",
-    "input_type": "nvFuser does not support the type of an input",
-    "output_type": "nvFuser does not support the type of an output",
-    "not_cuda": "it does not run on a CUDA device",
-    "before_volta": "nvFuser fuses only element-wise operators on a GPU older than Volta",
-    "before_ampere": "nvFuser needs an Ampere GPU or newer for bfloat16",
-    "device_of_group": "it runs on another device than the group",
-}
-"""Condition -> the reason in a sentence."""
-
-SIGNS = (
-    b"PYTORCH_NVFUSER_",
-    *(
-        b"kernel",
-        b"Kernel",
-        b"KERNEL (",
-        b"nvfuser_",
-        b"Fusion",
-        b"fusion IR",
-        b"Segment",
-        b"HostIrContainer",
+LOG = FuserLog(
+    pass_file="graph_fuser",
+    pass_start="Before Fusion:",
+    plan_header="Before Compilation:",
+    # Where both are on, its pass comes after NNC's and takes the same graph (so in a log of torch 2.1.2).
+    follows="nnc",
+    cache_header="GraphCache created for graph",
+    fallback_header="`compile_fusion` hits fallback on graph",
+    # Of ``Before Fusion:`` and ``Before Compilation:`` (graph_fuser.cpp), of ``GraphCache constructor``,
+    # ``GraphCache created for graph`` and ``running GraphCache`` (kernel_cache.cpp), and of the statements of
+    # partition.cpp; from logs of the wheels of 1.12.1, 1.13.1, 2.0.1 and 2.1.2. 2.0 and 2.1 have the same
+    # nvFuser, line for line.
+    source_lines={
+        "1.12": {"graph_fuser": (2352, 2432), "kernel_cache": (718, 719, 727), "partition": (233,)},
+        "1.13": {"graph_fuser": (2420, 2504), "kernel_cache": (765, 766, 774)},
+        "2.0": {"graph_fuser": (2419, 2503), "kernel_cache": (809, 810, 818)},
+    },
+    guards=frozenset(
+        (
+            "prim::CudaFusionGuard",
+            "prim::CudaFusionSizeEq",
+            "prim::CudaFusionIvalGuard",
+            "prim::CudaFusionViewGuard",
+        )
     ),
-    *(b"\nInputs:", b"\nAfter ", b"\n0  ", b"Arguments for ", b"Compute at ", b"Compile ", b"Fus# ", b"***"),
-    *(b"Scheduler _", b"ptxas ", b"Max register count: ", b"Propagator::", b"HaloInfo:", b"Index type: "),
-    *(b"Parallel dimension map", b"PRINTING: __tmp_", b"SyncMap:", b"segmentation ", b"num_sms="),
+    refusals=REFUSALS,
+    fallbacks=errors.FALLBACKS,
+    warnings=errors.WARNINGS,
+    gone=errors.GONE,
+    options_set=errors.OPTIONS_SET,
+    # Parts of the lines of its dumps and of those of its package that stands alone.
+    signs=(
+        b"PYTORCH_NVFUSER_",
+        *(
+            b"kernel",
+            b"Kernel",
+            b"KERNEL (",
+            b"nvfuser_",
+            b"Fusion",
+            b"fusion IR",
+            b"Segment",
+            b"HostIrContainer",
+        ),
+        *(
+            b"\nInputs:",
+            b"\nAfter ",
+            b"\n0  ",
+            b"Arguments for ",
+            b"Compute at ",
+            b"Compile ",
+            b"Fus# ",
+            b"***",
+        ),
+        *(b"Scheduler _", b"ptxas ", b"Max register count: ", b"Propagator::", b"HaloInfo:", b"Index type: "),
+        *(b"Parallel dimension map", b"PRINTING: __tmp_", b"SyncMap:", b"segmentation ", b"num_sms="),
+    ),
+    # ``kernel1`` in torch, ``nvfuser_1`` and the long form of the package that stands alone, and a namespace.
+    kernel_names=(
+        r"(?:kernel|nvfuser_)(?:\w*_)?\d+\b",
+        r"nvfuser_[a-z_]+_f\d+_c\d+_r\d+_g\d+\b",
+        r"CudaCodeGen(?:\w*_\d+|\d*)\b",
+    ),
+    profile_names=(r"run_fused_kernel\Z",),  # torch/csrc/jit/codegen/cuda/manager.cpp
+    writes_to_stdout=True,
 )
-"""Parts of the lines of its dumps and of those of its package that stands alone."""
-
-KERNEL_NAMES = (
-    r"(?:kernel|nvfuser_)(?:\w*_)?\d+\b",
-    r"nvfuser_[a-z_]+_f\d+_c\d+_r\d+_g\d+\b",
-    r"CudaCodeGen(?:\w*_\d+|\d*)\b",
-)
-"""``kernel1`` in torch, ``nvfuser_1`` and the long form of the package that stands alone, and a namespace."""

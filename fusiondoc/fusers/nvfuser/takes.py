@@ -16,17 +16,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
+from fusiondoc.fusers.fuser_limits import FuserLimits
 from fusiondoc.fusers.fuser_words import GivenOverload
-from fusiondoc.fusers.knob_rows import Version
-
-OLDEST: Version = (1, 12)
-"""The oldest torch whose nvFuser is looked after here."""
-
-LAST: Version = (2, 1)
-"""The last torch whose TorchScript holds nvFuser."""
-
-MOST_DIMENSIONS = 8
-"""Dimensions of a tensor at which its kernels stop (torch/csrc/jit/codegen/cuda/utils.h, MAX_DIMS)."""
+from fusiondoc.fusers.knob_rows import Version, span
+from fusiondoc.fusers.taken_operators import TakenOperators
 
 
 class Overload(NamedTuple):
@@ -277,24 +270,6 @@ FUSED_VIEWS_SINCE: Mapping[str, Version] = {
 """Views that nvFuser takes into a group, and the first torch whose nvFuser does so. In 1.12 it does so with
 none (https://github.com/csarofeen/pytorch/issues/1700)."""
 
-WITH_DIMENSIONS_ONLY = frozenset(op for op, rule in TAKES.items() if rule.overload in (_REDUCTION, _VARIANCE))
-"""Reductions of which the overload over all dimensions has no rule."""
-
-BY_CONSTANT_DIMENSION = frozenset(
-    op for op, rule in TAKES.items() if rule.constant.get(1) == "dim" and not op.startswith("aten::_")
-)
-"""Operators of programs whose `dim` has to be a constant, and that nvFuser does not profile."""
-
-SIZED_REDUCTIONS = frozenset(op for op, rule in TAKES.items() if rule.sized)
-"""Reductions whose size nvFuser computes alone where nothing else of the result is read."""
-
-
-EXPRESSIONS = {op: rule.kernel for op, rule in TAKES.items()}
-"""Operator -> the forms in which a printed kernel shows it."""
-
-DTYPES = frozenset(("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long"))
-"""Scalar types that a group takes (torch/csrc/jit/codegen/cuda/type.cpp, isSupportedTypeByDevice)."""
-
 
 def rule_of(op: str) -> Rule | None:
     """The rule of an operator, or that of the stand-in of a view."""
@@ -318,3 +293,38 @@ def rule_since(op: str) -> Version | None:
     """The first torch whose nvFuser has a rule for an operator, or takes a view into a group."""
     rule = TAKES.get(op)
     return rule.since if rule is not None else FUSED_VIEWS_SINCE.get(op)
+
+
+OPERATORS = TakenOperators(
+    takes=frozenset(TAKES),
+    taken_in=taken_in,
+    rule_since=rule_since,
+    versions=("1.12.0", "1.13.0", "2.1.0"),
+    views_in=views_taken_in,
+    stand_ins=COPY_OF,
+    with_dimensions_only=frozenset(
+        op for op, rule in TAKES.items() if rule.overload in (_REDUCTION, _VARIANCE)
+    ),
+    # Operators of programs alone; those that nvFuser profiles need no constant.
+    by_constant_dimension=frozenset(
+        op for op, rule in TAKES.items() if rule.constant.get(1) == "dim" and not op.startswith("aten::_")
+    ),
+    sized_reductions=frozenset(op for op, rule in TAKES.items() if rule.sized),
+    expressions={op: rule.kernel for op, rule in TAKES.items()},
+)
+
+LIMITS = FuserLimits(
+    since=(1, 12),  # the oldest whose nvFuser is looked after here
+    until=(2, 1),
+    in_builds=span("1.10-2.1"),
+    where="torch 1.12 to 2.1 with CUDA (on Linux with Python 3.8 to 3.11: pip install torch==2.1.2) and"
+    " an NVIDIA GPU; then --python PATH",
+    devices=frozenset(("cuda",)),
+    # torch/csrc/jit/codegen/cuda/type.cpp, isSupportedTypeByDevice
+    dtypes=frozenset(("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long")),
+    numbers_for_tensors=False,
+    # Without the profiling executor its pass still makes groups, and refuses to compile them: "legacy
+    # executor is not supported by nvfuser" (kernel_cache.cpp).
+    only_profiled=True,
+    most_dimensions=8,  # torch/csrc/jit/codegen/cuda/utils.h, MAX_DIMS
+)

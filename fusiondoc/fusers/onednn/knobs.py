@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fusiondoc.fusers.knob_rows import FROM_12, FuserDump, Knob, knob, span
+from fusiondoc.fusers.fuser_switches import FuserSwitches
+from fusiondoc.fusers.knob_rows import FROM_12, FuserCatalogue, FuserDump, Knob, knob, span
 
 KNOBS: tuple[Knob, ...] = (
     knob(
@@ -29,11 +30,19 @@ DUMPS: tuple[FuserDump, ...] = (
     ),
 )
 
-LOG_FILES = {
-    "graph_helper": "What oneDNN Graph makes of each operator.",
-    "interface": "Graphs around oneDNN Graph's passes.",
-}
-"""Files of torch that write to the JIT log, with what they write."""
+SWITCHES = FuserSwitches(
+    # graph_helper prints which operators it does not take ("Making aten::tanh a wildcard").
+    log_level="profiling_graph_executor_impl:>>graph_helper",
+    variables_set=("ONEDNN_VERBOSE", "ONEDNN_GRAPH_VERBOSE", "DNNL_VERBOSE"),
+)
 
-LOG_LEVEL = "profiling_graph_executor_impl:>>graph_helper"
-"""graph_helper prints which operators it does not take ("Making aten::tanh a wildcard")."""
+CATALOGUE = FuserCatalogue(
+    printing_variables=("ONEDNN_VERBOSE", "DNNL_VERBOSE"),
+    knobs=KNOBS,
+    dumps=DUMPS,
+    usual_dumps=("onednn_verbose",),
+    log_files={
+        "graph_helper": "What oneDNN Graph makes of each operator.",
+        "interface": "Graphs around oneDNN Graph's passes.",
+    },
+)

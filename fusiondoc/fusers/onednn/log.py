@@ -1,12 +1,13 @@
 """oneDNN Graph in logs: the guards of its groups (torch/csrc/jit/codegen/onednn/guard_shape.cpp)."""
 
-STDOUT_MARKS = (b"onednn_verbose,", b"onednn_graph_verbose,", b"dnnl_verbose,", b"dnnl_graph_verbose,")
-"""How the lines begin that the library prints where ONEDNN_VERBOSE is set."""
+from fusiondoc.fusers.fuser_log import FuserLog
 
-IN_A_PROFILE = "LlgaPartition_"
-"""How the name of a group in a profile begins (``LlgaKernel``, torch/csrc/jit/codegen/onednn/kernel.cpp)."""
-
-GUARDS = frozenset(("prim::oneDNNFusionGuard",))
-
-INDENTED = (b"  Added node ", b"  Got #partitions: ")
-"""Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
+LOG = FuserLog(
+    # Where ONEDNN_VERBOSE is set.
+    stdout_marks=(b"onednn_verbose,", b"onednn_graph_verbose,", b"dnnl_verbose,", b"dnnl_graph_verbose,"),
+    # Of torch/csrc/jit/codegen/onednn/graph_helper.cpp.
+    indented=(b"  Added node ", b"  Got #partitions: "),
+    profile_names=("LlgaPartition_",),  # ``LlgaKernel``, torch/csrc/jit/codegen/onednn/kernel.cpp
+    writes_to_stdout=True,
+    guards=frozenset(("prim::oneDNNFusionGuard",)),
+)

@@ -7,6 +7,9 @@ To add an operator, add its name to ``_NAMES``.
 
 from __future__ import annotations
 
+from fusiondoc.fusers.fuser_limits import FuserLimits
+from fusiondoc.fusers.taken_operators import TakenOperators
+
 _NAMES = """
 abs add addmm avg_pool2d batch_norm bmm cat clamp contiguous conv2d _convolution convolution div elu exp
 gelu hardswish hardtanh layer_norm leaky_relu linear log _log_softmax matmul max_pool2d
@@ -17,8 +20,16 @@ prim::ListConstruct
 TAKES = frozenset(name if "::" in name else f"aten::{name}" for name in _NAMES.split())
 """Operators as printed."""
 
-OLDEST = (1, 12)
-"""The first torch with oneDNN Graph in TorchScript."""
+OPERATORS = TakenOperators(takes=TAKES, one_library_call=True)
+
+LIMITS = FuserLimits(
+    since=(1, 12),
+    where="torch 1.12 or newer for x86-64",
+    devices=frozenset(("cpu",)),
+    in_training=False,
+    partitions=True,
+    exact_sizes=True,  # seen with a dynamic fusion strategy on torch 2.13
+)
 
 PRIMITIVES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("conv", ("convolution", "deconvolution")),
