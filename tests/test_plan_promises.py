@@ -193,3 +193,29 @@ def test_what_a_differentiable_graph_begins_with_has_to_take_the_tensor() -> Non
     (change,) = [one for one in report.plan if one.edits]
     assert (change.operators, change.groups) == (6, 1)
     assert change.unlocks == "1 group of gt+to+mul, to+to+mul joins 1 group of this run"
+
+
+@pytest.mark.torch
+def test_lines_of_a_decorated_function_are_its_own_and_the_callers_state_stays() -> None:
+    """Under ``@torch.no_grad()`` torch names the file of the decorator for the lines of a function. Adadelta
+    changes what it was called with in place: a note without anything to do, and no change of the plan."""
+    report = diagnosed("adadelta_step", folder="promise_programs_5")
+    own = str(BENCHMARKS / "promise_programs_5" / "adadelta_step.py")
+    assert {row.user_source.rpartition(":")[0] for row in report.unfused if row.user_source} == {own}
+    edits = [edit for one in report.plan for edit in one.edits]
+    assert [edit.after.strip() for edit in edits] == [
+        "std = square_avg.add(eps).sqrt()",
+        "delta = acc_delta.add(eps).sqrt()",
+        "delta = delta.div(std).mul(grad)",
+    ]
+    of_state = [one for one in report.findings if one.source in (f"{own}:11", f"{own}:15", f"{own}:16")]
+    assert len(of_state) == 5
+    assert all(one.severity == "note" and one.nothing_to_do for one in of_state)
+
+
+@pytest.mark.torch
+def test_an_operator_in_place_without_a_rule_is_written_by_its_recipe() -> None:
+    """``new.addcdiv_(grad, std, value=-clr)`` on a copy."""
+    report = diagnosed("adagrad_momentum", folder="promise_programs_5")
+    after = [edit.after.strip() for one in report.plan for edit in one.edits]
+    assert "new = new + (-clr) * grad / std" in after

@@ -14,14 +14,14 @@ from dataclasses import replace
 
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import defined, spelled
-from fusiondoc.changes.out_of_place import module_class
+from fusiondoc.changes.out_of_place import assigned_name, is_method_in_place, module_class
 from fusiondoc.changes.pattern import Bound, Operand, Pattern, operand, parse_expression
 from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, in_all_calls
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.fusers import with_dimensions_only
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.operators import defaults_of, is_in_place
+from fusiondoc.operators import defaults_of, is_in_place, plain_name
 
 _MODULES = {"torch": "torch", "F": "torch.nn.functional"}
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
@@ -45,7 +45,7 @@ def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
         if not line.shown.rank or recipe.replaces <= with_dimensions_only():
             return None
         recipe = replace(recipe, after=recipe.over_all(line.shown.rank))
-    calls = list(_called(line.file, line.number, recipe))
+    calls = list(_called(line.file, line.number, recipe, is_in_place(line.shown.op)))
     if not calls and line.shown.layer is not None:
         calls = list(_called_as_module(line.file, line.number, recipe, line.shown.layer))
     of = recipe.of.split()[0]
@@ -54,14 +54,40 @@ def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
     return next((replace(made, note=note) for made in in_all_calls(calls)), None)
 
 
-def _called(file: ParsedFile, line: int, recipe: Recipe) -> Iterator[Rewritten]:
-    """Expressions of a line that the recipe's ``before`` matches, written as its ``after``."""
+def _called(file: ParsedFile, line: int, recipe: Recipe, in_place: bool) -> Iterator[Rewritten]:
+    """Expressions of a line that the recipe's ``before`` matches, written as its ``after``.
+
+    Args:
+        in_place: the operator changes its first argument, as a method such as ``x.addcdiv_(y, z)`` may.
+    """
     names = frozenset(word.partition("=")[0] for word in recipe.inputs.split())
-    pattern = Pattern(recipe.before, names, recipe.after)
+    pattern = Pattern(recipe.before, names, recipe.after, in_place)
     for node in file.on_line(line):
         bound = pattern.match(file, node)
-        if bound is not None and isinstance(node, ast.expr) and not isinstance(file.parent(node), ast.Expr):
+        if bound is None or not isinstance(node, ast.expr):
+            continue
+        if isinstance(node, ast.Call) and is_method_in_place(node):
+            yield from _method_in_place(file, node, recipe, bound, names)
+        elif not isinstance(file.parent(node), ast.Expr):
             yield rewritten_call(file, node, recipe, bound, names)
+
+
+def _method_in_place(
+    file: ParsedFile, node: ast.Call, recipe: Recipe, bound: Bound, names: frozenset[str]
+) -> Iterator[Rewritten]:
+    """``x.addcdiv_(y, z)`` as ``x = x + y / z``; nothing where the change of ``x`` would be missed."""
+    assigned = assigned_name(file, node)
+    if assigned is None:
+        return
+    made = rewritten_call(file, node, recipe, bound, names)
+    own = file.replaced(node, "")
+    edits = [
+        replace(edit, text=f"{assigned}{edit.text}")
+        if (edit.start, edit.end) == (own.start, own.end)
+        else edit
+        for edit in made.edits
+    ]
+    yield replace(made, edits=tuple(edits))
 
 
 def _called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: str) -> Iterator[Rewritten]:
@@ -262,7 +288,7 @@ def filled(after: str, bound: Bound) -> str:
 
 def _of(op: str, rank: int | None = None, layer: str | None = None) -> Shown:
     """An operator with all its recipes."""
-    recipes = [one for one in RECIPES if op in one.replaces]
+    recipes = [one for one in RECIPES if f"aten::{plain_name(op)}" in one.replaces]
     return Shown(op, rank=rank, layer=layer, recipes=recipes)
 
 
@@ -292,6 +318,15 @@ REWRITE = Rewrite(
         ),
         Example("return x.square().square()", "h = x.square()\nreturn h * h", _of("aten::square")),
         Example("return torch.square(*x)", None, _of("aten::square")),
+        Example(
+            "x = x * 2\nx.addcdiv_(y, z, value=-0.1)",
+            "x = x * 2\nx = x + (-0.1) * y / z",
+            _of("aten::addcdiv_"),
+            2,
+        ),
+        Example("return (x * 2).addcdiv_(y, z)", "return (x * 2) + y / z", _of("aten::addcdiv_")),
+        Example("self.p.addcdiv_(y, z)", None, _of("aten::addcdiv_")),
+        Example("h = x.addcdiv_(y, z)\nreturn h + x", None, _of("aten::addcdiv_")),
         Example("h = x.max()", "h = x.amax([0, 1, 2])", _of("aten::max", rank=3)),
         Example("h = x.max()", None, _of("aten::max")),
         Example(

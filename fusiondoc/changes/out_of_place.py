@@ -141,10 +141,19 @@ def _receiver(node: ast.Call) -> ast.expr:
     """The tensor of the first call of a chain: ``x`` of ``x.add_(y).mul_(z)``."""
     assert isinstance(node.func, ast.Attribute)
     inner = node.func.value
-    return _receiver(inner) if isinstance(inner, ast.Call) and _is_in_place(inner) else inner
+    return _receiver(inner) if isinstance(inner, ast.Call) and is_method_in_place(inner) else inner
 
 
-def _is_in_place(node: ast.Call) -> bool:
+def assigned_name(file: ParsedFile, node: ast.Call) -> str | None:
+    """``x = ``, which has to stand before what takes the place of ``x.add_(y)`` alone; "" where the statement
+    takes its result. None where the change of ``x`` would be missed, or goes on in the same statement."""
+    if _last_in_place(file, node) is not node or _receiver(node) is not getattr(node.func, "value", None):
+        return None
+    edits = _assigned(file, node, _receiver(node))
+    return None if edits is None else "".join(edit.text for edit in edits)
+
+
+def is_method_in_place(node: ast.Call) -> bool:
     """Whether it is a call of a method in place."""
     return isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr)
 
@@ -155,7 +164,7 @@ def _last_in_place(file: ParsedFile, node: ast.Call) -> ast.Call:
     while True:
         method = file.parent(node)
         above = file.parent(method) if isinstance(method, ast.Attribute) else None
-        if not isinstance(above, ast.Call) or above.func is not method or not _is_in_place(above):
+        if not isinstance(above, ast.Call) or above.func is not method or not is_method_in_place(above):
             return node
         node = above
 
@@ -167,7 +176,7 @@ def _without_underscore(file: ParsedFile, node: ast.Call) -> Iterator[Edit]:
         yield file.removed(end - 1, end)
     inner = node.func.value if isinstance(node.func, ast.Attribute) else None
     # The rest of a chain: x.add_(y).mul_(z) changes x twice.
-    if isinstance(inner, ast.Call) and _is_in_place(inner):
+    if isinstance(inner, ast.Call) and is_method_in_place(inner):
         yield from _without_underscore(file, inner)
 
 

@@ -19,6 +19,9 @@ from fusiondoc.operators import defaults_of
 _NAMES = {"hardtanh": ("input", "min_val", "max_val")}
 """Function -> its arguments (torch/nn/functional.py); of others the first is ``input``."""
 
+_OF_NUMBERS = ("value", "alpha")
+"""Keywords of functions of torch that take a number (Scalar)."""
+
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List)
 
 
@@ -56,9 +59,11 @@ class Pattern:
     Args:
         names: those that stand for any expression.
         after: the replacement, in which the numbers that stand for any number are repeated.
+        in_place: a method may be the one that changes its tensor, such as ``x.addcdiv_(y, z)``.
     """
 
-    def __init__(self, before: str, names: frozenset[str], after: str) -> None:
+    def __init__(self, before: str, names: frozenset[str], after: str, in_place: bool = False) -> None:
+        self.in_place = in_place
         self.tree = parse_expression(before)
         self.names = names
         self._before = before
@@ -131,7 +136,8 @@ class _Match:
         if is_method:
             expected.insert(0, (None, wanted.value))
         meaning = self._file.meaning(node.func)
-        if meaning is None and isinstance(node.func, ast.Attribute) and node.func.attr == wanted.attr:
+        methods = (wanted.attr, f"{wanted.attr}_") if self._pattern.in_place else (wanted.attr,)
+        if meaning is None and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
             _, tensor = expected.pop(0)
             if _is_self(node.func.value) or not self.fits(tensor, node.func.value):
                 return False
@@ -151,7 +157,7 @@ class _Match:
         positional = [value for keyword, value in given if keyword is None]
         for index, (keyword, value) in enumerate(expected):
             if keyword in named:
-                fits = self.fits(value, named.pop(keyword))
+                fits = self._fits_named(keyword, value, named.pop(keyword))
             elif keyword is None and index < len(positional):
                 fits = self.fits(value, positional[index])
             elif named and len(expected) == 2:  # its only option, by whatever name
@@ -163,6 +169,14 @@ class _Match:
             if not fits:
                 return False
         return not named
+
+    def _fits_named(self, keyword: str | None, pattern: ast.expr, node: ast.expr) -> bool:
+        """Whether the value of a keyword fits; of one that takes numbers alone it may be any expression, such
+        as ``value=-lr``."""
+        literal = self._pattern.literal(pattern)
+        if keyword in _OF_NUMBERS and literal is not None and self._pattern.is_repeated(literal):
+            return self._bind(literal, operand(self._file, node))
+        return self.fits(pattern, node)
 
     def _fits_default(self, value: ast.expr, defaults: Sequence[str], behind: int) -> bool:
         """Whether the default of an argument that is left out fits: it and what is ``behind`` it are the last

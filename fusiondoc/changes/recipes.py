@@ -261,6 +261,8 @@ RECIPES: tuple[Recipe, ...] = (
         _X, "eq", difference=EXACT),
     Recipe("addcmul", "torch.addcmul(x, y, z, value=0.5)", "x + 0.5 * y * z",
         _XY + " z=float32[4,8]", "mul add"),
+    Recipe("addcdiv", "torch.addcdiv(x, y, z)", "x + y / z",
+        _XY + " z=probability[4,8]", "div add"),
     Recipe("addcdiv", "torch.addcdiv(x, y, z, value=0.5)", "x + 0.5 * y / z",
         _XY + " z=probability[4,8]", "mul div add"),
     Recipe("floor_divide", "torch.floor_divide(x, y)", "torch.floor(x / y)",

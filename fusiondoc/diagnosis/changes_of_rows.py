@@ -17,7 +17,7 @@ from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, of_torchscript, 
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, file_of
-from fusiondoc.operators import IN_PLACE_ASSIGNS
+from fusiondoc.operators import IN_PLACE_ASSIGNS, is_in_place
 
 ONE_NAME = (
     "only if nothing else refers to this tensor (skip = h, or a slice of h): such a name keeps the old values"
@@ -38,6 +38,7 @@ class ChangesOfRows:
         self.report = report
         self.run = run
         self.first: Sequence[Change | None] = [change_of(row, run) for row in report.unfused]
+        self._plans = RowsInPlans(report)
 
     @classmethod
     def of(cls, report: Report, context: Context) -> ChangesOfRows:
@@ -49,7 +50,7 @@ class ChangesOfRows:
         """The changes that can matter in this run, at the lines that they alter; ``rows`` begins with the
         operator."""
         report, run = self.report, self.run
-        lines, plans = Lines(report, run), RowsInPlans(report)
+        lines = Lines(report, run)
         found = []
         for index, (row, change) in enumerate(zip(report.unfused, self.first)):
             if change is None or row.ran is False or run.owner(row) is Owner.FORMULA:
@@ -57,10 +58,32 @@ class ChangesOfRows:
             if change.kind.in_source and run.of_aot_gradient(row):
                 continue
             written = lines.of(change, row)
-            one = _in_the_plan(written, row, report, plans) if written is not None else None
+            one = self._in_the_plan(written, row) if written is not None else None
             if one is not None:
                 found.append(replace(one, rows=(index, *_read_with(row, report))))
         return found
+
+    def caller_sees(self, row: Unfused) -> bool:
+        """Whether the operator changes a tensor of the caller's in place (the state of an optimiser): out of
+        place, the caller would see it unchanged."""
+        if not is_in_place(row.op):
+            return False
+        return _changes_argument(row, self.report) and self._plans.may_come_from_outside(row)
+
+    def _in_the_plan(self, one: Change, row: Unfused) -> Change | None:
+        """The change with what the operator's plans show of it; None where they show that it would not
+        help."""
+        if one.kind is ChangeKind.FREEZE and row.op == "aten::batch_norm":
+            return replace(one, folded=self._plans.behind_convolutions(row))
+        if not one.lines and (one.kind is ChangeKind.NUMBER or row.op in IN_PLACE_ASSIGNS):
+            return None
+        if one.kind is ChangeKind.MOVE and one.sure:
+            return one if self._plans.before_one_tensor(row) else None
+        if one.kind in (ChangeKind.OUT_OF_PLACE, ChangeKind.RECIPE) and self.caller_sees(row):
+            return None
+        if one.kind is ChangeKind.OUT_OF_PLACE and self._plans.may_be_read_as_it_was(row):
+            return replace(one, conditional=True, note=ONE_NAME)
+        return one
 
 
 def joined(changes: Iterable[Change], report: Report, run: RunFacts) -> list[Change]:
@@ -80,29 +103,6 @@ def _read_with(row: Unfused, report: Report) -> list[int]:
         for index, other in enumerate(report.unfused)
         if other.op == "aten::index" and other.user_source == row.user_source
     ]
-
-
-def _in_the_plan(one: Change, row: Unfused, report: Report, plans: RowsInPlans) -> Change | None:
-    """The change with what the operator's plans show of it; None where they show that it would not help."""
-    if one.kind is ChangeKind.FREEZE and row.op == "aten::batch_norm":
-        return replace(one, folded=plans.behind_convolutions(row))
-    if not one.lines and (one.kind is ChangeKind.NUMBER or row.op in IN_PLACE_ASSIGNS):
-        return None
-    if one.kind is ChangeKind.MOVE and one.sure:
-        return one if plans.before_one_tensor(row) else None
-    if one.kind is ChangeKind.OUT_OF_PLACE:
-        return _with_conditions(one, row, report, plans)
-    return one
-
-
-def _with_conditions(one: Change, row: Unfused, report: Report, plans: RowsInPlans) -> Change | None:
-    """A change that writes an operator out of place, with what has to hold of other names of its tensor; None
-    where the caller has that tensor, and would see it unchanged (the state of an optimiser)."""
-    if _changes_argument(row, report) and plans.may_come_from_outside(row):
-        return None
-    if plans.may_be_read_as_it_was(row):
-        return replace(one, conditional=True, note=ONE_NAME)
-    return one
 
 
 def _changes_argument(row: Unfused, report: Report) -> bool:

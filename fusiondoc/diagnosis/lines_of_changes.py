@@ -18,7 +18,7 @@ from fusiondoc.changes.out_of_place import functions_in_place, modules_in_place
 from fusiondoc.changes.recipes import ALL_DIMENSIONS
 from fusiondoc.changes.rewrite import Line, Shown
 from fusiondoc.changes.source_file import ParsedFile, parsed_text
-from fusiondoc.diagnosis.recipes_of_rows import recipe_of, takes_numbers
+from fusiondoc.diagnosis.recipes_of_rows import recipe_of, recipes_of, takes_numbers
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.shown_operators import ShownOperators, column_of
 from fusiondoc.model.change_plan import ChangeKind, Edit
@@ -85,10 +85,9 @@ class Lines:
     def shown(self, row: Unfused) -> Shown:
         """What the run shows of an operator."""
         run = self._run
-        recipe = recipe_of(row, run) if run.fuser is not None else None
         return self._operators.shown(
             row,
-            recipes=(recipe,) if recipe is not None else (),
+            recipes=recipes_of(row, run),
             rank=self._operators.known_rank(row),
             fuser=run.fuser or "none",
             torch=run.torch,

@@ -3,7 +3,7 @@ refused; and the remedies that several kinds of advice share."""
 
 from __future__ import annotations
 
-from fusiondoc.changes.recipes import Recipe, for_other_types, recipe_answering, recipe_for
+from fusiondoc.changes.recipes import Recipe, for_other_types, helping, recipe_answering, recipe_for
 from fusiondoc.diagnosis.rules import RunFacts
 from fusiondoc.fusers import facts_of, fuser_title
 from fusiondoc.fusers.taken_operators import WithKnob
@@ -21,6 +21,17 @@ def recipe_of(row: Unfused, run: RunFacts) -> Recipe | None:
         return None  # no tensor is known to have the type that type_as() would need
     found = answering_recipe(row, run)
     return None if found is not None and found.follows and run.at_the_end(row) else found
+
+
+def recipes_of(row: Unfused, run: RunFacts) -> tuple[Recipe, ...]:
+    """That recipe, and further ones for other arguments of the operator, under the same conditions: which of
+    them fits shows the line."""
+    first = recipe_of(row, run)
+    if first is None or run.fuser is None:
+        return ()
+    every = helping(row.op, run.fuser, run.torch, run.gradients)
+    same = (one for one in every if (one.needs, one.answers) == (first.needs, first.answers))
+    return (first, *(one for one in same if one is not first))
 
 
 def any_recipe(op: str, run: RunFacts) -> Recipe | None:

@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterator
 from . import Refused, UserError, first_line, folder_of
 from .fusers import needs_frozen
 from .pass_inputs import by_position, named_of
+from .replaced import Replaced
 
 _MAKES_HINT = "If it makes the model, put model = %s() into a file and name that; or change the line above."
 
@@ -122,11 +123,30 @@ def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
 
 
 def _script(torch: Any, model: Any) -> Any:
+    replaced = Replaced()
+    _name_files_of_decorated(torch, replaced)
     try:
         return torch.jit.script(model)
     except Exception as error:
         # NotSupportedError, FrontendError, RuntimeError, OSError (no source): the same to the user.
         raise UserError("script", _script_hint(model)) from error
+    finally:
+        replaced.take_back()
+
+
+def _name_files_of_decorated(torch: Any, replaced: Replaced) -> None:
+    """Of a function under ``@torch.no_grad()`` torch compiles the lines of the function itself, and names the
+    file of the decorator: ``inspect.getsourcelines`` unwraps, ``getsourcefile`` does not
+    (torch/_sources.py, 1.12 to 2.13)."""
+    sources = getattr(torch, "_sources", None)
+    original = getattr(sources, "get_source_lines_and_file", None)
+    if original is None:
+        return
+
+    def of_function_itself(obj: Any, *args: Any, **options: Any) -> Any:
+        return original(inspect.unwrap(obj), *args, **options)
+
+    replaced.put(sources, "get_source_lines_and_file", of_function_itself)
 
 
 def _script_hint(model: Any) -> str:

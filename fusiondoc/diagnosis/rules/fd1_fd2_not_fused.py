@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from fusiondoc.changes.change import Change
-from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
+from fusiondoc.diagnosis.advice import Advice, advice_on, between_libraries, of_a_library, of_torch
 from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows
 from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding
@@ -22,7 +21,7 @@ from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.other_frontends import AotFunction
 from fusiondoc.model.reasons import OutOfRegion
-from fusiondoc.model.remedies import Nothing, Remedy
+from fusiondoc.model.remedies import Nothing, Remedy, nothing
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Time
 from fusiondoc.operators import is_in_place
@@ -346,7 +345,16 @@ def not_fused(changes: ChangesOfRows) -> Iterable[Finding]:
         if row.ran is False or CODES[row.reason.code].remedy is None or row.op == "prim::GetAttr":
             continue
         if _unchangeable(row, changes.run) is None:
-            yield _finding(row, changes.run, change)
+            seen = changes.caller_sees(row)
+            yield _finding(row, changes.run, _CALLER_SEES if seen else advice_on(row, changes.run, change))
+
+
+_CALLER_SEES = Advice(
+    nothing(
+        "Nothing, if the caller reads this tensor afterwards, as an optimiser does its state;",
+        "else return a new tensor instead of changing the argument.",
+    )
+)
 
 
 _UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], Nothing], ...] = (
@@ -383,9 +391,8 @@ def not_to_be_changed(changes: ChangesOfRows) -> Iterable[Finding]:
         )
 
 
-def _finding(row: Unfused, run: RunFacts, change: Change | None) -> Finding:
+def _finding(row: Unfused, run: RunFacts, advice: Advice) -> Finding:
     code = CODES[row.reason.code]
-    advice = advice_on(row, run, change)
     changeable = row.keeps_out and advice.sure
     where = f", layer {folded(row.layers)}" if row.layers else ""
     if row.called_from:

@@ -293,6 +293,8 @@ class _Fallbacks:
         self._regions: list[tuple[HashedOps, tuple[PlanGroup, ...]]] = []
         """The operators of each region that has no forward executor yet, and the groups that the executor
         around it stands for."""
+        self._of_regions: list[tuple[HashedOps, tuple[PlanGroup, ...]]] = []
+        """The operators of each region of the program that has a forward executor, and that one's groups."""
         self._regions_with_a_plan = {False: 0, True: 0}
         """How many regions had a plan so far; True: of those in fallback functions."""
         self._first_gradients = 0
@@ -320,7 +322,7 @@ class _Fallbacks:
             stands_for = self._of_gradient(use, gradient, at)
             other_gradients = bool(stands_for)
         elif not traits.backward and not traits.diff_graphs:
-            stands_for = self._around(self._compared.of(use).ops)
+            stands_for = self._around(self._compared.of(use))
         fallback = bool(stands_for)
         return Executor(tuple(prints), False, fallback, stands_for, other_gradients, self._shown(use))
 
@@ -378,7 +380,16 @@ class _Fallbacks:
         self._to_plans.clear()
         if plan.content in self._plans:
             return ()
-        return self._most_alike(ops)
+        return self._most_alike(ops) or self._in_the_region(plan)
+
+    def _in_the_region(self, plan: _Compared) -> tuple[PlanGroup, ...]:
+        """The groups of a region of the program whose operators are those of the one region of this plan: it
+        is the fallback function of that region, for values that need other gradients."""
+        if len(plan.regions) != 1:
+            return ()
+        mine = plan.operators
+        alike = (groups for ops, groups in self._of_regions if len(ops & mine) * 2 > len(ops | mine))
+        return next(alike, ())
 
     def _most_alike(self, ops: HashedOps) -> tuple[PlanGroup, ...]:
         """The groups that share most operators with these, if these are more than half of all."""
@@ -393,9 +404,10 @@ class _Fallbacks:
                 best = (share, groups)
         return tuple(best[1])
 
-    def _around(self, ops: HashedOps) -> tuple[PlanGroup, ...]:
-        """The groups that the executor of the region with these operators stands for; its own passes rewrite
-        some."""
+    def _around(self, plan: _Compared) -> tuple[PlanGroup, ...]:
+        """The groups that the executor of the region with the operators of this plan stands for; its own
+        passes rewrite some."""
+        ops = plan.ops
         alike = [
             number
             for number, (region, _) in enumerate(self._regions)
@@ -405,8 +417,10 @@ class _Fallbacks:
             return ()
         # A region whose guard fails makes no plan of its own: the region in its fallback function makes one.
         of_fallbacks = [number for number in alike if self._regions[number][1]]
-        _, stands_for = self._regions.pop((of_fallbacks or alike)[0])
+        region, stands_for = self._regions.pop((of_fallbacks or alike)[0])
         self._regions_with_a_plan[bool(stands_for)] += 1
+        if not stands_for:
+            self._of_regions.append((region, tuple(plan.every_group)))
         return stands_for
 
     def _shown(self, use: PlanUse) -> bool:

@@ -252,7 +252,9 @@ class GroupTable:
 
     def _rows_stood_for(self, group: PlanGroup, executor: Executor) -> Sequence[GroupRow]:
         """The first rows that a group of a fallback function may stand in for."""
-        bodies = dict.fromkeys([group.body, *(other.body for other in executor.stands_for)])
+        others = [other.body for other in executor.stands_for]
+        # Of a region with several groups it stands for the one that it is.
+        bodies = dict.fromkeys([group.body] if group.body in others else [group.body, *others])
         rows = [row for body in bodies for row in self._of_body.get(body, ()) if row.first is None]
         return rows if executor.other_gradients else _guarded_by_others(group, rows)
 
