@@ -11,7 +11,8 @@ import pytest
 from running import python_apart
 from thorough import every
 
-from fusiondoc.diagnosis.rules.fd3_specialisations import Change, changes, in_words
+from fusiondoc.diagnosis.rules.fd3_specialisations import in_words
+from fusiondoc.model.group_runs import GuardMiss
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
@@ -117,9 +118,9 @@ def test_another_shape_is_a_new_specialisation(passes: dict) -> None:
     assert again.specialisation == 2 and again.respecialises == first.id
     assert again.nodes == first.nodes
     assert "(5, 9, " in again.inputs[0]
-    assert changes(first, again) == [
-        Change(0, "shape", "(4, 8)", "(5, 9)"),
-        Change(1, "shape", "(4, 8)", "(5, 9)"),
+    assert list(again.guard_misses) == [
+        GuardMiss(first.id, 0, "shape", "(4, 8)", "(5, 9)"),
+        GuardMiss(first.id, 1, "shape", "(4, 8)", "(5, 9)"),
     ]
     assert in_words(first, [again]) == "input 0 came with shapes (4, 8), (5, 9)"
 

@@ -31,6 +31,21 @@ def test_the_scheduler_of_a_code_is_the_one_that_the_fuser_states() -> None:
 
 
 @pytest.mark.parametrize("name", LOGS)
+def test_code_without_a_sum_is_pointwise(name: str) -> None:
+    """A sum begins as ``T2[0] = T2[0] + ...`` or with Welford's formula; so none of the others is one."""
+    path = FIXTURES / "foreign" / f"{name}.nvfuser.log.xz"
+    sources: dict[str, set[bytes]] = {}
+    for kernel, code in FRAME.findall(read(path)):
+        sources.setdefault(kernel.decode(), set()).add(code)
+    kernels = [kernel for kernel in parse(path).kernels if len(sources.get(kernel.name, ())) == 1]
+    for kernel in kernels:
+        (text,) = sources[kernel.name]
+        sums = any(b"elfordCombine" in text or re.search(rb"(T\d+)\[0\]\s+= \1\[0\]", text) for _ in "1")
+        assert (kernel.scheduler == "pointwise") is not sums
+    assert kernels and all(kernel.scheduler is not None for kernel in kernels)
+
+
+@pytest.mark.parametrize("name", LOGS)
 def test_traits_are_those_of_the_text(name: str) -> None:
     path = FIXTURES / "foreign" / f"{name}.nvfuser.log.xz"
     sources: dict[str, set[bytes]] = {}

@@ -19,6 +19,7 @@ from fusiondoc.graph.neighbours import feeding
 from fusiondoc.model.report import Program, ProgramNode, Report, Unfused
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
+from fusiondoc.parsers.rows.guard_misses import guard_misses
 from fusiondoc.workflows.load import report_from
 
 
@@ -220,7 +221,8 @@ def test_of_several_such_producers_the_one_that_the_group_reads_is_named() -> No
     nodes = tuple(replace(node, group=name) for name in ("G1", "G2", "G3"))
     program = Program("P1", "forward", 1, None, (), nodes, ((0, 1), (1, 2)))
     assert feeding(first, [program]) == {"G2"}
-    again = replace(first, id="G4", inputs=(in_order,))
+    misses = tuple(guard_misses("G3", first.inputs, (in_order,)))
+    again = replace(first, id="G4", inputs=(in_order,), guard_misses=misses)
     named = fused_producer(first, again, replace(small_report(*views, first), programs=(program,)))
     assert named is not None and named.group.id == "G2"
 

@@ -17,7 +17,8 @@ from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.remedies import Nothing, Setting
-from fusiondoc.model.report import Finding, Report, rows_by_index
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.rows_by_index import rows_by_index
 from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports import render_report

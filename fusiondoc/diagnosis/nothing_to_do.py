@@ -18,7 +18,8 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.equal_ranks import EachRank, each_rank
 from fusiondoc.model.remedies import Nothing
-from fusiondoc.model.report import Report, rows_by_index
+from fusiondoc.model.report import Report
+from fusiondoc.model.rows_by_index import rows_by_index
 from fusiondoc.model.runs import GROUPS, Steps
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model.reasons import Side
-from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused, rows_by_index
+from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused
+from fusiondoc.model.rows_by_index import rows_by_index
 
 _MOST_PASSED = 60
 """Nodes outside groups that are looked at from one group: groups farther away are not neighbours."""

@@ -16,7 +16,8 @@ from fusiondoc.model.code_kinds import Cause
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import NO_OPERATORS
 from fusiondoc.model.reasons.reason import Reason
-from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused, rows_by_index
+from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused
+from fusiondoc.model.rows_by_index import rows_by_index
 from fusiondoc.operators import VIEWS
 from fusiondoc.parsers.ir.types import bytes_once
 

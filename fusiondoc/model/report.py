@@ -12,6 +12,7 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.compiled import CompiledReport
+from fusiondoc.model.group_runs import GroupRuntime, GuardMiss, LaunchesOfGroup
 from fusiondoc.model.kernel_traits import KernelTraits
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.reasons.reason import Reason
@@ -115,6 +116,10 @@ class Group:
     evidence: Sequence[Evidence] = ()
     """The lines where a plan that holds this group was printed."""
     iteration: int | None = None  # of ``diagnose``, from 1, in which it appeared
+    runtimes: tuple[GroupRuntime, ...] = ()
+    """Which kernels its runs launched; empty where the log does not show both runs and launches."""
+    guard_misses: tuple[GuardMiss, ...] = ()
+    """Of a specialisation: how its inputs differ from those of the first and of the one before it."""
     segments: tuple[Segment, ...] = ()
     """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
     instances: tuple[Instance, ...] = (Instance(None, (), None),)
@@ -266,6 +271,7 @@ class Kernel:
     implementation: str | None = None
     """What computes a partition of oneDNN Graph, such as ``brg_matmul:avx512_core`` or ``ref:any``."""
     traits: KernelTraits | None = None
+    launches_of_groups: tuple[LaunchesOfGroup, ...] = ()  # of a shared kernel, where the log shows them
 
 
 @dataclass(frozen=True)
@@ -492,8 +498,3 @@ class Report:
 
     def _findings_of(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)
-
-
-def rows_by_index(report: Report) -> Mapping[int | None, Unfused]:
-    """``ProgramNode.row`` -> that row of ``unfused``; nothing for None."""
-    return {row.index: row for row in report.unfused if row.index is not None}

@@ -335,6 +335,8 @@ class Facts:
     printed_kernels: list[PrintedKernel] = field(default_factory=list)
     runtimes: list[Runtime] = field(default_factory=list)
     """Those whose segments the log tells."""
+    launched_together: dict[tuple[CacheInstance, tuple[KernelUse, ...]], int] = field(default_factory=dict)
+    """How often a run of a GraphCache launched just these kernels, in this order."""
     fallbacks: list[FallbackSeen] = field(default_factory=list)
     headers: dict[str, int] = field(default_factory=dict)
     """How often each kind of graph was dumped, by header text."""

@@ -40,6 +40,7 @@ from fusiondoc.parsers.rows.finished_groups import RunOfGroups, group_rows
 from fusiondoc.parsers.rows.group_rows import GroupTable, groups_of
 from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
 from fusiondoc.parsers.rows.programs import PlansOfStream, programs_of
+from fusiondoc.parsers.rows.runtimes import runtimes_of, with_launches_of_groups
 from fusiondoc.parsers.rows.tallies import most_of_each
 from fusiondoc.parsers.rows.unfused_rows import UnfusedRows, WorkOut, unfused_of
 from fusiondoc.parsers.stream import Stream
@@ -126,10 +127,13 @@ def _rows_of(facts: Facts, shared: _OfAllStreams, before: Sequence[_StreamRows])
     first_group = 1 + sum(len(one.groups) for one in before)
     groups = groups_of(facts, plans, first_group, shared.lines)
     first_kernel = 1 + sum(len(one.kernels) for one in before)
-    kernels, segments, run_by, left_out = kernels_of(facts, groups, first_kernel, files)
+    kernels, segments, run_by, left_out, ids = kernels_of(facts, groups, first_kernel, files)
     fallbacks, fell_back = fallbacks_of(facts, groups, files)
-    runs = RunOfGroups(groups.runs(), kernels, run_by, segments, left_out, fell_back)
-    rows = group_rows(groups, runs, files, shared.sources)
+    runs = groups.runs()
+    runtimes = runtimes_of(facts, groups, ids, runs.of_group)
+    run = RunOfGroups(runs, kernels, run_by, segments, runtimes, left_out, fell_back)
+    rows = group_rows(groups, run, files, shared.sources)
+    kernels = with_launches_of_groups(kernels, rows)
     first_unfused = sum(len(one.unfused.rows) for one in before)
     unfused = unfused_of(
         facts,

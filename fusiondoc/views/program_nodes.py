@@ -10,7 +10,8 @@ from typing import Any
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.reasons import Detail
 from fusiondoc.model.remedies import Nothing
-from fusiondoc.model.report import Evidence, Finding, Program, ProgramNode, Unfused, rows_by_index
+from fusiondoc.model.report import Evidence, Finding, Program, ProgramNode, Unfused
+from fusiondoc.model.rows_by_index import rows_by_index
 from fusiondoc.rendering.printable import visible
 from fusiondoc.views.report_context import QUOTED, Context, shown
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fusiondoc.model import count
 from fusiondoc.model.boundaries import Boundary, BoundaryEnd
 from fusiondoc.model.reasons import StayedApart
-from fusiondoc.model.report import Unfused, rows_by_index
+from fusiondoc.model.report import Unfused
+from fusiondoc.model.rows_by_index import rows_by_index
 from fusiondoc.rendering.blocks import Column, Formats, Item, Items, Row, Section, Sentences, Table
 from fusiondoc.rendering.units import size
 from fusiondoc.rendering.values import Bytes, Cause, Cell, Count, Reference, Snippet, Status, Text, Tone

@@ -40,6 +40,7 @@ from fusiondoc.rendering.values import (
 from fusiondoc.views.formatting import further_values, phase_of, runs_of, short_type, times, where_from
 from fusiondoc.views.report_context import Context, shown
 from fusiondoc.views.report_ranks import ranks_where
+from fusiondoc.views.runtime_words import guard_in_words, runtimes_in_words
 from fusiondoc.views.step_words import takes
 
 MOST_ON_A_PAGE = 2_000
@@ -75,6 +76,8 @@ _COLUMNS = (
     Column("reads", number=True, optional=True),
     Column("writes", number=True, optional=True),
     Column("kernels", optional=True),
+    Column("a run launches", optional=True),
+    Column("guard", optional=True),
 )
 
 
@@ -93,6 +96,8 @@ def _table(context: Context) -> Table:
             Bytes(group.bytes_in),
             Bytes(group.bytes_out),
             Reference(group.kernels, _MOST_KERNELS),
+            Text(runtimes_in_words(group)),
+            Text(guard_in_words(group)),
         )
         rows.append(Row(cells))
     return Table(_COLUMNS, tuple(rows))
@@ -138,7 +143,13 @@ def _whole(alike: Sequence[Group], context: Context) -> Entry:
         f"{group.kind}  {facts}",
         marks=(_FELL_BACK,) if group.fallback else (),
         remark=_others(alike[1:]),
-        blocks=(_layers(group), _operators(group, context), _values(group)),
+        blocks=(
+            _layers(group),
+            _operators(group, context),
+            _values(group),
+            _launched(group),
+            *_segments(group),
+        ),
     )
 
 
@@ -214,6 +225,7 @@ def _entry(group: Group, context: Context) -> Entry:
             _values(group),
             *_ir(group, context),
             _operators(group, context),
+            _launched(group),
             *_segments(group),
             Sentences(tuple(_printed(group, context)), Tone.DIM),
         ),
@@ -311,6 +323,12 @@ def _operators(group: Group, context: Context) -> Table:
         line = context.line(node.user_source, node.source)
         rows.append(Row((Snippet(node.op), Text(line.where, Tone.DIM), Snippet(line.code))))
     return Table(_OPERATORS, tuple(rows), caption=f"Operators of {group.id}", bare=True)
+
+
+def _launched(group: Group) -> Facts:
+    """The kernels of a run, and why it was specialised."""
+    words = (("runs", runtimes_in_words(group)), ("guard", guard_in_words(group)))
+    return Facts(tuple((name, text) for name, text in words if text))
 
 
 def _values(group: Group) -> Facts:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded, layers_of_kernels
-from fusiondoc.model.report import Group, Instance, Kernel, Report
+from fusiondoc.model.report import Kernel, Report
 from fusiondoc.rendering.blocks import (
     Block,
     Code,
@@ -51,7 +51,8 @@ def kernels(report: Report) -> Section:
     left_out = len(report.kernels) - len(rows)
     blocks: list[Block] = [kernel_table(report, rows, left_out, MOST_ROWS)]
     legend = Sentences(tuple(legend_of(rows[:MOST_ROWS])), Tone.DIM, Formats.TERMINAL)
-    blocks += [legend, _details(report, rows)]
+    shared = Sentences(tuple(shared_launches(rows[:MOST_ROWS])), Tone.DIM, Formats.TEXT)
+    blocks += [legend, shared, _details(report, rows)]
     return Section("kernels", "Kernels", blocks=tuple(blocks))
 
 
@@ -142,25 +143,27 @@ def peak_bar(share: float | None, label: str | None = None) -> Gauge:
 
 def _parts_of_groups(report: Report) -> dict[str, str]:
     """Kernel -> ``1/3``: which part of its group it computes, where the group was cut."""
-    launches = {kernel.id: kernel.launches for kernel in report.kernels}
-    parts = {}
+    parts: dict[str, str] = {}
     for group in report.groups:
-        for instance in group.instances:
-            if _is_cut(group, instance, launches):
-                for number, name in enumerate(instance.kernels, 1):
-                    parts[name] = f"{number}/{len(instance.kernels)}"
+        cuts = [runtime.kernels for runtime in group.runtimes]
+        if not cuts:
+            # No launch is in the log, so the kernels stand in the order of compilation.
+            cuts = [one.kernels for one in group.instances if len(one.kernels) == len(group.segments)]
+        for names in (names for names in cuts if len(names) > 1):
+            parts.update((name, f"{number}/{len(names)}") for number, name in enumerate(names, 1))
     return parts
 
 
-def _is_cut(group: Group, instance: Instance, launches: Mapping[str, int | None]) -> bool:
-    """Whether the kernels of an instance are segments: not each for other shapes, which no run launches
-    together."""
-    if len(instance.kernels) < 2:
-        return False
-    if group.segments:
-        return len(group.segments) == len(instance.kernels)
-    counts = {launches.get(name) for name in instance.kernels}
-    return len(counts) == 1 and counts != {None}
+def shared_launches(kernels: Iterable[Kernel]) -> Iterator[str]:
+    """Whose the launches are of each kernel that groups share."""
+    for kernel in kernels:
+        if kernel.launches_of_groups:
+            yield f"{kernel.id}: {_of_each_group(kernel)}"
+
+
+def _of_each_group(kernel: Kernel) -> str:
+    each = (f"{one.launches:,} of {one.group}" for one in kernel.launches_of_groups)
+    return f"{count(kernel.launches or 0, 'launch')}, {', '.join(each)}"
 
 
 def legend_of(kernels: Sequence[Kernel]) -> Iterator[str]:
@@ -208,6 +211,7 @@ def _facts(kernel: Kernel, layers: str) -> Iterator[tuple[str, str | Cell]]:
     known = {
         "Layers": layers,
         "Rank": None if kernel.rank is None else str(kernel.rank),
+        "Launches": _of_each_group(kernel) if kernel.launches_of_groups else None,
         "Scheduler": kernel.scheduler,
         "Code shows": ", ".join(code_in_words(kernel)),
         "Time": _time(kernel),

@@ -20,7 +20,8 @@ from fusiondoc.model.compiled import CompiledGraphRow, GraphBreakRow, RecompileR
 from fusiondoc.model.inductor_codes import rewrite_of
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.remedies import Nothing, Remedy
-from fusiondoc.model.report import Finding, Report, rows_by_index
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.rows_by_index import rows_by_index
 
 MOST_NAMES = 3
 """Ends, guards or graphs that a message names."""

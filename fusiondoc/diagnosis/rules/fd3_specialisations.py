@@ -11,31 +11,15 @@ from fusiondoc.diagnosis.rules.groups_in_words import describe
 from fusiondoc.fusers import stand_ins
 from fusiondoc.graph.neighbours import feeding
 from fusiondoc.model import dataclass
+from fusiondoc.model.group_runs import GuardMiss
 from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
 from fusiondoc.model.report import Finding, Group, Report
 from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 
 
-@dataclass(frozen=True)
-class Change:
-    """Input ``place`` (from 0) differs in ``what``: shape, strides, dtype, device, requires_grad or kind."""
-
-    place: int
-    what: str
-    before: str
-    after: str
-
-
-def changes(first: Group, again: Group) -> list[Change]:
+def misses_of(first: Group, again: Group) -> list[GuardMiss]:
     """Why the guard of ``first`` refused the inputs of ``again``, for which the group was made anew."""
-    found: list[Change] = []
-    for place, (one, other) in enumerate(zip(first.inputs, again.inputs)):
-        if one != other:
-            found.extend(_changes(place, one, other))
-    counts = len(first.inputs), len(again.inputs)
-    if counts[0] != counts[1]:
-        found.append(Change(min(counts), "kind", f"{counts[0]} inputs", f"{counts[1]} inputs"))
-    return found
+    return [miss for miss in again.guard_misses if miss.group == first.id]
 
 
 @dataclass(frozen=True)
@@ -56,11 +40,11 @@ def fused_producer(first: Group, again: Group, report: Report) -> FusedProducer 
     result out in order, while the profiled run handed on a view. Of several such groups one that ``first``
     reads counts, then the one with as many instances."""
     before = feeding(first, report.programs)
-    changed = changes(first, again)
-    if any(change.what != "strides" for change in changed):
+    misses = misses_of(first, again)
+    if any(miss.what != "strides" for miss in misses):
         return None
-    for change in changed:
-        tensor, other = parse_type(first.inputs[change.place]), parse_type(again.inputs[change.place])
+    for miss in misses:
+        tensor, other = parse_type(first.inputs[miss.input]), parse_type(again.inputs[miss.input])
         if not isinstance(tensor, TensorType) or not isinstance(other, TensorType) or not in_order(other):
             continue
         makers = [
@@ -72,7 +56,7 @@ def fused_producer(first: Group, again: Group, report: Report) -> FusedProducer 
                 makers,
                 key=lambda g: (g.id not in before, abs(g.count - number), len(g.nodes)),
             )
-            return FusedProducer(likely, change.place, change.before, change.after)
+            return FusedProducer(likely, miss.input, miss.expected, miss.seen)
     return None
 
 
@@ -90,28 +74,6 @@ def _same_type(tensor: TensorType, output: str) -> bool:
     )
 
 
-def _changes(place: int, one: str, other: str) -> Iterable[Change]:
-    a, b = parse_type(one), parse_type(other)
-    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
-        yield Change(place, "kind", one, other)
-        return
-    shapes = _shape(a), _shape(b)
-    if shapes[0] != shapes[1]:
-        yield Change(place, "shape", *shapes)
-    elif a.strides != b.strides:
-        yield Change(place, "strides", str(list(a.strides or ())), str(list(b.strides or ())))
-    for what in ("dtype", "device", "requires_grad"):
-        before, after = getattr(a, what), getattr(b, what)
-        if before != after:
-            yield Change(place, what, str(before), str(after))
-
-
-def _shape(tensor: TensorType) -> str:
-    if tensor.sizes is None:
-        return "unknown"
-    return "(" + ", ".join("any" if size is None else str(size) for size in tensor.sizes) + ")"
-
-
 def in_words(first: Group, others: Sequence[Group], gradients: AbstractSet[str] = frozenset()) -> str:
     """``input 0 came with the shapes (4, 8), (5, 8)``: the input and property that changed most.
 
@@ -122,10 +84,10 @@ def in_words(first: Group, others: Sequence[Group], gradients: AbstractSet[str] 
         return "other gradients were defined then than in the first plan"
     seen: dict[tuple[int, str], list[str]] = {}
     for other in others:
-        for change in changes(first, other):
-            values = seen.setdefault((change.place, change.what), [change.before])
-            if change.after not in values:
-                values.append(change.after)
+        for miss in misses_of(first, other):
+            values = seen.setdefault((miss.input, miss.what), [miss.expected])
+            if miss.seen not in values:
+                values.append(miss.seen)
     if not seen:
         return "for other input types each time"
     (place, what), values = max(seen.items(), key=lambda item: len(item[1]))

@@ -5,7 +5,7 @@ FD401, FD402, FD404 and FD405: what holds a kernel back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from fusiondoc.diagnosis.rules import Context, finding, helps_any_size
 from fusiondoc.diagnosis.rules.groups_in_words import describe
@@ -42,10 +42,10 @@ NEAR = 3
 def segmented(report: Report, context: Context) -> Iterable[Finding]:
     """FD403: a group that runs as several kernels, which pass values through memory."""
     kernels = {kernel.id: kernel for kernel in report.kernels}
-    runs = _runs_of_kernels(report)
     for group in report.groups:
-        own = [kernels[name] for name in _kernels_of_an_instance(group) if name in kernels]
-        number = len(group.segments) if len(group.segments) > 1 else _kernels_a_run(own, runs)
+        launched = _launched_together(group)
+        own = [kernels[name] for name in launched if name in kernels]
+        number = len(group.segments) or len(launched)
         if number < 2 or group.kernels_left_out or any(kernel.groups_left_out for kernel in own):
             continue
         extra = _extra_bytes(group, own) if len(own) == number else None
@@ -66,36 +66,12 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
-def _kernels_of_an_instance(group: Group) -> Sequence[str]:
-    """The kernels of the first instance that has some: a traced layer has kernels of its own."""
-    for instance in group.instances:
-        if instance.kernels:
-            return instance.kernels
-    return group.kernels
-
-
-def _runs_of_kernels(report: Report) -> dict[str, int | None]:
-    """Id of a kernel -> how often the instances ran that it is a kernel of; None where the log does not
-    tell of one of them."""
-    runs: dict[str, int | None] = {}
-    for group in report.groups:
-        for one in group.instances:
-            for name in one.kernels:
-                known = runs.get(name, 0)
-                runs[name] = None if known is None or one.runs is None else known + one.runs
-    return runs
-
-
-def _kernels_a_run(kernels: Sequence[Kernel], runs: Mapping[str, int | None]) -> int:
-    """How many kernels one run of the group launches: their launches over the runs of the groups that have
-    them. Kernels for other shapes of the same group do not count. 0 where the log does not tell."""
-    each = []
-    for kernel in kernels:
-        total = runs.get(kernel.id)
-        if kernel.launches is None or not total:
-            return 0
-        each.append(kernel.launches / total)
-    return round(sum(each))
+def _launched_together(group: Group) -> Sequence[str]:
+    """The kernels that a run of the group launches: the most, where it was compiled for several inputs. Of a
+    log without launches those of the segments that the fuser names."""
+    if group.runtimes or not group.segments:
+        return max((runtime.kernels for runtime in group.runtimes), key=len, default=())
+    return next((one.kernels for one in group.instances if one.kernels), group.kernels)
 
 
 def _extra_bytes(group: Group, kernels: Sequence[Kernel]) -> int | None:

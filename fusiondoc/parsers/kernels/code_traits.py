@@ -6,7 +6,8 @@ Templates of its runtime, of torch 1.12 to 2.1: ``loadGeneric<float, 4>``, ``loa
 grid_reduction.cu, fused_reduction.cu); ``blockBroadcast`` (broadcast.cu, grid_broadcast.cu).
 
 The reduction scheduler takes no fusion in which a reduced value is broadcast (hasPostReductionBCast in
-scheduler/registry.cpp): a kernel with both was made by the persistent one.
+scheduler/registry.cpp): a kernel with both was made by the persistent one. Code without any sum is of the
+pointwise scheduler, or of that for transposes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ _GRID = re.compile(r"\b(?:gridReduce|gridReduce[2-9]|gridReduceGroup|gridWelford
 _BROADCAST = re.compile(r"\bblockBroadcast<|\bgrid_broadcast::broadcast<|\bParallelReduce<")
 
 
+_SUMS = re.compile(r"\b(T\d{1,9})\[[^\]\n]{0,400}\]\s{1,200}=\s\1\[|\bwelfordCombine\b", re.IGNORECASE)
+"""A thread adds to a value of its own: every reduction begins so, and nothing else does."""
+_TILE = re.compile(r"\bextern __shared__ ")
+"""Kernels without a reduction have shared memory for a tile that they transpose."""
+
+
 def code_traits(code: str | None, other_dumps: Iterable[str] = ()) -> KernelTraits | None:
     """What the code of a kernel shows; None without code. ``other_dumps``: of the same kernel."""
     if code is None:
@@ -45,11 +52,13 @@ def code_traits(code: str | None, other_dumps: Iterable[str] = ()) -> KernelTrai
     )
 
 
-def scheduler_of_code(traits: KernelTraits | None) -> str | None:
-    """The scheduler that made the code, by its name in the dumps. None where several may have: a sum in
-    registers alone looks like pointwise code."""
-    if traits is None:
+def scheduler_of_code(traits: KernelTraits | None, code: str | None) -> str | None:
+    """The scheduler that made the code, by its name in the dumps; None where several may have: of a sum that
+    each thread computes alone."""
+    if traits is None or code is None:
         return None
     if traits.reductions:
         return "persistent" if traits.persistent else "reduction"
-    return None
+    if _SUMS.search(code) is not None:
+        return None
+    return "transpose" if _TILE.search(code) is not None else "pointwise"

@@ -58,6 +58,23 @@ Launch = tuple[tuple[int, int, int], tuple[int, int, int], int]
 """(block, grid, shared memory in bytes)."""
 
 
+class _Run:
+    """A run of a GraphCache, and the kernels that it launched, in order."""
+
+    __slots__ = ("cache", "kernels")
+
+    def __init__(self, cache: CacheInstance) -> None:
+        self.cache = cache
+        self.kernels: list[KernelUse] = []
+
+    def launched(self, name: str) -> bool:
+        return any(kernel.name == name for kernel in self.kernels)
+
+
+_RECENT = 4
+"""Runs of several processes that may be open at once."""
+
+
 class KernelTracker:
     """Ties the lines of kernels to the GraphCache that runs them.
 
@@ -70,7 +87,7 @@ class KernelTracker:
         self._facts = facts
         self._texts = facts.texts
         self.placer = Placer(facts, self._texts)
-        self._recent: deque[tuple[CacheInstance, set[str]]] = deque(maxlen=4)
+        self._recent: deque[_Run] = deque()
         self._by_name: dict[str, list[KernelUse]] = {}
         self._of_graph: dict[tuple[str, int], list[KernelUse]] = {}
         """By name and the graph of the owner."""
@@ -90,7 +107,9 @@ class KernelTracker:
         self.flush()
         self._nameless = 0
         self.hint = None
-        self._recent.append((cache, set()))
+        self._recent.append(_Run(cache))
+        if len(self._recent) > _RECENT:
+            self._is_over(self._recent.popleft())
         self.placer.runs(cache)
 
     def compiled(self, name: bytes, code: bytes, pos: int, digest: bytes | None = None) -> None:
@@ -98,7 +117,7 @@ class KernelTracker:
         that was compiled before. The same kernel again is a recompile for a larger block."""
         self.flush()
         text = name.decode("ascii", "replace")
-        owner = self._recent[-1][0] if self._recent else None
+        owner = self._recent[-1].cache if self._recent else None
         digest = digest or digest_of(code)
         for kernel in self._of_graph.get((text, _key(owner)), ()):
             if kernel.digest in (None, digest):
@@ -136,11 +155,13 @@ class KernelTracker:
         elif self.last is not None and self.last.launches < self.last.compiles:
             kernel = self.last
         elif self._recent:
-            owned = self._of_owner.get(id(self._recent[-1][0]), [])
+            owned = self._of_owner.get(id(self._recent[-1].cache), [])
             kernel = owned[self._nameless] if self._nameless < len(owned) else None
         if kernel is not None:
             self._nameless += 1
             kernel.launches += 1
+            if self._recent:
+                self._recent[-1].kernels.append(kernel)
             kernel.fresh = False
             kernel.block, kernel.grid, kernel.smem = launch
 
@@ -220,18 +241,22 @@ class KernelTracker:
         return kernel
 
     def _found(self, name: str, known: list[KernelUse], launch: bool) -> KernelUse:
-        for cache, served in self._recent:
-            own = self._of_graph.get((name, _key(cache)))
-            if own and name not in served:
-                if launch:
-                    served.add(name)
-                return own[0]
-        if not self._recent:
-            return known[-1] if known else self._new(name, None)
-        cache, served = self._recent[-1]
-        again = name in served
+        for run in self._recent:
+            own = self._of_graph.get((name, _key(run.cache)))
+            if own and not run.launched(name):
+                break
+        else:
+            if not self._recent:
+                return known[-1] if known else self._new(name, None)
+            run = self._recent[-1]
+            own = [self._of_run(name, known, run)]
         if launch:
-            served.add(name)
+            run.kernels.append(own[0])
+        return own[0]
+
+    def _of_run(self, name: str, known: list[KernelUse], run: _Run) -> KernelUse:
+        """The kernel of this name of the last run, where it has launched one already or has none yet."""
+        cache = run.cache
         if len(known) == 1 and known[0].owner is None:
             del self._of_graph[name, 0]
             self._belongs(known[0], cache)
@@ -239,7 +264,7 @@ class KernelTracker:
         own = self._of_graph.get((name, _key(cache)))
         if own:
             # Launched twice in one run, which no run does: the lines are out of order.
-            self._disordered = self._disordered or again
+            self._disordered = self._disordered or run.launched(name)
             return own[0]
         if not known:
             return self._new(name, cache)
@@ -252,11 +277,30 @@ class KernelTracker:
     def close(self) -> None:
         """All lines are known: whether their order can be trusted is, too."""
         self.flush()
+        while self._recent:
+            run = self._recent.popleft()
+            if self._recent or not self._is_cut_off(run):
+                self._is_over(run)
         self.placer.close()
         if self._disordered:
             self._facts.disordered = True
             for kernel in self._facts.kernels:
                 kernel.disputed = True
+
+    def _is_over(self, run: _Run) -> None:
+        """A run launches no more kernels."""
+        if run.kernels:
+            key = run.cache, tuple(run.kernels)
+            together = self._facts.launched_together
+            together[key] = together.get(key, 0) + 1
+
+    def _is_cut_off(self, run: _Run) -> bool:
+        """Whether the log ends before all kernels are launched that an earlier run launched."""
+        own = tuple(run.kernels)
+        return any(
+            cache is run.cache and len(kernels) > len(own) and kernels[: len(own)] == own
+            for cache, kernels in self._facts.launched_together
+        )
 
     def _new(self, name: str, owner: CacheInstance | None) -> KernelUse:
         kernel = KernelUse(name, owner)

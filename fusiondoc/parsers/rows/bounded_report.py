@@ -67,6 +67,7 @@ def _with_kernels(group: Group, known: AbstractSet[str]) -> Group:
         kernels=kernels,
         kernels_left_out=group.kernels_left_out + len(group.kernels) - len(kernels),
         segments=tuple(replace(part, kernels=_among(part.kernels, known)) for part in group.segments),
+        runtimes=tuple(replace(one, kernels=_among(one.kernels, known)) for one in group.runtimes),
         instances=tuple(replace(node, kernels=_among(node.kernels, known)) for node in group.instances),
     )
 
@@ -74,7 +75,8 @@ def _with_kernels(group: Group, known: AbstractSet[str]) -> Group:
 def _with_groups(kernel: Kernel, known: AbstractSet[str]) -> Kernel:
     groups = _among(kernel.groups, known)
     left_out = kernel.groups_left_out + len(kernel.groups) - len(groups)
-    return replace(kernel, groups=groups, groups_left_out=left_out)
+    of_groups = tuple(one for one in kernel.launches_of_groups if one.group in known)
+    return replace(kernel, groups=groups, groups_left_out=left_out, launches_of_groups=of_groups)
 
 
 def _of_groups(rows: Iterable[Fallback], known: AbstractSet[str]) -> list[Fallback]:

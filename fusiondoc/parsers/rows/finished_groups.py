@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from fusiondoc.model.group_runs import GroupRuntime, GuardMiss
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable, Member, Runs
+from fusiondoc.parsers.rows.guard_misses import guard_misses
 
 MOST_VALUES = 1_000
 """Inputs, and outputs, of a node that a report lists: a large differentiable graph has some hundred."""
@@ -31,6 +33,7 @@ class RunOfGroups(NamedTuple):
     run_by: Mapping[Member, Sequence[str]]
     """Instance -> ids of its kernels."""
     segments: Mapping[str, tuple[Segment, ...]]
+    runtimes: Mapping[str, tuple[GroupRuntime, ...]]
     left_out: Mapping[str, int]
     """Id of a group -> kernels that are not listed."""
     fell_back: AbstractSet[str]
@@ -42,7 +45,24 @@ def group_rows(table: GroupTable, run: RunOfGroups, files: list[str], sources: S
     for kernel in run.kernels:
         for group in kernel.groups:
             kernels.setdefault(group, []).append(kernel.id)
-    return [_finished(row, table, run, kernels.get(row.id, ()), (files, sources)) for row in table.rows]
+    before: dict[str, GroupRow] = {}
+    rows = []
+    for row in table.rows:
+        misses = tuple(_misses(row, before))
+        rows.append(_finished(row, table, run, kernels.get(row.id, ()), misses, (files, sources)))
+    return rows
+
+
+def _misses(row: GroupRow, before: dict[str, GroupRow]) -> Iterator[GuardMiss]:
+    """How its inputs differ from those of the first specialisation and of the one before it. ``before``: the
+    last specialisation of each first one."""
+    if row.first is None:
+        return
+    last = before.get(row.first.id, row.first)
+    before[row.first.id] = row
+    for earlier in dict.fromkeys((row.first.id, last.id)):
+        other = row.first if earlier == row.first.id else last
+        yield from guard_misses(earlier, other.group.inputs[:MOST_VALUES], row.group.inputs[:MOST_VALUES])
 
 
 def _finished(
@@ -50,6 +70,7 @@ def _finished(
     table: GroupTable,
     run: RunOfGroups,
     kernels: Sequence[str],
+    misses: tuple[GuardMiss, ...],
     names: tuple[list[str], SourceMap],
 ) -> Group:
     files, sources = names
@@ -78,6 +99,8 @@ def _finished(
         evidence=PackedEvidence(row.lines, files),
         iteration=row.iteration,
         segments=run.segments.get(row.id, ()),
+        runtimes=run.runtimes.get(row.id, ()),
+        guard_misses=misses,
         instances=tuple(
             Instance(one.group.layer or layer, tuple(run.run_by.get(one, ())), run.runs.of_member.get(one))
             for one in row.members[:MOST_INSTANCES]

@@ -36,6 +36,8 @@ class KernelRows(NamedTuple):
     """Instance of a group -> ids of the kernels that run it."""
     left_out: dict[str, int]
     """Id of a group -> kernels of its graph that its row does not list."""
+    ids: dict[KernelUse, str]
+    """Of the kernels with launches."""
 
 
 MOST_PAIRS = 20_000
@@ -133,7 +135,7 @@ def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -
         for member in members:
             run_by.setdefault(member, []).append(f"K{number}")
     kernels += _printed_kernels(facts, groups, owners, first + len(kernels), files)
-    return KernelRows(kernels, _segments(cuts, groups, ids, files), run_by, ties.left_out())
+    return KernelRows(kernels, _segments(cuts, groups, ids, files), run_by, ties.left_out(), ids)
 
 
 def _instances(rows: Sequence[GroupRow], graph: PlanGroup | None) -> list[Member]:
@@ -176,7 +178,7 @@ def _compiled_kernels(
                 dumps=tuple(
                     Dump(seen.option, seen.text, PackedEvidence(seen.lines, files)) for seen in dumps
                 ),
-                scheduler=scheduler or scheduler_of_code(traits),
+                scheduler=scheduler or scheduler_of_code(traits, use.kept_code),
                 traits=traits,
                 occupancy=use.occupancy,
                 first_ms=float(median(use.first_ms)) if use.first_ms else None,

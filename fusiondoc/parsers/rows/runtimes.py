@@ -1,0 +1,77 @@
+"""Which kernels the runs of a group launched together, and whose the launches of a shared kernel are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from fusiondoc.model.group_runs import GroupRuntime, LaunchesOfGroup
+from fusiondoc.model.report import Group, Kernel
+from fusiondoc.parsers.facts import Facts, KernelUse
+from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.rows.finished_groups import MOST_INSTANCES
+from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
+
+MOST_RUNTIMES = 1_000
+"""Of a group: one for each of many shapes."""
+_MOST_ROWS = 100
+"""Groups of one graph that list its runtimes."""
+
+
+def runtimes_of(
+    facts: Facts, groups: GroupTable, ids: Mapping[KernelUse, str], runs: Mapping[str, int]
+) -> dict[str, tuple[GroupRuntime, ...]]:
+    """Id of a group -> its runtimes, the first one first; none of a log that is not in true order.
+
+    Args:
+        ids: of the kernels.
+        runs: how often each group ran, by its id.
+    """
+    if facts.disordered:
+        return {}
+    of_graphs: dict[bytes, dict[tuple[str, ...], int]] = {}
+    graphs: dict[bytes, PlanGroup] = {}
+    for (cache, kernels), number in facts.launched_together.items():
+        if cache.graph is not None:
+            graphs[cache.graph.canonical] = cache.graph
+            own = of_graphs.setdefault(cache.graph.canonical, {})
+            names = tuple(ids[kernel] for kernel in kernels if kernel in ids)
+            if names in own or len(own) < MOST_RUNTIMES:
+                own[names] = own.get(names, 0) + number
+    found: dict[str, tuple[GroupRuntime, ...]] = {}
+    for canonical, together in of_graphs.items():
+        sharing = groups.of_graph(graphs[canonical])
+        for row in sharing[:_MOST_ROWS]:
+            only = runs.get(row.id) if len(together) == 1 else None
+            nodes = _instances(row, canonical)[: max(1, MOST_INSTANCES // len(together))]
+            found[row.id] = found.get(row.id, ()) + tuple(
+                GroupRuntime(kernels, number if len(sharing) == 1 else only, nodes)
+                for kernels, number in together.items()
+            )
+    return found
+
+
+def _instances(row: GroupRow, canonical: bytes) -> tuple[int, ...]:
+    """The places of the nodes of a row that have this graph; all where only a fallback function has it."""
+    own = tuple(place for place, one in enumerate(row.members) if one.group.canonical == canonical)
+    return own or tuple(range(len(row.members)))
+
+
+def with_launches_of_groups(kernels: Iterable[Kernel], groups: Sequence[Group]) -> list[Kernel]:
+    """The kernels, those that groups share with the launches of each."""
+    known = {group.id: group for group in groups}
+    return [replace(kernel, launches_of_groups=_launches(kernel, known)) for kernel in kernels]
+
+
+def _launches(kernel: Kernel, groups: Mapping[str, Group]) -> tuple[LaunchesOfGroup, ...]:
+    """Each run of a group launches all kernels of its only runtime; nothing where the runs of the groups are
+    not known, or do not add up to the launches."""
+    if len(kernel.groups) < 2 or kernel.groups_left_out:
+        return ()
+    made = []
+    for name in kernel.groups:
+        runtimes = groups[name].runtimes if name in groups else ()
+        if len(runtimes) != 1 or runtimes[0].runs is None:
+            return ()
+        made.append(LaunchesOfGroup(name, runtimes[0].runs * runtimes[0].kernels.count(kernel.id)))
+    return tuple(made) if sum(one.launches for one in made) == kernel.launches else ()
