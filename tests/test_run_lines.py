@@ -7,6 +7,7 @@ import lzma
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.expectations.gate import gate
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
+from fusiondoc.workflows import history_runs
 from fusiondoc.workflows.history_runs import read_runs
 from fusiondoc.workflows.lines_of_runs import append_lines, failed_line, line_of
 
@@ -73,3 +75,30 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs.jsonl").mkdir()
     with pytest.raises(UsageError, match="Cannot write"):
         append_lines(tmp_path / "runs.jsonl", [failed_line("m", "x")])
+
+
+def test_runs_with_equal_plans_share_them_and_others_keep_their_own(bert: Report, tmp_path: Path) -> None:
+    line = line_of(bert, "bert")
+    other = replace(line, groups=line.groups[:-1], outside=())
+    file = tmp_path / "runs.jsonl"
+    append_lines(file, [line, other, line])
+    first, second, third = read_runs([str(file)], tmp_path).runs
+    assert (first, second, third) == (line, other, line)
+    assert first.groups is third.groups and first.outside is third.outside
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_runs, "_MOST_OF_A_LINE", 1 << 20)
+    file = tmp_path / "runs.jsonl"
+    file.write_bytes(b"\n" * (2 << 20))
+    assert read_runs([str(file)], tmp_path).runs == ()
+    file.write_bytes(b"x" * (2 << 20))
+    with pytest.raises(UsageError, match="a line is larger than 1 MiB"):
+        read_runs([str(file)], tmp_path)
+
+
+def test_a_line_of_lists_in_lists_is_no_run(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    deep = "[" * 100_000 + "]" * 100_000
+    file.write_text('{"schema": "fusiondoc.run/1", "groups": ' + deep + "}\n[]\n")
+    assert len(read_runs([str(file)], tmp_path).unreadable) == 2

@@ -48,6 +48,8 @@ def lost_groups(runs: Sequence[RunLine]) -> tuple[LostGroup, ...]:
 
 
 def _lost_between(before: RunLine, after: RunLine) -> Iterator[LostGroup]:
+    if before.groups == after.groups:
+        return
     counts = Counter({key_of(group): group.count for group in after.groups})
     fewer = _operators(before) - _operators(after)
     more_outside = _outside(after) - _outside(before)

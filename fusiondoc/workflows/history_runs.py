@@ -3,16 +3,20 @@ reports, captures and logs."""
 
 from __future__ import annotations
 
+import errno
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.history_answers import NotRead
-from fusiondoc.model.run_lines import HOLDS, SCHEMA, GroupLine, RunLine
-from fusiondoc.model.typed_fields import object_of, read_object
-from fusiondoc.whole_files import read_within
+from fusiondoc.model.run_lines import HOLDS, SCHEMA, GroupLine, OutsideLine, RunLine
+from fusiondoc.model.typed_fields import json_within, read_object, sound
+from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows.git_files import git
 from fusiondoc.workflows.lines_of_runs import outside_of
 from fusiondoc.workflows.survey_facts import RunFacts, facts_of
@@ -22,8 +26,8 @@ ENDING = ".jsonl"
 BRANCH = "branch:"
 IN_BRANCH = "history.jsonl"
 """The file in a branch."""
-_MOST_BYTES = 256 << 20
-"""Of a file of lines: some 100,000 runs of models with twenty groups."""
+_MOST_OF_A_LINE = 64 << 20
+"""Bytes: a run with 100,000 groups has 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,11 @@ def read_runs(sources: Sequence[str], folder: Path) -> ReadRuns:
         UsageError: there is no such file or branch.
         CannotRun: a package for an address is missing.
     """
-    texts: dict[str, bytes] = {}
+    texts: dict[str, Iterable[bytes]] = {}
     reports: list[str] = []
     for source in sources:
         if source.startswith(BRANCH):
-            texts[source] = _of_branch(source[len(BRANCH) :], folder)
+            texts[source] = _of_branch(source[len(BRANCH) :], folder).split(b"\n")
         elif source.endswith(ENDING):
             texts[source] = _of_file(Path(source))
         else:
@@ -59,8 +63,9 @@ def read_runs(sources: Sequence[str], folder: Path) -> ReadRuns:
                     texts[str(file)] = _of_file(file)
     runs: list[RunLine] = []
     unreadable: list[NotRead] = []
-    for name, data in texts.items():
-        _add_lines(name, data, runs, unreadable)
+    reader = _Reader()
+    for name, lines in texts.items():
+        _add_lines(name, lines, reader, runs, unreadable)
     if reports:
         _add_reports(reports, runs, unreadable)
     return ReadRuns(tuple(runs), tuple(unreadable))
@@ -77,25 +82,65 @@ def _of_branch(name: str, folder: Path) -> bytes:
     )
 
 
-def _of_file(file: Path) -> bytes:
+def _of_file(file: Path) -> Iterator[bytes]:
     try:
-        return read_within(file, _MOST_BYTES)
+        with open_regular(file) as opened:
+            while line := opened.readline(_MOST_OF_A_LINE + 1):
+                if len(line) > _MOST_OF_A_LINE:
+                    raise OSError(errno.EFBIG, f"a line is larger than {_MOST_OF_A_LINE >> 20} MiB")
+                yield line
     except OSError as error:
         raise UsageError(
             f"Cannot read {file}: {error.strerror}", "fusiondoc check --history FILE.jsonl writes one."
         ) from None
 
 
-def _add_lines(name: str, data: bytes, runs: list[RunLine], unreadable: list[NotRead]) -> None:
-    for number, text in enumerate(data.split(b"\n"), 1):
+def _add_lines(
+    name: str, lines: Iterable[bytes], reader: _Reader, runs: list[RunLine], unreadable: list[NotRead]
+) -> None:
+    for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
-        content = object_of(text)
-        run = read_object(RunLine, content) if content.get("schema") == SCHEMA else None
+        run = reader.run_of(text)
         if run is None or _DATE.match(run.date) is None:
             unreadable.append(NotRead(f"{name}:{number}", f"it is no whole line of {SCHEMA}"))
         else:
             runs.append(run)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The part of a line that most runs of a model have in common."""
+
+    groups: tuple[GroupLine, ...] = ()
+    outside: tuple[OutsideLine, ...] = ()
+
+
+class _Reader:
+    """Lines to runs. A plan that stood in an earlier line is not read again: its runs share one object."""
+
+    def __init__(self) -> None:
+        self._plans: dict[bytes, _Plan] = {}
+
+    def run_of(self, text: bytes) -> RunLine | None:
+        """The run of a line; None if it is damaged or of another schema."""
+        try:
+            return self._run_of(json_within(text))
+        except (ValueError, RecursionError):
+            return None
+
+    def _run_of(self, content: Any) -> RunLine | None:
+        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+            return None
+        plan = self._plan_of({name: content.pop(name, None) for name in ("groups", "outside")})
+        run = read_object(RunLine, sound(content))
+        return replace(run, groups=plan.groups, outside=plan.outside) if run is not None else None
+
+    def _plan_of(self, content: dict[str, Any]) -> _Plan:
+        key = sha256(repr(content).encode("utf-8", "replace")).digest()
+        if key not in self._plans:
+            self._plans[key] = read_object(_Plan, sound(content)) or _Plan()
+        return self._plans[key]
 
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
