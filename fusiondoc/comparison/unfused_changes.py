@@ -97,7 +97,7 @@ def _left_over(rows: Sequence[_Row], among: AbstractSet[Hashable] | None) -> Ite
     """Rows that no row of the other side matched; where that side lacks plans, of operators that it has in
     groups (``among``)."""
     for row in rows:
-        if row.left and row.row.ran is not False and (among is None or row.operator in among):
+        if row.left and row.row.may_have_run and (among is None or row.operator in among):
             yield row
 
 

@@ -89,8 +89,7 @@ def _rows(report: Report) -> list[Unfused]:
     return [
         row
         for row in report.unfused
-        if row.ran is not False
-        and not (row.reason.code == "FD304" and (row.op, row.source, row.phase) in again)
+        if row.may_have_run and not (row.reason.code == "FD304" and (row.op, row.source, row.phase) in again)
     ]
 
 

@@ -118,13 +118,13 @@ def _none_is_taken(report: Report) -> bool:
 
 def _count_outside(report: Report, code: str | None = None) -> int:
     """Operators outside groups that ran; those with this reason, where one is given."""
-    rows = [row for row in report.unfused if row.ran is not False]
+    rows = report.rows_that_may_have_run
     return sum(row.count for row in rows if code is None or row.reason.code == code)
 
 
 def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
     tried = any(one.helps(report.tries[one.against]) for one in report.tries[1:])
-    mine = any(row.users_lines for row in report.unfused if row.ran is not False)
+    mine = any(row.users_lines for row in report.rows_that_may_have_run)
     command = None
     if context.fixes is not None and not context.fixes.interrupted:
         note += f"; {_tried_by_fix(context.fixes)}"
@@ -150,7 +150,7 @@ def _fused(report: Report, each: EachRank | None) -> str:
     on_each = f"On {each.whose}: " if each is not None else ""
     if report.groups and cover.fraction == 1.0:
         whose = f"{each.whose} has " if each is not None else ""
-        groups = count(sum(group.count for group in report.groups if group.specialisation == 1), "group")
+        groups = count(sum(group.count for group in report.first_groups), "group")
         return f"All that {fuser} can take is fused: {whose}{cover.ops_fused:,} operators in {groups}"
     if report.groups and cover.fraction is not None and cover.ops_total is not None:
         return (
@@ -200,11 +200,10 @@ def _of_step(steps: Steps) -> _TimeOutside:
 def _libraries(report: Report) -> str:
     """The operators that kernels of libraries compute, and those between them."""
     rows = rows_by_index(report)
-    named = {
-        one.remedy.nothing: listed([rows[index] for index in one.rows if index in rows])
-        for one in report.findings
-        if one.code == "FD236" and one.remedy is not None
-    }
+    named = {}
+    for one in report.findings:
+        if one.code == "FD236" and one.remedy is not None:
+            named[one.remedy.nothing] = listed([rows[index] for index in one.rows if index in rows])
     if Nothing.LIBRARY not in named:
         return ""
     text = f"the rest are kernels of libraries ({named[Nothing.LIBRARY]})"

@@ -93,7 +93,7 @@ class RowTies:
     def __init__(self, report: Report, units: Sequence[Unit]) -> None:
         self._rows: dict[tuple[str, str | None], list[_Row]] = {}
         for index, row in enumerate(report.unfused):
-            if row.ran is not False:
+            if row.may_have_run:
                 users_lines = tuple(map(_position, row.users_lines))
                 tied = _Row(index, row, _position(row.source), users_lines)
                 self._rows.setdefault((row.op, row.phase), []).append(tied)

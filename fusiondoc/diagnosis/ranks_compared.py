@@ -170,7 +170,7 @@ class _Compared:
             restarts=facts.restarts,
             groups=sum(one.count for one in groups),
             operators=sum(one.operators for one in groups if one.specialisation == 1),
-            unfused=sum(row.count for row in self._unfused[rank] if row.ran is not False),
+            unfused=sum(row.count for row in self._unfused[rank] if row.may_have_run),
             fallbacks=sum(one.count for one in self._report.fallbacks if one.rank == rank),
             kernels=len(kernels),
             kernel_ms=round(sum(times), 6) if times else None,

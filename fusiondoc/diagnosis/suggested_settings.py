@@ -35,7 +35,7 @@ def suggested(report: Report, options: Options, kind: str, training: bool | None
         kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
         training: whether the target is a module in training mode; None where it is none, or it is not known.
     """
-    rows = [row for row in report.unfused if row.ran is not False]
+    rows = report.rows_that_may_have_run
     changes = [*_of_the_module(rows, options, training), *_of_findings(report, rows, options, kind)]
     for planned in report.plan:
         change = _of_plan(planned, report, options, kind)
@@ -138,7 +138,7 @@ def _of_knob(name: str, codes: tuple[str, ...], report: Report, options: Options
     if not _works(knob, report) or value in (options.knobs.get(knob), _default(knob, options)):
         return None
     about = operators_of_knobs().get(knob)
-    ops = {row.op for row in report.unfused if row.ran is not False and row.reason.code in codes}
+    ops = {row.op for row in report.rows_that_may_have_run if row.reason.code in codes}
     if about is not None and ops and not ops & about:
         return None
     return Change(ChangeKind.KNOB, name, setting=Setting(knobs={knob: value}), codes=codes)

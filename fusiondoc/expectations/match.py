@@ -61,17 +61,15 @@ def _without_backward(section: Section, outcomes: Sequence[Outcome]) -> list[Out
     paths = {group.path for group in section.groups if group.phase == "backward"}
     number = (*section.path, "number_of_groups")
     whole = ((*section.path, "not_fused"), (*section.path, "min_coverage"))
-    return [
-        replace(outcome, why=NO_BACKWARD, near=None)
-        if not outcome.holds
-        and (
-            outcome.path in paths
-            or outcome.path in whole
-            or (outcome.path == number and outcome.too_few(section))
-        )
-        else outcome
-        for outcome in outcomes
-    ]
+    explained = []
+    for outcome in outcomes:
+        is_of_backward = outcome.path in paths or outcome.path in whole
+        lacks_groups = outcome.path == number and outcome.too_few(section)
+        if not outcome.holds and (is_of_backward or lacks_groups):
+            explained.append(replace(outcome, why=NO_BACKWARD, near=None))
+        else:
+            explained.append(outcome)
+    return explained
 
 
 def _group(

@@ -173,24 +173,20 @@ class _Here:
         if self.side is None:
             return False
         near = self.next_to[self.side]
-        return (
-            here.id in near
-            if isinstance(here, Group)
-            else any(here is row for rows in near.values() for row in rows)
-        )
+        if isinstance(here, Group):
+            return here.id in near
+        return any(here is row for rows in near.values() for row in rows)
 
 
 def _apart(layers: Sequence[str], here: Sequence[str]) -> bool:
     """Whether both are known and none is in one of the others."""
-    known = set(here)
-    return (
-        bool(layers)
-        and bool(known)
-        and not any(
-            layer in known or any(layer.startswith(f"{h}.") or h.startswith(f"{layer}.") for h in known)
-            for layer in layers
-        )
-    )
+    if not layers or not here:
+        return False
+    return not any(_holds_or_is_in(layer, other) for layer in layers for other in here)
+
+
+def _holds_or_is_in(layer: str, other: str) -> bool:
+    return layer == other or layer.startswith(f"{other}.") or other.startswith(f"{layer}.")
 
 
 def _anchor(group: Group | None, before: int | None) -> Source | None:

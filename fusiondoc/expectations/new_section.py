@@ -48,7 +48,7 @@ def section_lines(report: Report) -> list[str]:
     return [
         *start,
         f"number_of_groups: {{at_least: {specialised_once(report)}}}",
-        f"max_fallbacks: {sum(fallback.count for fallback in report.fallbacks)}",
+        f"max_fallbacks: {report.times_fallen_back}",
         *_coverage(report),
     ]
 

@@ -55,16 +55,13 @@ def _of_renamed(expectations: Expectations, report: Report) -> list[Section]:
 def _under(section: Section, renamed: Renamed) -> Section:
     """The section for the model of the new name, with the lines that it names in that file."""
     old, new = _file(renamed.old), _file(renamed.new)
-    groups = [
-        replace(
-            group,
-            source=tuple(
-                replace(source, file=new) if old and path_ends_with(old, source.file) else source
-                for source in group.source
-            ),
-        )
-        for group in section.groups
-    ]
+    groups = []
+    for group in section.groups:
+        sources = []
+        for source in group.source:
+            is_old = bool(old) and path_ends_with(old, source.file)
+            sources.append(replace(source, file=new) if is_old else source)
+        groups.append(replace(group, source=tuple(sources)))
     return replace(section, groups=tuple(groups), renamed=renamed)
 
 

@@ -185,8 +185,12 @@ def day(text: str | None) -> date | None:
 
 def operators(names: Sequence[str]) -> tuple[str, ...]:
     """Names of operators in full: ``add`` is ``aten::add``."""
-    whole = ("::", ".", "^")  # as of te.ops.Name, and ^name of a call into Python
-    return tuple(name if any(mark in name for mark in whole) else f"aten::{name}" for name in names)
+    return tuple(map(_in_full, names))
+
+
+def _in_full(name: str) -> str:
+    is_whole = "::" in name or "." in name or "^" in name  # te.ops.Name; ^name of a call into Python
+    return name if is_whole else f"aten::{name}"
 
 
 def _count(value: Any) -> Count | None:

@@ -53,7 +53,7 @@ def check_whole(section: Section, written: Section, report: Report, groups: Assi
 
 
 def _fallbacks(most: int, report: Report, outcome: Make) -> Outcome:
-    count = sum(fallback.count for fallback in report.fallbacks)
+    count = report.times_fallen_back
     unknown = unknown_without_plan(report) if not count else None
     error = next((fallback.error for fallback in report.fallbacks if fallback.error), None)
     groups = ", ".join(sorted({fallback.group for fallback in report.fallbacks if fallback.group}))

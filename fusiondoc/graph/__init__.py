@@ -77,11 +77,15 @@ class Graph(Generic[AnyNode]):
         def kept(beside: Collection[int]) -> list[int]:
             return [number[other] for other in beside if other in number]
 
+        inside: list[int | None] = []
+        for node in nodes:
+            block = self.inside[node]
+            inside.append(number.get(block) if block is not None else None)
         return Graph(
             [self.nodes[node] for node in nodes],
             [kept(self.before[node]) for node in nodes],
             [kept(self.after[node]) for node in nodes],
-            [number.get(inside) if (inside := self.inside[node]) is not None else None for node in nodes],
+            inside,
         )
 
     def block_around(self, block: int | None, gone: Container[int]) -> int | None:

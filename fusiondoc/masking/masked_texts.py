@@ -90,11 +90,16 @@ def _rules_for(text: str) -> list[Rule]:
     return [RULES[number] for number in sorted(numbers) if RULES[number].may_be_in(lower)]
 
 
-_OF_HINT = {
-    hint: [number for number, other in enumerate(RULES) if hint in other.hints]
-    for rule in RULES
-    for hint in rule.hints
-}
+def _rules_by_hint() -> dict[str, list[int]]:
+    """Indexes of the rules that have a hint."""
+    found: dict[str, list[int]] = {}
+    for number, rule in enumerate(RULES):
+        for hint in dict.fromkeys(rule.hints):
+            found.setdefault(hint, []).append(number)
+    return found
+
+
+_OF_HINT = _rules_by_hint()
 _FORM_HINTS = tuple(dict.fromkeys(hint for rule in RULES if rule.form for hint in rule.hints))
 _WORD_HINTS = tuple(dict.fromkeys(hint for rule in RULES if not rule.form for hint in rule.hints))
 

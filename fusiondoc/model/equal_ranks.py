@@ -50,9 +50,9 @@ def _numbers(report: Report) -> tuple[int, ...]:
     return (
         report.fusion_groups,
         report.fused_operators,
-        sum(group.count for group in report.groups if group.specialisation == 1),
-        sum(row.count for row in report.unfused if row.ran is not False),
-        sum(row.count for row in report.fallbacks),
+        sum(group.count for group in report.first_groups),
+        sum(row.count for row in report.rows_that_may_have_run),
+        report.times_fallen_back,
     )
 
 

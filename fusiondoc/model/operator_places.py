@@ -19,7 +19,7 @@ NO_OPERATORS = ("prim::GetAttr",)
 
 def outside(report: Report) -> list[Unfused]:
     """The unfused operators that are worth showing: those that ran."""
-    return [row for row in report.unfused if row.op not in NO_OPERATORS and row.ran is not False]
+    return [row for row in report.unfused if row.op not in NO_OPERATORS and row.may_have_run]
 
 
 @dataclass(frozen=True)

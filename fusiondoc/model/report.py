@@ -12,7 +12,12 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.compiled import CompiledReport
-from fusiondoc.model.group_runs import GroupRuntime, GuardMiss, LaunchesOfGroup
+from fusiondoc.model.group_runs import LaunchesOfGroup
+from fusiondoc.model.groups import Evidence as Evidence
+from fusiondoc.model.groups import Group as Group
+from fusiondoc.model.groups import Instance as Instance
+from fusiondoc.model.groups import OpNode as OpNode
+from fusiondoc.model.groups import Segment as Segment
 from fusiondoc.model.kernel_traits import KernelTraits
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.reasons.reason import Reason
@@ -40,128 +45,6 @@ SCHEMA = "fusiondoc.report/1"
 
 SEVERITIES = ("error", "warning", "note")
 """Worst first."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A line of a log. ``line`` counts from 1 in the file as it is on disk (after decompression)."""
-
-    file: str
-    line: int
-
-
-@dataclass(frozen=True)
-class OpNode:
-    """An operator: ``op`` as printed (``aten::add``), ``source`` as printed (``file:line:column``).
-
-    ``user_source`` is the line of the user's program it comes from (``file:line``), where that can be told.
-    """
-
-    op: str
-    source: str | None
-    user_source: str | None
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A part of an nvFuser group that became a kernel of its own."""
-
-    index: int
-    """From 0, as nvFuser numbers them; the order is not that of execution."""
-    scheduler: str | None
-    """The scheduler it got: pointwise, reduction, persistent ..."""
-    refused: tuple[tuple[str, str], ...]
-    """(scheduler, why it cannot schedule this part), for those that were asked before."""
-    ops: tuple[str, ...]
-    """The operators in it, as far as the log lets them be told."""
-    kernels: tuple[str, ...]
-    """Ids of its kernels."""
-    evidence: Sequence[Evidence] = ()
-
-
-@dataclass(frozen=True)
-class Instance:
-    """One fusion node of the run's plans."""
-
-    layer: str | None
-    """Its module path ("encoder.layer.0.output"; parsers/jit/layers.py); None where nothing tells it."""
-    kernels: tuple[str, ...]
-    """Ids of the kernels that run it."""
-    runs: int | None
-
-
-@dataclass(frozen=True)
-class Group:
-    """What one or more fusion nodes of the run's plans have in common."""
-
-    id: str
-    kind: str
-    """CudaFusionGroup, TensorExprGroup, oneDNNFusionGroup, FusionGroup, or "te.ops." and a class."""
-    name: str
-    """The name as first printed, such as ``prim::CudaFusionGroup_0``; not unique."""
-    phase: str | None
-    """"forward", "backward" or None where the log cannot tell."""
-    specialisation: int
-    respecialises: str | None
-    nodes: tuple[OpNode, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    runs: int | None
-    kernels: tuple[str, ...]
-    bytes_in: int | None
-    """Bytes of the input tensors, each element once (an expanded dimension counts as one)."""
-    bytes_out: int | None
-    fallback: bool
-    rank: int | None
-    evidence: Sequence[Evidence] = ()
-    """The lines where a plan that holds this group was printed."""
-    iteration: int | None = None  # of ``diagnose``, from 1, in which it appeared
-    runtimes: tuple[GroupRuntime, ...] = ()
-    """Which kernels its runs launched; empty where the log does not show both runs and launches."""
-    guard_misses: tuple[GuardMiss, ...] = ()
-    """Of a specialisation: how its inputs differ from those of the first and of the one before it."""
-    segments: tuple[Segment, ...] = ()
-    """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
-    instances: tuple[Instance, ...] = (Instance(None, (), None),)
-    """The nodes: equal layers, unrolled copies, equal plans of several executors."""
-    time: Time | None = None
-    """Of all its nodes together, in a step of the profiled run."""
-    values_left_out: int = 0
-    """Inputs and outputs beyond the first thousand of each."""
-    kernels_left_out: int = 0
-    """Kernels of its graph that ``kernels`` does not list: hundreds of groups share hundreds of them."""
-    evidence_left_out: int = 0
-    """Lines of evidence that a saved report does not hold."""
-    nodes_left_out: int = 0
-    """Operators beyond those in ``nodes``."""
-    instances_left_out: int = 0
-    """Nodes of plans beyond those in ``instances``."""
-
-    @property
-    def ops(self) -> tuple[str, ...]:
-        return tuple(node.op for node in self.nodes)
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """The layers of its instances, each once."""
-        return tuple(
-            dict.fromkeys(instance.layer for instance in self.instances if instance.layer is not None)
-        )
-
-    @property
-    def count(self) -> int:
-        """How many nodes it stands for."""
-        return len(self.instances) + self.instances_left_out
-
-    @property
-    def size(self) -> int:
-        """Operators of one instance."""
-        return len(self.nodes) + self.nodes_left_out
-
-    @property
-    def operators(self) -> int:
-        """Operators of all its instances."""
-        return self.size * self.count
 
 
 @dataclass(frozen=True)
@@ -200,6 +83,11 @@ class Unfused:
     def users_lines(self) -> tuple[str, ...]:
         """The lines of the user's program that it may come from."""
         return self.called_from if self.user_source is None else (self.user_source,)
+
+    @property
+    def may_have_run(self) -> bool:
+        """Whether no pass shows that it never ran."""
+        return self.ran is not False
 
 
 @dataclass(frozen=True)
@@ -451,6 +339,21 @@ class Report:
         """Fusion nodes of the run's plans: the instances of all groups."""
         return sum(group.count for group in self.groups) + self.fusion_groups_left_out
 
+    @property
+    def times_fallen_back(self) -> int:
+        """How often a group fell back to unfused operators."""
+        return sum(fallback.count for fallback in self.fallbacks)
+
+    @property
+    def rows_that_may_have_run(self) -> list[Unfused]:
+        """Operators outside groups, without those of which every pass shows that they never ran."""
+        return [row for row in self.unfused if row.may_have_run]
+
+    @property
+    def first_groups(self) -> list[Group]:
+        """The groups of each program as it was first compiled, without those for other types."""
+        return [group for group in self.groups if group.specialisation == 1]
+
     def group(self, id: str | None) -> Group | None:
         """The group with that id."""
         for group in self.groups:
@@ -462,7 +365,7 @@ class Report:
     def fused_operators(self) -> int:
         """Operators in groups, over instances; each program once, not again for other types, and an operator
         that several groups compute once."""
-        listed = sum(group.operators for group in self.groups if group.specialisation == 1)
+        listed = sum(group.operators for group in self.first_groups)
         groups = {group.id for group in self.groups}
         again = self.compiled.counted_again(groups) if self.compiled is not None else 0
         return listed - again + self.fused_operators_left_out
@@ -480,7 +383,7 @@ class Report:
             "operators_fused": self.fused_operators,
             "operators_unfused": sum(row.count for row in self.unfused),
             "coverage": self.coverage.fraction,
-            "fallbacks": sum(fallback.count for fallback in self.fallbacks),
+            "fallbacks": self.times_fallen_back,
             "kernels": len(self.kernels) + self.kernels_left_out,
             "unfused_bytes": unfused_bytes(self.unfused),
             "step_ms": self.steps.ms if self.steps is not None else None,

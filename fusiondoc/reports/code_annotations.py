@@ -320,7 +320,7 @@ def github_summary(report: Report) -> str:
     if not report.groups:
         said = f"No fusion group, {count(loose, 'tensor operator')} outside"
     said += f" ({share})" if share is not None else ""
-    fallbacks = sum(fallback.count for fallback in report.fallbacks)
+    fallbacks = report.times_fallen_back
     said += f", {fallbacks} fallbacks" if fallbacks else ""
     lines = [
         f"### fusiondoc: {markdown(report.target.name or 'report')}",

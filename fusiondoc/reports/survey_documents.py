@@ -91,10 +91,12 @@ def as_parquet(survey: Survey, table: str) -> bytes:
     for one in fields(TABLES[table]):
         kind = str(one.type).partition(" |")[0]
         types.append(arrow.list_(arrow.string()) if kind.startswith("tuple") else kinds[kind])
-    columns = [
-        arrow.array([list(row[at]) if isinstance(row[at], tuple) else row[at] for row in rows], kind)
-        for at, kind in enumerate(types)
-    ]
+    columns = []
+    for at, kind in enumerate(types):
+        values = [row[at] for row in rows]
+        columns.append(
+            arrow.array([list(value) if isinstance(value, tuple) else value for value in values], kind)
+        )
     out = arrow.BufferOutputStream()
     parquet.write_table(arrow.table(columns, names=names), out)
     return bytes(out.getvalue())

@@ -225,23 +225,33 @@ def place(refs: Sequence[GroupRef]) -> str:
 def nodes(of: Iterable[OpNode]) -> list[str]:
     """Equal operators of one line once, with how many they are."""
     counts = Counter((node.op, where_from(node.user_source, node.source)) for node in of)
-    return [
-        op + (f" x{n}" if n > 1 else "") + (f"  {source}" if source else "")
-        for (op, source), n in counts.items()
-    ]
+    found = []
+    for (op, source), number in counts.items():
+        text = op
+        if number > 1:
+            text += f" x{number}"
+        if source:
+            text += f"  {source}"
+        found.append(text)
+    return found
 
 
 def types(change: GroupChange) -> list[str]:
     """The input and output types that only one side has: ``in  - Float(8)``."""
     found = []
     for what in ("inputs", "outputs"):
-        of_a, of_b = (
-            Counter(short_type(text) for ref in refs for text in getattr(ref, what))
-            for refs in (change.a, change.b)
-        )
+        of_a, of_b = _types(change.a, what), _types(change.b, what)
         for sign, left in (("-", of_a - of_b), ("+", of_b - of_a)):
             for text, n in left.items():
                 found.append(f"{sign} {what[:-1]} {text}" + (f" x{n}" if n > 1 else ""))
+    return found
+
+
+def _types(refs: Sequence[GroupRef], what: str) -> Counter[str]:
+    """How often the groups have each type among their ``inputs`` or ``outputs``."""
+    found: Counter[str] = Counter()
+    for ref in refs:
+        found.update(map(short_type, getattr(ref, what)))
     return found
 
 

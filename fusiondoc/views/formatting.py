@@ -149,7 +149,7 @@ def verdict(report: Report) -> str:
     text = f"{count(report.fused_operators, 'operator')} fused into {groups_of(report)}"
     if unfused or report.coverage.unknown is None:
         text += f", {unfused:,} not fused" if unfused else ", none left outside"
-    fallbacks = sum(one.count for one in report.fallbacks)
+    fallbacks = report.times_fallen_back
     return text + (f", {count(fallbacks, 'fallback')}" if fallbacks else "")
 
 

@@ -187,7 +187,7 @@ def _short(alike: Sequence[Group], context: Context) -> Entry:
     group = alike[0]
     names = [op.rpartition("::")[2] for op in group.ops]
     listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    source = next((node.user_source for node in group.nodes if node.user_source), None)
+    source = group.first_line
     where = where_from(source, None) if source is not None else folded(group.layers, 2)
     further = sum(other.count for other in alike[1:])
     notes = [where, f"and {further} like it" if further else ""]

@@ -136,7 +136,7 @@ def _fused(report: Report) -> Text:
     share = covered(report, short_percent)
     if share is not None:
         text += f" ({share})"
-    fallbacks = sum(fallback.count for fallback in report.fallbacks)
+    fallbacks = report.times_fallen_back
     if fallbacks:
         text += f", {count(fallbacks, 'fallback')}"
     return Text(text, Tone.PLAIN if unfused or fallbacks else Tone.GOOD)
@@ -371,7 +371,7 @@ def _fused_card(report: Report) -> Card:
     cover, share = report.coverage, covered(report, percent)
     named = [f"{phases[phase]} {phase}" for phase in ("forward", "backward") if phases[phase]]
     groups = count(report.fusion_groups, "group") + (f": {', '.join(named)}" if named else "")
-    fallen = sum(fallback.count for fallback in report.fallbacks)
+    fallen = report.times_fallen_back
     fallbacks = (f"{count(fallen, 'fallback')} to the unfused operators",) if fallen else ()
     below = (Sentences((groups,), Tone.DIM), Sentences(fallbacks, Tone.BAD, link="fallbacks"))
     if cover.fraction is None:

@@ -360,5 +360,5 @@ def _fallbacks(log: Path) -> int | None:
     """Torch's warnings on stderr, read as any log is."""
     with contextlib.suppress(FusiondocError, OSError):
         report, _ = read_logs([LogInput("log", log)])
-        return sum(row.count for row in report.fallbacks)
+        return report.times_fallen_back
     return None

@@ -223,7 +223,7 @@ def _held(section: Section, target: str, result: RunResult, rows: Sequence[Expec
         lost=lost,
         groups=sum(group.count for group in report.groups if group.respecialises is None),
         coverage=report.coverage.fraction,
-        fallbacks=sum(fallback.count for fallback in report.fallbacks),
+        fallbacks=report.times_fallen_back,
         step_ms=report.steps.ms if report.steps is not None else None,
         fuser=report.fuser.effective,
         torch=report.environment.get("torch"),

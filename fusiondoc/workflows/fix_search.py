@@ -176,15 +176,15 @@ class Rounding:
 
 def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     """The numbers of a run."""
-    first = [group for group in report.groups if group.specialisation == 1]
-    outside = [row for row in report.unfused if row.ran is not False and row.reason.code != COUNTER]
+    first = report.first_groups
+    outside = [row for row in report.rows_that_may_have_run if row.reason.code != COUNTER]
     failed = capture.error()
     evaluated = interpreted(report)
     version = Version(
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
         launches=_launches(first, outside),
-        fallbacks=sum(fallback.count for fallback in report.fallbacks),
+        fallbacks=report.times_fallen_back,
         problem=None if failed is None else failed.in_one_line,
         timeable=None if failed is not None or evaluated else report.fuser.effective,
         outside=sum(row.count for row in outside),

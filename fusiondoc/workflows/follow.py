@@ -372,7 +372,7 @@ class LiveView:
         fused, groups = count(each_log.fused_operators, "operator"), count(each_log.fusion_groups, "group")
         groups = f"{whose}{fused} in {groups} ({name})"
         print_line.append(("fused", groups))
-        print_line.append(("fell back", count(sum(fallback.count for fallback in report.fallbacks), "time")))
+        print_line.append(("fell back", count(report.times_fallen_back, "time")))
         if report.kernels:
             print_line.append(("kernels", kernels_in_words(report)))
         return print_line

@@ -253,8 +253,8 @@ def measured(
         codes=codes,
         groups=report.fusion_groups,
         ops_fused=report.fused_operators,
-        unfused=sum(row.count for row in report.unfused if row.ran is not False),
-        fallbacks=sum(fallback.count for fallback in report.fallbacks),
+        unfused=sum(row.count for row in report.rows_that_may_have_run),
+        fallbacks=report.times_fallen_back,
         gb_per_s=float(median(rates)) if rates else None,
         steady_seconds=None if interpreted(report) else steady_seconds(report),
         exit=status,
@@ -265,15 +265,15 @@ def measured(
 
 def steady_seconds(report: Report) -> float | None:
     """Median time of a steady pass, forward and backward together; None with fewer than two."""
-    passes: dict[int, list[float | None]] = {}
+    passes: dict[int, float] = {}
+    not_steady: set[int] = set()
     for iteration in report.iterations:
-        passes.setdefault(iteration.index, []).append(
-            iteration.seconds if iteration.stage == "steady" else None
-        )
-    times = [
-        sum(part for part in parts if part is not None) for parts in passes.values() if None not in parts
-    ]
-    return float(median(times)) if len(times) > 1 else None
+        if iteration.stage != "steady" or iteration.seconds is None:
+            not_steady.add(iteration.index)
+        else:
+            passes[iteration.index] = passes.get(iteration.index, 0.0) + iteration.seconds
+    times = [seconds for index, seconds in passes.items() if index not in not_steady]
+    return median(times) if len(times) > 1 else None
 
 
 def _failed(change: Change, error: FusiondocError) -> Try:

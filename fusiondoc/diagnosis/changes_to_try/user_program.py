@@ -132,7 +132,7 @@ class UserProgram:
     @cached_property
     def rows(self) -> Sequence[Unfused]:
         """Unfused operators that ran."""
-        return [row for row in self.report.unfused if row.ran is not False and row.reason.code != COUNTER]
+        return [row for row in self.report.rows_that_may_have_run if row.reason.code != COUNTER]
 
     @cached_property
     def sites(self) -> Sequence[Site]:

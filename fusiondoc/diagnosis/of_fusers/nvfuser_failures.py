@@ -105,7 +105,7 @@ def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
             f"nvFuser's rule for {plain} gave a gradient of {list(got)} where {list(expected)} was expected:"
             f" group {culprit.group.id} takes a tensor of {list(culprit.taken.sizes or ())} with the strides"
             f" {list(culprit.taken.strides or ())}, and {culprit.op} reorders it in the order of its memory",
-            source=next((node.user_source for node in culprit.group.nodes if node.user_source), None),
+            source=culprit.group.first_line,
             evidence=[logged.line, *culprit.group.evidence[:1]],
             remedy=Remedy(
                 f"Keep {plain} out of nvFuser's groups: --knob skip_node_kind={culprit.op}"

@@ -65,19 +65,19 @@ def splits(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
+_ACTIVATIONS = ("GELU", "ReLU", "SiLU", "QGELU", "SReLU")
+
+
 def bias_without_activation(report: Report, context: Context) -> Iterable[Finding]:
     """FD114: the fused operator's name names an activation that it never has."""
     if report.te is None or not any(group.name == _TRAP for group in report.groups):
         return
-    follows = [
-        fuser.operators[after].op
-        for fuser in report.te.fusers
-        for step in fuser.plans[0].forward
-        if step.op == _TRAP
-        for after in [max(step.operators) + 1]
-        if after < len(fuser.operators)
-        and fuser.operators[after].op in ("GELU", "ReLU", "SiLU", "QGELU", "SReLU")
-    ]
+    follows = []
+    for fuser in report.te.fusers:
+        for step in fuser.plans[0].forward:
+            after = max(step.operators) + 1 if step.op == _TRAP else len(fuser.operators)
+            if after < len(fuser.operators) and fuser.operators[after].op in _ACTIVATIONS:
+                follows.append(fuser.operators[after].op)
     if follows:
         names = ", ".join(dict.fromkeys(follows))
         yield finding(

@@ -237,13 +237,19 @@ class _Rows:
         reason = planner.why(index)
         if not lacks_recipe(reason.detail):
             return reason
-        others = {
-            one.recipe.kind
-            for one in self._plans[plan.fuser]
-            for step in (one.backward if planner.phase == BACKWARD else one.forward)
-            if one.recipe is not None and step.fused and index in step.operators
-        }
-        return Reason.of(reason.code, replace(reason.detail, fused_under=tuple(sorted(others))))
+        recipes = self._recipes_that_fuse(plan.fuser, planner.phase, index)
+        return Reason.of(reason.code, replace(reason.detail, fused_under=tuple(sorted(recipes))))
+
+    def _recipes_that_fuse(self, fuser: int, phase: str, index: int) -> set[str]:
+        """The recipes under which an operator of a pipeline is part of a fused one."""
+        found = set()
+        for plan in self._plans[fuser]:
+            if plan.recipe is None:
+                continue
+            for step in plan.backward if phase == BACKWARD else plan.forward:
+                if step.fused and index in step.operators:
+                    found.add(plan.recipe.kind)
+        return found
 
     # -- what was measured ----------------------------------------------------------------------------------
 
@@ -287,17 +293,19 @@ class _Rows:
         for profile in self._told.profiles if took else ():
             if not profile.fused or not profile.us:
                 continue
-            found = [
-                entry.us[1]
-                for fuser, phase, step, plans in took
-                for entry in profile.entries
-                if (entry.fuser, entry.phase, len(entry.us)) == (fuser, phase, 3)
-                and any(entry.plan == plan.plan for plan in plans)
-                and self._step_of(entry) == step
-            ]
+            found = []
+            for one in took:
+                found += [entry.us[1] for entry in profile.entries if self._is_of(entry, one)]
             if found:
                 return Time(round(sum(found) / 1000, 6), round(sum(found) / profile.us, 6))
         return None
+
+    def _is_of(self, entry: ProfiledOperator, took: _Took) -> bool:
+        """Whether a profile measured that operator, in a pass of one of its plans."""
+        fuser, phase, step, plans = took
+        if (entry.fuser, entry.phase) != (fuser, phase) or len(entry.us) != 3:
+            return False
+        return entry.plan in [plan.plan for plan in plans] and self._step_of(entry) == step
 
     def _step_of(self, entry: ProfiledOperator) -> PlannedOperator | None:
         plan = next((one for one in self._told.plans if one.plan == entry.plan), None)

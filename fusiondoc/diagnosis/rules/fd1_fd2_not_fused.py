@@ -373,7 +373,7 @@ def not_to_be_changed(changes: ChangesOfRows) -> Iterable[Finding]:
     """FD236: one note for each cause that no change of a program takes away."""
     notes: dict[Nothing, list[Unfused]] = {}
     for row in changes.report.unfused:
-        why = _unchangeable(row, changes.run) if row.ran is not False else None
+        why = _unchangeable(row, changes.run) if row.may_have_run else None
         if why is not None:
             notes.setdefault(why, []).append(row)
     general = CODES["FD236"].remedy

@@ -39,7 +39,7 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
             f"{who} fell back to unfused operators while it was {'compiled' if compiling else 'run'}, {often}"
             + error_in_words(fallback)
             + _then_failed(fallback, context),
-            source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
+            source=group.first_line if group else None,
             evidence=fallback.evidence,
             remedy=remedy_for_fallback(fallback, context.rerun, everything),
         )

@@ -61,7 +61,7 @@ def _fuser_at_fault(report: Report, context: Context, fault: FuserFault) -> Find
     return finding(
         "FD309",
         ". ".join(parts),
-        source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
+        source=group.first_line if group else None,
         evidence=group.evidence[:1] if group is not None else (),
         remedy=_ways_around(fault),
     )

@@ -149,7 +149,7 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD305",
             f"Group {describe(groups[group_id])} was specialised {more + 1} times: {why}",
-            source=next((n.user_source for n in groups[group_id].nodes if n.user_source), None),
+            source=groups[group_id].first_line,
             evidence=[e for g in again for e in g.evidence[:1]],
             remedy=remedy_for_more(again, gradients, helps_any_size(report)),
             severity="warning" if more > 1 else "note",
@@ -164,7 +164,7 @@ def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[G
         f"Group {describe(group)} was specialised {len(again) + 1} times: {describe(producer.group)},"
         f" once fused, writes input {producer.place} with the strides {producer.after}; the profiled run, not"
         f" fused yet, made it with {producer.before}",
-        source=next((n.user_source for n in group.nodes if n.user_source), None),
+        source=group.first_line,
         evidence=[e for g in again for e in g.evidence[:1]],
         remedy=Remedy(
             "It settles with the new specialisation.",

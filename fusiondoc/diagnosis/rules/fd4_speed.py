@@ -55,7 +55,7 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD403",
             f"Group {describe(group)} runs as {number} kernels ({names}){costs}{_why(group)}",
-            source=_line_of(group),
+            source=group.first_line,
             evidence=evidence[:3],
             remedy=Remedy(
                 f"{_title(group)} found no schedule for all of it.",
@@ -133,7 +133,7 @@ def _row(row: Sequence[Group], report: Report) -> Finding:
         "FD406",
         f"{len(row)} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes longer"
         " than moving its data",
-        source=_line_of(row[0]),
+        source=row[0].first_line,
         evidence=[line for group in row for line in group.evidence[:1]][:3],
         remedy=Remedy(
             f"Join them: between them {', '.join(between[:4])} stay unfused." if between else "Join them.",
@@ -254,10 +254,6 @@ class _Near:
         found = [self._first.get((row.phase, row.rank, place.file, line)) for line in lines]
         numbers = [number for number in found if number is not None]
         return self._groups[min(numbers)] if numbers else None
-
-
-def _line_of(group: Group) -> str | None:
-    return next((node.user_source for node in group.nodes if node.user_source), None)
 
 
 SLOW = 2.0
@@ -401,7 +397,7 @@ def _list(kernels: Sequence[Kernel]) -> str:
 def _source(report: Report, kernel: Kernel) -> str | None:
     for group in report.groups:
         if group.id in kernel.groups:
-            return next((node.user_source for node in group.nodes if node.user_source), None)
+            return group.first_line
     return None
 
 

@@ -9,7 +9,7 @@ def describe(group: Group) -> str:
     """A group in a few words: its id, its first operators and its line."""
     names = [op.split("::")[-1] for op in group.ops]
     shown = ", ".join(names[:4]) + (f", ... {len(names)} operators" if len(names) > 4 else "")
-    line = next((node.user_source for node in group.nodes if node.user_source), None)
+    line = group.first_line
     return f"{group.id} ({shown}{', ' + line if line else ''})"
 
 

@@ -151,9 +151,13 @@ def _merge(nodes: dict[str, FinalNode], first: str, second: str) -> None:
         stack_sources=tuple(dict.fromkeys(one.stack_sources + other.stack_sources)),
         lines=one.lines + other.lines,
     )
-    kept = {name if node is one else key: both if node is one else node for key, node in nodes.items()}
+    in_order = list(nodes.items())
     nodes.clear()
-    nodes.update(kept)
+    for key, node in in_order:
+        if node is one:
+            nodes[name] = both
+        else:
+            nodes[key] = node
 
 
 class FusionLog:

@@ -43,17 +43,15 @@ class _Naming:
         """The node that a library call is: the next of this operator, rather one that provenance names and
         no kernel computes."""
         waiting = self._waiting[operator_name(target)]
-        for wanted in (
-            [name for name in waiting if name in tracked and name not in self._in_kernels],
-            [name for name in waiting if name in tracked],
-            [name for name in waiting if name not in self._in_kernels],
-            waiting,
-        ):
-            if wanted:
-                name = wanted[0]
-                waiting.remove(name)
-                return (name,)
-        return self.of_function(tracked)[:1]
+        if not waiting:
+            return self.of_function(tracked)[:1]
+
+        def preference(name: str) -> tuple[bool, bool]:
+            return name in tracked, name not in self._in_kernels
+
+        name = max(waiting, key=preference)  # the first of those that are equally good
+        waiting.remove(name)
+        return (name,)
 
 
 def with_operators(

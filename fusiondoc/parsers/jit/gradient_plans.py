@@ -52,12 +52,13 @@ def gradient_plan(dump: Dump) -> GradientPlan | None:
     if not any(node.kind.startswith("prim::AutogradAll") for node in graph.nodes):
         return None
     positions = {value.name: number for number, value in enumerate(graph.params)}
-    checks = frozenset(
-        (node.kind, tuple(sorted(positions[name] for name in node.inputs if name in positions)))
-        for node in graph.nodes
-        if node.kind in _CHECKS
-    )
-    return GradientPlan(tuple(kind_of(value.type) for value in graph.params), checks, _copy(dump, graph))
+    checks = set()
+    for node in graph.nodes:
+        if node.kind in _CHECKS:
+            checked = [positions[name] for name in node.inputs if name in positions]
+            checks.add((node.kind, tuple(sorted(checked))))
+    inputs = tuple(kind_of(value.type) for value in graph.params)
+    return GradientPlan(inputs, frozenset(checks), _copy(dump, graph))
 
 
 def _copy(dump: Dump, graph: Graph) -> tuple[tuple[str, str | None], ...] | None:

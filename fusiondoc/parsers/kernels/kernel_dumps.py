@@ -24,12 +24,11 @@ def _starts() -> dict[int, tuple[Pattern[bytes], list[Kind]]]:
     for kind in KINDS:
         for byte in kind.first:
             kinds.setdefault(byte, []).append(kind)
-    # Equal lists share a pattern.
-    patterns = {
-        tuple(kind.start for kind in those): re.compile(b"|".join(b"(" + kind.start + b")" for kind in those))
-        for those in kinds.values()
-    }
-    return {byte: (patterns[tuple(k.start for k in those)], those) for byte, those in kinds.items()}
+    starts = {}
+    for byte, those in kinds.items():
+        forms = [b"(" + kind.start + b")" for kind in those]
+        starts[byte] = (re.compile(b"|".join(forms)), those)  # ``re`` keeps equal ones
+    return starts
 
 
 _STARTS = _starts()

@@ -156,12 +156,12 @@ def how_told(tags: Iterable[Tag], first: bytes | None) -> str | None:
     if len({rank for rank in found.values() if rank is not None}) < 2:
         return None
     further = counted_on(found, 0)
-    texts = [
-        tag if tag is not None else first
-        for tag in found
-        if tag is None or (rank_of(tag) is None and tag not in further)
-    ]
-    unknown = [text for text in texts if text is not None]
+    unknown = []
+    for tag in found:
+        names_none = tag is None or (rank_of(tag) is None and tag not in further)
+        text = tag if tag is not None else first
+        if names_none and text is not None:
+            unknown.append(text)
     return "order" if len(unknown) > 1 and _numbers(unknown) is None else "prefixes"
 
 

@@ -1,0 +1,139 @@
+"""Fusion groups of a report, and the lines of logs that prove what is stated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusiondoc.model import dataclass
+from fusiondoc.model.group_runs import GroupRuntime, GuardMiss
+from fusiondoc.model.runs import Time
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A line of a log. ``line`` counts from 1 in the file as it is on disk (after decompression)."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class OpNode:
+    """An operator: ``op`` as printed (``aten::add``), ``source`` as printed (``file:line:column``).
+
+    ``user_source`` is the line of the user's program it comes from (``file:line``), where that can be told.
+    """
+
+    op: str
+    source: str | None
+    user_source: str | None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of an nvFuser group that became a kernel of its own."""
+
+    index: int
+    """From 0, as nvFuser numbers them; the order is not that of execution."""
+    scheduler: str | None
+    """The scheduler it got: pointwise, reduction, persistent ..."""
+    refused: tuple[tuple[str, str], ...]
+    """(scheduler, why it cannot schedule this part), for those that were asked before."""
+    ops: tuple[str, ...]
+    """The operators in it, as far as the log lets them be told."""
+    kernels: tuple[str, ...]
+    """Ids of its kernels."""
+    evidence: Sequence[Evidence] = ()
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One fusion node of the run's plans."""
+
+    layer: str | None
+    """Its module path ("encoder.layer.0.output"; parsers/jit/layers.py); None where nothing tells it."""
+    kernels: tuple[str, ...]
+    """Ids of the kernels that run it."""
+    runs: int | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """What one or more fusion nodes of the run's plans have in common."""
+
+    id: str
+    kind: str
+    """CudaFusionGroup, TensorExprGroup, oneDNNFusionGroup, FusionGroup, or "te.ops." and a class."""
+    name: str
+    """The name as first printed, such as ``prim::CudaFusionGroup_0``; not unique."""
+    phase: str | None
+    """"forward", "backward" or None where the log cannot tell."""
+    specialisation: int
+    respecialises: str | None
+    nodes: tuple[OpNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    runs: int | None
+    kernels: tuple[str, ...]
+    bytes_in: int | None
+    """Bytes of the input tensors, each element once (an expanded dimension counts as one)."""
+    bytes_out: int | None
+    fallback: bool
+    rank: int | None
+    evidence: Sequence[Evidence] = ()
+    """The lines where a plan that holds this group was printed."""
+    iteration: int | None = None  # of ``diagnose``, from 1, in which it appeared
+    runtimes: tuple[GroupRuntime, ...] = ()
+    """Which kernels its runs launched; empty where the log does not show both runs and launches."""
+    guard_misses: tuple[GuardMiss, ...] = ()
+    """Of a specialisation: how its inputs differ from those of the first and of the one before it."""
+    segments: tuple[Segment, ...] = ()
+    """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
+    instances: tuple[Instance, ...] = (Instance(None, (), None),)
+    """The nodes: equal layers, unrolled copies, equal plans of several executors."""
+    time: Time | None = None
+    """Of all its nodes together, in a step of the profiled run."""
+    values_left_out: int = 0
+    """Inputs and outputs beyond the first thousand of each."""
+    kernels_left_out: int = 0
+    """Kernels of its graph that ``kernels`` does not list: hundreds of groups share hundreds of them."""
+    evidence_left_out: int = 0
+    """Lines of evidence that a saved report does not hold."""
+    nodes_left_out: int = 0
+    """Operators beyond those in ``nodes``."""
+    instances_left_out: int = 0
+    """Nodes of plans beyond those in ``instances``."""
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return tuple(node.op for node in self.nodes)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers of its instances, each once."""
+        return tuple(
+            dict.fromkeys(instance.layer for instance in self.instances if instance.layer is not None)
+        )
+
+    @property
+    def count(self) -> int:
+        """How many nodes it stands for."""
+        return len(self.instances) + self.instances_left_out
+
+    @property
+    def size(self) -> int:
+        """Operators of one instance."""
+        return len(self.nodes) + self.nodes_left_out
+
+    @property
+    def operators(self) -> int:
+        """Operators of all its instances."""
+        return self.size * self.count
+
+    @property
+    def first_line(self) -> str | None:
+        """The first line of the user's program that its operators come from (``file:line``)."""
+        for node in self.nodes:
+            if node.user_source:
+                return node.user_source
+        return None
