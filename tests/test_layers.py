@@ -35,12 +35,7 @@ MOST_COMPLEX = 15
 """Decisions of a function at most, and one (``complexity`` in measures.py)."""
 FILES_THAT_NAME_A_FUSER = 36
 """Although they are none of a fuser's; to become a list of those that use the fusers' registry."""
-CIRCLES_OF_TYPES = (
-    "model.boundaries model.other_frontends model.reasons.reason model.reasons.words"
-    " model.reasons.words_of_operators model.reasons.words_of_parts model.reasons.words_of_regions"
-    " model.reasons.words_of_surroundings model.report model.runs model.source",
-    "workflows.survey_facts workflows.survey_plans",
-)
+CIRCLES_OF_TYPES = ("workflows.survey_facts workflows.survey_plans",)
 """Modules that import one another, some of them for types alone."""
 OPERATOR_TABLES = {
     "changes.recipes": 1,

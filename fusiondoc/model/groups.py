@@ -1,20 +1,13 @@
-"""Fusion groups of a report, and the lines of logs that prove what is stated."""
+"""Fusion groups of a report: operators, instances, the parts that became kernels of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fusiondoc.model import dataclass
+from fusiondoc.model.evidence import Evidence
 from fusiondoc.model.group_runs import GroupRuntime, GuardMiss
 from fusiondoc.model.runs import Time
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A line of a log. ``line`` counts from 1 in the file as it is on disk (after decompression)."""
-
-    file: str
-    line: int
 
 
 @dataclass(frozen=True)
@@ -31,10 +24,10 @@ class OpNode:
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of an nvFuser group that became a kernel of its own."""
+    """A part of a group that became a kernel of its own."""
 
     index: int
-    """From 0, as nvFuser numbers them; the order is not that of execution."""
+    """From 0, as the fuser numbers them; the order is not that of execution."""
     scheduler: str | None
     """The scheduler it got: pointwise, reduction, persistent ..."""
     refused: tuple[tuple[str, str], ...]
@@ -63,7 +56,7 @@ class Group:
 
     id: str
     kind: str
-    """CudaFusionGroup, TensorExprGroup, oneDNNFusionGroup, FusionGroup, or "te.ops." and a class."""
+    """That of its node, without ``prim::`` (``Fuser.kinds``), or "te.ops." and a class."""
     name: str
     """The name as first printed, such as ``prim::CudaFusionGroup_0``; not unique."""
     phase: str | None
@@ -88,7 +81,7 @@ class Group:
     guard_misses: tuple[GuardMiss, ...] = ()
     """Of a specialisation: how its inputs differ from those of the first and of the one before it."""
     segments: tuple[Segment, ...] = ()
-    """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
+    """More than one where the fuser cut the group into several kernels; empty where the log does not tell."""
     instances: tuple[Instance, ...] = (Instance(None, (), None),)
     """The nodes: equal layers, unrolled copies, equal plans of several executors."""
     time: Time | None = None

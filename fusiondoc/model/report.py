@@ -12,8 +12,8 @@ from fusiondoc.model import dataclass, field
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.compiled import CompiledReport
+from fusiondoc.model.evidence import Evidence as Evidence
 from fusiondoc.model.group_runs import LaunchesOfGroup
-from fusiondoc.model.groups import Evidence as Evidence
 from fusiondoc.model.groups import Group as Group
 from fusiondoc.model.groups import Instance as Instance
 from fusiondoc.model.groups import OpNode as OpNode

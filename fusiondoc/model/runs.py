@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.at_bandwidth import AtBandwidth
 from fusiondoc.model.bench import Part, Ratio
 from fusiondoc.model.own_fuser import OwnFuser
-
-if TYPE_CHECKING:
-    from fusiondoc.model.report import Group
 
 
 @dataclass(frozen=True)
@@ -462,39 +458,3 @@ class ParseStats:
     bytes: int
     left_out: LeftOut = LeftOut()
     """What the log says to be missing from its middle."""
-
-
-@dataclass(frozen=True)
-class ShapeRow:
-    """What a set of inputs cost: seconds of its first pass and of a pass that compiled nothing (median)."""
-
-    inputs: int
-    passes: int
-    compiled: int
-    groups: tuple[str, ...]
-    first: float | None
-    steady: float | None
-
-
-def by_inputs(iterations: Sequence[Iteration], groups: Sequence[Group]) -> list[ShapeRow]:
-    """A row for each set of inputs, if there are several."""
-    numbers = sorted({i.inputs for i in iterations})
-    if len(numbers) < 2:
-        return []
-    rows = []
-    for number in numbers:
-        mine = [i for i in iterations if i.inputs == number]
-        indexes = {i.index for i in mine}
-        calm = [i for i in mine if i.stage not in ("compiling", "profiling")]
-        steady = sorted(i.seconds for i in calm if i.seconds is not None)
-        rows.append(
-            ShapeRow(
-                inputs=number,
-                passes=len(mine),
-                compiled=sum(i.stage == "compiling" for i in mine),
-                groups=tuple(g.id for g in groups if g.iteration in indexes),
-                first=mine[0].seconds,
-                steady=steady[len(steady) // 2] if steady else None,
-            )
-        )
-    return rows

@@ -9,14 +9,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.evidence import Evidence
 from fusiondoc.model.typed_fields import as_json
 from fusiondoc.numbers import whole_number
-
-if TYPE_CHECKING:
-    from fusiondoc.model.report import Evidence
 
 MOST_EVIDENCE = 200
 """Lines of evidence of one row that a report shows; the others are counted (``evidence_left_out``)."""

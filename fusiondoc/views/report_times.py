@@ -10,8 +10,9 @@ from statistics import median
 
 from fusiondoc.model import count
 from fusiondoc.model.bench import Part
+from fusiondoc.model.passes_by_inputs import by_inputs
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Iteration, Speed, by_inputs
+from fusiondoc.model.runs import Iteration, Speed
 from fusiondoc.rendering.blocks import Block, Column, Formats, Row, Section, Sentences, Table
 from fusiondoc.rendering.drawing import MOST_ROWS, sparkline
 from fusiondoc.rendering.picture_blocks import Stack, Stacks

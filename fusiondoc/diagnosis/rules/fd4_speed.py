@@ -21,9 +21,9 @@ from fusiondoc.diagnosis.speed_of_light import (
     needed_ms,
 )
 from fusiondoc.fusers import FUSER_OF_KIND, facts_of
+from fusiondoc.model.passes_by_inputs import by_inputs
 from fusiondoc.model.remedies import ANY_SIZE, Remedy, Setting
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
-from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Source
 from fusiondoc.operators import of
 from fusiondoc.operators.kinds import Kind
