@@ -370,6 +370,17 @@ def without_hidden(usual: Sequence[str], requested: Sequence[str]) -> tuple[str,
     return tuple(name for name in usual if name not in hiding)
 
 
+LISTS = {fuser.switches.log_list[0] for fuser in FUSERS.values() if fuser.switches.log_list is not None}
+"""Variables that list what a fuser logs, with commas."""
+
+
+def listed(names: Sequence[str], variable: str, words: Sequence[str]) -> tuple[str, ...]:
+    """The words of such a variable, with those that dumps need."""
+    dumps = filter(None, map(catalogue.fuser_dump, names))
+    needed = [value for dump in dumps for name, value in dump.needs if name == variable]
+    return tuple(dict.fromkeys((*words, *needed)))
+
+
 def is_set(name: str, variables: Mapping[str, str]) -> bool:
     """Whether a run under these environment variables prints the dump, if its fuser worked."""
     dump = catalogue.fuser_dump(name)
@@ -380,6 +391,10 @@ def is_set(name: str, variables: Mapping[str, str]) -> bool:
         )
     for variable, value in dump.needs:
         have = variables.get(variable, "")
+        if variable in LISTS:
+            if value not in [word.lstrip("+") for word in have.split(",")]:
+                return False
+            continue
         if variable == JIT_LOG:
             levels = {wish.name: wish.level for wish in reversed(parse_log_level(have))}
             if any(levels.get(wish.name, -1) < wish.level for wish in parse_log_level(value)):
@@ -402,9 +417,10 @@ def how_to_set(names: Sequence[str]) -> str:
     for name in names:
         dump = catalogue.fuser_dump(name)
         for variable, value in dump.needs if dump is not None else ():
-            wanted[variable] = (
-                merge_log_levels(wanted.get(variable, ""), value)[0] if variable == JIT_LOG else value
-            )
+            if variable == JIT_LOG:
+                wanted[variable] = merge_log_levels(wanted.get(variable, ""), value)[0]
+            else:
+                wanted[variable] = ",".join(listed(names, variable, ())) if variable in LISTS else value
     quoted = ((variable, f"'{value}'" if ">" in value else value) for variable, value in wanted.items())
     return " ".join(f"{variable}={value}" for variable, value in quoted)
 

@@ -89,5 +89,7 @@ class FuserLog:
     """Whether a profile shows its kernels under the names that the report has."""
     before_kernel_names: str | None = None
     """A pattern of what may stand before these names in a profile."""
+    code_of_kernels: tuple[tuple[str, str], ...] = ()
+    """How names of its kernels begin, and the dump that their code is."""
     profile_variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables with which a profile shows its kernels on the CPU."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fusiondoc.errors import UsageError, did_you_mean, nearest
+from fusiondoc.fusers import FUSERS
 from fusiondoc.model.report import Dump, Kernel, Report
 from fusiondoc.numbers import in_natural_order
 
@@ -18,10 +19,13 @@ ENDINGS = {
     "debug_info": ".cu",
     "nnc_cuda": ".cu",
     "ptx": ".ptx",
+    "triton": ".py",
+    "cpp": ".cpp",
+    "output_code": ".py",
 }
 """Of the files that ``--save`` writes; all others are ``.txt``."""
 
-CODE = {*ENDINGS, "nnc_ir", "nnc_stages", "kernel_ir"}
+CODE = {*(name for name, end in ENDINGS.items() if end != ".py"), "nnc_ir", "nnc_stages", "kernel_ir"}
 """Dumps that are CUDA, PTX or something written like it."""
 
 FIGURES: Mapping[str, Sequence[str]] = {
@@ -37,9 +41,18 @@ def texts(kernel: Kernel) -> tuple[Dump, ...]:
     code = kernel.code
     if code is None or any(dump.text == code for dump in kernel.dumps):
         return kernel.dumps
+    return (Dump(_dump_of_code(kernel.name, code), code, kernel.evidence), *kernel.dumps)
+
+
+_OF_NAMES = tuple(row for fuser in FUSERS.values() for row in fuser.log.code_of_kernels)
+
+
+def _dump_of_code(name: str, code: str) -> str:
+    for begin, option in _OF_NAMES:
+        if name.startswith(begin):
+            return option
     # cuda_full has the runtime's headers in front of what cuda_kernel prints.
-    option = "cuda_kernel" if code.lstrip().startswith(("__global__", "//")) else "cuda_full"
-    return (Dump(option, code, kernel.evidence), *kernel.dumps)
+    return "cuda_kernel" if code.lstrip().startswith(("__global__", "//")) else "cuda_full"
 
 
 def chosen(kernel: Kernel, options: Sequence[str]) -> tuple[Dump, ...]:

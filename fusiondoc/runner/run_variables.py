@@ -87,7 +87,9 @@ def run_environment(
     with_options = has_gpu_fuser(torch, cuda) and fuser in ("auto", WITH_OPTIONS.name)
     listed = facts_of(fuser).switches.log_list
     if listed is not None:
-        return _listed_environment(fuser, *listed, user)
+        checks.check_dumps(dumps, fuser, torch, gpu_fuser_in_release(torch))
+        variable, words = listed
+        return _listed_environment(fuser, variable, checks.listed(dumps, variable, words), user)
     _check_torchscript_is_on(user)
     checks.check_dumps(dumps, fuser, torch, gpu_fuser_in_release(torch))
     wanted = _wanted_variables(torch, fuser, with_options, dumps, user)

@@ -300,7 +300,7 @@ _WARM_UP = 6
 """Steps that do not count: torch profiles, then a fuser compiles forward, then backward."""
 _ROUNDS = 15
 """Rounds of a model, in both processes together; the steps of a script are combined into so many."""
-_SECOND_WITHIN = 120.0
+_SECOND_WITHIN = 60.0
 """Seconds: programs that take longer than this run once each way, others twice."""
 _OFF = {"PYTORCH_JIT": "0"}
 """torch.jit.script and trace return the Python that they were given (torch/jit/_state.py, 1.10 to 2.13)."""

@@ -15,20 +15,23 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import CaptureLocation, Within
 from fusiondoc.captures.trust import request_again, texts
+from fusiondoc.diagnosis.of_fusers.graph_texts import with_graph_texts
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, gpu_fuser_in_release, has_gpu_fuser
 from fusiondoc.fuser_knobs.checks import INSTEAD, USUAL, check_dumps, how_to_set, is_set, together
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
 from fusiondoc.model.typed_fields import as_json
+from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.kernel_choice import chosen, ending, narrowed, present
 from fusiondoc.reports.kernel_text import render
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress
+from fusiondoc.runner.run_variables import fuser_of
 from fusiondoc.whole_files import open_regular, read_within, write_whole
-from fusiondoc.workflows import Kind, is_capture, sources_of
-from fusiondoc.workflows.load import report_from, report_of
+from fusiondoc.workflows import Kind, is_capture, logs_of, sources_of
+from fusiondoc.workflows.load import parse_capture, report_from, report_of
 from fusiondoc.workflows.run import Notify, run_target
 
 FOLDER = "kernels"
@@ -74,6 +77,8 @@ def of_arguments(
     for name in dumps:
         check_known(name)
     report = report_from(arguments)
+    if report.compiled is not None and all(source.kind is Kind.LOG for source in sources):
+        report = with_graph_texts(report, read_logs(logs_of(sources))[1])
     return Looked(report, lacking=_lacking(report, dumps, ", ".join(arguments[:3]), notify))
 
 
@@ -111,7 +116,7 @@ def _check(request: RunRequest) -> bool:
     """Refuse dumps that this torch does not print; whether it has the fuser that is tried first."""
     interpreter = inspect(request.python)
     torch = interpreter.require_torch()
-    check_dumps(request.dumps, request.fuser, torch, gpu_fuser_in_release(torch))
+    check_dumps(request.dumps, fuser_of(request), torch, gpu_fuser_in_release(torch))
     return has_gpu_fuser(torch, interpreter.torch_cuda)
 
 
@@ -122,7 +127,8 @@ def _run(request: RunRequest, location: CaptureLocation, notify: Notify, progres
 
 def _report(capture: Capture) -> Report:
     """The report of a capture, with the files that the fuser wrote for each kernel."""
-    report = report_of(capture)
+    parsed = parse_capture(capture)
+    report = with_graph_texts(report_of(capture, parsed=parsed), parsed.observed)
     files = texts(capture)
     return replace(
         report, kernels=tuple(_with(kernel, files.get(kernel.name, ())) for kernel in report.kernels)

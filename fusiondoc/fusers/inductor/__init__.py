@@ -5,10 +5,8 @@ from fusiondoc.fusers.fuser_limits import FuserLimits
 from fusiondoc.fusers.fuser_log import FuserLog
 from fusiondoc.fusers.fuser_switches import FuserSwitches
 from fusiondoc.fusers.inductor import knobs, variables
-from fusiondoc.fusers.inductor.kinds import KIND
+from fusiondoc.fusers.inductor.kinds import KIND, NAME
 from fusiondoc.fusers.knob_rows import FuserCatalogue
-
-NAME = "inductor"
 
 KINDS = (
     f"{KIND}Triton",
@@ -40,6 +38,7 @@ INDUCTOR = Fuser(
         before_kernel_names=_GRAPH,
         profile_names=(rf"(?:{_GRAPH})?cpp_fused\w*\Z|triton_\w+\Z",),
         profile_variables=variables.PROFILE,
+        code_of_kernels=(("triton_", "triton"), ("cpp_", "cpp")),
     ),
     switches=FuserSwitches(
         variables_set=(variables.LOGS, variables.TRACE, *variables.OWN),
@@ -52,6 +51,7 @@ INDUCTOR = Fuser(
         printing_variables=("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG"),
         knobs=knobs.KNOBS,
         variables=variables.VARIABLES,
+        dumps=variables.DUMPS,
         variable_families=("TORCHINDUCTOR_",),
     ),
 )

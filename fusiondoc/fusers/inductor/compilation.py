@@ -224,6 +224,8 @@ class CompiledGraph:
     bytes_accessed: int | None = None
     """``num_bytes_accessed`` of the artifact ``inductor_metrics``."""
     line: Line | None = None
+    texts: tuple[tuple[str, bytes], ...] = ()
+    """What was printed of the whole graph: name of the artifact -> its text, packed with zlib."""
 
 
 @dataclass(frozen=True)

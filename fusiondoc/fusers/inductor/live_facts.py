@@ -50,6 +50,7 @@ def _joined(live: CompiledGraph, read: CompiledGraph | None) -> CompiledGraph:
         failed=live.failed or read.failed,
         seconds=(*read.seconds, *live.seconds),
         line=read.line,
+        texts=read.texts,
     )
 
 

@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from fusiondoc.fusers.knob_rows import Variable, variables
+from fusiondoc.fusers.inductor.kinds import NAME
+from fusiondoc.fusers.knob_rows import FuserDump, Variable, span, variables
 
 ARTIFACTS = ("+fusion", "output_code", "graph_breaks", "recompiles", "perf_hints")
 """What TORCH_LOGS lists in a run here: torch 2.6, 2.11 and 2.13 know all of them (torch/_logging)."""
 
 LOGS = "TORCH_LOGS"
 TRACE = "TORCH_TRACE"
+
+DUMPS: tuple[FuserDump, ...] = (
+    FuserDump(
+        "triton",
+        NAME,
+        "The Triton code of each kernel; on a GPU only.",
+        (span("2.6-2.13"),),
+        ((LOGS, "output_code"),),
+    ),
+    FuserDump(
+        "cpp",
+        NAME,
+        "The C++ code of each kernel; on a CPU only.",
+        (span("2.6-2.13"),),
+        ((LOGS, "output_code"),),
+    ),
+    FuserDump(
+        "output_code",
+        NAME,
+        "The whole module that Inductor generated for a graph, at its first kernel.",
+        (span("2.6-2.13"),),
+        ((LOGS, "output_code"),),
+    ),
+    FuserDump(
+        "ir_post_fusion",
+        NAME,
+        "The loop IR of a graph after fusion, at its first kernel.",
+        (span("2.11-2.13"),),
+        ((LOGS, "ir_post_fusion"),),
+    ),
+)
 
 PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
 """Each C++ function records when it runs; without it a profile shows none of them."""

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.inductor.fx_graph import graph_of
-from fusiondoc.parsers.inductor.generated_code import generated_module
 from fusiondoc.parsers.inductor.graph_parts import GraphParts, PartsOfProcess
-from fusiondoc.parsers.inductor.post_fusion_ir import final_nodes
 
 _NUMBER = re.compile(r"\.(\d{1,9})$")
 """At the end of a graph's folder: ``model__0_forward_1.0``."""
@@ -31,11 +29,11 @@ class DebugFiles:
         if name == "fx_graph_transformed":
             parts.graph = graph_of(text, log, 1)
         elif name == "ir_post_fusion":
-            parts.ir = final_nodes(text, log, 1)
+            parts.take_ir(text, (log, 1))
         elif name == "inductor_provenance_tracking_node_mappings":
             parts.provenance.take_mappings(text)
         else:
-            parts.module, parts.module_line = generated_module(text), (log, 1)
+            parts.take_module(text, (log, 1))
 
     def process(self) -> PartsOfProcess | None:
         """All graphs in the order of their compilation; None without any."""

@@ -4,6 +4,7 @@ compile id and order."""
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,9 @@ from fusiondoc.parsers.inductor.fx_graph import ReadGraph, graph_of
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule, generated_module
 from fusiondoc.parsers.inductor.post_fusion_ir import final_nodes
 from fusiondoc.parsers.inductor.provenance import Provenance, object_of
+
+OUTPUT_CODE, POST_FUSION_IR = "output_code", "ir_post_fusion"
+"""Artifacts of a whole graph."""
 
 _BYTES = re.compile(r"'num_bytes_accessed': (\d{1,19})")
 _NODE = re.compile(r"\((\w+)\((?:name='|nodes=)(\w+)'?\), ")
@@ -41,6 +45,18 @@ class GraphParts:
     from_cache: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     failed: str | None = None
+    texts: dict[str, bytes] = field(default_factory=dict)
+    """``CompiledGraph.texts``."""
+
+    def take_module(self, text: str, line: Line) -> None:
+        """Take the generated module."""
+        self.module, self.module_line = generated_module(text), line
+        self.texts[OUTPUT_CODE] = zlib.compress(text.encode("utf-8"), 1)
+
+    def take_ir(self, text: str, line: Line) -> None:
+        """Take the loop IR after fusion."""
+        self.ir = final_nodes(text, *line)
+        self.texts[POST_FUSION_IR] = zlib.compress(text.encode("utf-8"), 1)
 
 
 class PartsOfProcess:
@@ -83,12 +99,11 @@ class PartsOfProcess:
 
     def post_fusion_ir(self, compile_id: str | None, text: str, line: Line) -> None:
         """Take the loop IR after fusion."""
-        self._current(compile_id, line).ir = final_nodes(text, *line)
+        self._current(compile_id, line).take_ir(text, line)
 
     def output_code(self, compile_id: str | None, text: str, line: Line) -> None:
         """Take a generated module."""
-        parts = self._without_module(compile_id, line)
-        parts.module, parts.module_line = generated_module(text), line
+        self._without_module(compile_id, line).take_module(text, line)
 
     def _without_module(self, compile_id: str | None, line: Line) -> GraphParts:
         """The graph whose code comes: graphs inside of a graph have none of their own, and are read after

@@ -110,6 +110,7 @@ def _fill(one: GraphParts, other: GraphParts) -> None:
     one.bytes_accessed = one.bytes_accessed or other.bytes_accessed
     one.seconds.update(other.seconds)
     one.failed = one.failed or other.failed
+    one.texts = {**other.texts, **one.texts}
 
 
 def _graph(parts: GraphParts, order: int) -> CompiledGraph:
@@ -125,6 +126,7 @@ def _graph(parts: GraphParts, order: int) -> CompiledGraph:
         seconds=tuple(parts.seconds.items()),
         bytes_accessed=parts.bytes_accessed,
         line=parts.line,
+        texts=tuple(parts.texts.items()),
     )
     if parts.graph is not None:
         graph = replace(graph, operators=parts.graph.operators, outputs=parts.graph.outputs)
