@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fusiondoc.errors import UsageError
+from fusiondoc.fusers import EVERYWHERE
 from fusiondoc.model import dataclass, field
 from fusiondoc.whole_files import read_within
 
@@ -101,7 +102,7 @@ def _yaml(file: Path, shown: str, text: str) -> Settings:
     if root is None:
         return settings
     if not isinstance(root, yaml.MappingNode):
-        raise UsageError(f"{shown}:1:1: it must be a mapping of keys", "For example: fuser: nnc")
+        raise UsageError(f"{shown}:1:1: it must be a mapping of keys", f"For example: fuser: {EVERYWHERE}")
 
     def position(node: yaml.Node) -> str:
         at = yaml_text.position(node)
