@@ -114,7 +114,7 @@ TAKEN = (
     Taken(
         "time of lines",
         _LINES + "test_reading_takes_time_in_proportion",
-        "parsers/lines/last_words.py",
+        "parsers/lines/failures.py",
         'ERROR = re.compile(rb"(?:[A-Za-z_]\\w*\\.)*[A-Z]',
         'ERROR = re.compile(rb"(?:[A-Za-z_]\\w*\\.?)*[A-Z]',
     ),

@@ -14,7 +14,7 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.rules.fd3_crashes import crashed
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.parsers.lines.last_words import CRASH
+from fusiondoc.parsers.lines.failures import CRASH
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 

@@ -22,7 +22,7 @@ from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit import message_runs
 from fusiondoc.parsers.kernels import launches
 from fusiondoc.parsers.kernels.dump_kinds import KINDS
-from fusiondoc.parsers.lines import last_words, other_tools, torch_warnings
+from fusiondoc.parsers.lines import failures, other_tools, torch_warnings
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.program_output import SIGNS, Pieces
 from fusiondoc.parsers.read import Reading
@@ -37,10 +37,10 @@ AT_REST: dict[str, Pattern[bytes]] = {
     "glued": message_runs.GLUED,
     "fallback": torch_warnings.FALLBACK,
     "options": nvfuser_errors.OPTIONS_SET,
-    "crash": last_words.CRASH,
-    "stack": last_words._STACK,
-    "failed child": re.compile(re.escape(last_words._CHILD_FAILED)),
-    "loose error": last_words._LOOSE,
+    "crash": failures.CRASH,
+    "stack": failures._STACK,
+    "failed child": re.compile(re.escape(failures._CHILD_FAILED)),
+    "loose error": failures._LOOSE,
     "trace": other_tools._TRACE,
     "IR": other_tools._STARTS_IR,
     "C++ warning": re.compile(rb"\[W\w+\.cpp:\d+\] "),

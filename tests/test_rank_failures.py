@@ -16,7 +16,7 @@ from running import write
 
 from fusiondoc.api import parse
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.parsers.lines.last_words import without_rank
+from fusiondoc.parsers.lines.failures import without_rank
 from fusiondoc.runner.capped_log import FusionLines
 from fusiondoc.views.formatting import verdict
 from fusiondoc.workflows.load import report_from

@@ -40,7 +40,7 @@ from fusiondoc.parsers.kernels.kernel_dumps import KernelDumps
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
 from fusiondoc.parsers.kernels.partitions import Partitions
-from fusiondoc.parsers.lines.last_words import LastWords
+from fusiondoc.parsers.lines.failures import Failures
 
 
 class Gathering:
@@ -63,7 +63,7 @@ class Gathering:
         self.kernels = KernelTracker(facts)
         self.last_headers: dict[bytes, bytes] = {}
         """Prefix -> the header that it had last: a statement of torch's source prints one kind of graph."""
-        self.last_words = LastWords(facts, settle)
+        self.failures = Failures(facts, settle)
         self._dumps = KernelDumps(self.kernels)
         self._nnc = NncKernels(facts)
         self._partitions = Partitions(facts)
@@ -76,7 +76,7 @@ class Gathering:
     def close(self) -> None:
         """The stream ends."""
         self._partitions.close()
-        self.last_words.close()
+        self.failures.close()
         self.kernels.close()
 
     # -- output of the program ------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Gathering:
             self.counts.unknown(pos, line)
         else:
             self.counts.user_output += 1
-            if not self.last_words.take(line, pos):
+            if not self.failures.take(line, pos):
                 self.facts.work.over = pos
 
     def _pass_began(self, pos: int, event: PassBegan) -> None:

@@ -22,7 +22,7 @@ SIGNS: tuple[bytes, ...] = (
     *signs(),
     # traces of Lightning Thunder (other_tools.py)
     *(b"# Constructed by ", b"\nimport thunder", b"\nfrom thunder."),
-    # failures (last_words.py)
+    # failures (failures.py)
     *(b"Traceback ", b"RuntimeError:", b"Floating point exception", b"Illegal instruction", b"Bus error"),
     *(b"Fatal Python error: ", b"(core dumped)", b"\nAborted", b"Killed", b"terminate called after"),
     *(b"interrupted by ", b"on signal ", b"(most recent call first)", b"ChildFailedError:"),

@@ -31,7 +31,7 @@ from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.dump_kinds import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.parsers.lines.machines import Machines
-from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
+from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, rank_of, ranks, source_of_ranks
 from fusiondoc.parsers.lines.torn_lines import note_torn_lines
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.repeats import NEVER
@@ -370,7 +370,7 @@ class Reading:
         """What the lines read so far show; ``files`` names the logs in order."""
         for tag, rank in ranks(self._streams, self._first).items():
             self._streams[tag].facts.rank = rank
-        by = "files" if self._by_files else how_told(self._streams, self._first)
+        by = "files" if self._by_files else source_of_ranks(self._streams, self._first)
         facts = [stream.facts for stream in self._streams.values()]
         for use in (use for one in facts for use in one.plans):
             use.stated.settle()

@@ -41,7 +41,7 @@ from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.kernel_sources import ENDS_CODE, FRAME_LIMIT, NEXT_FRAME, Sources, index_of
 from fusiondoc.parsers.kernels.launches import FRAME_END, FRAME_START, KERNEL_LINES, OLD_FRAME_ENDS, event_of
-from fusiondoc.parsers.lines.last_words import tells_of_a_crash
+from fusiondoc.parsers.lines.failures import shows_a_crash
 from fusiondoc.parsers.lines.torch_warnings import (
     CONTINUES,
     FALLBACK,
@@ -153,7 +153,7 @@ class Stream:
 
     def _state(self) -> State:
         return State(
-            *self.messages.last_ones, self._warning, self._bare.open, self._gathering.last_words.in_traceback
+            *self.messages.last_ones, self._warning, self._bare.open, self._gathering.failures.in_traceback
         )
 
     def _do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
@@ -169,7 +169,7 @@ class Stream:
         """Whether a line is output of the program if nothing in it says otherwise."""
         is_open = self._text.open or self._text.inside or self._frame is not None or self._bare.open
         return (
-            not (is_open or self._warning) and self._gathering.last_words.idle and self.facts.other_tools.idle
+            not (is_open or self._warning) and self._gathering.failures.idle and self.facts.other_tools.idle
         )
 
     def _output(self, text: bytes, pos: int) -> int:
@@ -307,7 +307,7 @@ class Stream:
         self._frame = None
         self._counts.truncated += 1
         end = next(
-            (k for k in range(max(0, len(code) - 200), len(code)) if tells_of_a_crash(code[k])), len(code)
+            (k for k in range(max(0, len(code) - 200), len(code)) if shows_a_crash(code[k])), len(code)
         )
         self._counts.recognised += end
         kernel = KernelNamed(name.decode("ascii", "replace"), start)

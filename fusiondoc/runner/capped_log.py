@@ -24,7 +24,7 @@ from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, may_hold_a_mark
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.kernel_sources import FRAME_LIMIT
 from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, OLD_FRAME_ENDS, PERF
-from fusiondoc.parsers.lines.last_words import ERROR, tells_of_a_crash, without_rank
+from fusiondoc.parsers.lines.failures import ERROR, shows_a_crash, without_rank
 from fusiondoc.parsers.lines.log_files import MOST_LINE
 from fusiondoc.parsers.lines.outer_prefix import OuterPrefix, sample_of
 from fusiondoc.parsers.lines.tagged_lines import clean
@@ -138,7 +138,7 @@ class FusionLines:
         if self._traceback:
             self._traceback -= 1
             return True
-        return tells_of_a_crash(line)
+        return shows_a_crash(line)
 
 
 _MOST_TAIL = 16 << 20

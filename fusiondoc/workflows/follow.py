@@ -128,11 +128,11 @@ class Follower:
         self._take(part)
         if part.failure is not None:
             self._ends(f"{path} cannot be read any further: {part.failure}")
-        elif part.parted is not None:
+        elif part.ended is not None:
             self._view.interrupted(
-                f"{path} was {part.parted.value}; what it holds now is read as its continuation"
+                f"{path} was {part.ended.value}; what it holds now is read as its continuation"
             )
-        return part.failure is None and part.parted is not None
+        return part.failure is None and part.ended is not None
 
     def _ends(self, why: str) -> None:
         """Keep the text that was read: hours of a run, which nobody can read again."""

@@ -17,21 +17,19 @@ from collections.abc import Iterable
 
 from fusiondoc.model.kernel_traits import KernelTraits
 
-_ACCESS = re.compile(r"\b(?:loadGeneric|loadLocalToGlobal|loadGlobalToLocal\w*)<[^<>,]{1,40}, ?(\d{1,3})\b")
-_VECTOR = re.compile(r"\bArray<[^<>,]{1,40}, ?(\d{1,3}), ?(\d{1,3})>")
-_INDEX = re.compile(
-    r"\btypedef (?P<type>int|int64_t) nvfuser_index_t;"
-    r"|\b(?P<declared>int|int64_t) (i\d{1,9});\s{1,200}\3 = [^;\n]{0,400}\b(?:blockIdx|threadIdx)\."
-)
-"""Its definition, or a variable that holds a place computed of a thread's."""
-_BLOCK = re.compile(r"\b(?:blockReduce|warpReduce\w{0,20}|blockWelford)<")
-_GRID = re.compile(r"\b(?:gridReduce|gridReduce[2-9]|gridReduceGroup|gridWelford\w{0,20}|ParallelReduce)<")
-_BROADCAST = re.compile(r"\bblockBroadcast<|\bgrid_broadcast::broadcast<|\bParallelReduce<")
-
-
-_SUMS = re.compile(r"\b(T\d{1,9})\[[^\]\n]{0,400}\]\s{1,200}=\s\1\[|\bwelfordCombine\b", re.IGNORECASE)
+_ACCESS = re.compile(r"load(?<!\wload)(?:Generic|LocalToGlobal|GlobalToLocal\w*)<[^<>,]{1,40}, ?(\d{1,3})\b")
+"""Each form begins with letters, to which a search skips; what must not stand before them comes behind."""
+_VECTOR = re.compile(r"Array<(?<!\wArray<)[^<>,]{1,40}, ?(\d{1,3}), ?(\d{1,3})>")
+_DEFINED_INDEX = re.compile(r"typedef (int|int64_t) nvfuser_index_t;")
+_INDEX = re.compile(r"int(?<!\wint)(64_t)? (i\d{1,9});\s{1,200}\2 = [^;\n]{0,400}\b(?:blockIdx|threadIdx)\.")
+"""A variable that holds a place computed of a thread's."""
+_BLOCK = ("blockReduce<", "warpReduce", "blockWelford<")
+_GRID = ("gridReduce", "gridWelford", "ParallelReduce<")
+_BROADCAST = ("blockBroadcast<", "grid_broadcast::broadcast<", "ParallelReduce<")
+_SUM = re.compile(r"T(?<!\wT)(\d{1,9})\[[^\]\n]{0,400}\]\s{1,200}=\sT\1\[")
+_WELFORD = "elfordCombine"
 """A thread adds to a value of its own: every reduction begins so, and nothing else does."""
-_TILE = re.compile(r"\bextern __shared__ ")
+_TILE = "extern __shared__ "
 """Kernels without a reduction have shared memory for a tile that they transpose."""
 
 
@@ -41,15 +39,23 @@ def code_traits(code: str | None, other_dumps: Iterable[str] = ()) -> KernelTrai
         return None
     widths = [int(width) for width in _ACCESS.findall(code)]
     widths += [int(aligned) for _, aligned in _VECTOR.findall(code)]
-    index = next((found for text in (code, *other_dumps) if (found := _INDEX.search(text))), None)
     forms = (("block", _BLOCK), ("grid", _GRID))
-    reductions = tuple(name for name, form in forms if form.search(code) is not None)
+    reductions = tuple(name for name, words in forms if any(word in code for word in words))
     return KernelTraits(
         vector_width=max(widths, default=1),
-        index_type=index["type"] or index["declared"] if index is not None else None,
+        index_type=next(filter(None, map(_index_type, (code, *other_dumps))), None),
         reductions=reductions,
-        persistent=_BROADCAST.search(code) is not None if reductions else None,
+        persistent=any(word in code for word in _BROADCAST) if reductions else None,
     )
+
+
+def _index_type(code: str) -> str | None:
+    """Its definition, or the type of a variable with an index."""
+    defined = _DEFINED_INDEX.search(code)
+    if defined is not None:
+        return defined.group(1)
+    declared = _INDEX.search(code)
+    return f"int{declared.group(1) or ''}" if declared is not None else None
 
 
 def scheduler_of_code(traits: KernelTraits | None, code: str | None) -> str | None:
@@ -59,6 +65,6 @@ def scheduler_of_code(traits: KernelTraits | None, code: str | None) -> str | No
         return None
     if traits.reductions:
         return "persistent" if traits.persistent else "reduction"
-    if _SUMS.search(code) is not None:
+    if _WELFORD in code or _SUM.search(code) is not None:
         return None
-    return "transpose" if _TILE.search(code) is not None else "pointwise"
+    return "transpose" if _TILE in code else "pointwise"

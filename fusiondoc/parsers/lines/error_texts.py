@@ -1,4 +1,4 @@
-"""The first real error of a failed run, classified, out of what is wrapped around it (``last_words.py`` finds
+"""The first real error of a failed run, classified, out of what is wrapped around it (``failures.py`` finds
 the tracebacks, and the signal that ended a process).
 
 Here are the forms of CUDA's toolchain, of torch's asserts, of Python, and of the TorchScript interpreter,

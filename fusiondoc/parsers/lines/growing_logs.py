@@ -1,8 +1,8 @@
 """Logs that grow while they are read: a file that a program writes, also truncated or rotated, or a pipe.
 
-A file that is rotated is read to its end, and the file that takes its place follows it as the next log of
-the same run, as ``tail -F`` does. Which one has the name now is told by device and inode; that the text
-before the place read last is still the same tells a file that was truncated and has grown past it since.
+A file that is rotated is read to its end, and the file that replaces it follows as the next log of the same
+run, as ``tail -F`` does. Device and inode show which file has the name now. A file that was truncated, and
+has grown past the offset read last since, has other text before that offset.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOOKS_FOR_FIRST = 10
 _LAST_LOOKS = 10
 """Looks at a rotated file without anything new after which it is left: its program may write on a while."""
 _TAIL = 64
-"""Bytes before the place read last that must still be there."""
+"""Bytes before the offset read last that must still be there."""
 
 
 class Go(Enum):
@@ -47,7 +47,7 @@ Pause = Callable[[bool], Go]
 """Called between two looks, with whether the last one found nothing new: then it waits a little."""
 
 
-class Parted(Enum):
+class Ending(Enum):
     """Why a log was not the last one."""
 
     ROTATED = "rotated"
@@ -58,10 +58,10 @@ class GrowingLog:
     """One file, from its start to where it ends or is taken away.
 
     Attributes:
-        parted: why reading ended before it was told to; None while it goes on.
+        ended: why reading ended before ``pause`` ended it; None while it goes on.
     """
 
-    parted: Parted | None = None
+    ended: Ending | None = None
 
     def __init__(self, path: Path, pause: Pause) -> None:
         """Opens the file.
@@ -79,7 +79,7 @@ class GrowingLog:
                 f"Cannot read {path}: {error.strerror or error}", "Check its permissions."
             ) from None
         opened = os.fstat(self._file.fileno())
-        self._place = (opened.st_dev, opened.st_ino)
+        self._identity = (opened.st_dev, opened.st_ino)
         self.failure: str | None = None
         """Why it cannot be read any further, where that ended the reading."""
 
@@ -100,13 +100,13 @@ class GrowingLog:
         go = Go.ON
         while True:
             if quiet and not self._same(file, read, tail):
-                self.parted = Parted.TRUNCATED
+                self.ended = Ending.TRUNCATED
                 return
             replaced = quiet and self._replaced()
             data = file.read(CHUNK_BYTES)
             looks = looks + 1 if replaced and not data else 0
             if looks >= _LAST_LOOKS or (looks and go is Go.FINISH):
-                self.parted = Parted.ROTATED
+                self.ended = Ending.ROTATED
                 return
             quiet = not data
             read += len(data)
@@ -126,23 +126,23 @@ class GrowingLog:
     def _replaced(self) -> bool:
         """Whether another file has the name now. While none has, this one may go on."""
         try:
-            told = self._path.stat()
+            now = self._path.stat()
         except OSError:
             return False
-        return (told.st_dev, told.st_ino) != self._place
+        return (now.st_dev, now.st_ino) != self._identity
 
     def now(self, earlier: int) -> LogInput:
         """The file as it can be read again; with the name that it was given when it was rotated, if that is
         in its folder. ``earlier``: how many came before it under its name."""
-        if self.parted is None:
+        if self.ended is None:
             return LogInput(str(self._path), self._path)
-        if self.parted is Parted.ROTATED:
+        if self.ended is Ending.ROTATED:
             with contextlib.suppress(OSError):
                 for one in sorted(self._path.parent.iterdir()):
-                    told = one.lstat()
-                    if (told.st_dev, told.st_ino) == self._place:
+                    other = one.lstat()
+                    if (other.st_dev, other.st_ino) == self._identity:
                         return LogInput(str(one), one)
-        which = f"{self._path} before it was {self.parted.value}"
+        which = f"{self._path} before it was {self.ended.value}"
         return LogInput(which + (f" ({earlier + 1})" if earlier else ""), None)
 
 
@@ -154,7 +154,7 @@ class GrowingPipe:
         path: of a pipe with a name; None for stdin.
     """
 
-    parted: Parted | None = None
+    ended: Ending | None = None
 
     def __init__(self, pause: Pause, path: Path | None = None) -> None:
         self._pause = pause

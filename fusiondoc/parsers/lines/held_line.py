@@ -19,8 +19,8 @@ _END_OF_SOURCE = b"=" * 36
 
 class HeldLine:
     """A line as far as it has come, and the rows that it stood in. An empty line stands for each row behind
-    its first, so the numbers of lines stay: before the next line that tells of fusion or of a failure, as
-    none must stand in the source of a kernel or in a dump."""
+    its first, so the numbers of lines stay: before the next line about fusion or a failure, as none
+    must stand in the source of a kernel or in a dump."""
 
     def __init__(self) -> None:
         self.so_far = b""

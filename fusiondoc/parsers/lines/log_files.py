@@ -46,7 +46,7 @@ class LogInput:
     name: str
     path: Path | None
     rank: int | None = None
-    """The process that it is the log of, where its name or the launcher tells (``workflows/__init__.py``)."""
+    """The process that it is the log of, as its name or the launcher shows (``workflows/__init__.py``)."""
     given: bool = False
     """The user named this very file, which may be a pipe then; all others are regular files."""
 
@@ -268,7 +268,7 @@ def content(log: LogInput) -> Iterator[bytes]:
 def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None = None) -> Iterator[bytes]:
     """Blocks of a log as chunks that end at a line end (the last one may not).
 
-    ``cut`` is told the bytes that a line has beyond MOST_LINE, and whether they are the first of it. UTF-16
+    ``cut`` gets the bytes that a line has beyond MOST_LINE, and whether they are the first of it. UTF-16
     logs (a Windows PowerShell redirect) are re-coded to UTF-8; the mark of UTF-8 (GitHub's logs) is left out.
     """
     rest: list[bytes | memoryview] = []  # of a line that goes on in the next block

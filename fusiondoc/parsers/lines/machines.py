@@ -1,7 +1,7 @@
 """Logs of several machines: torch's launcher counts the ranks of each from 0, so that ``[default0]:`` of two
 logs may be two processes, or one whose log has two parts.
 
-Which it is the launcher tells: a log that begins where it starts its processes is of processes of its own.
+The launcher shows which: a log that begins where it starts its processes is of processes of its own.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from fusiondoc.parsers.lines.last_words import without_rank
+from fusiondoc.parsers.lines.failures import without_rank
 from fusiondoc.parsers.lines.torn_lines import MARK
 
 _MOST_PREFIX = 300
@@ -38,7 +38,7 @@ TIMES = re.compile(
     rb"\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+[.,]\d+|\d{9,}|[+-]\d\d:?\d\d\b"
     rb"|\bstd(?:err|out)\b(?: [FP](?= ))?|(?<=Z )\d\d[EO][ +]"
 )
-"""What says nothing of the process: when, through which of its streams, and whether the line goes on
+"""What does not name the process: when, through which of its streams, and whether the line goes on
 (containers' logs as containerd writes them, GitLab's)."""
 
 BEGINS = re.compile(
@@ -67,7 +67,7 @@ _TAG = re.compile(rb"\[|%s|0: |\([\w.]{1,80} pid=0(?:, ip=[\w.:-]{1,80})?\) |[^|
 _LEAST_ALIKE = 4
 """Lines that begin alike, if all do."""
 _LEAST_MARKS = 3
-"""Lines of torch that tell whether anything stands before them."""
+"""Lines of torch that show whether anything stands before them."""
 
 
 def sample_of(text: bytes) -> list[bytes] | None:
@@ -135,9 +135,9 @@ class OuterPrefix:
     @staticmethod
     def of_every_line(lines: Sequence[bytes]) -> OuterPrefix | None:
         """What all lines of a log begin with that has too few of torch to learn from: a time or a tag."""
-        shapes = [_of_stdout(_NUMBER.sub(b"0", line[:_MOST_PREFIX])) for line in lines]
-        if len(shapes) < _LEAST_ALIKE or any(map(BEGINS.match, lines)):
+        if len(lines) < _LEAST_ALIKE or any(map(BEGINS.match, lines)):
             return None
+        shapes = [_of_stdout(_NUMBER.sub(b"0", line[:_MOST_PREFIX])) for line in lines]
         ends = [found.end() for found in _END_OF_PREFIX.finditer(_common_start(min(shapes), max(shapes)))]
         if not ends:
             return None
@@ -208,7 +208,7 @@ def _common_start(first: bytes, other: bytes) -> bytes:
 
 def with_those_of_tracebacks(outer: OuterPrefix | None, text: bytes) -> OuterPrefix | None:
     """A prefix, with what stands before tracebacks of a text beside it: a process that fails at once writes
-    nothing else that tells its prefix. The first frame of a traceback must have the same one. None if there
+    nothing else that shows its prefix. The first frame of a traceback must have the same one. None if there
     is none at all.
 
     The tag with which torch begins the lines of a traceback is no part of it: torch writes it before no
@@ -240,10 +240,10 @@ _WORD = re.compile(rb"\w")
 
 def _goes_on(text: bytes, at: int, prefix: bytes) -> bool:
     """Whether a frame of a traceback stands behind ``at`` with the same prefix, but for times."""
-    said = TIMES.sub(b"", prefix)
+    without_times = TIMES.sub(b"", prefix)
     for frame in _FRAME.finditer(text, at, at + _FRAME_WITHIN):
         line = text.rfind(b"\n", 0, frame.start()) + 1
-        if TIMES.sub(b"", _without_torch(text[line : frame.start()])) == said:
+        if TIMES.sub(b"", _without_torch(text[line : frame.start()])) == without_times:
             return True
     return False
 

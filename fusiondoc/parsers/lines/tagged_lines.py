@@ -1,7 +1,7 @@
 r"""The one loop from the bytes of a log to its lines, each stretch of them with the process that it is of,
 where several processes write one log and a launcher or container tags each line.
 
-Known tags name the rank. Others are told apart by their text: what is left of a prefix without times. Then
+Known tags name the rank. Others are distinguished by their text: what is left of a prefix without times. Then
 the rank is the number that differs between the tags, or their order where no number does.
 
 A line may be a JSON object with a line of the program in one of its fields: Docker's json-file driver
@@ -65,7 +65,7 @@ def rank_of(prefix: bytes) -> int | None:
 
 
 class RankTags:
-    """Tells the processes of one log apart. ``sample``: prefixes from its start, one a line; ``machine``: see
+    """The processes of one log. ``sample``: prefixes from its start, one a line; ``machine``: see
     ``Machines.begin``."""
 
     def __init__(self, sample: Iterable[bytes], machine: int = 0) -> None:
@@ -89,7 +89,7 @@ class RankTags:
         self._by_text = len(seen) <= min(_MOST_TAGS, max(1, sum(seen.values()) // 3))
 
     def tag(self, prefix: bytes) -> Tag:
-        """What the lines of one process have in common; None where nothing tells."""
+        """What the lines of one process have in common; None where nothing shows it."""
         if prefix in self._tags:
             return self._tags[prefix]
         rank = rank_of(prefix) if not self._numbered else None
@@ -144,12 +144,12 @@ def ranks(tags: Iterable[Tag], first: bytes | None) -> dict[Tag, int | None]:
     texts = [text for text in unknown.values() if text is not None]
     if len(texts) < 2:
         return found
-    numbers = _numbers(texts) or {text: place for place, text in enumerate(texts)}
+    numbers = _numbers(texts) or {text: index for index, text in enumerate(texts)}
     found.update({tag: numbers[text] for tag, text in unknown.items() if text is not None})
     return found
 
 
-def how_told(tags: Iterable[Tag], first: bytes | None) -> str | None:
+def source_of_ranks(tags: Iterable[Tag], first: bytes | None) -> str | None:
     """How ``ranks`` knows them: "prefixes" that hold a number, or the "order" of those that hold none; None
     for one process."""
     found = ranks(tags, first)
@@ -166,7 +166,7 @@ def how_told(tags: Iterable[Tag], first: bytes | None) -> str | None:
 
 
 def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
-    """The last number of the tags that differs from tag to tag; None if none tells all of them apart."""
+    """The last number of the tags that differs from tag to tag; None if none differs for all of them."""
     rows = [whole_numbers(n[-18:] for n in _NUMBER.findall(tag)) for tag in tags]
     if len({_NUMBER.sub(b"0", tag) for tag in tags}) > 1:
         return None
@@ -174,7 +174,7 @@ def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
         if len(set(column)) == len(tags):
             return dict(zip(tags, column))
     if all(b" local " in tag for tag in tags):  # counted on from machine to machine
-        return {tag: place for place, (_, tag) in enumerate(sorted(zip(rows, tags)))}
+        return {tag: index for index, (_, tag) in enumerate(sorted(zip(rows, tags)))}
     return None
 
 
@@ -190,7 +190,7 @@ class TaggedLog:
     """A log that is read once.
 
     Args:
-        read: told the bytes of each chunk.
+        read: gets the bytes of each chunk.
         cut: as for ``read_chunks``.
         blocks: the bytes of the log, where they do not come from ``log.path`` (a file that grows).
         machines: those of the logs that were read before, and of this one.

@@ -42,7 +42,7 @@ _LONGEST = 2000
 
 
 def is_fuser_gone(line: bytes) -> bool:
-    """Whether a warning says that this torch no longer has a fuser."""
+    """Whether a warning states that this torch no longer has a fuser."""
     return any(text in line for text in _GONE)
 
 
@@ -72,5 +72,5 @@ def is_cpp_warning(line: bytes) -> bool:
 
 
 def stage_of(function: bytes | None) -> str | None:
-    """ "compile" or "run"; None for torch 1.11, whose text does not say."""
+    """ "compile" or "run"; None for torch 1.11, whose text does not state it."""
     return _STAGES.get(function) if function is not None else None

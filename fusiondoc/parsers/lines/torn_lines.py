@@ -1,5 +1,5 @@
 """Lines of torch that those of another process tore apart: a second message begins in them. Where only the
-rest of one does, nothing tells."""
+rest of one does, nothing shows it."""
 
 from __future__ import annotations
 

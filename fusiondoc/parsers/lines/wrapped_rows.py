@@ -34,7 +34,7 @@ _MOST_DROPPED = 8
 """Blanks at the end of a row that a terminal leaves out: no line of torch has more in a row."""
 
 _COMPARED = 2000
-"""Rows of a sample from which the place of a prefix is learnt."""
+"""Rows of a sample from which the position of a prefix is learnt."""
 
 _DIGITS = re.compile(rb"\d+")
 ESCAPES = re.compile(

@@ -1,4 +1,4 @@
-"""The failures that the lines of one stream tell of: errors of tracebacks, the signal that ended a process,
+"""The failures in the lines of one stream: errors of tracebacks, the signal that ended a process,
 and the summary of torch's launcher.
 
 Several ranks may write one stream. torch itself tags the traceback of an uncaught error with its rank
@@ -56,10 +56,10 @@ _REST_OF_NVRTC = 60
 _NEAR = 4
 """Lines further on, empty ones included, belong to nothing."""
 _LOOKED_AT = 500
-"""Bytes of a line that can tell of a crash."""
+"""Bytes of a line in which a crash is looked for."""
 
 
-def tells_of_a_crash(line: bytes) -> bool:
+def shows_a_crash(line: bytes) -> bool:
     return CRASH.search(line, 0, _LOOKED_AT) is not None
 
 
@@ -69,7 +69,7 @@ def without_rank(line: bytes) -> tuple[int | None, bytes]:
     return (None, line) if found is None else (whole_number(found.group(1)), line[found.end() :])
 
 
-class LastWords:
+class Failures:
     """Takes the lines of one stream that are the program's own, in order."""
 
     def __init__(self, facts: Facts, settle: Callable[[], None]) -> None:
@@ -85,11 +85,11 @@ class LastWords:
 
     @property
     def idle(self) -> bool:
-        """No failure is being told of."""
+        """No failure is open: its lines are all read."""
         return not self._summary.open and all(one.idle for one in self._of_rank.values())
 
     def take(self, line: bytes, pos: int) -> bool:
-        """A line; whether it tells of a failure."""
+        """A line; whether it is of a failure."""
         if self._facts.options_set is None and are_options_set(line):
             self._facts.options_set = pos
         if LAUNCHED in line and self._facts.launched is None:
@@ -101,7 +101,7 @@ class LastWords:
         if _STACK.match(line):
             self._facts.stacks.setdefault(rank, pos)
             return True
-        if tells_of_a_crash(line):
+        if shows_a_crash(line):
             self._settle()
             named = _RANK_OF_LAUNCHER.search(line, 0, _LOOKED_AT) if rank is None else None
             of = whole_number(named.group(1) or named.group(2)) if named is not None else rank
@@ -148,11 +148,11 @@ class _OneProcess:
 
     @property
     def idle(self) -> bool:
-        """No failure is being told of."""
+        """No failure is open: its lines are all read."""
         return not self.in_traceback and not self._texts
 
     def take(self, line: bytes, pos: int) -> bool:
-        """A line; whether it tells of a failure."""
+        """A line; whether it is of a failure."""
         if line.startswith(b"Traceback "):
             self._end()
             self.in_traceback = True
@@ -189,7 +189,7 @@ class _OneProcess:
     def _goes_on(self, line: bytes, pos: int) -> bool:
         first = self._texts[0]
         compiler = b"nvrtc" in first or b"default_program" in first
-        # A tag tells whose a line is, however many of other ranks stand before it.
+        # A tag names the rank of a line, however many of other ranks stand before it.
         far = self._rank is None and pos - self._last > _NEAR
         if far or len(self._texts) > (_REST_OF_NVRTC if compiler else _REST):
             self._end()
@@ -252,7 +252,7 @@ class _LauncherSummary:
         self._root = False
         self._rank: int | None = None
         self._first: tuple[str, int, int | None, str | None] | None = None
-        """The signal of a process that is not told to be the first: for a summary that is cut off."""
+        """The signal of a process that is not named as the first one: for a summary that is cut off."""
 
     @property
     def open(self) -> bool:
@@ -289,8 +289,8 @@ class _LauncherSummary:
             self._facts.work.crashed(_text(b" ".join(line.split())), pos, self._rank, _signal_in(line))
         else:
             self._first = None
-            said = f"rank {self._rank} ended with exit status {value}, as torch's launcher says"
-            self._facts.failed_rank = ErrorSeen(said, pos, None, None, self._rank)
+            text = f"rank {self._rank} ended with exit status {value}, as torch's launcher says"
+            self._facts.failed_rank = ErrorSeen(text, pos, None, None, self._rank)
 
     def close(self) -> None:
         """The stream ends."""
