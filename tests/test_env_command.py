@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,8 @@ def test_it_says_what_works_and_what_is_missing(fusiondoc) -> None:
     assert said["environment"]["torch"] == torch.__version__
     rows = {row["fuser"]: row for row in said["fusers"]}
     assert rows["nnc"]["available"] is True
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    assert rows["inductor"]["available"] is (compiler is not None or torch.cuda.is_available())
     if not torch.cuda.is_available():
         assert rows["nvfuser"]["available"] is False and "NVIDIA GPU" in rows["nvfuser"]["install"]
     text = fusiondoc("env")

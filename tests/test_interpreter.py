@@ -193,5 +193,5 @@ def test_trying_is_remembered_too(calls: list[str]) -> None:
     assert interpreter.try_everything(sys.executable) == tried
     assert calls.count("knobs") == 1
     assert tried.environment.torch == torch.__version__
-    assert {row.fuser for row in tried.fusers} == {"nvfuser", "nnc", "onednn", "none"}
+    assert {row.fuser for row in tried.fusers} == {"nvfuser", "nnc", "onednn", "inductor", "none"}
     assert any(one.name == "fusion_strategy" and one.live for one in tried.knobs)

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import CANNOT_RUN, FUSER, Refused, first_line
 from .environment import torch_release
+from .inductor_tools import tools_of_inductor
 from .log_and_records import KeptStderr, Records
 
 _FUSERS: dict[str, tuple[str | None, tuple[bool, ...]]] = {
@@ -274,6 +275,9 @@ def try_fusers(torch: Any, records: Records) -> None:
     os.environ["PYTORCH_NVFUSER_DISABLE"] = "fallback"
     os.environ["PYTORCH_NVFUSER_DISABLE_FALLBACK"] = "1"
     records.write("available", fuser="none", available=True, why=note_on_fuser(torch, "none"), device=None)
+    problem = why_no_inductor(torch)
+    can, why = (False, problem) if problem is not None else tools_of_inductor(torch)
+    records.write("available", fuser=INDUCTOR, available=can, why=why, device=None)
     for name in GROUPS:
         records.write("trying", fuser=name)
         records.write("available", fuser=name, **_try(torch, name))

@@ -32,6 +32,7 @@ INDUCTOR = Fuser(
     of_torchscript=False,
     limits=FuserLimits(
         since=(2, 6),
+        where="torch 2.6 or newer, and Triton with a GPU, or a C++ compiler (g++, or CXX=PATH)",
     ),
     log=FuserLog(
         kernels_keep_names=True,
