@@ -88,7 +88,7 @@ def test_a_program_that_ended_itself_is_not_one_without_torchscript() -> None:
     context = Context(observed, result=Result(0), ended_early=True)
     found = {one.code: one.message for one in diagnose(report, context).findings}
     assert "FD901" not in found
-    assert found["FD905"].startswith("The process ended with exit status 0, and its records do not say")
+    assert found["FD905"].startswith("The process ended with exit status 0, and its records do not state")
 
 
 @pytest.mark.torch

@@ -211,7 +211,7 @@ def _target(recorded: KeptTarget, capture: Capture) -> TargetSpec:
     kind, path = recorded.kind, recorded.path
     if kind not in ("file", "module", "archive") or (kind != "module") != bool(path):
         raise UsageError(
-            f"'{capture.name}' does not say what ran", "Name the target: fusiondoc kernels TARGET"
+            f"'{capture.name}' does not name its target", "Name the target: fusiondoc kernels TARGET"
         )
     if path and not Path(path).is_file():
         raise UsageError(

@@ -277,7 +277,7 @@ def _report_of_logs(
     if given:
         what = f"'{arguments[0]}' is a log" if arguments else "without a TARGET the newest capture is read"
         raise UsageError(
-            f"{given[0]} says how to run a model, but {what}",
+            f"{given[0]} is for running a model, but {what}",
             "A TARGET is FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt.",
         )
     try:

@@ -73,7 +73,7 @@ def check_all(
     if not checked.ran_any:
         raise UsageError(
             f"no section of {expectations.file} is for this machine",
-            "The table says why for each; run.target of a section names its model.",
+            "The table has the reason for each; run.target of a section names its model.",
         )
     return checked.exit_status
 

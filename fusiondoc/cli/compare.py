@@ -159,7 +159,7 @@ def _compare_benches(
     others = [word for word in fail_on if word not in (SLOWER, "any", "environment")]
     if others:
         raise UsageError(
-            f"--fail-on {others[0]} says nothing about two benches", "For them: slower, environment, any."
+            f"--fail-on {others[0]} does not apply to two benches", "For them: slower, environment, any."
         )
     found = (compare_suites if isinstance(a, Suite) else compare_benches)(a, b, names, least)
     if format_ == "text":

@@ -198,7 +198,7 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
 
     if not report.kernels:
         if not report.groups:
-            text = "no group was formed, so there is no kernel: fusiondoc parse says why"
+            text = "no group was formed, so there is no kernel: fusiondoc parse shows why"
         elif report.fuser.effective in FUSERS and not facts_of(report.fuser.effective).prints_kernels:
             of_others = titles(lambda fuser: fuser.prints_kernels and not fuser.limits.partitions)
             name = fuser_title(report.fuser.effective)

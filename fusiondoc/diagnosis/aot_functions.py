@@ -140,7 +140,7 @@ def _function(
         changed=tuple(dict.fromkeys(changed)),
         shared=(),
         fixed_sizes=_fixed_sizes(own.traced),
-        failure=f"{failed.type} when asked to {failed.stage}: {failed.message}" if failed else None,
+        failure=f"{failed.type} in {failed.stage}: {failed.message}" if failed else None,
         processes=1,
     )
     used = own.used

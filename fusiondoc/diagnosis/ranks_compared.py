@@ -206,7 +206,7 @@ class _Compared:
         if self._facts:
             why = (
                 "Another machine's ranks are in a capture there; or they never started, which the"
-                " launcher's own output says."
+                " launcher's own output states."
             )
         return RankDifference("missing", f"{rank_names(missing)} left no log", missing, why=why)
 
@@ -426,7 +426,7 @@ _RANKS_TO_DO = {
     "torch": Remedy("Give all ranks the same torch: other releases fuse other groups."),
     "gpu": Remedy("Put the ranks on equal GPUs, or expect the slowest to set the pace."),
     "no groups": Remedy(
-        "Make that rank run the same code as the others.", "The section on ranks says why it has no group."
+        "Make that rank run the same code as the others.", "The section on ranks shows why it has no group."
     ),
     "fallback": Remedy("See why groups fell back there (FD301).", "The others wait for that rank."),
 }

@@ -44,7 +44,7 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
     if cause is not None:
         raise UsageError(
             f"--update found nothing to write down: {cause}",
-            "fusiondoc diagnose (of a log: parse) says what to do about it.",
+            "fusiondoc diagnose (of a log: parse) shows what to do about it.",
         )
     if not text.strip():
         return new_file(report)

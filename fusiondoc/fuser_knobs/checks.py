@@ -316,7 +316,7 @@ def check_dumps(names: Sequence[str], fuser: str, torch_version: TorchVersion, h
     for kept, lost in _EXCLUSIVE_PAIRS:
         if kept in names and lost in names:
             raise UsageError(
-                f"{WITH_OPTIONS.title} prints no {lost} where {kept} is asked for too",
+                f"{WITH_OPTIONS.title} prints no {lost} where {kept} is requested too",
                 f"Leave out one: --dump {lost}",
             )
 

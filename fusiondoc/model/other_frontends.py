@@ -267,7 +267,7 @@ OF_TE: tuple[tuple[str, str, str, Remedy | None], ...] = (
         "warning",
         "Transformer Engine fuses it only in place, or only not in place",
         Remedy(
-            "Change in_place of the AddExtraInput or MakeExtraOutput as the reason says, if nothing"
+            "Change in_place of the AddExtraInput or MakeExtraOutput as the reason states, if nothing"
             " else reads the tensor that is changed."
         ),
     ),

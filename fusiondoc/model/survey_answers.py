@@ -33,7 +33,7 @@ def is_since(day: str | None, since: str | None) -> bool:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run: a saved report, a capture or a log. What it does not tell is null."""
+    """A run: a saved report, a capture or a log. What it does not state is null."""
 
     run: str
     """Path or address."""

@@ -143,7 +143,7 @@ _HINTS = (
     ),
     (
         re.compile(r"Cannot re-initialize CUDA in forked subprocess"),
-        "To switch a fuser on, fusiondoc asks for the GPU before the program starts, and after that torch "
+        "To switch a fuser on, fusiondoc initialises the GPU before the program starts, and after that torch "
         "lets no forked process use it: start the processes with the method spawn.",
     ),
     (

@@ -441,7 +441,7 @@ def why_not_timed(torch: Any, fuser: str, on_gpu: bool, backward: bool, in_train
     if not has_compiler(torch, fuser, on_gpu):
         return (
             "NNC has no compiler for the CPU in this torch (no LLVM): it would run through an evaluator that"
-            " is hundreds of times slower than any kernel, and say nothing about speed"
+            " is hundreds of times slower than any kernel, and its speed means nothing"
         )
     if fuser == "onednn" and backward:
         return "oneDNN Graph fuses frozen modules in eval mode only: there is no backward pass"

@@ -417,7 +417,7 @@ def _with_warnings(outcome: Outcome, warnings: list[str]) -> Outcome:
     # After it comes the value that the trial set, not the value in effect.
     text = warnings[0].split(". Setting to ")[0]
     live = False if "no-op" in text else outcome.live
-    return outcome._replace(live=live, why="torch says: " + text)
+    return outcome._replace(live=live, why="torch: " + text)
 
 
 def _record(name: str, requested: str | None, outcome: Outcome, error: str | None = None) -> dict[str, Any]:

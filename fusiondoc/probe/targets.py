@@ -261,7 +261,7 @@ def _called(found: Any, expression: str, where: str) -> Any:
     try:
         made = found(*positional, **named)
     except (Exception, SystemExit) as error:
-        raise UserError("call", "That is %s:%s, as the target asks." % (where, expression)) from error
+        raise UserError("call", "That is %s:%s, as the target names it." % (where, expression)) from error
     return _model(made, expression, where)
 
 

@@ -36,12 +36,12 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
     "report": (
         Report,
         "What fusiondoc parse and diagnose write with --format json. Keys may be added, never renamed; what "
-        "a log does not tell is null.",
+        "a log does not state is null.",
     ),
     "comparison": (
         Comparison,
         "What fusiondoc compare writes with --format json. Keys may be added, never renamed; what a side "
-        "does not tell is null.",
+        "does not state is null.",
     ),
     "bench": (
         Bench,
@@ -61,7 +61,7 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
     "survey": (
         Survey,
         "What fusiondoc survey writes with --format json. Keys may be added, never renamed; what a run does"
-        " not tell is null.",
+        " not state is null.",
     ),
     "check": (
         CheckedModels,
@@ -71,7 +71,7 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
     "history": (
         History,
         "What fusiondoc history writes with --format json. Keys may be added, never renamed; what a run does"
-        " not tell is null.",
+        " not state is null.",
     ),
     "bench-comparison": (
         BenchComparison,

@@ -201,7 +201,7 @@ def groups_of(
     if not graphs:
         raise UsageError(
             "There is no fusion group in this log: it holds no graph of a plan, or nothing was fused",
-            f"Record it with PYTORCH_JIT_LOG_LEVEL={_levels()}; fusiondoc parse says what the log has.",
+            f"Record it with PYTORCH_JIT_LOG_LEVEL={_levels()}; fusiondoc parse shows what the log has.",
         )
     return Groups(tuple(found.group for found in graphs.values()), logs, graphs, shown or {})
 
@@ -280,7 +280,7 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
     title = _title(found, known)
     remarks = []
     if fuser is not None and fuser != FUSER_OF_KIND[group.kind].name:
-        remarks.append(f"The log has it under {FUSER_OF_KIND[group.kind].name}; {fuser} was asked for.")
+        remarks.append(f"The log has it under {FUSER_OF_KIND[group.kind].name}; {fuser} was requested.")
     if group.fallback:
         remarks.append("In the log this group fell back to its unfused operators.")
     _write(path, script(recipe, title, path.name, remarks, found.text))

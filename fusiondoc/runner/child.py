@@ -153,7 +153,7 @@ class Supervised:
             received = os.read(self.reports, 4096)
             if not received:
                 printed = os.read(self.pipe, _PIPE_BYTES).decode("utf-8", "replace").strip()
-                why = printed.rpartition("\n")[2][:200] or "it said nothing"
+                why = printed.rpartition("\n")[2][:200] or "no message"
                 raise NotStarted(0, f"its supervisor did not start: {why}", sys.executable)
             self._unread += received
         line, _, self._unread = self._unread.partition(b"\n")

@@ -115,7 +115,7 @@ def _run(command: list[str], folder: Path, log: Path, timeout: float) -> Ending:
 def _check(python: Path, ending: Ending, timeout: float) -> None:
     if ending.log_error is not None:
         raise CannotRun(
-            f"{python} could not be asked: {ending.log_error.strerror} in {tempfile.gettempdir()}",
+            f"{python} did not run: {ending.log_error.strerror} in {tempfile.gettempdir()}",
             "Free some space there, or set TMPDIR to another folder.",
         )
     if ending.interrupted:
@@ -293,7 +293,7 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
     environment = read_object(TorchFound, tried["environment"])
     if environment is None:
         raise CannotRun(
-            f"torch of {interpreter.path} did not say what it is",
+            f"torch of {interpreter.path} did not report its version",
             f"See if it works: {interpreter.path} -c 'import torch'",
         )
     fusers = (read_object(TriedFuser, row) for row in tried["fusers"])

@@ -46,7 +46,9 @@ def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
         return first.fuser if first.available else INSTEAD, f"auto: {first.why}"
     row = rows[requested]
     if not row.available:
-        raise CannotRun(f"{requested} cannot work here: {row.why}", "fusiondoc env says which fusers can.")
+        raise CannotRun(
+            f"{requested} cannot work here: {row.why}", "fusiondoc env lists the fusers that can."
+        )
     return requested, str(row.why)
 
 

@@ -135,7 +135,7 @@ TUTORIAL = SuitePlan(
         "whose geometric mean is 850 eager steps a second of the composite block.",
         "The faster the GPU, the more of a short step is the host's work: starting operators, autograd, the "
         "guards of TorchScript. Fusing saves memory traffic, so it gains least where the GPU is waiting; the "
-        'tutorial says the same of its A100. "GPU busy" tells which it is.',
+        'tutorial says the same of its A100. "GPU busy" shows which it is.',
         "The tutorial times one loop of 100 steps; here rounds of all variants take turns, each variant in a "
         "process of its own.",
     ),

@@ -115,7 +115,7 @@ def remarks(bench: Bench) -> list[str]:
                 about = f"{phase}, {label}" if changing(bench) else phase
                 lines.append(
                     f"{about}: bound by the host, the GPU is busy for {', '.join(waiting)} of the time: there"
-                    " the ratio says how fast operators are started, not how fast kernels are"
+                    " the ratio shows how fast operators start, not how fast kernels are"
                 )
     lines += _moves(bench)
     lines += _hints(bench)

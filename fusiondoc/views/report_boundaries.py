@@ -92,7 +92,7 @@ def _item(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> Item:
 
 def _cells(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> tuple[Cell, ...]:
     cause = boundary.cause
-    why: Cell = Text("not told", Tone.DIM)
+    why: Cell = Text("unknown", Tone.DIM)
     if cause is not None:
         why = Cause(cause.code, cause.text, cause.stated)
     return (

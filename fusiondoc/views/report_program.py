@@ -20,7 +20,7 @@ _OPEN = 30
 """The tree is shown open down to where this many modules show."""
 _HINT = (
     "Click a box, or move with the "
-    "arrow keys and press Enter, for its source line, IR, types and what the log says."
+    "arrow keys and press Enter, for its source line, IR, types and lines of the log."
 )
 
 

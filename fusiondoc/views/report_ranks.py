@@ -29,9 +29,9 @@ _COLUMNS = (
 
 _KNOWN_BY = {
     "launcher": "started by torch.distributed.run",
-    "files": "told apart by file names",
-    "prefixes": "told apart by the prefix of their lines",
-    "order": "told apart by the prefix of their lines",
+    "files": "separated by file names",
+    "prefixes": "separated by the prefix of their lines",
+    "order": "separated by the prefix of their lines",
     "devices": "a guess by the GPU of their groups",
 }
 _SLOWER = 1.05

@@ -423,8 +423,8 @@ def _host_bound(suite: Suite) -> str | None:
         return None
     return (
         f"bound by the host: in {len(waiting)} of {len(known)} measurements of {_phases(suite)[-1]} the GPU"
-        f" is busy for less than half of a step ({', '.join(dict.fromkeys(waiting))}); there a ratio says how"
-        " fast operators are started, not how fast kernels are"
+        f" is busy for less than half of a step ({', '.join(dict.fromkeys(waiting))}); there a ratio shows"
+        " how fast operators start, not how fast kernels are"
     )
 
 

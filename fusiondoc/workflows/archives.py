@@ -269,5 +269,5 @@ def _zipped(packed: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
                 return
             done += len(chunk)
             if done > info.file_size:
-                raise EOFError("a file is larger than it says")
+                raise EOFError("a file is larger than its header states")
             yield chunk

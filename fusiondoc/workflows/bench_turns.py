@@ -108,7 +108,7 @@ class BenchRequest:
             raise UsageError("--no-forward leaves nothing to time", "Add --backward.")
         check_inputs(self.inputs)
         if self.inputs and self.shapes:
-            raise UsageError("--input and --shapes are two ways to say what the inputs are", "Leave one out.")
+            raise UsageError("--input and --shapes both define the inputs", "Leave one out.")
         if self.rounds < LEAST_ROUNDS:
             raise UsageError(
                 f"--rounds {self.rounds}: at least {LEAST_ROUNDS} are needed for a 95 % interval",

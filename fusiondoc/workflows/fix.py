@@ -124,7 +124,7 @@ def fix_target(
         error = done.capture.error()
         if error is not None:
             if done.report.groups:
-                error.hint = f"fusiondoc diagnose {request.target.text} says whether the fuser is at fault."
+                error.hint = f"fusiondoc diagnose {request.target.text} shows whether the fuser is at fault."
             raise error
         if done.interrupted:
             raise KeyboardInterrupt
@@ -153,7 +153,7 @@ def _must_be_model(request: RunRequest, capture: Capture, report: Report) -> Non
     if report.frontend not in (None, TORCHSCRIPT.name):
         raise UsageError(
             f"fix changes programs for TorchScript; {request.target.label} goes through {report.frontend}",
-            "fusiondoc diagnose says what fuses there.",
+            "fusiondoc diagnose shows what fuses there.",
         )
 
 

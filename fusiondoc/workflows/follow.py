@@ -344,7 +344,7 @@ class LiveView:
     def _new_fallbacks(self, report: Report) -> Iterator[tuple[str, str]]:
         now: Counter[str] = Counter()
         for fallback in report.fallbacks:
-            error = masked(fallback.error) if fallback.error else "the log does not say why"
+            error = masked(fallback.error) if fallback.error else "the log does not state why"
             now[f"when a group was to {fallback.stage}: {error}"] += fallback.count
         for text, times in now.items():
             before = self._fallbacks[text]

@@ -46,7 +46,7 @@ _LOG_BYTES = 64 << 20
 
 
 def wants_rerun(report: Report, capture: Capture) -> bool:
-    """Whether groups fell back, the log does not say why, and a rerun may."""
+    """Whether groups fell back, the log does not state why, and a rerun may."""
     return (
         any(fallback.error is None for fallback in report.fallbacks)
         and not is_off(os.environ)
@@ -141,8 +141,8 @@ class FollowUps:
     """Which runs follow the first one, each in a child of its own."""
 
     rerun: bool = True
-    """Without fallback, where groups fell back and the log does not say why; and without the fuser, where the
-    run failed."""
+    """Without fallback, where groups fell back and the log does not state why; and without the fuser, where
+    the run failed."""
     timing: bool = False
     """Without logs: eager against fused, and where the time of a step goes."""
     tries: bool = False

@@ -110,7 +110,7 @@ def _guards(row: RecompileRow) -> str:
     named = "; ".join(row.guards[:MOST_NAMES])
     left = len(row.guards) - MOST_NAMES
     more = f" and {left} more" if left > 0 else ""
-    return f"A guard failed: {named}{more}" if named else "Torch does not say which guard failed"
+    return f"A guard failed: {named}{more}" if named else "Torch does not name the guard that failed"
 
 
 _OF_SIZES = ("size mismatch", "stride mismatch", "rank mismatch", ".size()")

@@ -34,7 +34,7 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
         evidence = [observed.other_tools]
     whose = "Lightning Thunder" if observed.thunder_traces else "stand-alone nvFuser"
     content = "; ".join(_content_of_other_tools(report, context, len(kernels)))
-    report_it = "; report the error where it asks to" if errors else ""
+    report_it = "; report the error as it asks" if errors else ""
     yield finding(
         "FD910",
         f"This is a log of {whose}, whose fusions are not TorchScript's: {content}",

@@ -33,7 +33,7 @@ def fuser_gone(report: Report, context: Context) -> Iterable[Finding]:
         brief=brief,
         remedy=Remedy(
             "For nvFuser use torch 1.12 to 2.1 with CUDA;",
-            "here NNC fuses (fusiondoc env says what can run).",
+            "here NNC fuses (fusiondoc env lists what can run).",
         ),
     )
 

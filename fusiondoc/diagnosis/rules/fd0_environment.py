@@ -18,7 +18,7 @@ def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
             yield finding(
                 "FD001",
                 f"The knob {knob.name}={knob.requested} does nothing on this torch",
-                remedy=f"fusiondoc knobs {knob.name} says in which torch versions it is live.",
+                remedy=f"fusiondoc knobs {knob.name} lists the torch versions in which it is live.",
                 severity="warning",
             )
 
@@ -30,7 +30,7 @@ def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
         return
     yield finding(
         "FD002",
-        f"{requested} was asked for, {effective} worked",
+        f"{requested} was requested, {effective} worked",
         remedy=Remedy("See why with: fusiondoc env.", report.fuser.why or ""),
     )
 

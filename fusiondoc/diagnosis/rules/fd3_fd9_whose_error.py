@@ -151,7 +151,7 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
     if context.ended_early:
         yield finding(
             "FD905",
-            f"The process ended with exit status {context.result.exit_status}, and its records do not say"
+            f"The process ended with exit status {context.result.exit_status}, and its records do not state"
             " that all passes were done",
             remedy=Remedy(
                 "Look for os._exit or a C function that exits;", "the end of the log shows how far it got."

@@ -89,6 +89,6 @@ def _more_than_is_worked_out(report: Report, in_part: int) -> Iterable[Finding]:
             "FD912",
             f"{count(in_part, 'node')} of plans {'has' if in_part == 1 else 'have'} so many neighbours that"
             " only the first were looked at: an operator may keep more out of groups than is counted, and"
-            " reasons that another neighbour could change say so",
+            " reasons that another neighbour could change state it",
             remedy=nothing("Nothing: numbers of groups and of operators outside them are whole."),
         )

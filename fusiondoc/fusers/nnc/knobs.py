@@ -66,7 +66,7 @@ KNOBS: tuple[Knob, ...] = (
         default="on",
         does="Lets NNC fuse on the CPU only where torch was built with LLVM.",
         effect="Off, together with fuse_on_cpu, shows CPU groups on a build without LLVM: what fuses is "
-        "true, the speed says nothing.",
+        "true, the speed means nothing.",
         source=_KERNEL,
     ),
     knob(

@@ -103,7 +103,7 @@ KNOBS: tuple[Knob, ...] = (
         default="none",
         does="Calls a Python function with fused and unfused results of every group run.",
         effect="Takes (run_fallback, function(fused, unfused, graph)), so a program has to set it; "
-        "fusiondoc only says whether it exists.",
+        "fusiondoc only shows whether it exists.",
         source="torch/csrc/jit/codegen/cuda/manager.cpp",
         live=_NVFUSER_12,
         exists=FROM_12,
@@ -285,7 +285,7 @@ _DUMP_OPTIONS: tuple[Option, ...] = (
         ("segmented_fusion", "How a group was cut into several kernels."),
         ("dump_eff_bandwidth", "Time and bandwidth of each kernel run; it waits for every kernel."),
         ("draw_segmented_fusion", "Writes segmented_fusionN.dot files into the current folder."),
-        ("ptxas_verbose", "What ptxas says of each kernel: registers, spills, memory."),
+        ("ptxas_verbose", "The output of ptxas for each kernel: registers, spills, memory."),
         ("buffer_reuse_verbose", "Which buffers share memory."),
         ("scheduler_params", "What the scheduler chose for each kernel.", "stderr"),
         ("parallel_dimensions", "Which loops run on which thread and block dimension."),

@@ -181,7 +181,7 @@ def not_optimised(detail: NotOptimised) -> str:
 
 def not_known(detail: NotKnown) -> str:
     return {
-        "log": "the log does not say why",
+        "log": "the log does not state why",
         "te_version": f"the version of {TE.title} is not known",
         "te_operator": "an operator of the plan is not known",
         **{fuser.name: fuser.words.left_out for fuser in FUSERS.values()},

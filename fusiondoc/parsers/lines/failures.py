@@ -289,7 +289,7 @@ class _LauncherSummary:
             self._facts.work.crashed(_text(b" ".join(line.split())), pos, self._rank, _signal_in(line))
         else:
             self._first = None
-            text = f"rank {self._rank} ended with exit status {value}, as torch's launcher says"
+            text = f"rank {self._rank} ended with exit status {value}, by torch's launcher"
             self._facts.failed_rank = ErrorSeen(text, pos, None, None, self._rank)
 
     def close(self) -> None:

@@ -143,7 +143,7 @@ def _open(log: LogInput) -> IO[bytes]:
     if not name.endswith(COMPRESSED):
         return open_given(log.path) if log.given else open_regular(log.path, 0)
     if log.given and not log.path.is_file():
-        raise OSError(errno.EINVAL, "its ending says that it is compressed, and it is no file")
+        raise OSError(errno.EINVAL, "by its ending it is compressed, and it is no file")
     if name.endswith(".xz"):
         return cast("IO[bytes]", XzFile(log.path))
     if name.endswith(".zst"):
@@ -316,7 +316,7 @@ def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
             if not anything:
                 raise UsageError(
                     f"Cannot read {log.name}: {error}",
-                    "Its ending says it is compressed: check that it is, or rename it.",
+                    "By its ending it is compressed: check that it is, or rename it.",
                 ) from None
             part = b""  # cut off: what was read counts
         if part:
