@@ -148,12 +148,13 @@ class OuterPrefix:
         return OuterPrefix.of_shapes(_of_both_streams(shape))
 
     @staticmethod
-    def of_shapes(shapes: Iterable[bytes]) -> OuterPrefix:
-        """Of texts in which each number is a 0."""
+    def of_shapes(shapes: Iterable[bytes], ends_in_blank: bool = False) -> OuterPrefix:
+        """Of texts in which each number is a 0. ``ends_in_blank``: one may stand behind each."""
         longest = sorted(shapes, key=len, reverse=True)
         longest = longest[:_MOST_SHAPES]
+        end = b" ?" if ends_in_blank else b""
         return OuterPrefix(
-            [re.escape(shape).replace(b"0", rb" {0,20}\d{1,20}(?!\d)") for shape in longest], longest
+            [re.escape(shape).replace(b"0", rb" {0,20}\d{1,20}(?!\d)") + end for shape in longest], longest
         )
 
     def cuts(self) -> Iterator[tuple[OuterPrefix | None, OuterPrefix | None]]:
@@ -168,8 +169,10 @@ class OuterPrefix:
             ]
             first, rest = ({one[k] for one in pairs} - {b""} for k in (0, 1))
             if not any(one.isspace() for one in first | rest):
+                # A number behind the cut has taken the blank before it.
+                ends_in_blank = any(one.startswith(b"0") for one in rest)
                 yield (
-                    OuterPrefix.of_shapes(first) if first else None,
+                    OuterPrefix.of_shapes(first, ends_in_blank) if first else None,
                     OuterPrefix.of_shapes(rest) if rest else None,
                 )
 
