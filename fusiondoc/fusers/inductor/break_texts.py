@@ -35,12 +35,16 @@ _USER_CODE = re.compile(r"^(?:from user code:|Found from ?:)", re.MULTILINE)
 Inductor (torch/_inductor/exc.py, 2.13)."""
 _FRAME = re.compile(r'^ +File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE)
 
+_OF_TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]")
+"""A file of torch: the call of a custom operator is traced into torch/_library/custom_ops.py."""
+
 
 def line_of_compiler_error(text: str) -> str | None:
     """``file:line`` of the user's program at which torch.compile failed; None where the error has none."""
     begins = list(_USER_CODE.finditer(text))
     frames = _FRAME.findall(text, begins[-1].end()) if begins else []
-    return ":".join(frames[-1]) if frames else None
+    of_program = [frame for frame in frames if _OF_TORCH.search(frame[0]) is None]
+    return ":".join((of_program or frames)[-1]) if frames else None
 
 
 def _reason(lines: list[str]) -> str:
