@@ -71,13 +71,17 @@ def test_runtimes_are_the_launches_between_two_runs(name: str) -> None:
             assert set(runtime.instances) <= set(range(group.count))
 
 
-def test_launches_of_a_shared_kernel_are_those_of_each_group() -> None:
+def test_launches_of_a_shared_kernel_are_those_of_each_group(fusiondoc) -> None:
     path = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-encoder-layer.log.xz"
     report = parse(path)
     (shared,) = [kernel for kernel in report.kernels if len(kernel.groups) > 1]
     times = len(re.findall(rb"^%s run in " % shared.name.encode(), read(path), re.MULTILINE))
     assert {one.group for one in shared.launches_of_groups} == set(shared.groups)
     assert sum(one.launches for one in shared.launches_of_groups) == times == shared.launches
+    words = ", ".join(f"{one.launches} of {one.group}" for one in shared.launches_of_groups)
+    for form in ("text", "html", "markdown"):
+        shown = fusiondoc("parse", str(path), "-v", "--format", form).stdout
+        assert f"{times} launches, {words}" in " ".join(shown.split())
     assert all(kernel.launches_of_groups == () for kernel in report.kernels if kernel is not shared)
 
 

@@ -161,6 +161,6 @@ def _frozen(cls: Any, names: frozenset[str]) -> tuple[Callable[..., None], Calla
 
 
 def count(number: int, what: str) -> str:
-    """``3 groups``, ``1 group``, ``2 passes``, ``12,000 operators``."""
-    ending = "es" if what.endswith("s") else "s"
+    """``3 groups``, ``1 group``, ``2 passes``, ``8 launches``, ``12,000 operators``."""
+    ending = "es" if what.endswith(("s", "ch")) else "s"
     return f"{number:,} {what}" + ("" if number == 1 else ending)
