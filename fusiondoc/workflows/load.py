@@ -32,6 +32,7 @@ from fusiondoc.model.runs import (
     Iteration,
     KnobState,
     Peak,
+    Ranks,
 )
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -287,9 +288,7 @@ def report_of(
         peak=peak_of(run_records.environment, capture.peak, peak),
         knobs=tuple(map(_knob, run_records.knobs)),
         iterations=_timed(report.iterations, run_records.passes),
-        ranks=ranks_of(report, ranks_of_captures((capture, *others)))
-        if capture.request.options.launcher
-        else None,
+        ranks=_ranks(report, capture, others),
         verification=compared((capture, *others)) or run_records.verification,
         tries=capture.tries,
         texts=LogTexts(parsed.logs, capture, source_roots),
@@ -298,16 +297,7 @@ def report_of(
             "overhead": capture.result.seconds.overhead,
             "parse": report.parse.seconds,
         },
-        target=Target(
-            capture.label,
-            _frozen(run_records.target),
-            capture.request.command,
-            capture.request.options if capture.request.options != Options() else None,
-            capture.request.environment_set,
-            str(_shown(capture)),
-            capture.request.cwd,
-            model=capture.request.model,
-        ),
+        target=_target(capture),
     )
     reached = bool(report.unfused or parsed.observed.headers)
     report = replace(report, script=script_run(run_records.script, report, reached))
@@ -324,9 +314,35 @@ def report_of(
     if run_records.frontend.effective == TE.name or run_records.te.plans:
         report = te_report(report, run_records.te, run_records.frontend.requested)
     report = replace(report, fuser=replace(report.fuser, by_itself=own_fuser(report, capture)))
-    ending = capture.ending
-    context = Context(
-        parsed.observed,
+    return _without_secrets(diagnose(report, _context(capture, parsed.observed)))
+
+
+def _target(capture: Capture) -> Target:
+    request = capture.request
+    return Target(
+        capture.label,
+        _frozen(capture.records.target),
+        request.command,
+        request.options if request.options != Options() else None,
+        request.environment_set,
+        str(_shown(capture)),
+        request.cwd,
+        model=request.model,
+    )
+
+
+def _ranks(report: Report, capture: Capture, others: Sequence[Capture]) -> Ranks | None:
+    """The processes of a run that a launcher started."""
+    if not capture.request.options.launcher:
+        return None
+    return ranks_of(report, ranks_of_captures((capture, *others)))
+
+
+def _context(capture: Capture, observed: Observed) -> Context:
+    """What the rules of the diagnosis know of a run beside its report."""
+    run_records, ending = capture.records, capture.ending
+    return Context(
+        observed,
         capture.request,
         is_own(capture.path, REQUEST),
         ending.result,
@@ -344,7 +360,6 @@ def report_of(
         graph_breaks=run_records.aot.breaks,
         rank=ending.rank if ending is not capture else None,
     )
-    return _without_secrets(diagnose(report, context))
 
 
 class LogTexts:

@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from fusiondoc.captures.model_identity import recorded_model
 from fusiondoc.errors import UsageError
@@ -36,6 +35,7 @@ from fusiondoc.reports.json_format import read_part
 from fusiondoc.whole_files import open_regular
 from fusiondoc.workflows import named_json, saved_bytes, source_of
 from fusiondoc.workflows.archives import is_archive_name
+from fusiondoc.workflows.survey_keys import NS, GroupFact, GroupKey, KernelKey, ReasonFact, ReasonKey
 from fusiondoc.workflows.survey_listing import (
     DATE,
     OF_CAPTURE,
@@ -65,52 +65,6 @@ def _bytes_of(file: Path) -> Iterator[bytes]:
         return
     with open_regular(file) as opened:
         yield from iter(lambda: opened.read(CHUNK_BYTES), b"")
-
-
-class GroupKey(NamedTuple):
-    """Groups of several runs with this key are the same."""
-
-    model: str | None
-    phase: str | None
-    ops: tuple[str, ...]
-    source_lines: tuple[str, ...]
-    """``file:line`` of them."""
-
-
-class KernelKey(NamedTuple):
-    """Kernels of several runs with this key are the same."""
-
-    model: str | None
-    gpu: str | None
-    name: str
-    """The name of its group, and which of the group's kernels it is; without a group its own name."""
-
-
-class ReasonKey(NamedTuple):
-    """Why, and which operator."""
-
-    code: str
-    op: str
-
-
-NS = 1_000_000
-"""Nanoseconds of a millisecond: sums of whole numbers do not depend on their order."""
-
-
-@dataclass(frozen=True)
-class GroupFact:
-    kind: str
-    nodes: int
-    fell_back: bool
-
-
-@dataclass(frozen=True)
-class ReasonFact:
-    text: str
-    nodes: int
-    bytes: int
-    ns: int
-    keeps_out: int
 
 
 @dataclass(frozen=True)

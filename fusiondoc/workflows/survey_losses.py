@@ -14,7 +14,8 @@ from fusiondoc.model.survey_answers import DIMENSIONS, NAMES, Gone, RunRow
 from fusiondoc.numbers import whole_number, whole_numbers
 from fusiondoc.workflows.loss_causes import SAME_RUNS, Loss, losses_of, onset
 from fusiondoc.workflows.share_explanations import DATE, Factor, History, scopes_of
-from fusiondoc.workflows.survey_facts import GroupKey, text_of
+from fusiondoc.workflows.survey_facts import text_of
+from fusiondoc.workflows.survey_keys import GroupKey
 from fusiondoc.workflows.survey_plans import Plan, Plans
 from fusiondoc.workflows.survey_successors import successors
 from fusiondoc.workflows.survey_tracks import Holdings, Node, Programs, Track

@@ -9,15 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import OpNode, Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.model.survey_answers import SavedNode, SavedReport, SavedUnfused
-
-if TYPE_CHECKING:
-    from fusiondoc.workflows.survey_facts import GroupFact, GroupKey
+from fusiondoc.workflows.survey_keys import GroupFact, GroupKey
 
 ENDED_EARLY = frozenset({"FD101", "FD303", "FD307", "FD902", "FD905"})
 """Findings of runs that may lack groups because they, or their logs, ended before these were made."""

@@ -22,14 +22,8 @@ from fusiondoc.model.survey_answers import (
     Work,
     is_since,
 )
-from fusiondoc.workflows.survey_facts import (
-    NS,
-    GroupKey,
-    KernelKey,
-    ReasonKey,
-    RunFacts,
-    facts_of,
-)
+from fusiondoc.workflows.survey_facts import RunFacts, facts_of
+from fusiondoc.workflows.survey_keys import NS, GroupKey, KernelKey, ReasonKey
 from fusiondoc.workflows.survey_listing import Item
 from fusiondoc.workflows.survey_losses import id_of, losses
 from fusiondoc.workflows.survey_plans import Plans

@@ -27,6 +27,15 @@ class Takes(NamedTuple):
     """Only of tensors of these: "floating" or "integer"."""
     pairs: bool = False
     """Only the overload of two tensors: none that reduces."""
+    inference: bool = False
+    """Only where no gradients are recorded (tensorexpr_fuser.cpp). Of aten::cat it has to see the list, which
+    no differentiable graph holds: it is an input of that graph (seen of torch 2.13)."""
+    pulled_in: bool = False
+    """A view that begins no group, and that a group takes in only where nothing else takes its result
+    (``scanNode`` and ``canMerge`` of tensorexpr_fuser.cpp)."""
+    cast: bool = False
+    """A cast that begins no group where its result has the type of its input, as eager mode computes nothing
+    there (``unexecutedEagerOp`` of tensorexpr_fuser.cpp)."""
 
 
 _ANY = Takes()
@@ -34,6 +43,9 @@ _REDUCTION = Takes(knob="nnc_reductions")
 _ON_CPU, _ON_GPU = Takes(device="cpu"), Takes(device="cuda")
 _FLOATING, _INTEGER = Takes(dtypes="floating"), Takes(dtypes="integer")
 _PAIR = Takes(pairs=True)
+_IN_INFERENCE = Takes(inference=True)
+_PULLED_IN = Takes(pulled_in=True)
+_CAST = Takes(cast=True)
 
 TAKES: Mapping[str, Takes] = {
     "aten::abs": _ANY,
@@ -44,11 +56,11 @@ TAKES: Mapping[str, Takes] = {
     "aten::asin": _ANY,
     "aten::atan": _ANY,
     "aten::atan2": _ANY,
-    "aten::_autocast_to_full_precision": _ANY,
-    "aten::_autocast_to_reduced_precision": _ANY,
-    "aten::batch_norm": _ANY,
+    "aten::_autocast_to_full_precision": _CAST,
+    "aten::_autocast_to_reduced_precision": _CAST,
+    "aten::batch_norm": _IN_INFERENCE,
     "aten::_cast_Float": _ANY,
-    "aten::cat": _ANY,
+    "aten::cat": _IN_INFERENCE,
     "aten::ceil": _ANY,
     "aten::clamp": _ANY,
     "aten::conv2d": _ON_CPU,
@@ -112,13 +124,13 @@ TAKES: Mapping[str, Takes] = {
     "aten::tan": _ANY,
     "aten::tanh": _ANY,
     "aten::threshold": _ANY,
-    "aten::to": _ANY,
+    "aten::to": _CAST,
     "aten::trunc": _ANY,
     "aten::type_as": _ANY,
-    "aten::unsqueeze": _ANY,
+    "aten::unsqueeze": _PULLED_IN,
     "aten::where": _ANY,
     "aten::__xor__": _ANY,
-    "prim::ConstantChunk": _ANY,
+    "prim::ConstantChunk": _PULLED_IN,
     "prim::ListConstruct": _ANY,
 }
 """Operator as printed -> the conditions."""
@@ -133,24 +145,17 @@ INTEGER_ONLY = frozenset(op for op, takes in TAKES.items() if takes.dtypes == "i
 PAIRS_ONLY = frozenset(op for op, takes in TAKES.items() if takes.pairs)
 """Operators of which NNC takes no overload of a dimension or of all elements."""
 
-PULLED_IN = frozenset(["aten::unsqueeze", "prim::ConstantChunk"])
-"""Views that begin no group, and that a group takes in only where nothing else takes their result
-(``scanNode`` and ``canMerge`` of tensorexpr_fuser.cpp)."""
+PULLED_IN = frozenset(op for op, takes in TAKES.items() if takes.pulled_in)
 
 OPERATORS = TakenOperators(
     takes=frozenset(TAKES),
     with_knob=WithKnob(
         "nnc_reductions", REDUCTIONS, "reductions", "torch._C._jit_set_texpr_reductions_enabled(True)"
     ),
-    # Of aten::cat it has to see the list, which no differentiable graph holds: it is an input of that graph
-    # (tensorexpr_fuser.cpp; seen of torch 2.13).
-    inference_only=frozenset(["aten::batch_norm", "aten::cat"]),
+    inference_only=frozenset(op for op, takes in TAKES.items() if takes.inference),
     seldom=REDUCTIONS | ON_CPU_ONLY,
     pulled_in=PULLED_IN,
-    # Where eager mode computes nothing (``unexecutedEagerOp`` of tensorexpr_fuser.cpp).
-    idle_casts=frozenset(
-        ["aten::to", "aten::_autocast_to_full_precision", "aten::_autocast_to_reduced_precision"]
-    ),
+    idle_casts=frozenset(op for op, takes in TAKES.items() if takes.cast),
     pairs_only=PAIRS_ONLY,
     casts_by_constants=True,
 )

@@ -1,0 +1,53 @@
+"""What is the same in several runs of a survey (groups, kernels, reasons), and what a run tells of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fusiondoc.model import dataclass
+
+
+class GroupKey(NamedTuple):
+    """Groups of several runs with this key are the same."""
+
+    model: str | None
+    phase: str | None
+    ops: tuple[str, ...]
+    source_lines: tuple[str, ...]
+    """``file:line`` of them."""
+
+
+class KernelKey(NamedTuple):
+    """Kernels of several runs with this key are the same."""
+
+    model: str | None
+    gpu: str | None
+    name: str
+    """The name of its group, and which of the group's kernels it is; without a group its own name."""
+
+
+class ReasonKey(NamedTuple):
+    """Why, and which operator."""
+
+    code: str
+    op: str
+
+
+NS = 1_000_000
+"""Nanoseconds of a millisecond: sums of whole numbers do not depend on their order."""
+
+
+@dataclass(frozen=True)
+class GroupFact:
+    kind: str
+    nodes: int
+    fell_back: bool
+
+
+@dataclass(frozen=True)
+class ReasonFact:
+    text: str
+    nodes: int
+    bytes: int
+    ns: int
+    keeps_out: int
