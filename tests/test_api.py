@@ -72,6 +72,17 @@ class Printer:
         self.shown += text
 
 
+def test_what_a_notebook_shows_names_no_folder_of_the_machine() -> None:
+    home = "/home/me/project"
+    report: Any = fusiondoc.parse(A_LOG)
+    rows = tuple(replace(row, user_source=f"{home}/model.py:3:8") for row in report.unfused)
+    target = Target(name=f"{home}/model.py", folder=home)
+    report = replace(report, unfused=rows, target=target)
+    html = report_fragment(report)
+    assert "model.py:3" in html and home not in html
+    assert home not in comparison_fragment(fusiondoc.compare(report, report))
+
+
 def test_reports_and_comparisons_show_themselves() -> None:
     report: Any = fusiondoc.parse(A_LOG)
     comparison: Any = fusiondoc.compare(report, report)
@@ -87,7 +98,8 @@ def test_reports_and_comparisons_show_themselves() -> None:
     assert "Groups (" in report._repr_html_()
     to_do, tables = with_a_plan._repr_html_().split("<table>", 1)
     change = with_a_plan.plan[0]
-    assert escape(change.change) in to_do and escape(change.command) in to_do and "Findings (" in tables
+    command = change.command.replace(f"{Path.cwd()}/", "")
+    assert escape(change.change) in to_do and escape(command) in to_do and "Findings (" in tables
     assert ": 1 group, " in repr(fusiondoc.parse(FIXTURES / "compare" / "one-group.log"))
 
 

@@ -5,6 +5,7 @@ style sheet and nothing from the network; every text of the log is escaped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from html import escape
 
 from fusiondoc.comparison import Comparison
@@ -14,7 +15,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.rendering.blocks import Section, Sentences, Step, Steps
 from fusiondoc.rendering.printable import visible
 from fusiondoc.views import comparison_words as words
-from fusiondoc.views.formatting import fuser, machine, near, runs_of, verdict
+from fusiondoc.views.formatting import fuser, machine, near, near_paths_of, runs_of, verdict, with_near_paths
 from fusiondoc.views.report_plan import plan
 
 MOST_ROWS = 15
@@ -25,6 +26,7 @@ _CELL = "text-align:left;vertical-align:top"
 
 def report_fragment(report: Report, notes: Iterable[str] = ()) -> str:
     """Verdict, what to do, groups, what is not fused and why, findings; ``notes`` are sentences to add."""
+    report = with_near_paths(report)
     parts = [_line("b", verdict(report)), _line("div", _circumstances(report)), *_to_do(plan(report))]
     parts.append(
         _table(
@@ -43,7 +45,7 @@ def report_fragment(report: Report, notes: Iterable[str] = ()) -> str:
             [
                 (
                     row.op,
-                    str(row.count),
+                    f"{row.count:,}",
                     near(row.user_source or row.source or ""),
                     f"{row.reason.text} ({row.reason.code})",
                 )
@@ -64,6 +66,8 @@ def report_fragment(report: Report, notes: Iterable[str] = ()) -> str:
 
 def comparison_fragment(comparison: Comparison) -> str:
     """What changed, in a few lines."""
+    near_paths = near_paths_of(*(comparison.reports or ()))
+    comparison = near_paths.inside(replace(comparison, reports=None))
     parts = [_line("b", words.changed(comparison))]
     parts.append(
         _table(
@@ -113,7 +117,7 @@ def _first(values: Iterable[str | None]) -> str:
 def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not rows:
         return ""
-    heading = f"{title} ({len(rows)})" if title else ""
+    heading = f"{title} ({len(rows):,})" if title else ""
     lines = [_row("th", head)] if any(head) else []
     lines += [_row("td", row) for row in rows[:MOST_ROWS]]
     if len(rows) > MOST_ROWS:
