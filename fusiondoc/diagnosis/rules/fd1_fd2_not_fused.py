@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from fusiondoc.changes.recipes import helping
 from fusiondoc.diagnosis.advice import Advice, advice_on, between_libraries, of_a_library, of_torch
 from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows
 from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
@@ -215,7 +216,10 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
         return  # FD104 names the cause
     without = [row for row in report.unfused if row.reason.code == "FD231"]
     if any(gradients_recorded(row.reason.detail) for row in without):
-        yield _no_region(_ends(report), without[0])
+        yield _no_region(_ends(report), without[0], report)
+        return
+    if context.request is not None and report.fuser.live:
+        yield finding("FD102", _NO_REGION, severity="note", remedy=_NOTHING_TO_DIFFERENTIATE)
         return
     causes = _causes_of_no_pass(report, bool(without))
     first, *others = [f"{nth}) {cause}" for nth, cause in enumerate(causes, 1)]
@@ -227,20 +231,41 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-def _no_region(ends: _Ends, row: Unfused) -> Finding:
+_NO_REGION = (
+    "No fusion pass ran: gradients are recorded, and torch found no differentiable graph of two operators to"
+    " hand to a fuser"
+)
+_NOTHING_TO_DIFFERENTIATE = nothing(
+    "Nothing: none of its operators has a gradient formula and something beside it to fuse with.",
+)
+"""Of a run that logs every fusion pass: where no gradients are recorded, one always runs
+(``runProfilingOptimizations`` of torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13)."""
+
+
+def _no_region(ends: _Ends, row: Unfused, report: Report) -> Finding:
     """FD102 where gradients were recorded. ``row``: the first operator outside differentiable graphs."""
     why = f": {ends.text}" if ends.text else ""
+    step = _OUT_OF_PLACE if ends.in_place else _WITH_FORMULAS
+    changeable = bool(ends.in_place) or _may_be_written_otherwise(ends, report)
     return finding(
         "FD102",
-        "No fusion pass ran: gradients are recorded, and torch found no differentiable graph of two"
-        f" operators to hand to a fuser{why}",
+        f"{_NO_REGION}{why}",
         source=row.user_source,
         evidence=row.evidence[:3],
-        remedy=Remedy(
-            _OUT_OF_PLACE if ends.in_place else _WITH_FORMULAS,
-            "For inference run it under torch.no_grad().",
-        ),
+        remedy=Remedy(step, _IN_INFERENCE) if changeable else nothing(_NO_OTHER_WAY, _IN_INFERENCE),
+        severity=None if changeable else "note",
     )
+
+
+_IN_INFERENCE = "For inference run it under torch.no_grad()."
+_NO_OTHER_WAY = "Nothing in training: no other way to write the operators around these is known."
+
+
+def _may_be_written_otherwise(ends: _Ends, report: Report) -> bool:
+    """Whether a recipe is known for one of the operators without a gradient formula."""
+    fuser, torch = report.fuser.effective, report.environment.get("torch")
+    ops = ends.without_formula
+    return fuser is None or any(helping(op, fuser, torch, True) for op in ops)
 
 
 def _causes_of_no_pass(report: Report, without_region: bool) -> Iterable[str]:
