@@ -70,7 +70,7 @@ BY_RECIPE = (
             definition=f"def fusible_hardswish(x):\n    return x * {_SWISH.format('x')}\n"),
     OneLine("silu", "return y * F.silu(x)", "return y * (x * torch.sigmoid(x))"),
     OneLine("silu", "return F.silu(y + 1) + F.silu(z)",
-            "h = y + 1\nreturn (h * torch.sigmoid(h)) + F.silu(z)"),
+            "h = y + 1\nreturn (h * torch.sigmoid(h)) + (z * torch.sigmoid(z))"),
     OneLine("square", "return x.square()", "return x * x"),
     OneLine("square", "return torch.square(x * y)", "h = x * y\nreturn h * h"),
     OneLine("hardtanh", "return F.hardtanh(x)", "return torch.clamp(x, -1.0, 1.0)"),

@@ -219,3 +219,33 @@ def test_an_operator_in_place_without_a_rule_is_written_by_its_recipe() -> None:
     report = diagnosed("adagrad_momentum", folder="promise_programs_5")
     after = [edit.after.strip() for one in report.plan for edit in one.edits]
     assert "new = new + (-clr) * grad / std" in after
+
+
+@pytest.mark.torch
+def test_a_warning_has_something_to_do() -> None:
+    """A loss in training: sums without a gradient formula and other way to write them are notes, and no step
+    of the plan. In the margin ``F.normalize`` calls aten::clamp_min, which no line of the program names."""
+    loss = diagnosed("centernet_loss", backward=True, folder="promise_programs_5")
+    assert "FD231" in {one.code for one in loss.findings if one.nothing_to_do}
+    assert not loss.plan
+    margin = diagnosed("arcface_margin", folder="promise_programs_5")
+    assert [one.change for one in margin.plan] == [
+        "Write output = output * self.s instead of output *= self.s"
+    ]
+    assert "aten::clamp_min" in {op for one in margin.findings if one.nothing_to_do for op in one.ops}
+    for report in (loss, margin):
+        assert not [one for one in report.findings if one.severity == "warning" and one.nothing_to_do]
+
+
+@pytest.mark.torch
+def test_a_run_with_gradients_and_one_library_call_says_why_no_pass_ran(tmp_path: Path) -> None:
+    """Not that the pass was not logged: the run logs all of them."""
+    pytest.importorskip("torch")
+    program = tmp_path / "one_layer.py"
+    program.write_text("import torch\n\nmodel = torch.nn.Linear(4, 4)\ninputs = (torch.randn(4, 4),)\n")
+    report = fusiondoc.diagnose(str(program), fuser="nnc", runs=3, backward=True)
+    (why,) = [one for one in report.findings if one.code == "FD102"]
+    assert why.severity == "note" and why.nothing_to_do
+    assert "gradients are recorded, and torch found no differentiable graph" in why.message
+    assert not report.plan
+    assert report.plan_note is not None and "torch found no differentiable graph" in report.plan_note

@@ -46,6 +46,7 @@ from fusiondoc.model.reasons import (
     Argument,
     DissolvedRegion,
     NothingToGain,
+    OutOfRegion,
     Overload,
     Stated,
     WritesOut,
@@ -86,6 +87,8 @@ def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
     if remedy is not None:
         return Advice(remedy, sure=code not in NO_RULE or (change is not None and change.removes))
     recipe = recipe_of(row, run) if is_replaceable(row, run) else None
+    if recipe is not None and recipe.module is None and in_torch(row.source):
+        return Advice(nothing(f"Nothing, unless you write out the function of torch that calls {row.op}."))
     if recipe is not None:
         sure = recipe.caution is None
         return Advice(Remedy.of(_by_recipe(row, run, recipe)), recipe if sure else None, sure)
@@ -270,7 +273,19 @@ def _gradient(row: Unfused, run: RunFacts) -> str | Remedy:
         )
     if isinstance(detail, AloneInRegion):
         return _alone_in_region(detail, run)
+    if isinstance(detail, OutOfRegion):
+        return _without_formula(run)
     return _in_training(_WITHOUT_FORMULA, run)
+
+
+def _without_formula(run: RunFacts) -> Remedy:
+    """An operator that has no gradient formula, nor a recipe."""
+    if run.backward:
+        return nothing("Nothing in training: no other way to write it with a gradient formula is known.")
+    return Remedy(
+        "If this is inference, run it under torch.no_grad().",
+        "For training no other way to write it with a gradient formula is known.",
+    )
 
 
 def _alone_in_region(detail: AloneInRegion, run: RunFacts) -> str | Remedy:
@@ -391,6 +406,8 @@ def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
         return f"Make it a constant: {when}freeze the module ({run.freezing}){other}."
     if not isinstance(detail, Stated):
         return general_remedy("FD219")
+    if detail.condition == "view_shared" and run.gradients and row.phase == "forward":
+        return nothing("Nothing in training, if the gradient reads this view, too.")
     if detail.condition == "view_shared" and row.op == "prim::ConstantChunk":
         return (
             "Take what is used outside by itself, x.narrow(1, 0, n), instead of from the chunk: then all uses"

@@ -77,10 +77,19 @@ class Lines:
         if file is not None:
             line = Line(file, source.line, column_of(row, source.line), self.shown(row))
             written = _written(one, row, line, source.file, self._run)
+            if written is not None and not written.lines and self._is_of_torch(one, row):
+                return None
             if written is None:
                 return None
             one = written
         return replace(one, where=(_first_line(one) or source.at_line,))
+
+    def _is_of_torch(self, one: Change, row: Unfused) -> bool:
+        """Whether a function of torch calls it, and no module that could be replaced: the line shows
+        another name, ``F.normalize(x)`` for aten::clamp_min."""
+        if one.kind not in _BY_RECIPE or not in_torch(row.source):
+            return False
+        return all(recipe.module is None for recipe in recipes_of(row, self._run))
 
     def shown(self, row: Unfused) -> Shown:
         """What the run shows of an operator."""

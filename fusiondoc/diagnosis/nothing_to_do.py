@@ -64,7 +64,7 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
     time = _time_outside(report)
     in_place = _count_outside(rows, "FD230")
     written_otherwise = rows.coverage.fraction == 1.0 and in_place > 0
-    parts = [_fused(rows, each), time.spent, time.helps]
+    parts = [_fused(rows, each), _without_a_pass(report), time.spent, time.helps]
     if _may_have_died(report):
         parts.append("how the process ended is not in the log (FD303)")
     if written_otherwise:
@@ -74,6 +74,12 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
         return _not_found(report, note, context)
     elsewhere = bool(time.helps) or _none_is_taken(rows) or _may_have_died(report)
     return NothingToDo(Verdict.NOT_ABOUT_FUSION if elsewhere else Verdict.NOTHING, note)
+
+
+def _without_a_pass(report: Report) -> str:
+    """Why no fusion pass ran, where nothing is to be done about that."""
+    note = next((one for one in report.findings if one.code == "FD102" and one.nothing_to_do), None)
+    return f"{note.message[:1].lower()}{note.message[1:]}" if note is not None else ""
 
 
 def _of_compiled(report: Report) -> NothingToDo | None:

@@ -419,6 +419,7 @@ def not_to_be_changed(changes: ChangesOfRows) -> Iterable[Finding]:
 def _finding(row: Unfused, run: RunFacts, advice: Advice) -> Finding:
     code = CODES[row.reason.code]
     changeable = row.keeps_out and advice.sure
+    something = advice.remedy is None or advice.remedy.nothing is None
     where = f", layer {folded(row.layers)}" if row.layers else ""
     if row.called_from:
         where += f", called from {', '.join(row.called_from)}"
@@ -437,7 +438,9 @@ def _finding(row: Unfused, run: RunFacts, advice: Advice) -> Finding:
         source=next(iter(row.users_lines), None),
         evidence=row.evidence,
         remedy=advice.remedy,
-        severity="warning" if changeable or (row.reason.stated and _taken(row, run)) else "note",
+        severity="warning"
+        if something and (changeable or (row.reason.stated and _taken(row, run)))
+        else "note",
         saves_bytes=row.bytes_moved if code.loss is Loss.RESULT else None,
         keeps_out=row.keeps_out,
         recipe=advice.recipe.words if advice.recipe is not None else None,
