@@ -87,14 +87,19 @@ def advice_on(row: Unfused, run: RunFacts, change: Change | None) -> Advice:
     if remedy is not None:
         return Advice(remedy, sure=code not in NO_RULE or (change is not None and change.removes))
     recipe = recipe_of(row, run) if is_replaceable(row, run) else None
-    if recipe is not None and recipe.module is None and in_torch(row.source):
-        return Advice(nothing(f"Nothing, unless you write out the function of torch that calls {row.op}."))
     if recipe is not None:
-        sure = recipe.caution is None
-        return Advice(Remedy.of(_by_recipe(row, run, recipe)), recipe if sure else None, sure)
+        return _of_recipe(row, run, recipe)
     worded = _WORDED.get(code)
     remedy = Remedy.of(worded(row, run)) if worded is not None else CODES[code].remedy
     return Advice(remedy, sure=code not in NO_RULE)
+
+
+def _of_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> Advice:
+    """To write the operator otherwise; nothing where a function of torch calls it, and no module."""
+    if recipe.module is None and in_torch(row.source):
+        return Advice(nothing(f"Nothing, unless you write out the function of torch that calls {row.op}."))
+    sure = recipe.caution is None
+    return Advice(Remedy.of(_by_recipe(row, run, recipe)), recipe if sure else None, sure)
 
 
 # -- a change of the plan in words ---------------------------------------------------------------------------
@@ -406,13 +411,8 @@ def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
         return f"Make it a constant: {when}freeze the module ({run.freezing}){other}."
     if not isinstance(detail, Stated):
         return general_remedy("FD219")
-    if detail.condition == "view_shared" and run.gradients and row.phase == "forward":
-        return nothing("Nothing in training, if the gradient reads this view, too.")
-    if detail.condition == "view_shared" and row.op == "prim::ConstantChunk":
-        return (
-            "Take what is used outside by itself, x.narrow(1, 0, n), instead of from the chunk: then all uses"
-            " of the chunk are in the group."
-        )
+    if detail.condition == "view_shared":
+        return _view_shared(row, run)
     if detail == NEEDS_SHAPES:
         knob = " (--knob fusion_strategy=STATIC:10)" if run.live else ""
         return f"Let groups be made for fixed shapes: torch.jit.set_fusion_strategy([('STATIC', 10)]){knob}."
@@ -425,6 +425,18 @@ def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
             " place, or has no gradient formula.",
         )
     return remedy_of_condition(detail.condition) or general_remedy("FD219")
+
+
+def _view_shared(row: Unfused, run: RunFacts) -> str | Remedy:
+    """A view that is read outside the group as well."""
+    if row.op == "prim::ConstantChunk":
+        return (
+            "Take what is used outside by itself, x.narrow(1, 0, n), instead of from the chunk: then all uses"
+            " of the chunk are in the group."
+        )
+    if run.gradients and row.phase == "forward":
+        return nothing("Nothing in training, if the gradient reads this view, too.")
+    return remedy_of_condition("view_shared") or general_remedy("FD219")
 
 
 def _not_profiled(row: Unfused, run: RunFacts) -> str:

@@ -214,17 +214,20 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
         return
     if variable_off(report, context) is not None or context.switches.any_switched_off:
         return  # FD104 names the cause
+    yield _why_no_pass(report, context)
+
+
+def _why_no_pass(report: Report, context: Context) -> Finding:
+    """FD102 by its cause, or its possible causes."""
     without = [row for row in report.unfused if row.reason.code == "FD231"]
     if any(gradients_recorded(row.reason.detail) for row in without):
-        yield _no_region(_ends(report), without[0], report)
-        return
+        return _no_region(_ends(report), without[0], report)
     if context.request is not None and report.fuser.live:
-        yield finding("FD102", _NO_REGION, severity="note", remedy=_NOTHING_TO_DIFFERENTIATE)
-        return
+        return finding("FD102", _NO_REGION, severity="note", remedy=_NOTHING_TO_DIFFERENTIATE)
     causes = _causes_of_no_pass(report, bool(without))
     first, *others = [f"{nth}) {cause}" for nth, cause in enumerate(causes, 1)]
     likeliest = f"Possible causes, likeliest first: {first}"
-    yield finding(
+    return finding(
         "FD102",
         "Graphs were optimised but hold no fusion group, and the log shows no fusion pass",
         remedy=Remedy(f"{likeliest};", "; ".join(others)) if others else likeliest,
