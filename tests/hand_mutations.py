@@ -90,7 +90,7 @@ MUTATIONS: Sequence[Mutation] = (
     *_of(
         "limits_of_reasons nvfuser_rules",
         "fusers/nvfuser/takes.py",
-        ("MOST_DIMENSIONS = 8", "MOST_DIMENSIONS = 9"),
+        ("most_dimensions=8", "most_dimensions=9"),
     ),
     *_of(
         "limits_of_reasons reasons_in_models nnc_conditions views_and_copies",

@@ -80,7 +80,7 @@ OF_NUMBERS = {
         "int(header[124:136].strip(b' \\x00') or b'0', 8)",
         "int(header[148:156].strip(b' \\x00') or b'0', 8)",
     },
-    "workflows/follow_ups.py": {"float(median(rates))", "float(median(times))"},
+    "workflows/follow_ups.py": {"float(median(rates))"},
     "workflows/survey_engines.py": {
         "int(ray.cluster_resources().get('CPU', 0))",
         "int(ray.cluster_resources().get('CPU', 1))",

@@ -26,7 +26,7 @@ from fusiondoc.parsers.jit import hubs, statements
 from fusiondoc.parsers.kernels import dump_kinds
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
-from fusiondoc.parsers.rows import bounded_report, finished_groups, kernel_rows, programs, tallies
+from fusiondoc.parsers.rows import bounded_report, finished_groups, kernel_rows, programs, runtimes, tallies
 from fusiondoc.reports import render_comparison
 from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.json_format import render
@@ -68,6 +68,7 @@ def steps_of(case: Case, size: int, folder: Path) -> int:
 def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What bounds the work is reached by it: below, all pairs may be looked at."""
     monkeypatch.setattr(kernel_rows, "MOST_PAIRS", 100)
+    monkeypatch.setattr(runtimes, "MOST_OF_GRAPH", 100)
     monkeypatch.setattr(programs, "MOST_EDGES", 1_000)
     for limit, most in (("MOST_STEPS", 1_000), ("STEPS_OF_NODE", 16), ("FEWEST", 8), ("MOST_IN_LISTS", 500)):
         monkeypatch.setattr(hubs, limit, most)

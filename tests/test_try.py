@@ -243,6 +243,7 @@ def changes(
 ) -> dict[str, tuple[str, ...]]:
     report: Any = SimpleNamespace(
         unfused=rows,
+        rows_that_may_have_run=[row for row in rows if row.may_have_run],
         plan=plan,
         findings=(),
         groups=(),

@@ -44,7 +44,7 @@ class Subjects:
             frozenset(finding.ops),
             frozenset((row.op, row.reason.code, _lasting(row.reason.detail)) for row in rows),
             frozenset([*(row.phase for row in rows), *(group.phase for group in groups)]),
-            groups[0].ops if len(groups) == 1 else (),
+            groups[0].ops if len({group.ops for group in groups}) == 1 else (),
         )
 
     def _groups_of(self, finding: Finding) -> list[Group]:

@@ -135,7 +135,7 @@ class OuterPrefix:
     @staticmethod
     def of_every_line(lines: Sequence[bytes]) -> OuterPrefix | None:
         """What all lines of a log begin with that has too few of torch to learn from: a time or a tag."""
-        if len(lines) < _LEAST_ALIKE or any(map(BEGINS.match, lines)):
+        if len(lines) < _LEAST_ALIKE or any(map(_SAMPLED.match, lines)):
             return None
         shapes = [_of_stdout(_NUMBER.sub(b"0", line[:_MOST_PREFIX])) for line in lines]
         ends = [found.end() for found in _END_OF_PREFIX.finditer(_common_start(min(shapes), max(shapes)))]

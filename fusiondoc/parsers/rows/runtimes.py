@@ -14,8 +14,8 @@ from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
 
 MOST_RUNTIMES = 1_000
 """Of a group: one for each of many shapes."""
-_MOST_ROWS = 100
-"""Groups of one graph that list its runtimes."""
+MOST_OF_GRAPH = 4_000
+"""Runtimes of one graph in all groups that have it: where there are many of both, some groups list none."""
 
 
 def runtimes_of(
@@ -41,13 +41,16 @@ def runtimes_of(
     found: dict[str, tuple[GroupRuntime, ...]] = {}
     for canonical, together in of_graphs.items():
         sharing = groups.of_graph(graphs[canonical])
-        for row in sharing[:_MOST_ROWS]:
+        alike: dict[tuple[int | None, tuple[int, ...]], tuple[GroupRuntime, ...]] = {}
+        for row in sharing[: max(1, MOST_OF_GRAPH // len(together))]:
             only = runs.get(row.id) if len(together) == 1 else None
             nodes = _instances(row, canonical)[: max(1, MOST_INSTANCES // len(together))]
-            found[row.id] = found.get(row.id, ()) + tuple(
-                GroupRuntime(kernels, number if len(sharing) == 1 else only, nodes)
-                for kernels, number in together.items()
-            )
+            if (only, nodes) not in alike:
+                alike[only, nodes] = tuple(
+                    GroupRuntime(kernels, number if len(sharing) == 1 else only, nodes)
+                    for kernels, number in together.items()
+                )
+            found[row.id] = found.get(row.id, ()) + alike[only, nodes]
     return found
 
 
