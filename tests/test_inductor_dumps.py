@@ -51,6 +51,15 @@ def test_saved_files_end_as_their_language(fusiondoc: Run, tmp_path: Path, modul
     assert len([name for name in saved if name.endswith(".output_code.py")]) == len(modules)
 
 
+def test_a_trace_from_a_pipe_has_the_same_dumps(fusiondoc: Run, modules: list[str]) -> None:
+    (path,) = TRACE.glob("dedicated_log_torch_trace_*.xz")
+    text = lzma.decompress(path.read_bytes()).decode()
+    done = fusiondoc("kernels", "-", "--dump", "output_code", "--format", "json", input=text)
+    assert done.returncode == 0, done.stderr
+    dumps = [dump["text"].strip() for one in json.loads(done.stdout)["kernels"] for dump in one["dumps"]]
+    assert dumps == [module.strip() for module in modules]
+
+
 def test_what_a_trace_does_not_hold_is_said_with_the_variable(fusiondoc: Run) -> None:
     done = fusiondoc("kernels", TRACE, "--dump", "ir_post_fusion")
     assert done.returncode == 2 and "TORCH_LOGS=ir_post_fusion" in done.stderr

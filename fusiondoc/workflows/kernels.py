@@ -22,7 +22,6 @@ from fusiondoc.fuser_knobs.checks import INSTEAD, USUAL, check_dumps, how_to_set
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
 from fusiondoc.model.typed_fields import as_json
-from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.kernel_choice import chosen, ending, narrowed, present
 from fusiondoc.reports.kernel_text import render
@@ -30,8 +29,8 @@ from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress
 from fusiondoc.runner.run_variables import fuser_of
 from fusiondoc.whole_files import open_regular, read_within, write_whole
-from fusiondoc.workflows import Kind, is_capture, logs_of, sources_of
-from fusiondoc.workflows.load import parse_capture, report_from, report_of
+from fusiondoc.workflows import Kind, is_capture, sources_of
+from fusiondoc.workflows.load import parse_capture, report_from, report_of, report_of_log_sources
 from fusiondoc.workflows.run import Notify, run_target
 
 FOLDER = "kernels"
@@ -76,9 +75,10 @@ def of_arguments(
         return of_capture(sources[0].capture(), dumps, code=code, notify=notify, progress=progress)
     for name in dumps:
         check_known(name)
-    report = report_from(arguments)
-    if report.compiled is not None and all(source.kind is Kind.LOG for source in sources):
-        report = with_graph_texts(report, read_logs(logs_of(sources))[1])
+    if all(source.kind in (Kind.LOG, Kind.STDIN) for source in sources):
+        report = with_graph_texts(*report_of_log_sources(sources))
+    else:
+        report = report_from(arguments)
     return Looked(report, lacking=_lacking(report, dumps, ", ".join(arguments[:3]), notify))
 
 

@@ -139,10 +139,17 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
             saved = _without_secrets(read_report(saved_bytes(first.text, first.path), first.text))
             saved = without_commands_of_others(saved, first.text)
             return saved if peak is None else with_peak(saved, peak)
-    logs = logs_of(sources)
+    return report_of_log_sources(sources, peak, source_roots)[0]
+
+
+def report_of_log_sources(
+    sources: Sequence[Source], peak: float | None = None, source_roots: Sequence[Path] = ()
+) -> tuple[Report, Observed]:
+    """The report of logs of one run that belong to no capture, and what they show beside it."""
+    logs, first = logs_of(sources), sources[0]
     report, observed = read_logs(logs, work_out=Reasons())
     given = first.text if len(sources) == 1 and first.path is not None and first.path.is_dir() else None
-    return report_of_logs(report, observed, logs, peak, source_roots, given)
+    return report_of_logs(report, observed, logs, peak, source_roots, given), observed
 
 
 def report_of_logs(
