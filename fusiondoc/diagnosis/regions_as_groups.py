@@ -3,7 +3,7 @@ operator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -45,17 +45,29 @@ def _with_groups(
         ends: program of a differentiable graph -> what stands at its ends.
         rows: of what goes.
     """
-    nodes, edges = list(program.nodes), program.edges
+    nodes, edges_of = list(program.nodes), _edges_of_nodes(program)
+    gone: set[_Edge] = set()
     for index, side in sides.items():
         end = ends.get(nodes[index].program or "")
         node = end.towards(side) if end is not None else None
         if nodes[index].kind != "region" or end is None or node is None:
             continue
         nodes[index] = _in_its_place(node, nodes[index])
-        edges = tuple(edge for edge in edges if index not in edge or _fits(edge, nodes))
+        own = edges_of.get(index, ())
+        gone.update(edge for edge in own if not _fits(edge, nodes))
         if side == "both" and end.first != end.last:
-            edges = _without_other_end(edges, index, nodes, rows, far=1 if node is end.last else 0)
-    return replace(program, nodes=tuple(nodes), edges=edges)
+            gone.update(_at_other_end(own, index, nodes, rows, far=1 if node is end.last else 0))
+    return replace(
+        program, nodes=tuple(nodes), edges=tuple(edge for edge in program.edges if edge not in gone)
+    )
+
+
+def _edges_of_nodes(program: Program) -> Mapping[int, Sequence[_Edge]]:
+    found: dict[int, list[_Edge]] = {}
+    for edge in program.edges:
+        for index in dict.fromkeys(edge):
+            found.setdefault(index, []).append(edge)
+    return found
 
 
 def _in_its_place(node: ProgramNode, region: ProgramNode) -> ProgramNode:
@@ -78,24 +90,24 @@ def _shapes(types: Sequence[str]) -> set[tuple[str, tuple[int, ...]]] | None:
     for text in types:
         one = parse_type(text)
         if isinstance(one, TensorType):
-            if one.dtype is None or one.sizes is None or None in one.sizes:
+            if one.dtype_and_sizes is None:
                 return None
-            found.add((one.dtype, tuple(size for size in one.sizes if size is not None)))
+            found.add(one.dtype_and_sizes)
     return found or None
 
 
-_Edges = tuple[tuple[int, int], ...]
+_Edge = tuple[int, int]
 
 
-def _without_other_end(
-    edges: _Edges, index: int, nodes: Sequence[ProgramNode], rows: AbstractSet[int], far: int
-) -> _Edges:
-    """The edges without those between a region and what goes at its other end, where nothing joins it.
+def _at_other_end(
+    edges: Iterable[_Edge], index: int, nodes: Sequence[ProgramNode], rows: AbstractSet[int], far: int
+) -> Iterator[_Edge]:
+    """The edges between a region and what goes at its other end, where nothing joins it.
 
     Args:
         far: the end of an edge that the region is there: 1 where it takes, 0 where it makes.
     """
-    return tuple(edge for edge in edges if edge[far] != index or nodes[edge[1 - far]].row not in rows)
+    return (edge for edge in edges if edge[far] == index and nodes[edge[1 - far]].row in rows)
 
 
 class _Ends:

@@ -32,7 +32,11 @@ class ShownOperators:
                     self._types.setdefault(row, []).append(node.inputs)
                     if node.op in IN_PLACE_ASSIGNS:
                         self._assigned.setdefault(row, set()).add(_assigned(node, program.nodes))
-        self._rows = report.unfused
+        self._of_line: dict[tuple[str, str], list[Unfused]] = {}
+        """Operator and line of the user's -> its rows there."""
+        for one in report.unfused:
+            for line in one.users_lines:
+                self._of_line.setdefault((one.op, line), []).append(one)
         self._of_groups = [text for group in report.groups for text in (*group.inputs, *group.outputs)]
 
     def shown(
@@ -73,8 +77,10 @@ class ShownOperators:
     def known_rank(self, row: Unfused) -> int | None:
         """How many dimensions the operator's first tensor has, where it is the same in all nodes of its line:
         a change of the line is made in all its calls."""
-        of_line = [self._first_types(other) for other in self._rows if _on_one_line(row, other)]
-        ranks = {dimensions_of(text) for types in of_line for text in types}
+        ranks = set(map(dimensions_of, self._first_types(row)))
+        for line in row.users_lines:
+            for other in self._of_line.get((row.op, line), ()):
+                ranks.update(map(dimensions_of, self._first_types(other)))
         return ranks.pop() if len(ranks) == 1 else None
 
     def likely_rank(self, row: Unfused) -> int | None:
@@ -88,11 +94,6 @@ class ShownOperators:
 
     def _first_types(self, row: Unfused) -> list[str]:
         return [types[0] for types in self._types.get(row.index, ())]
-
-
-def _on_one_line(row: Unfused, other: Unfused) -> bool:
-    """Whether one operator is called on a line of the user's in both rows."""
-    return row is other or (row.op == other.op and not set(row.users_lines).isdisjoint(other.users_lines))
 
 
 def _only(found: Collection[Assigned | None]) -> Assigned | None:
@@ -113,10 +114,7 @@ def _assigned(node: ProgramNode, nodes: Sequence[ProgramNode]) -> Assigned | Non
 def _dtype_and_sizes(text: str) -> tuple[str, Sizes] | None:
     """Of a type of which both are known."""
     tensor = parse_type(text)
-    if not isinstance(tensor, TensorType) or tensor.dtype is None or tensor.sizes is None:
-        return None
-    sizes = tuple(size for size in tensor.sizes if size is not None)
-    return (tensor.dtype, sizes) if len(sizes) == len(tensor.sizes) else None
+    return tensor.dtype_and_sizes if isinstance(tensor, TensorType) else None
 
 
 def dimensions_of(text: str) -> int | None:

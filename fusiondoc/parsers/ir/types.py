@@ -75,6 +75,14 @@ class TensorType:
         """Bytes of one element."""
         return None if self.dtype is None else ITEMSIZES.get(self.dtype)
 
+    @property
+    def dtype_and_sizes(self) -> tuple[str, tuple[int, ...]] | None:
+        """Both, where the print has both and each size is a number."""
+        if self.dtype is None or self.sizes is None:
+            return None
+        sizes = tuple(size for size in self.sizes if size is not None)
+        return (self.dtype, sizes) if len(sizes) == len(self.sizes) else None
+
 
 class OtherType:
     """A type that is not a tensor; only its text is known."""

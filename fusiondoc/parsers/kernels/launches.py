@@ -59,16 +59,20 @@ Launch = tuple[tuple[int, int, int], tuple[int, int, int], int]
 
 
 class _Run:
-    """A run of a GraphCache, and the kernels that it launched, in order."""
+    """A run of a GraphCache, and the kernels that it launched."""
 
-    __slots__ = ("cache", "kernels")
+    __slots__ = ("cache", "kernels", "names")
 
     def __init__(self, cache: CacheInstance) -> None:
         self.cache = cache
         self.kernels: list[KernelUse] = []
+        """In order; not all of a log whose lines are out of order."""
+        self.names: set[str] = set()
 
-    def launched(self, name: str) -> bool:
-        return any(kernel.name == name for kernel in self.kernels)
+    def launches(self, kernel: KernelUse, in_order: bool) -> None:
+        self.names.add(kernel.name)
+        if in_order:
+            self.kernels.append(kernel)
 
 
 _RECENT = 4
@@ -161,7 +165,7 @@ class KernelTracker:
             self._nameless += 1
             kernel.launches += 1
             if self._recent:
-                self._recent[-1].kernels.append(kernel)
+                self._recent[-1].launches(kernel, not self._disordered)
             kernel.fresh = False
             kernel.block, kernel.grid, kernel.smem = launch
 
@@ -243,7 +247,7 @@ class KernelTracker:
     def _found(self, name: str, known: list[KernelUse], launch: bool) -> KernelUse:
         for run in self._recent:
             own = self._of_graph.get((name, _key(run.cache)))
-            if own and not run.launched(name):
+            if own and name not in run.names:
                 break
         else:
             if not self._recent:
@@ -251,7 +255,7 @@ class KernelTracker:
             run = self._recent[-1]
             own = [self._of_run(name, known, run)]
         if launch:
-            run.kernels.append(own[0])
+            run.launches(own[0], not self._disordered)
         return own[0]
 
     def _of_run(self, name: str, known: list[KernelUse], run: _Run) -> KernelUse:
@@ -264,7 +268,7 @@ class KernelTracker:
         own = self._of_graph.get((name, _key(cache)))
         if own:
             # Launched twice in one run, which no run does: the lines are out of order.
-            self._disordered = self._disordered or run.launched(name)
+            self._disordered = self._disordered or name in run.names
             return own[0]
         if not known:
             return self._new(name, cache)

@@ -41,16 +41,13 @@ def runtimes_of(
     found: dict[str, tuple[GroupRuntime, ...]] = {}
     for canonical, together in of_graphs.items():
         sharing = groups.of_graph(graphs[canonical])
-        alike: dict[tuple[int | None, tuple[int, ...]], tuple[GroupRuntime, ...]] = {}
         for row in sharing[: max(1, MOST_OF_GRAPH // len(together))]:
             only = runs.get(row.id) if len(together) == 1 else None
             nodes = _instances(row, canonical)[: max(1, MOST_INSTANCES // len(together))]
-            if (only, nodes) not in alike:
-                alike[only, nodes] = tuple(
-                    GroupRuntime(kernels, number if len(sharing) == 1 else only, nodes)
-                    for kernels, number in together.items()
-                )
-            found[row.id] = found.get(row.id, ()) + alike[only, nodes]
+            found[row.id] = found.get(row.id, ()) + tuple(
+                GroupRuntime(kernels, number if len(sharing) == 1 else only, nodes)
+                for kernels, number in together.items()
+            )
     return found
 
 
@@ -63,7 +60,11 @@ def _instances(row: GroupRow, canonical: bytes) -> tuple[int, ...]:
 def with_launches_of_groups(kernels: Iterable[Kernel], groups: Sequence[Group]) -> list[Kernel]:
     """The kernels, those that groups share with the launches of each."""
     known = {group.id: group for group in groups}
-    return [replace(kernel, launches_of_groups=_launches(kernel, known)) for kernel in kernels]
+    found = []
+    for kernel in kernels:
+        launches = _launches(kernel, known)
+        found.append(replace(kernel, launches_of_groups=launches) if launches else kernel)
+    return found
 
 
 def _launches(kernel: Kernel, groups: Mapping[str, Group]) -> tuple[LaunchesOfGroup, ...]:
