@@ -42,7 +42,7 @@ from fusiondoc.views.fix_words import lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
 from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, unified_diff
 from fusiondoc.workflows.fix_bundles import Bundle
-from fusiondoc.workflows.fix_search import Rounding
+from fusiondoc.workflows.fix_versions import Rounding
 from fusiondoc.workflows.git_files import uncommitted
 
 # -- only the meant tokens ----------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ def test_only_what_fuses_more_is_better(before: Any, after: Any, kept: bool) -> 
 
 def versions(measure: Any) -> Any:
     """What makes and measures the programs of a search; no file stands behind them."""
-    return SimpleNamespace(measure=measure, lines_changed=lambda bundle: ())
+    return SimpleNamespace(measure=measure, lines_changed=lambda bundle: (), begin=lambda expected: None)
 
 
 def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any:

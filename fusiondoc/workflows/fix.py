@@ -36,11 +36,11 @@ from fusiondoc.runner.fork_servers import forks
 from fusiondoc.runner.launch import ShowProgress, no_progress
 from fusiondoc.whole_files import read_within, write_whole
 from fusiondoc.workflows.fix_bundles import Bundle, alters_signature, bundles, described
-from fusiondoc.workflows.fix_search import (
+from fusiondoc.workflows.fix_search import Search
+from fusiondoc.workflows.fix_versions import (
     FOLDER,
     Interrupted,
     Rounding,
-    Search,
     Versions,
     measured,
     results_file,
@@ -50,6 +50,7 @@ from fusiondoc.workflows.follow_ups import measured as measured_try
 from fusiondoc.workflows.git_files import uncommitted
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.run import Finished, FollowUps, Notify, diagnose_target, silent
+from fusiondoc.workflows.runs_ahead import beside_each_other
 
 MOST_BESIDE_TRIES = 8
 """Runs of changed programs of ``diagnose --try-fixes``."""
@@ -88,6 +89,7 @@ def fix_target(
     most_tries: int = MOST_TRIES,
     timed: bool = True,
     other_fusers: bool = True,
+    beside: int | None = None,
     notify: Notify = silent,
     progress: ShowProgress = no_progress,
 ) -> Found:
@@ -98,6 +100,7 @@ def fix_target(
         allow_signature: also try what changes the arguments of a function.
         timed: leave out what is slower; else speed is not looked at.
         other_fusers: also try another fuser.
+        beside: how many versions run at a time; None for as many as this machine has cores for.
 
     The capture of the unchanged program keeps what was found, so that its report knows it.
 
@@ -132,6 +135,8 @@ def fix_target(
         found = _found(asking, done.capture, done.report, inference, allow_signature)
         if not other_fusers:
             found = replace(found, bundles=tuple(one for one in found.bundles if one.setting.fuser is None))
+        rounding = Rounding(done.capture.records.rounding)
+        unchanged = measured(done.report, done.capture, rounding), replace(asking, results=None)
         versions = Versions(
             asking,
             done.capture,
@@ -139,10 +144,10 @@ def fix_target(
             found.program.names_in_report,
             folder,
             progress,
+            beside_each_other() if beside is None else beside,
         )
-        rounding = Rounding(done.capture.records.rounding)
-        unchanged = measured(done.report, done.capture, rounding), replace(asking, results=None)
-        made = _search(found, Search(versions, unchanged, most_tries, timed, notify), request.cwd)
+        with contextlib.closing(versions):
+            made = _search(found, Search(versions, unchanged, most_tries, timed, notify), request.cwd)
         done.capture.keep_fixes(made.fixes)
         return made
 

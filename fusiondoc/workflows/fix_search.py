@@ -6,231 +6,19 @@ A changed program is run: what fuses in it, whether it computes the same, and ho
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
-from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.store import Within
-from fusiondoc.changes.edits import Edit, changed_text, overlapping
-from fusiondoc.changes.inserted_lines import without_unused
-from fusiondoc.changes.line_edits import line_edits
-from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.diagnosis.changes_to_try.user_program import COUNTER
-from fusiondoc.errors import FusiondocError
+from fusiondoc.changes.edits import Edit, overlapping
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
-from fusiondoc.model.change_plan import Edit as LineEdit
-from fusiondoc.model.report import Group, Report, Unfused
-from fusiondoc.model.runs import Verification
-from fusiondoc.operators import CONTROL_FLOW
-from fusiondoc.runner.launch import ShowProgress, run
+from fusiondoc.model.change_plan import MOST_TOGETHER, Outcome, TriedFix, Version
 from fusiondoc.workflows.fix_bundles import Bundle
+from fusiondoc.workflows.fix_versions import Versions
 from fusiondoc.workflows.follow_ups import speeds_in_turns
-from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.run import Notify
-from fusiondoc.workflows.speed import interpreted
-
-FOLDER = "fix"
-"""The captures of changed programs, inside the capture of the unchanged one."""
-
-
-class Interrupted(Exception):
-    """The user stopped a run."""
-
-
-class Versions:
-    """Runs versions of one program.
-
-    Args:
-        request: of the unchanged program, which ran; ``capture`` is that run's.
-        files: those that edits are of.
-        names: how reports name these files, where it is not by their paths.
-        folder: for changed files and for what the unchanged program computes.
-    """
-
-    def __init__(
-        self,
-        request: RunRequest,
-        capture: Capture,
-        files: Mapping[Path, ParsedFile],
-        names: Mapping[Path, str],
-        folder: Path,
-        progress: ShowProgress,
-    ) -> None:
-        self._request = request
-        self._capture = capture
-        self._files = files
-        self._names = names
-        self._folder = folder
-        self._progress = progress
-        self._number = 0
-        self._eval: Version | None = None
-        self._rounding = Rounding(capture.records.rounding)
-
-    def measure(self, bundle: Bundle, name: str) -> tuple[Version, RunRequest]:
-        """Run a version of the program.
-
-        Raises:
-            Interrupted: the user stopped it.
-        """
-        if _in_eval_mode(bundle) and self._eval is None:
-            kept = KeptResults(str(results_file(self._folder, True)), compare=False)
-            request = replace(self._request, eval=True, results=kept, verify=True, command=())
-            self._eval = self._measured(request, "unchanged_in_eval_mode")
-            if self._eval.problem is not None or self._eval.wrong:
-                return self._eval, request
-        self._number += 1
-        request = self._request_of(bundle)
-        return self._measured(request, name), request
-
-    def lines_changed(self, bundle: Bundle) -> tuple[LineEdit, ...]:
-        """The whole lines of the unchanged files that a bundle changes, as reports name them."""
-        lines: list[LineEdit] = []
-        for file, own in self._by_file(bundle.edits):
-            path = file.source.path
-            lines += line_edits(file, self._names.get(path, str(path)), own)
-        return tuple(lines)
-
-    def _by_file(self, edits: Sequence[Edit]) -> Iterator[tuple[ParsedFile, Sequence[Edit]]]:
-        """Each file with its edits, without imports that nothing needs."""
-        for path in sorted({edit.path for edit in edits}):
-            file = self._files[path]
-            yield file, without_unused(file, [edit for edit in edits if edit.path == path])
-
-    def _request_of(self, bundle: Bundle) -> RunRequest:
-        overlay: dict[str, str] = {}
-        for file, own in self._by_file(_edits_for_the_run(bundle)):
-            copy = self._folder / f"{self._number}-{len(overlay)}.py"
-            copy.write_bytes(file.source.bytes_of(changed_text(file.source.text, own)))
-            overlay[str(file.source.path)] = str(copy)
-        results = KeptResults(str(results_file(self._folder, _in_eval_mode(bundle))), compare=True)
-        return replace(
-            self._request.with_setting(bundle.setting),
-            overlay=overlay,
-            results=results,
-            verify=True,
-            command=(),
-        )
-
-    def _measured(self, request: RunRequest, name: str) -> Version:
-        slug = re.sub(r"[^A-Za-z0-9_.=]+", "_", name).strip("_.")[:60]
-        location = Within(self._capture.path, f"{FOLDER}/{self._number}-{slug}")
-        try:
-            with self._progress(f"{request.target.label} {name}") as bar:
-                done = run(request, location, bar)
-        except FusiondocError as error:
-            return Version(0, 0, 0, 0, problem=error.in_one_line)
-        if done.result.ended is Ended.INTERRUPTED:
-            raise Interrupted
-        return measured(report_of(done), done, self._rounding)
-
-
-def _in_eval_mode(bundle: Bundle) -> bool:
-    """Whether it is held against the unchanged program in eval mode."""
-    return "--eval" in bundle.setting.flags
-
-
-def _edits_for_the_run(bundle: Bundle) -> list[Edit]:
-    """Without those of a module that the run itself freezes, where it has been moved to its device."""
-    frozen = {edit for one in bundle.changes if "--freeze" in one.setting.flags for edit in one.edits}
-    return [edit for edit in bundle.edits if edit not in frozen]
-
-
-def results_file(folder: Path, eval_mode: bool) -> Path:
-    """Where the results of the unchanged program are."""
-    return folder / ("results-eval.pt" if eval_mode else "results.pt")
-
-
-class Rounding:
-    """How far roundings alone move the results of the unchanged program.
-
-    A fused kernel rounds other intermediate results, and a net that is trained with batch norm over few
-    values amplifies that: results may be as far apart as ``TIMES`` what one rounding of every input does.
-    Where a rounding turns a ReLU over, the gradients of the layers before it move by far more; which ReLU it
-    is, is chance, so each gradient may also be as far off as the one that moved farthest.
-    """
-
-    TIMES = 10
-
-    def __init__(self, rows: Sequence[Verification]) -> None:
-        self._moved = {row.what: row.max_rel for row in rows if row.max_rel is not None}
-        self._most = {
-            phase: max((row.max_rel or 0.0 for row in rows if row.phase == phase), default=0.0)
-            for phase in ("forward", "backward")
-        }
-
-    def explains(self, row: Verification) -> bool:
-        """Whether a difference is no larger than roundings make it."""
-        return row.max_rel is not None and row.detail is None and row.max_rel <= self.allowed(row)
-
-    def allowed(self, row: Verification) -> float:
-        farthest = self._most.get(row.phase, 0.0)
-        return max(self.TIMES * self._moved.get(row.what, farthest), farthest)
-
-
-def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
-    """The numbers of a run."""
-    first = report.first_groups
-    outside = [row for row in report.rows_that_may_have_run if row.reason.code != COUNTER]
-    failed = capture.error()
-    evaluated = interpreted(report)
-    version = Version(
-        groups=sum(group.count for group in first),
-        ops_fused=report.fused_operators,
-        launches=_launches(first, outside),
-        fallbacks=report.times_fallen_back,
-        problem=None if failed is None else failed.in_one_line,
-        timeable=None if failed is not None or evaluated else report.fuser.effective,
-        outside=sum(row.count for row in outside),
-        unfused=frozenset(row.op for row in outside),
-        interpreted=evaluated,
-    )
-    return _with_results(version, report, capture.records.same_results, rounding)
-
-
-def _with_results(
-    version: Version, report: Report, same_results: Sequence[Verification], rounding: Rounding
-) -> Version:
-    """The version with what it computes: against eager, and against the unchanged program."""
-    wrong: list[str] = []
-    allowed: list[float] = []
-    for row in (*same_results, *report.verification):
-        if row.same:
-            continue
-        if rounding.explains(row):
-            allowed.append(rounding.allowed(row))
-        else:
-            wrong.append(_difference(row))
-    random = [op for row in report.verification for op in row.random]
-    return replace(
-        version,
-        wrong=tuple(dict.fromkeys(wrong)),
-        allowed=max(allowed, default=None),
-        drew_otherwise=next((row.by for row in same_results if row.by != "value"), None),
-        random=tuple(dict.fromkeys(random)),
-        by_statistics=any(row.by == "statistics" for row in report.verification),
-    )
-
-
-def _launches(groups: Sequence[Group], outside: Sequence[Unfused]) -> int:
-    """Kernel launches of a forward pass: of its groups, and of the operators outside."""
-    of_groups = sum(group.count for group in groups if group.phase != "backward")
-    rows = [row for row in outside if row.phase != "backward" and row.op not in CONTROL_FLOW]
-    return of_groups + sum(row.count for row in rows)
-
-
-def _difference(row: Verification) -> str:
-    """ "output 0: 3 of 8 elements differ" """
-    if row.detail:
-        return f"{row.what}: {row.detail}"
-    off = f" by {row.max_rel:.2g} (allowed: {row.tolerance:.2g})" if row.max_rel and row.tolerance else ""
-    return f"{row.what} differs{off}"
 
 
 def _can_time(versions: Sequence[Version]) -> bool:
@@ -275,6 +63,7 @@ class Search:
         rewritten = 0
         for number, bundle in enumerate(found, 1):
             self._progress = f" {number} of {len(found)}"
+            self._versions.begin(self._expected(found[number - 1 :]))
             for one, index in self._try_whole(bundle):
                 outcome = self.tried[index].outcome
                 if outcome is Outcome.NO_GAIN:
@@ -286,6 +75,21 @@ class Search:
             if rewritten > before and self._left > 0:
                 self._try(bundle, index)
         self._together([(index, one) for _, index, one in waiting])
+
+    def _expected(self, found: Sequence[Bundle]) -> Iterator[tuple[Bundle, str]]:
+        """The versions that are measured if changes of source code help, and others help together at most."""
+        changes, others = self._steps[-1].changes, []
+        for one in found:
+            if overlapping([*changes.edits, *one.edits]):
+                continue
+            yield changes.plus(one), _name(one)
+            if one.kind.in_source:
+                changes = changes.plus(one)
+            elif _combines(one):
+                others.append(one)
+        if len(others) > 1:
+            together = Bundle.of_all(others)
+            yield changes.plus(together), _name(together)
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -366,9 +170,12 @@ class Search:
 
     def _in_pairs(self, pool: Sequence[Bundle]) -> None:
         """Two at a time until a pair helps; those next to each other first."""
-        pairs = combinations(range(len(pool)), 2)
-        for first, second in sorted(pairs, key=lambda pair: pair[1] - pair[0]):
-            if self._again(Bundle.of_all([pool[first], pool[second]])) is Outcome.KEPT:
+        numbers = sorted(combinations(range(len(pool)), 2), key=lambda pair: pair[1] - pair[0])
+        pairs = [Bundle.of_all([pool[first], pool[second]]) for first, second in numbers]
+        changes = self._steps[-1].changes
+        self._versions.begin((changes.plus(pair), _name(pair)) for pair in pairs)
+        for pair in pairs:
+            if self._again(pair) is Outcome.KEPT:
                 return
 
     def _outcome(self, row: int) -> Outcome:
@@ -427,7 +234,7 @@ class Search:
         self._left -= 1
         self._notify(f"trying{self._progress if row is None else ' again'}: {bundle.title}")
         before, wanted = self.now[0], self._steps[-1].changes.plus(bundle)
-        after, request = self._versions.measure(wanted, bundle.kind.name.lower())
+        after, request = self._versions.measure(wanted, _name(bundle))
         outcome = self._judged(bundle, after, before)
         done = self._tried(bundle, outcome, before, after)
         if row is None:
@@ -472,6 +279,11 @@ class Step:
     changes: Bundle
     version: tuple[Version, RunRequest]
     row: int
+
+
+def _name(bundle: Bundle) -> str:
+    """Of the folder of its run."""
+    return bundle.kind.name.lower()
 
 
 def _value(speed: Ratio | None) -> float:

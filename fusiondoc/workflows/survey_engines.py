@@ -9,22 +9,17 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import pickle
-import signal
 import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import count, dataclass
 from fusiondoc.workflows.survey_listing import Item
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
+from fusiondoc.workflows.worker_processes import WorkerProcess
 
 Chunk = Sequence[Item]
 Job = Callable[[Chunk], Any]
@@ -91,9 +86,7 @@ class Inline:
 
 
 class Local:
-    """Processes of this machine, each with a pipe of its own: they share no lock and no queue, so that one
-    that is killed at any moment, also halfway through its answer, takes nothing with it but its chunk. (The
-    pool of concurrent.futures then waits for the rest of that answer for ever.)"""
+    """Processes of this machine."""
 
     name = "local"
 
@@ -105,18 +98,18 @@ class Local:
         from multiprocessing.connection import wait
 
         waiting = deque(chunks)
-        busy: dict[Any, _Worker] = {}
+        busy: dict[Any, WorkerProcess] = {}
         # What a killed worker has unpacked goes with this folder.
         with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:
             try:
                 while waiting or busy:
                     while waiting and len(busy) < self.workers:
-                        worker = _Worker(work, folder, tuple(busy))
+                        worker = WorkerProcess(work, folder, tuple(busy))
                         busy[worker.pipe] = worker
                         worker.give(waiting.popleft())
                     for pipe in wait(list(busy)):
                         worker = busy.pop(pipe)
-                        outcome = worker.outcome()
+                        outcome = Outcome(worker.given, worker.result())
                         if outcome.made is None:
                             self.lost += 1
                         elif waiting:
@@ -131,111 +124,6 @@ class Local:
 
     def close(self) -> None:
         """The processes have ended."""
-
-
-class _Worker:
-    """A process that reads one chunk after the other.
-
-    Args:
-        folder: for what it unpacks.
-        others: pipes of other workers, which it is not to hold open.
-    """
-
-    def __init__(self, work: Job, folder: str, others: Sequence[Connection]) -> None:
-        from multiprocessing import Pipe, Process
-
-        self.pipe: Connection
-        self.pipe, its = Pipe()
-        self._chunk: Chunk = ()
-        inherited = (self.pipe, *others) if _forks() else ()
-        self._process: BaseProcess = Process(
-            target=_serve, args=(work, its, folder, inherited), daemon=True, name="fusiondoc-survey"
-        )
-        with _signals_held():
-            self._process.start()
-        its.close()
-
-    def give(self, chunk: Chunk) -> None:
-        """Let it read this chunk; if it is dead, the outcome says so."""
-        self._chunk = chunk
-        with contextlib.suppress(OSError):
-            self.pipe.send(chunk)
-
-    def outcome(self) -> Outcome:
-        """The result of its chunk.
-
-        Raises:
-            Exception: what the work raised.
-        """
-        try:
-            made, error = self.pipe.recv()
-        except (EOFError, OSError, pickle.UnpicklingError):  # nothing, or half an answer
-            return Outcome(self._chunk, None)
-        if error is not None:
-            raise error
-        return Outcome(self._chunk, made)
-
-    def end(self) -> None:
-        """End the process, whatever it does."""
-        self.pipe.close()
-        self._process.terminate()
-        self._process.join(_TO_END)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join(_TO_END)
-
-
-_TO_END = 5.0
-"""Seconds that a worker may take to end."""
-
-
-def _serve(work: Job, pipe: Connection, folder: str, inherited: Sequence[Connection]) -> None:
-    """Work until the pipe is closed, which the end of the first process does too."""
-    for other in inherited:
-        other.close()
-    _as_a_new_process()
-    tempfile.tempdir = folder
-    with contextlib.suppress(Exception), pipe:  # no memory for an answer: it ends as if it was killed
-        while True:
-            chunk = pipe.recv()
-            error = made = None
-            try:
-                made = work(chunk)
-            except Exception as raised:
-                error = raised
-            pipe.send((made, error))
-
-
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name))
-
-
-def _as_a_new_process() -> None:
-    """Take off the handlers of the process that was forked: an exception of theirs would be taken for an
-    error of the work, and the process would go on. Ctrl-C, which reaches all processes, is for the first
-    one."""
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Inside the block no signal is handled: a process that starts there first gets handlers of its own."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _forks() -> bool:
-    from multiprocessing import get_start_method
-
-    return get_start_method() == "fork"
 
 
 class _Presence:

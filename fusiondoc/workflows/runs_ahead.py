@@ -1,0 +1,85 @@
+"""Runs that will probably be wanted, made side by side: each by a worker process, which ends its program when
+it is ended itself."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, TypeVar
+
+from fusiondoc.workflows.worker_processes import WorkerProcess
+
+Key = TypeVar("Key", bound=Hashable)
+Made = TypeVar("Made")
+
+_CORES_OF_A_RUN = 3
+"""A run compiles, and its eager side computes: on fewer cores runs side by side only slow each other down."""
+_MOST = 6
+
+
+def beside_each_other() -> int:
+    """How many runs this machine makes at a time in reasonable time; below 2 it is better to make one after
+    the other."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores // _CORES_OF_A_RUN, _MOST)
+
+
+class RunsAhead(Generic[Key, Made]):
+    """Runs that began before their results are wanted, each a function that can be pickled.
+
+    Args:
+        most: runs at a time; below 2 none begins.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most if most > 1 else 0
+        self._workers: dict[Key, WorkerProcess] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="fusiondoc-ahead-")
+
+    @property
+    def makes_any(self) -> bool:
+        """Whether any run begins before its result is wanted."""
+        return self._most > 0
+
+    def begin(self, expected: Sequence[tuple[Key, Callable[[], Made]]]) -> None:
+        """Begin those that come next, in this order, as far as there is room; end those that are no longer
+        expected."""
+        keys = {key for key, _ in expected}
+        for key in [key for key in self._workers if key not in keys]:
+            self._workers.pop(key).end()
+        for key, make in expected:
+            if key not in self._workers and len(self._workers) < self._most:
+                self._workers[key] = self._begun(make)
+
+    def _begun(self, make: Callable[[], Made]) -> WorkerProcess:
+        pipes = [worker.pipe for worker in self._workers.values()]
+        worker = WorkerProcess(_result_of, self._folder.name, pipes)
+        worker.give(make)
+        return worker
+
+    def take(self, key: Key) -> Made | None:
+        """The result of a run, waited for; None where it has not begun, or ended without a result.
+
+        Raises:
+            Exception: the exception that the run raised.
+        """
+        worker = self._workers.pop(key, None)
+        if worker is None:
+            return None
+        try:
+            made: Made | None = worker.result()
+        finally:
+            worker.end()
+        return made
+
+    def close(self) -> None:
+        """End all that still run."""
+        for worker in self._workers.values():
+            worker.end()
+        self._workers.clear()
+        self._folder.cleanup()
+
+
+def _result_of(make: Callable[[], Made]) -> Made:
+    return make()
