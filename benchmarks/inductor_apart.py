@@ -56,6 +56,19 @@ class Case:
     one_options: ClassVar[Any] = None
 
 
+class FD263_before_broadcast(Case):
+    """Do the smaller part on the sizes of the other."""
+
+    def inputs(device):
+        return torch.randn(64, 96, device=device), torch.randn(64, 1, device=device)
+
+    def apart(x, y):
+        return x * y, y.exp()
+
+    def one(x, y):
+        return x * y, y.expand(64, 96).exp()
+
+
 class FD266_sum_of_all(Case):
     """Sum up in one kernel whose blocks cooperate."""
 
@@ -103,11 +116,11 @@ class FD268_sum_of_transposed(Case):
     one_options: ClassVar[Any] = {"triton.tiling_prevents_reduction_fusion": False}
 
     def inputs(device):
-        return tuple(torch.randn(128, 128, 128, device=device) for _ in range(5))
+        return tuple(torch.randn(4096, 32, 32, device=device) for _ in range(2))
 
-    def apart(a, b, c, d, e):
-        y = a.permute(0, 2, 1) + b + c + d + e
-        return y, y.sum((1, 2))
+    def apart(x, y):
+        z = (x.permute(0, 2, 1) + y).contiguous()
+        return z, z.view(4096, -1).sum(1)
 
     one = apart
 
@@ -158,6 +171,8 @@ class FD270_kernel_of_the_program(Case):
 class FD272_scalar_of_the_host(Case):
     """Move the tensor to the device before."""
 
+    apart_options: ClassVar[Any] = {"cpp.vec_isa_ok": True, "cpp_cache_precompile_headers": False}
+
     def inputs(device):
         return torch.randn(64, device=device), torch.randn(64)
 
@@ -170,42 +185,32 @@ class FD272_scalar_of_the_host(Case):
         return torch.randn(64, device=device), torch.randn(64, device=device)
 
 
-class FD275_large_product(Case):
-    """Fuse without a benchmark."""
-
-    apart_options: ClassVar[Any] = {"max_autotune_gemm": True, "benchmark_epilogue_fusion": True}
-    one_options: ClassVar[Any] = {**_TRITON_ALONE, "benchmark_epilogue_fusion": False}
+class FD272_scalar_for_both(FD272_scalar_of_the_host):
+    """Move the tensors to one device before."""
 
     def inputs(device):
-        return tuple(torch.randn(4096, 4096, device=device, dtype=torch.float16) for _ in range(2))
+        return torch.randn(64, device=device), torch.randn(64), torch.tensor(2.0)
 
-    def apart(x, y):
-        return torch.relu(x @ y)
+    def apart(x, y, scale):
+        return x * scale, y * scale
 
     one = apart
 
+    def one_inputs(device):
+        return tuple(torch.randn(size, device=device) for size in (64, 64, ()))
 
-class FD275_gelu_after_gelu(FD275_large_product):
-    """Fuse without a benchmark."""
 
-    apart_options: ClassVar[Any] = {
-        **_TRITON_ALONE,
-        "benchmark_fusion": True,
-        "benchmark_epilogue_fusion": True,
-    }
+class FD275_two_transposes(Case):
+    """Fuse without a benchmark. One loop cannot read both in the order of their memory."""
+
+    one_options: ClassVar[Any] = {"triton.tiling_prevents_pointwise_fusion": False}
+    apart_options: ClassVar[Any] = {**one_options, "benchmark_fusion": True}
 
     def inputs(device):
-        return tuple(torch.rand(2048, 2048, device=device, dtype=torch.float16) for _ in range(2))
+        return torch.randn(512, 512, 512, device=device), torch.randn(512, 512, 512, device=device)
 
     def apart(x, y):
-        z = x @ y
-        before = []
-        for _ in range(4):
-            z = torch.nn.functional.gelu(z)
-            for earlier in before:
-                z = z + earlier
-            before.append(z)
-        return z
+        return x.permute(0, 2, 1) + y, x.permute(2, 1, 0) * y
 
     one = apart
 
@@ -240,7 +245,7 @@ class FD276_reduction(FD276_other_lengths):
 OF_GPUS = {case.__name__: case for case in Case.__subclasses__()}
 for _case in list(OF_GPUS.values()):
     OF_GPUS.update({one.__name__: one for one in _case.__subclasses__()})
-_OF_THE_CPU_ALONE = ("FD279",)
+_OF_THE_CPU_ALONE = ("FD263", "FD279")
 OF_ANY = {name: case for name, case in apart_programs.CASES.items() if name not in _OF_THE_CPU_ALONE}
 CASES: dict[str, Any] = {**OF_GPUS, **OF_ANY}
 

@@ -360,7 +360,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, help="a new one")
     parser.add_argument("-j", type=int, default=6)
-    parser.add_argument("--only", default="", help="a part of the names of runs")
+    parser.add_argument("--only", default="", help="parts of the names of runs: FD263,FD272")
     parser.add_argument("--all", action="store_true", help="all programs")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--limit", type=float, default=60, help="seconds of a process")
@@ -373,7 +373,9 @@ def main() -> int:
     began = time.monotonic()
     rows = []
     with ThreadPoolExecutor(given.j) as pool, (root / "results.jsonl").open("w", encoding="utf-8") as file:
-        chosen = [one for one in work(processes, given.device, given.all) if given.only in one[0]]
+        parts = given.only.split(",")
+        every = work(processes, given.device, given.all)
+        chosen = [one for one in every if any(part in one[0] for part in parts)]
         for done in as_completed(pool.submit(timed, root, *one) for one in chosen):
             row = done.result()
             rows.append(row)

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 from inductor_recordings import RECORDINGS, Recording, read
 
-from fusiondoc.fusers.inductor.compilation import CallKind, Compilation, CompiledGraph, FinalKind, GraphBreak
+from fusiondoc.fusers.inductor.compilation import (
+    CallKind,
+    Compilation,
+    CompiledGraph,
+    FinalKind,
+    GraphBreak,
+    Refusal,
+)
 from fusiondoc.fusers.inductor.live_facts import with_live
 
 
@@ -51,3 +58,15 @@ def test_a_break_that_the_log_explains_is_not_reported_again() -> None:
     )
     together = with_live(Compilation(breaks=(of_log,)), Compilation(breaks=live))
     assert together.breaks == (of_log, live[1])
+
+
+def test_what_torch_measured_comes_from_the_log() -> None:
+    """A pair that a benchmark keeps apart was allowed before: hooks see no refusal."""
+    tried = Refusal("op0", "op1", "memory deps did not match", 1, True)
+    measured = Refusal(
+        "buf0", "buf2", "fusing {'buf0'} with {'buf2'} cause 1.2x slowdown", 1, True, (0, 9), True
+    )
+    live = CompiledGraph("0/0", "forward", 0, refusals=(tried,))
+    of_log = replace(live, refusals=(replace(tried, line=(0, 8)), measured))
+    (graph,) = with_live(Compilation((of_log,)), Compilation((live,))).graphs
+    assert graph.refusals == (tried, measured)

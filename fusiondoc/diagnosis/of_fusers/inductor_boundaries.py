@@ -56,16 +56,24 @@ class GraphBoundaries:
         self._nodes = [node for node in found.nodes if node.role is not Role.PASSES_ON]
         self._after = _reached(found, self._nodes)
         self._refusals = [_with_node_names(refusal, found) for refusal in found.graph.refusals]
+        self._order = {node.final.name: node.index for node in self._nodes}
         self._refused: dict[frozenset[str], Refusal] = {}
         for refusal in self._refusals:
             pair = frozenset((refusal.first, refusal.second))
             known = self._refused.get(pair)
-            if known is None or refusal.text is not None or known.text is None:
+            if known is None or self._weight(refusal) >= self._weight(known):
                 self._refused[pair] = refusal
 
     def __iter__(self) -> Iterator[Boundary]:
         for pair in self._pairs():
             yield self._boundary(pair)
+
+    def _weight(self, refusal: Refusal) -> int:
+        """Of several refusals of two nodes that with most counts: torch also tries the later node before the
+        earlier one, which has to fail where it needs the other's results."""
+        first, second = self._order.get(refusal.first), self._order.get(refusal.second)
+        in_order = first is not None and second is not None and first < second
+        return 2 * (refusal.text is not None) + in_order
 
     def _pairs(self) -> Iterator[_Pair]:
         written: dict[tuple[int, int], dict[str, None]] = {}

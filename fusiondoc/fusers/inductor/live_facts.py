@@ -19,7 +19,8 @@ _Key = tuple[str | None, str | None, int]
 
 def with_live(read: Compilation | None, live: Compilation) -> Compilation:
     """Both together. The scheduler's own objects are the truth on operators, final nodes, refusals and
-    buffers; lines, code, configurations, recompiles and what torch stated come from the log."""
+    buffers; lines, code, configurations, recompiles, what torch stated and what it measured come from the
+    log."""
     if read is None:
         return live
     of_log: dict[_Key, CompiledGraph] = {_key(graph): graph for graph in read.graphs}
@@ -46,6 +47,7 @@ def _joined(live: CompiledGraph, read: CompiledGraph | None) -> CompiledGraph:
         holds=live.holds | read.holds,
         final=_final(live.final, read.final),
         kernels=_kernels(live.kernels, read.kernels),
+        refusals=(*live.refusals, *(one for one in read.refusals if one.by_benchmark)),
         bytes_accessed=read.bytes_accessed,
         failed=live.failed or read.failed,
         seconds=(*read.seconds, *live.seconds),
