@@ -246,8 +246,9 @@ def test_residual_networks_get_a_group_for_every_block() -> None:
 def test_a_recipe_leads_where_it_gains_most() -> None:
     first = foreign("mobilenet_v3.trace.train.nvfuser").plan[0]
     assert (first.kind, first.ops) == (ChangeKind.RECIPE, ("aten::hardswish_",))
-    assert (first.before, first.after) == ("F.hardswish(x)", "x * (torch.clamp(x + 3, 0, 6) / 6)")
-    assert "fusiondoc explain hardswish" in str(first.note)
+    assert (first.before, first.after) == (None, None)  # its files are not here
+    general = "in general x * (torch.clamp(x + 3, 0, 6) / 6) instead of F.hardswish(x)"
+    assert general in str(first.note) and "fusiondoc explain hardswish" in str(first.note)
 
 
 @pytest.mark.parametrize("log", sorted(FOREIGN.glob("*.xz")), ids=lambda path: path.name)
@@ -442,7 +443,7 @@ def test_the_page_and_the_comment_begin_with_it() -> None:
     report = foreign("resnet18.script.eval.nnc")
     page = html.render(report)
     assert page.index("Do this first") < page.index('id="findings"')
-    assert "nn.ReLU(inplace=False)" in page[: page.index('id="findings"')]
+    assert "Set inplace=False on ReLU" in page[: page.index('id="findings"')]
     comment = markdown.render(report)
     assert comment.index("**Do this first**") < comment.index("<details")
 

@@ -42,7 +42,6 @@ from fusiondoc.operators import (
     SAME_ELEMENTS,
     WITH_FLAG,
     WITH_FORMULA,
-    example_arguments,
     is_in_place,
     sign_of,
 )
@@ -259,15 +258,12 @@ def _write_out_of_place(row: Unfused, run: RunFacts) -> Change:
         return Change(
             ChangeKind.NOT_INPLACE,
             f"Set inplace=False on {module}",
-            before=f"nn.{module}(inplace=True)",
-            after=f"nn.{module}(inplace=False)",
         )
     sign = sign_of(row.op)
-    before, after = f"x.{name}_()", f"x = x.{name}()"
+    before, after = f"{name}_()", f"{name}()"
     if sign is not None:
         before, after = f"x {sign}= y", f"x = x {sign} y"
-    change = f"Write {after} instead of {before}"
-    return Change(ChangeKind.OUT_OF_PLACE, change, before=before, after=after)
+    return Change(ChangeKind.OUT_OF_PLACE, f"Write {after} instead of {before}")
 
 
 def _assigns_what_can_be_joined(row: Unfused, run: RunFacts) -> bool:
@@ -293,9 +289,7 @@ def _make_attribute_constant(row: Unfused, run: RunFacts) -> Change | None:
         flag, kind = attribute
         return Change(
             ChangeKind.ANNOTATION,
-            f"Declare the attribute {flag} torch.jit.Final, so that the branch goes",
-            before=f"{flag}: {kind}",
-            after=f"{flag}: torch.jit.Final[{kind}]",
+            f"Declare the attribute {flag} torch.jit.Final[{kind}], so that the branch goes",
         )
     if not _is_inference(run):
         return None
@@ -310,8 +304,6 @@ def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
         return Change(
             ChangeKind.BRANCH,
             "Select with torch.where instead of branching on a tensor's value",
-            before="if condition: y = f(x)\nelse: y = g(x)",
-            after="y = torch.where(condition, f(x), g(x))",
             note="both sides are then computed; the condition stays a tensor, without bool() and .item()",
             conditional=True,
         )
@@ -319,8 +311,6 @@ def _take_branch_out(row: Unfused, run: RunFacts) -> Change | None:
         return Change(
             ChangeKind.CONSTANT,
             "Make the flag a constant: a function for each value, chosen before the scripted code",
-            before="def f(x, flag: bool): return g(x) if flag else h(x)",
-            after="f = g if flag else h",
             note="a module has it as an attribute that is declared torch.jit.Final",
             conditional=True,
         )
@@ -331,7 +321,6 @@ def _move(row: Unfused, run: RunFacts) -> Change:
     """A view or a permutation done elsewhere. Another tensor that meets the result of a permutation would
     have to be permuted back, so that goes after operators of one tensor alone."""
     name = _name(row)
-    called = f"{name}({example_arguments(name)})"
     title = f"Move the {name} after the operators that follow it"
     kind, note = ChangeKind.MOVE, "if these are element-wise"
     if row.op not in PERMUTATIONS:
@@ -340,8 +329,6 @@ def _move(row: Unfused, run: RunFacts) -> Change:
     return Change(
         kind,
         title,
-        before=f"y = g(f(x).{called})",
-        after=f"y = g(f(x)).{called}",
         note=note,
         conditional=True,
     )
@@ -364,14 +351,9 @@ def _make_dimensions_constant(row: Unfused, run: RunFacts) -> Change | None:
     if constants is None:
         return None
     name = _name(row)
-    before, after = f"torch.{name}(x, dim)", f"torch.{name}(x, -1)"
-    if name == "mean":
-        before, after = "x.mean(dim, keepdim=keep)", "x.mean(2, keepdim=True)"
     return Change(
         ChangeKind.CONSTANT,
         f"Give {name}() constants for {constants}",
-        before=before,
-        after=after,
         note="numbers in the code, or attributes that are declared torch.jit.Final, not arguments",
     )
 

@@ -1,14 +1,16 @@
 """The user's lines that a change of an operator alters, where the files of the program are at hand: those
 that ``fix`` would write. Of a line that is not the user's, where else the change is made.
 
-Nothing is run or imported, and the changed file is parsed again. The general form of a change is shown only
-where the file is not at hand: at a line that does not look so it would be misleading.
+Nothing is run or imported, and the changed file is parsed again. The general form of a change is never shown
+as the line: at one that does not look so it would be misleading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import PurePath
+from shlex import quote
 
 from fusiondoc.changes import read_numbers
 from fusiondoc.changes.change import Change
@@ -54,8 +56,19 @@ class Lines:
         if made is None:
             return None
         if made.kind is ChangeKind.NOT_INPLACE and not made.lines:
-            return self._where_modules_are_made(made, row.op)
-        return made
+            made = self._where_modules_are_made(made, row.op)
+        return made if made.lines else self._outside_project(_in_general(made, row), row)
+
+    def _outside_project(self, one: Change, row: Unfused) -> Change:
+        """With the option that shows the lines, where the file is one of another project."""
+        texts = self._report.texts
+        source = Source.parse(next(iter(row.users_lines), None))
+        if texts is None or source is None or not texts.is_elsewhere(source.file):
+            return one
+        folder = PurePath(source.file).parent
+        return replace(
+            one, note=joined_notes(one.note, f"--source-root {quote(str(folder))} shows its lines")
+        )
 
     def _at_its_line(self, one: Change, row: Unfused) -> Change | None:
         """The change at the line of the user's that calls the operator; at each of them, where several do."""
@@ -131,6 +144,16 @@ def _at_all_lines(made: Sequence[Change]) -> Change:
         lines=tuple(dict.fromkeys(line for one in made for line in one.lines)),
         where=tuple(dict.fromkeys(where for one in made for where in one.where)),
     )
+
+
+def _in_general(one: Change, row: Unfused) -> Change:
+    """A change whose lines are not known, without lines that would look like them."""
+    if one.kind is ChangeKind.OUT_OF_PLACE and row.op not in IN_PLACE_ASSIGNS:
+        name = row.op.rpartition("::")[2]
+        one = replace(one, title=f"Write {name[:-1]}() instead of {name}()")
+    if one.kind in _BY_RECIPE and one.before and one.after:
+        one = replace(one, note=joined_notes(f"in general {one.after} instead of {one.before}", one.note))
+    return replace(one, before=None, after=None)
 
 
 def _first_line(one: Change) -> str | None:
@@ -221,11 +244,11 @@ def _with_lines_shown(one: Change, file: ParsedFile) -> Change:
 
 
 def _named_as_called(one: Change, op: str) -> Change:
-    """Where a method stands on the line instead of a sign, the title has it too."""
+    """Where a method stands on the line instead of a sign, the title names it."""
     sign, name = sign_of(op), op.rpartition("::")[2]
     if sign is None or f"{sign}=" in one.lines[0].before:
         return one
-    return replace(one, title=f"Write x = x.{name[:-1]}(y) instead of x.{name}(y)")
+    return replace(one, title=f"Write {name[:-1]}() instead of {name}()")
 
 
 # -- a line that is not the user's ---------------------------------------------------------------------------

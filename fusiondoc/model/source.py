@@ -260,6 +260,9 @@ class Texts(Protocol):
     def source(self, file: str) -> str | None:
         """The program's own source file, by its name in the log; None if it is not at hand."""
 
+    def is_elsewhere(self, file: str) -> bool:
+        """Whether the file is on this machine, and not read as it is of another project."""
+
     def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
         """Lines of the log, and graphs that begin on a line of it, without what torch and launchers put
         before each line; what cannot be read again is missing."""

@@ -148,12 +148,6 @@ OF_LISTS_TOO = WITH_LISTS | {f"aten::{in_place_name(op)}" for op in WITH_LISTS &
 """Operators of tensors whose overloads for lists give a list."""
 
 
-def example_arguments(name: str) -> str:
-    """Arguments of a call of an operator as a method, for an example; ``name`` without ``aten::``."""
-    row = BY_NAME.get(f"aten::{name}")
-    return row.example if row is not None else "-1, 64"
-
-
 def defaults_of(function: str) -> tuple[str, ...]:
     """The last arguments of a function of torch, which may be left out."""
     row = BY_NAME.get(f"aten::{function}")

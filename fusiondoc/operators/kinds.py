@@ -105,8 +105,6 @@ class Operator(NamedTuple):
     """Modules of torch.nn that call it, and the index of ``inplace`` in their constructor if it has one."""
     instead: str | None = None
     """For an operator that exists only in place: an expression that makes such a tensor."""
-    example: str = "-1, 64"
-    """Arguments of a call of it as a method, for an example in a report."""
     defaults: tuple[str, ...] = ()
     """The last arguments of its function in torch, which may be left out (torch/nn/functional.py,
     torch/_torch_docs.py); of operators that a recipe replaces."""

@@ -338,6 +338,9 @@ class _NearTexts:
     def source(self, file: str) -> str | None:
         return self._texts.source(self._near_paths.before(file))
 
+    def is_elsewhere(self, file: str) -> bool:
+        return self._texts.is_elsewhere(self._near_paths.before(file))
+
     def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
         wanted, begin = list(lines), list(graphs)
         before = {one: replace(one, file=self._near_paths.before(one.file)) for one in (*wanted, *begin)}

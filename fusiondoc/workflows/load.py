@@ -392,8 +392,16 @@ class LogTexts:
         kept = kept_source(self._capture.path, file) if self._capture is not None else None
         if kept is not None:
             return masked(kept)
-        data = read_source(Path(file), (project_root(Path.cwd()), *self._source_roots))
+        roots = (project_root(Path.cwd()), *self._source_roots)
+        found = (
+            read_source(path, roots) for path in (Path(file), *(root / file for root in self._source_roots))
+        )
+        data = next((one for one in found if one is not None), None)
         return None if data is None else masked(text_of(data))
+
+    def is_elsewhere(self, file: str) -> bool:
+        """Whether it is a file of Python on disk and ``source`` has no text of it."""
+        return file.endswith(".py") and self.source(file) is None and Path(file).is_file()
 
     def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
         """Reads the logs once more."""
