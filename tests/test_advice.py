@@ -152,6 +152,16 @@ def test_in_place_operators_of_a_training_run_are_written_out_of_place():
     assert said("FD231", "aten::add_", trained) == "Write x = x + y instead of x += y."
 
 
+def test_out_of_place_gains_nothing_where_the_fuser_does_not_take_that_either() -> None:
+    """Live, ``nn.Dropout(0.1, inplace=False)`` leaves the same groups under NNC, forward and backward."""
+    run = replace(UNKNOWN, fuser="nnc", gradients=True, backward=True)
+    for code in ("FD230", "FD231"):
+        assert said(code, "aten::dropout_", run, TORCH) == "Nothing: NNC does not take aten::dropout either."
+        assert "m.inplace = False" in said(code, "aten::relu_", run, TORCH)
+    nvfuser = replace(run, fuser="nvfuser")
+    assert "m.inplace = False" in said("FD230", "aten::dropout_", nvfuser, TORCH)
+
+
 def test_only_a_sure_change_makes_a_warning():
     run = replace(UNKNOWN, fuser="nnc", torch="2.1.2", gradients=False)
 

@@ -312,8 +312,10 @@ def test_where_only_trying_tells_fix_is_named() -> None:
     tried = with_plan(replace(found(), tries=tuple(rows)), Context(Observed()))
     assert tried.plan_title == "What was tried helps (see Tried)"
     assert found(own=False).plan_try is None and found(script=True).plan_try is None
-    assert found(own=False).plan_title == "No change is known that helps"
-    assert planned(report).plan_try is None  # of a log
+    of_log = planned(report)
+    for other in (found(own=False), found(script=True), of_log):
+        assert other.plan_title == "Not known without trying" and other.plan_try is None
+        assert str(other.plan_note).endswith("fusiondoc fix FILE.py tries on the program")
     for format_ in ("text", "markdown", "html", "sarif", "json"):
         text = render_report(found(), format_)
         assert "fusiondoc fix m.py:net" in text and "Nothing to do" not in text, format_

@@ -244,6 +244,9 @@ def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
         name = row.op.rpartition("::")[2]
         filled = f"Make a filled tensor, x = {operators.FILLS[row.op]} for x.{name}(...)"
         return Remedy(f"{filled};", "for a part of a tensor, select with torch.where.")
+    if _gains_nothing_out_of_place(row, run):
+        plain = row.op.rstrip("_")
+        return nothing(f"Nothing: {fuser_title(run.fuser or '')} does not take {plain} either.")
     if row.op in operators.WITH_FLAG and in_torch(row.source):
         return Remedy(
             "Set inplace=False where the module is made;",
@@ -263,6 +266,14 @@ def _in_place(row: Unfused, run: RunFacts) -> str | Remedy:
         in_a_package = "the line is in a package: change a copy of its module, or override its forward."
         return Remedy(f"{text};", in_a_package)
     return f"{text}."
+
+
+def _gains_nothing_out_of_place(row: Unfused, run: RunFacts) -> bool:
+    """Whether the fuser does not take the version that makes a new tensor either, and no other operator waits
+    for it."""
+    if run.fuser is None or row.keeps_out or row.op in operators.IN_PLACE_ASSIGNS:
+        return False
+    return not fusers.taken_by(row.op.rstrip("_"), run.fuser, run.torch)
 
 
 def _gradient(row: Unfused, run: RunFacts) -> str | Remedy:

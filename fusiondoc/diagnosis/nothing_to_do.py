@@ -131,14 +131,19 @@ def _count_outside(report: Report, code: str | None = None) -> int:
 def _not_found(report: Report, note: str, context: Context) -> NothingToDo:
     tried = any(one.helps(report.tries[one.against]) for one in report.tries[1:])
     mine = any(row.users_lines for row in report.rows_that_may_have_run)
-    command = None
-    if context.fixes is not None and not context.fixes.interrupted:
-        note += f"; {_tried_by_fix(context.fixes)}"
-    elif mine and context.request is not None and can_be_fixed(context):
-        command = run_again(context.request, command="fix")
+    fixes, request, command = context.fixes, context.request, None
+    if fixes is not None and not fixes.interrupted:
+        note, mine = f"{note}; {_tried_by_fix(fixes)}", False
+    elif mine and request is not None and can_be_fixed(context):
+        command = run_again(request, command="fix")
     if tried:
         return NothingToDo(Verdict.TRIED, note, command)
-    return NothingToDo(Verdict.NOT_FOUND if command is None else Verdict.NOT_TRIED, note, command)
+    if mine and command is None:
+        note += f"; {_OF_LOG}"
+    return NothingToDo(Verdict.NOT_TRIED if mine else Verdict.NOT_FOUND, note, command)
+
+
+_OF_LOG = "what a log does not show, fusiondoc fix FILE.py tries on the program"
 
 
 def _tried_by_fix(fixes: Fixes) -> str:
