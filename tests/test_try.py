@@ -32,7 +32,8 @@ from fusiondoc.rendering.terminal_documents import sections
 from fusiondoc.views.formatting import verdict_on_tries
 from fusiondoc.views.report_checks import tried
 from fusiondoc.workflows import bench_turns, follow_ups
-from fusiondoc.workflows.follow_ups import speeds_in_turns
+from fusiondoc.workflows import speeds_in_turns as timed_in_turns
+from fusiondoc.workflows.speeds_in_turns import speeds_in_turns
 
 NET = """
     import torch
@@ -215,9 +216,9 @@ def test_a_try_is_timed_in_two_processes_whose_difference_is_in_its_interval(
         started.append(name)
         return bench_turns.VariantRun(name, interpreter, TimedChild(step or 1.0, step is None))  # type: ignore
 
-    monkeypatch.setattr(follow_ups, "find_python", lambda path: path)
-    monkeypatch.setattr(follow_ups, "inspect", lambda path: None)
-    monkeypatch.setattr(follow_ups, "start_variant", start)
+    monkeypatch.setattr(timed_in_turns, "find_python", lambda path: path)
+    monkeypatch.setattr(timed_in_turns, "inspect", lambda path: None)
+    monkeypatch.setattr(timed_in_turns, "start_variant", start)
     (tmp_path / "net.py").touch()
     target, python = parse_target(str(tmp_path / "net.py")), Path(sys.executable)
     requests = [(RunRequest(target, python, knobs={name: "1"}, cwd=tmp_path), "none") for name in steps]

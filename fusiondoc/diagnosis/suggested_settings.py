@@ -10,7 +10,7 @@ from fusiondoc.diagnosis.changes_of_operators import NO_RULE
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fusers import FUSERS, facts_of, operators_of_knobs, taken_by
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.codes import CODES, DYNAMIC, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.lacking_constants import lacks_constant
 from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Report, Unfused
@@ -127,6 +127,8 @@ def _change(name: str, codes: tuple[str, ...], report: Report, options: Options,
     if name == TRACE:
         already = script or options.trace or kind == "archive"
         return None if already else _flag(ChangeKind.TRACE, TRACE, TRACE, codes)
+    if name == DYNAMIC:
+        return None if options.dynamic else _flag(ChangeKind.DYNAMIC_SHAPES, DYNAMIC, DYNAMIC, codes)
     if name == OTHER_FUSER:
         fuser = other_fuser(report, options, codes)
         return None if fuser is None else another_fuser(fuser, codes)

@@ -59,6 +59,8 @@ class ChangeKind(Enum):
     """Inference without gradients."""
     TRACE = "trace"
     """The model is traced instead of scripted."""
+    DYNAMIC_SHAPES = "dynamic shapes"
+    """One compilation for any size, not one for each: ``--dynamic``."""
     STATIC_SHAPES = "static shapes"
     """Plans for the shapes that come, not for any."""
     LOG = "log"
@@ -251,6 +253,10 @@ class Version:
     """Operators outside groups that ran."""
     interpreted: bool = False
     """Groups ran through an evaluator instead of kernels, so that the speed tells nothing."""
+    graph_breaks: int = 0
+    """Lines at which torch.compile ended a graph."""
+    recompiles: int = 0
+    """Compilations of a function after its first one."""
 
     def better_than(self, other: Version, fewer: bool = False) -> bool:
         """Whether more is fused: fewer kernels run because groups hold more of the operators, or as few
@@ -261,6 +267,9 @@ class Version:
         """
         if self.fallbacks > other.fallbacks or self.launches > other.launches:
             return False
+        interrupted, before = self.graph_breaks + self.recompiles, other.graph_breaks + other.recompiles
+        if interrupted != before:
+            return interrupted < before
         if self.launches < other.launches:
             return self._fuses_more_than(other)
         return not fewer and self.ops_fused > other.ops_fused

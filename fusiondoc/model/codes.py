@@ -9,6 +9,9 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.code_kinds import Cause, Family, Loss
 from fusiondoc.model.inductor_codes import (
+    DYNAMIC as DYNAMIC,
+)
+from fusiondoc.model.inductor_codes import (
     LOSE_NOTHING,
     OF_BOUNDARIES,
     OF_CALLS,

@@ -241,6 +241,7 @@ OF_LOGS: tuple[tuple[str, str, str, Remedy | None], ...] = (
     ("FD924", "note", "Texts of a newer torch", None),
 )
 
+DYNAMIC = "--dynamic"
 _LARGER, _OTHER_PARTS, _ONE_NUMBER = (
     "max_fusion_size=256",
     "min_overlap_ratio=0.1",
@@ -249,6 +250,7 @@ _LARGER, _OTHER_PARTS, _ONE_NUMBER = (
 _MORE_READERS = "cpp.max_horizontal_fusion_size=64"
 
 TRIES: dict[str, tuple[str, ...]] = {
+    "FD122": (DYNAMIC,),
     "FD262": (_OTHER_PARTS, _ONE_NUMBER),
     "FD266": ("triton.cooperative_reductions=on",),
     "FD268": (
@@ -261,7 +263,7 @@ TRIES: dict[str, tuple[str, ...]] = {
     "FD273": (_LARGER, _MORE_READERS),
     "FD279": (_MORE_READERS,),
 }
-"""Codes of boundaries -> the knobs that ``diagnose --try`` sets for them."""
+"""Codes -> the settings that ``diagnose --try`` makes for them."""
 
 LOSE_NOTHING = frozenset(("FD256", "FD258", "FD259", "FD275"))
 """Codes of calls and boundaries of which nothing is lost."""

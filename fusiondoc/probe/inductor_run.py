@@ -90,6 +90,10 @@ class CompiledRun:
         records.write("target", how="model", label=self._loaded.label, signature=None)
         write_choice(records, spec, why)
         with clock.users_work():
+            if spec.get("results") and eager is not None:
+                from .changed_program import keep_or_compare_results
+
+                keep_or_compare_results(torch, eager, self._loaded.shapes, spec, records)
             compiled = model if self._own is not None else self._compiled(model)
             if spec.get("timing"):
                 self._time(compiled, eager)

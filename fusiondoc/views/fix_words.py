@@ -105,6 +105,10 @@ def gain(before: Version, after: Version, speed: Ratio | None) -> str:
         f"{before.ops_fused:,} -> {count(after.ops_fused, 'operator')} fused",
         f"{before.launches} -> {_launches(after.launches)}",
     ]
+    if before.graph_breaks != after.graph_breaks:
+        parts.append(f"{before.graph_breaks} -> {count(after.graph_breaks, 'graph break')}")
+    if before.recompiles != after.recompiles:
+        parts.append(f"{before.recompiles} -> {count(after.recompiles, 'recompile')}")
     if speed is not None:
         parts.append(in_speed(speed))
     return ", ".join(parts)

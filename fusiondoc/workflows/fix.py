@@ -28,6 +28,7 @@ from fusiondoc.diagnosis.changes_to_try import ChangesOfProgram
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.errors import FusiondocError, UsageError
+from fusiondoc.fusers import DYNAMO
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
@@ -105,7 +106,7 @@ def fix_target(
     The capture of the unchanged program keeps what was found, so that its report knows it.
 
     Raises:
-        UsageError: it has no model, or is no TorchScript.
+        UsageError: it has no model, or nothing that changes here compiles it.
         FusiondocError: the unchanged program failed.
     """
     if request.script:
@@ -155,9 +156,10 @@ def fix_target(
 def _must_be_model(request: RunRequest, capture: Capture, report: Report) -> None:
     if capture.records.target.how == "script":
         raise _no_model(request)
-    if report.frontend not in (None, TORCHSCRIPT.name):
+    if report.frontend not in (None, TORCHSCRIPT.name, DYNAMO.name):
         raise UsageError(
-            f"fix changes programs for TorchScript; {request.target.label} goes through {report.frontend}",
+            f"fix changes programs for TorchScript and torch.compile; {request.target.label} goes through"
+            f" {report.frontend}",
             "fusiondoc diagnose shows what fuses there.",
         )
 

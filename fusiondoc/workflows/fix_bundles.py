@@ -96,7 +96,7 @@ class Bundle:
 _BY_SEVERAL = frozenset(
     [
         *(ChangeKind.RECIPE, ChangeKind.MOVE, ChangeKind.MOVE_VIEW),
-        *(ChangeKind.KNOB, ChangeKind.STATIC_SHAPES, ChangeKind.FUSER),
+        *(ChangeKind.KNOB, ChangeKind.STATIC_SHAPES, ChangeKind.DYNAMIC_SHAPES, ChangeKind.FUSER),
     ]
 )
 """Kinds that help only if fewer kernels and operators run."""
@@ -112,6 +112,7 @@ _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
     ("tensors that stay on their device, and stay tensors", (ChangeKind.NUMBER,), False),
     ("operands of a type that the fuser takes", (ChangeKind.DTYPE,), False),
     ("made ready for inference", (ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE), False),
+    ("compiled once for any size", (ChangeKind.DYNAMIC_SHAPES,), False),
     ("a setting of torch", (ChangeKind.KNOB, ChangeKind.STATIC_SHAPES), False),
     ("statements after what is computed", (ChangeKind.SPLIT,), False),
     ("operators moved to the edge", (ChangeKind.MOVE_VIEW, ChangeKind.MOVE), False),

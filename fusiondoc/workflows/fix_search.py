@@ -17,8 +17,8 @@ from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, Outcome, TriedFix, Version
 from fusiondoc.workflows.fix_bundles import Bundle
 from fusiondoc.workflows.fix_versions import Versions
-from fusiondoc.workflows.follow_ups import speeds_in_turns
 from fusiondoc.workflows.run import Notify
+from fusiondoc.workflows.speeds_in_turns import speeds_in_turns
 
 
 def _can_time(versions: Sequence[Version]) -> bool:

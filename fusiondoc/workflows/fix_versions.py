@@ -252,6 +252,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     outside = [row for row in report.rows_that_may_have_run if row.reason.code != COUNTER]
     failed = capture.error()
     evaluated = interpreted(report)
+    compiled = report.compiled
     version = Version(
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
@@ -262,6 +263,8 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
         outside=sum(row.count for row in outside),
         unfused=frozenset(row.op for row in outside),
         interpreted=evaluated,
+        graph_breaks=sum(row.count for row in compiled.breaks) if compiled is not None else 0,
+        recompiles=sum(row.count for row in compiled.recompiles) if compiled is not None else 0,
     )
     return _with_results(version, report, capture.records.same_results, rounding)
 

@@ -8,12 +8,10 @@ child each, and then times these in turns and without logs, as ``fusiondoc bench
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from statistics import median
 
 from fusiondoc.captures.capture import Capture, TimedRun
@@ -24,87 +22,20 @@ from fusiondoc.captures.store import Within
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.suggested_settings import eval_mode
 from fusiondoc.errors import FusiondocError
-from fusiondoc.fusers import DYNAMO, choices
+from fusiondoc.fusers import DYNAMO
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
-from fusiondoc.model.bench import EAGER, FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
+from fusiondoc.model.bench import EAGER, LEAST_ROUNDS, Ratio, of_processes
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import STEP, Speed, Spread
-from fusiondoc.runner.interpreter import find_python, inspect
 from fusiondoc.runner.launch import ShowProgress, run
-from fusiondoc.workflows.bench import silent
 from fusiondoc.workflows.bench_turns import (
-    AS_OF_A_RUN,
     PROCESSES,
-    BenchRequest,
-    Start,
-    VariantRun,
-    run_in_turns,
-    start_variant,
 )
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.speed import interpreted, why_not_timed
-
-ROUND_SECONDS = 0.1
-
-
-def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[Ratio | None]:
-    """The speed of each request against the first, with its first inputs; None where it could not be timed.
-
-    Args:
-        requests: each with the fuser that its run had in effect.
-
-    Raises:
-        KeyboardInterrupt: the user stopped it.
-    """
-    starts = [_start(request, fuser) for request, fuser in requests]
-    present = [number for number, start in enumerate(starts) if start is not None]
-    runs: dict[int, VariantRun] = {}
-    with tempfile.TemporaryDirectory(prefix="fusiondoc-bench-") as name, silent() as bar:
-        limits = BenchRequest(
-            target=requests[0][0].target, pythons=(requests[0][0].python,), timeout=requests[0][0].timeout
-        )
-        started, interrupted = run_in_turns(
-            [start for start in starts if start is not None], limits, Path(name) / "runs", bar, "", True
-        )
-        runs = dict(zip(present, started))
-    if interrupted:
-        raise KeyboardInterrupt
-    first_times = _times(runs.get(0))
-    others = (_against(first_times, _times(runs.get(number))) for number in range(1, len(requests)))
-    return [None, *others]
-
-
-def _start(request: RunRequest, fuser: str | None) -> Start | None:
-    """A function that starts a process of it; None if it cannot be timed."""
-    if fuser not in choices() or request.script or request.frontend not in ("auto", TORCHSCRIPT.name):
-        return None
-    wanted = BenchRequest(
-        target=request.target,
-        pythons=(request.python,),
-        seed=request.seed or 0,
-        round_seconds=ROUND_SECONDS,
-        **{name: getattr(request, name) for name in AS_OF_A_RUN},
-    )
-    try:
-        interpreter = inspect(find_python(request.python))
-    except FusiondocError:
-        return None
-    phase = TRAINING if request.backward else FORWARD
-    return lambda folder: start_variant(wanted, str(fuser), interpreter, phase, folder)
-
-
-def _times(run: VariantRun | None) -> list[list[float]]:
-    """Rounds of each process; none of a run that stopped: its rounds are of other turns than those of the
-    first."""
-    return run.processes(0) if run is not None and run.why is None else []
-
-
-def _against(first_times: Sequence[Sequence[float]], times: Sequence[Sequence[float]]) -> Ratio | None:
-    pairs = sum(min(len(first), len(other)) for first, other in zip(first_times, times))
-    return of_processes(first_times, times) if pairs >= LEAST_ROUNDS else None
-
+from fusiondoc.workflows.speeds_in_turns import speeds_in_turns
 
 _TRIES = "tries"
 """The captures of the tries, inside the capture of the run they belong to."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from fusiondoc.changes.change import Change
-from fusiondoc.diagnosis.changes_to_try import at_lines, at_model, settings
+from fusiondoc.diagnosis.changes_to_try import at_compilation, at_lines, at_model, settings
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.suggested_settings import suggested
 
@@ -28,5 +28,7 @@ class ChangesOfProgram:
         """Settings, rewrites at the lines of operators outside groups, and what can be done where the model
         is made, written into its files, in no order: ``fix`` tries them. Whether one helps, its run shows."""
         program = self._program
+        if program.is_compiled:
+            return [*at_compilation.propose(program), *settings.written(program, self.of_run)]
         of_settings = settings.propose(program, self.of_run)
         return [*at_lines.propose(program), *of_settings, *at_model.propose(program)]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
+from fusiondoc.changes import any_size
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import after_imports, lines_at, spelled
@@ -26,18 +27,27 @@ def propose(program: UserProgram, of_run: Iterable[Change]) -> Iterator[Change]:
     Args:
         of_run: the settings of its run.
     """
+    yield from written(program, of_run)
     file = program.target_file
-    for change in of_run:
-        ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
-        if change.kind is ChangeKind.FUSER:
-            yield _with_own_lines(program, change, ops)
-        elif file is not None:
-            yield from _written(file, change.setting, ops, ChangeKind.KNOB)
     if file is None:
         return
     yield from static_shapes(program, file)
     if not program.backward:
         yield from without_gradients(file)
+
+
+def written(program: UserProgram, of_run: Iterable[Change]) -> Iterator[Change]:
+    """The settings of its run: knobs as lines of the target's file, others as they are."""
+    file = program.target_file
+    for change in of_run:
+        ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
+        if change.kind is ChangeKind.FUSER:
+            yield _with_own_lines(program, change, ops)
+        elif change.kind is ChangeKind.DYNAMIC_SHAPES:
+            if not any(map(any_size.calls_compile, program.files)):
+                yield replace(change, note="torch.compile(model, dynamic=True) in your own program")
+        elif file is not None:
+            yield from _written(file, change.setting, ops, ChangeKind.KNOB)
 
 
 def _with_own_lines(program: UserProgram, change: Change, ops: frozenset[str]) -> Change:

@@ -104,6 +104,11 @@ class UserProgram:
         return self.report.fuser.effective or self.report.fuser.requested or "none"
 
     @property
+    def is_compiled(self) -> bool:
+        """Whether torch.compile compiles it."""
+        return self.report.compiled is not None
+
+    @property
     def torch(self) -> str | None:
         return self.report.environment.get("torch")
 

@@ -17,7 +17,7 @@ from fusiondoc.model.report import Finding, Report
 
 _KINDS: Mapping[str, ChangeKind] = {
     "FD121": ChangeKind.MOVE,
-    "FD122": ChangeKind.STATIC_SHAPES,
+    "FD122": ChangeKind.DYNAMIC_SHAPES,
     "FD252": ChangeKind.RECIPE,
     "FD254": ChangeKind.RECIPE,
     "FD262": ChangeKind.MOVE_VIEW,

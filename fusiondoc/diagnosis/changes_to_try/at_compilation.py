@@ -1,0 +1,49 @@
+"""Rewrites of a program that torch.compile compiles, as changes to try: at the lines at which it ended a
+graph, and where it compiled a function again for other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fusiondoc.changes import any_size
+from fusiondoc.changes.change import Change
+from fusiondoc.diagnosis.changes_to_try import at_lines
+from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.source import Source
+
+
+def propose(program: UserProgram) -> Iterator[Change]:
+    """Prints and reads of numbers at graph breaks, and one for each call of torch.compile."""
+    breaks = _lines_of_breaks(program)
+    for change in _of_breaks(program):
+        if breaks.intersection(change.where):
+            yield change
+    compiled = program.report.compiled
+    if compiled is not None and compiled.recompiles and not program.options.dynamic:
+        yield from _any_size(program)
+
+
+def _of_breaks(program: UserProgram) -> Iterator[Change]:
+    yield from at_lines.prints(program)
+    for file in program.files:
+        yield from at_lines.numbers_read(program, file)
+
+
+def _lines_of_breaks(program: UserProgram) -> set[str]:
+    """``file:line`` of each graph break in the user's files."""
+    compiled = program.report.compiled
+    found = set()
+    for row in compiled.breaks if compiled is not None else ():
+        source = Source.parse(row.user_source)
+        file = program.file(source.file) if source is not None else None
+        if source is not None and file is not None:
+            found.add(f"{file.source.path}:{source.line}")
+    return found
+
+
+def _any_size(program: UserProgram) -> Iterator[Change]:
+    for file in program.files:
+        for call, edit in any_size.compiled_for_any_size(file):
+            title = "torch.compile(..., dynamic=True)"
+            yield Change(ChangeKind.DYNAMIC_SHAPES, title, (edit,), where=(file.where(call),))

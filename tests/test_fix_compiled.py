@@ -1,0 +1,145 @@
+"""``fix`` of programs that torch.compile compiles: its changes, and those that it keeps on real torch."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, Run
+from running import write
+
+from fusiondoc import parse
+from fusiondoc.captures.request import RunRequest, parse_target
+from fusiondoc.changes.any_size import calls_compile, compiled_for_any_size
+from fusiondoc.changes.edits import changed_text
+from fusiondoc.changes.source_file import parsed_text
+from fusiondoc.diagnosis.changes_to_try.at_compilation import propose
+from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
+from fusiondoc.model.change_plan import ChangeKind, Version
+from fusiondoc.model.compiled import CompiledReport, GraphBreakRow, RecompileRow
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("model = torch.compile(block)", "model = torch.compile(block, dynamic=True)"),
+        ("model = torch.compile(block,)", "model = torch.compile(block,dynamic=True)"),
+        (
+            "model = torch.compile(block, mode='default')",
+            "model = torch.compile(block, mode='default', dynamic=True)",
+        ),
+        ("model = torch.compile(  # a, b\n    (block)  # b, c\n)", None),
+        ("@torch.compile\ndef f(x): return x", "@torch.compile(dynamic=True)\ndef f(x): return x"),
+        ("@torch.compile()\ndef f(x): return x", "@torch.compile(dynamic=True)\ndef f(x): return x"),
+        ("model = torch.compile(block, dynamic=False)", ""),
+        ("model = torch.compile(block, **options)", ""),
+        ("model = mine.compile(block)", ""),
+    ],
+)
+def test_a_call_of_compile_gets_the_option_once(line: str, wanted: str | None) -> None:
+    text = f"import torch\nimport mine\n{line}\n"
+    file = parsed_text(text, "m.py")
+    assert file is not None
+    edits = [edit for _, edit in compiled_for_any_size(file)]
+    changed = changed_text(text, edits)
+    assert len(edits) == (0 if wanted == "" else 1)
+    assert calls_compile(file) is ("torch.compile" in line)
+    if wanted:
+        assert changed == f"import torch\nimport mine\n{wanted}\n"
+    calls = [node for node in ast.walk(ast.parse(changed)) if isinstance(node, ast.Call)]
+    with_option = [call for call in calls if [given for given in call.keywords if given.arg == "dynamic"]]
+    assert len(with_option) == (0 if wanted == "" and "dynamic" not in line else 1)
+
+
+PROGRAM = """
+    import torch
+
+    def model(x):
+        y = torch.tanh(x) * 2
+        print(y.shape)
+        z = y.sin()
+        print(z.shape)
+        return z + 1
+
+    model = torch.compile(model)
+    inputs = (torch.randn(4, 4),)
+    """
+
+
+def program(folder: Path, breaks: tuple[int, ...], guards: tuple[str, ...]) -> UserProgram:
+    """A program whose run broke its graph at these lines, and compiled it again for these guards."""
+    path = write(folder, "prog.py", PROGRAM)
+    report = parse(FIXTURES / "inductor" / "2.13" / "norm")
+    group = report.groups[0]
+    nodes = tuple(replace(group.nodes[0], user_source=f"{path}:{line}") for line in (5, 7, 9))
+    compiled = CompiledReport(
+        graphs=(),
+        breaks=tuple(GraphBreakRow(f"{path}:{line}", "model", "GB0059", "print", (), 1) for line in breaks),
+        recompiles=(RecompileRow("model", f"{path}:4", guards, 1, False),) if guards else (),
+        computed_again=(),
+    )
+    report = replace(report, groups=[replace(group, nodes=nodes)], compiled=compiled, unfused=[])
+    request = RunRequest(target=parse_target("prog.py", folder), python=path, cwd=folder)
+    return UserProgram(report, request.target, request.options(), folder, training=None, is_module=False)
+
+
+def test_a_print_moves_only_where_the_graph_broke(tmp_path: Path) -> None:
+    assert list(propose(program(tmp_path, (), ()))) == []
+    # Behind the first print a name is bound that the second one reads: only the second one can move.
+    assert list(propose(program(tmp_path, (6,), ()))) == []
+    (change,) = propose(program(tmp_path, (6, 8), ()))
+    assert change.kind is ChangeKind.SPLIT and change.where[0].endswith("prog.py:8")
+
+
+def test_a_recompile_proposes_one_compilation_for_any_size(tmp_path: Path) -> None:
+    made = program(tmp_path, (), ("L['x'].size()[0] == 4",))
+    (change,) = propose(made)
+    assert change.kind is ChangeKind.DYNAMIC_SHAPES and change.where[0].endswith("prog.py:11")
+    (file,) = made.files
+    assert "torch.compile(model, dynamic=True)" in changed_text(file.source.text, change.edits)
+
+
+def test_fewer_breaks_or_recompiles_are_better_with_no_more_launches() -> None:
+    one = Version(2, 9, 3, 0, graph_breaks=1)
+    assert Version(2, 9, 3, 0).better_than(one) and not one.better_than(Version(2, 9, 3, 0))
+    assert not Version(2, 9, 4, 0).better_than(one)
+    assert not Version(1, 9, 2, 0, graph_breaks=1, recompiles=1).better_than(one)
+
+
+BLOCK = """
+    import torch
+
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            y = torch.tanh(x) * 2
+            print("shape", y.shape)
+            return self.inner(y.sin() + x)
+
+
+    model = Block()
+    inputs = (torch.randn(4, 8),)
+    """
+
+
+@pytest.mark.torch
+@pytest.mark.nightly  # compiles twice; which changes are tried is held above
+def test_a_print_between_two_kernels_goes_behind_them(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "block.py", BLOCK)
+    options = ("--fuser", "inductor", "--runs", "1", "--no-time", "--format", "json")
+    done = fusiondoc("fix", "block.py", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [one["outcome"] for one in found["tried"]] == ["kept"]
+    # The print still ends a graph, which is the last one now.
+    assert found["unchanged"]["graph_breaks"] == found["together"]["graph_breaks"] == 1
+    assert (found["unchanged"]["groups"], found["together"]["groups"]) == (2, 1)
+    moved = [line[1:].strip() for line in found["diff"].splitlines() if line[:1] in "+-" and "print" in line]
+    assert moved == ['print("shape", y.shape)'] * 2
