@@ -77,6 +77,7 @@ class Operators:
             "function": function,
             "layer": or_none(layer_of, node.meta),
             "from_": None if decomposed is None else str(decomposed),
+            "arguments": or_none(arguments_text, node) if node.op == "call_function" else None,
         }
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019  # it lives as long as the process
@@ -88,6 +89,17 @@ class Operators:
             return None, None
         file, line, function = outside[-1]
         return "%s:%s" % (file, line), function
+
+
+_MOST_ARGUMENTS = 4000
+"""Characters of arguments that are recorded; a longer text would be no Python without its rest."""
+
+
+def arguments_text(node: Any) -> str | None:
+    """``gt, add``; ``mul_1, [2], correction = 0``: nodes of torch.fx print as their names."""
+    named = ("%s = %r" % pair for pair in node.kwargs.items())
+    text = ", ".join((*map(repr, node.args), *named))
+    return text if len(text) <= _MOST_ARGUMENTS else None
 
 
 def target_text(target: Any) -> str:

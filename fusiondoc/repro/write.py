@@ -269,7 +269,7 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
     found = pick(known, name)
     group = found.group
     path = output if output is not None else Path(f"repro_{group.id}.py")
-    _refuse(path, force)
+    refuse_existing(path, force)
     recipe = rebuild(found, _hints(found, known), fuser)
     if not recipe.outputs:
         why = one_line("; ".join(recipe.problems)) or "it is empty"
@@ -283,7 +283,7 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
         remarks.append(f"The log has it under {FUSER_OF_KIND[group.kind].name}; {fuser} was requested.")
     if group.fallback:
         remarks.append("In the log this group fell back to its unfused operators.")
-    _write(path, script(recipe, title, path.name, remarks, found.text))
+    write_file(path, script(recipe, title, path.name, remarks, found.text))
     return Written(path, recipe, title, tuple(remarks))
 
 
@@ -321,7 +321,7 @@ def write_minimised(
         CannotRun: it does not fail here, so there is nothing to go by.
     """
     path = minimised_path(written.path)
-    _refuse(path, force)
+    refuse_existing(path, force)
     # Also between two children an interruption must not lose what was reached.
     with Interruptions() as interruptions:
         first = run_file(python, written.path.absolute(), [], timeout)
@@ -341,7 +341,7 @@ def write_minimised(
         f"Made smaller: {before} operators before, {after} after, {search.tries} tries.",
         f"What stays the same: {first.text}",
     ]
-    _write(path, script(smallest, written.title, path.name, remarks))
+    write_file(path, script(smallest, written.title, path.name, remarks))
     notify(f"{before} operators before, {after} after, {search.tries} tries; wrote {path}")
     if search.interrupted:
         notify("interrupted; this is how far it got")
@@ -386,12 +386,14 @@ def smaller(
     return search
 
 
-def _refuse(path: Path, force: bool) -> None:
+def refuse_existing(path: Path, force: bool) -> None:
+    """UsageError if there is a file of that name, unless the user wants it overwritten."""
     if path.exists() and not force:
         raise UsageError(f"{path} already exists", "Choose another file with --output, or give --force.")
 
 
-def _write(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
+    """Write a file; UsageError if it cannot be."""
     try:
         write_whole(path, text.encode("utf-8"))
     except OSError as error:

@@ -102,6 +102,31 @@ def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
     return next(filter(None, (capture.failure() for capture in captures)), None)
 
 
+def with_facts(arguments: Sequence[str]) -> tuple[Report, Observed]:
+    """The same as ``report_from``, with what the logs show beside it. Of a saved report the capture that it
+    was made of is read, or else its logs.
+
+    Raises:
+        UsageError: neither is there.
+    """
+    sources = sources_of(arguments)
+    if len(sources) == 1 and sources[0].kind is Kind.REPORT:
+        saved = report_from(arguments)
+        made_of = saved.target.capture
+        named = [made_of] if made_of is not None else [log.name for log in logs_behind(saved)]
+        if not named or not all(Path(name).exists() for name in named):
+            raise UsageError(
+                f"{sources[0].text} is a saved report, and what it was made of is not here",
+                "Name the capture or log itself.",
+            )
+        sources = sources_of(named)
+    if all(source.kind is Kind.CAPTURE for source in sources):
+        first, *others = (source.capture() for source in sources)
+        parsed = parse_capture(first, others)
+        return report_of(first, parsed=parsed, others=others), parsed.observed
+    return report_of_log_sources(sources)
+
+
 def side(argument: str) -> Report:
     """The report that an argument of a comparison names; its name is the argument, with the logs or capture
     that it was made of.

@@ -68,6 +68,15 @@ class GraphBoundaries:
         for pair in self._pairs():
             yield self._boundary(pair)
 
+    def nodes_at(self, boundary: Boundary) -> list[Node]:
+        """The two nodes of the boundary in this graph, with those between them that keep them apart; empty
+        where it is none of this graph."""
+        for pair in self._pairs():
+            made = self._boundary(pair)
+            if made == boundary.times(made.count):
+                return [pair.first, *(self._on_the_way(pair) if made.between else ()), pair.second]
+        return []
+
     def _weight(self, refusal: Refusal) -> int:
         """Of several refusals of two nodes that with most counts: torch also tries the later node before the
         earlier one, which has to fail where it needs the other's results."""
@@ -219,15 +228,18 @@ class GraphBoundaries:
 
     def _between(self, pair: _Pair) -> Node | None:
         """A node on another way from the first to the second: a call before others."""
-        on_the_way = [
+        on_the_way = self._on_the_way(pair)
+        on_the_way.sort(key=lambda node: node.final.kind is not FinalKind.CALL)
+        return on_the_way[0] if on_the_way else None
+
+    def _on_the_way(self, pair: _Pair) -> list[Node]:
+        return [
             node
             for node in self._nodes
             if pair.first.index < node.index < pair.second.index
             and node.index in self._after[pair.first.index]
             and pair.second.index in self._after[node.index]
         ]
-        on_the_way.sort(key=lambda node: node.final.kind is not FinalKind.CALL)
-        return on_the_way[0] if on_the_way else None
 
 
 def _with_node_names(refusal: Refusal, found: FinalGraph) -> Refusal:

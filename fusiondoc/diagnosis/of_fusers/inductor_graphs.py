@@ -25,7 +25,7 @@ from fusiondoc.operators import BY_NAME, VIEWS
 
 _TARGET = re.compile(r"(?:torch\.ops\.)?(\w+)\.(\w+)(?:\.\w+)?")
 _NUMBER = re.compile(r"_\d+\Z")
-_GETITEM = "getitem"
+GETITEM = "getitem"
 _ONEDNN = "mkldnn."
 _VIEWS_OF_FALLBACKS = frozenset(("aten::view_as_real", "aten::view_as_complex"))
 """Views for which Inductor makes a call, as it has no complex numbers."""
@@ -33,8 +33,8 @@ _VIEWS_OF_FALLBACKS = frozenset(("aten::view_as_real", "aten::view_as_complex"))
 
 def operator_name(target: str) -> str:
     """The operator as other fusers print it: ``aten.add.Tensor`` -> ``aten::add``; ``getitem`` as it is."""
-    if _GETITEM in target:
-        return _GETITEM
+    if GETITEM in target:
+        return GETITEM
     found = _TARGET.fullmatch(target)
     return f"{found[1]}::{found[2]}" if found is not None else target
 
@@ -52,7 +52,7 @@ torch/_inductor/ir.py)."""
 
 def moves_nothing(op: str) -> bool:
     """Whether it is a view, or takes a result of an operator apart."""
-    return op in VIEWS or op == _GETITEM or op in _VIEWS_OF_FALLBACKS
+    return op in VIEWS or op == GETITEM or op in _VIEWS_OF_FALLBACKS
 
 
 class Role(Enum):

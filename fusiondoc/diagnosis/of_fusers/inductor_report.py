@@ -71,15 +71,17 @@ def inductor_report(
     """
     if not compilation.graphs and not compilation.breaks and not compilation.recompiles:
         return report
-    return _Rows(report, compilation, files).report(requested)
+    return CompiledRows(report, compilation, files).report(requested)
 
 
-class _Rows:
+class CompiledRows:
+    """The rows of all graphs, as they are made."""
+
     def __init__(self, report: Report, compilation: Compilation, files: Sequence[str]) -> None:
         self._report = report
         self._compilation = compilation
         self._files = files
-        self._graphs = with_specialisations(
+        self.graphs = with_specialisations(
             [FinalGraph(graph, compilation.fallbacks) for graph in compilation.graphs]
         )
 
@@ -92,7 +94,7 @@ class _Rows:
         kernels = self._kernels(len(before.kernels))
         groups = [self._with_kernels(group, kernels) for group in groups]
         boundaries = merged(
-            [GraphBoundaries(graph.found, graph.end) for graph in self._graphs], before.boundaries
+            [GraphBoundaries(graph.found, graph.end) for graph in self.graphs], before.boundaries
         )
         made = replace(
             before,
@@ -102,7 +104,7 @@ class _Rows:
             programs=(*before.programs, *self._programs(len(before.programs))),
             boundaries=boundaries.rows,
             boundaries_left_out=boundaries.left_out,
-            compiled=compiled_section(self._graphs, self._compilation),
+            compiled=compiled_section(self.graphs, self._compilation),
         )
         torch = self._compilation.torch
         if torch is not None and not made.environment.get("torch"):
@@ -121,7 +123,7 @@ class _Rows:
 
     def _groups(self, before: int) -> list[Group]:
         rows: dict[GroupKey, list[Member]] = {}
-        for graph in self._graphs:
+        for graph in self.graphs:
             for node in graph.found.nodes:
                 if node.role is Role.GROUP:
                     rows.setdefault(group_key(graph, node), []).append((graph, node))
@@ -163,7 +165,7 @@ class _Rows:
     def _with_kernels(self, group: Group, kernels: Sequence[Kernel]) -> Group:
         """With the kernels of each of its instances."""
         of_instances: list[tuple[str, ...]] = []
-        for graph in self._graphs:
+        for graph in self.graphs:
             for index, id_ in graph.groups.items():
                 if id_ == group.id:
                     name = graph.found.nodes[index].final.kernel
@@ -177,7 +179,7 @@ class _Rows:
 
     def _unfused(self, before: int) -> list[Unfused]:
         rows: dict[CallKey, list[Member]] = {}
-        for graph in self._graphs:
+        for graph in self.graphs:
             for node in graph.found.nodes:
                 if node.role is Role.CALL:
                     rows.setdefault(call_key(graph, node), []).append((graph, node))
@@ -214,7 +216,7 @@ class _Rows:
     def _kernels(self, before: int) -> list[Kernel]:
         """The kernels of each graph. One that several nodes call is one."""
         kernels: list[Kernel] = []
-        for graph in self._graphs:
+        for graph in self.graphs:
             for kernel in graph.graph.kernels:
                 if kernel.name in graph.kernels:
                     continue
@@ -252,7 +254,7 @@ class _Rows:
     # -- programs -------------------------------------------------------------------------------------------
 
     def _programs(self, before: int) -> Iterator[Program]:
-        for number, graph in enumerate((one for one in self._graphs if one.found.nodes), before + 1):
+        for number, graph in enumerate((one for one in self.graphs if one.found.nodes), before + 1):
             positions: dict[int, int] = {}
             nodes: list[ProgramNode] = []
             for node in graph.found.nodes:

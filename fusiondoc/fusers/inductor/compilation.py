@@ -50,6 +50,8 @@ class GraphOperator:
     """Module path: ``encoder.0.norm``."""
     from_: str | None = None
     """The operator of the program that was taken apart into this one: ``aten.native_layer_norm.default``."""
+    arguments: str | None = None
+    """As Python: ``gt, add``; ``mul_1, [2], correction = 0``."""
     line: Line | None = None
 
 

@@ -26,6 +26,8 @@ _FX_LINE = re.compile(
     r"%(\w+) : (?:Tensor )?(?:\"([^\"]*)\")?\s*(?:\[num_users=\d+\])? ?= (\w+)\[target=([^\]]*)\](.*)"
 )
 _FX_NAME = re.compile(r"%(\w+)")
+_OUTPUT = "output"
+"""The node of torch.fx that returns the results."""
 
 
 class FxNode(NamedTuple):
@@ -71,6 +73,8 @@ class _Reader:
             self._signature(text)
         elif text.lstrip().startswith("return"):
             self.outputs = tuple(dict.fromkeys(_NAME.findall(text.lstrip()[len("return") :])))
+            returned = tuple(name for name in self.outputs if name in self.operators)
+            self.operators[_OUTPUT] = GraphOperator(_OUTPUT, _OUTPUT, _OUTPUT, returned, line=line)
         else:
             self._statement(text, line)
 
@@ -98,23 +102,32 @@ class _Reader:
         if found is None:
             return
         name, type_, target, rest = found.groups()
-        op, target, inputs = self._called(target, rest)
+        op, target, given = self._called(target, rest)
         if op is None:
             return
         self.operators[name] = GraphOperator(
-            name, op, target, inputs, type_ or None, self._source, self._function, line=line
+            name,
+            op,
+            target,
+            self._read(given or ""),
+            type_ or None,
+            self._source,
+            self._function,
+            arguments=given,
+            line=line,
         )
 
-    def _called(self, target: str, rest: str) -> tuple[str | None, str, tuple[str, ...]]:
-        """Kind, target and inputs of what stands behind the equals sign."""
+    def _called(self, target: str, rest: str) -> tuple[str | None, str, str | None]:
+        """Kind, target and arguments of what stands behind the equals sign."""
         if rest.startswith("("):
-            parts, _ = arguments(rest, 0)
-            return "call_function", target_of(target), self._read(" ; ".join(parts))
+            _, end = arguments(rest, 0)
+            return "call_function", target_of(target), rest[1 : end - 1]
         if rest.startswith("["):
-            return "call_function", "getitem", self._read(target)
+            parts, _ = arguments(rest, 0)
+            return "call_function", "getitem", ", ".join((target, *parts))
         if target.startswith("self."):
-            return "get_attr", target.removeprefix("self."), ()
-        return None, target, ()
+            return "get_attr", target.removeprefix("self."), None
+        return None, target, None
 
     def _read(self, text: str) -> tuple[str, ...]:
         names = dict.fromkeys(_NAME.findall(_STRING.sub("", text)))
