@@ -21,9 +21,9 @@ from fusiondoc.errors import UsageError
 from fusiondoc.fusers.inductor.compilation import GraphOperator
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.repro.compiled import CompiledParts, Wanted
-from fusiondoc.repro.compiled_part import CompiledPart, PartInput
-from fusiondoc.repro.compiled_script import script_of
+from fusiondoc.repro.of_fusers.compiled_cut import CompiledPart, PartInput
+from fusiondoc.repro.of_fusers.compiled_parts import CompiledParts, Wanted
+from fusiondoc.repro.of_fusers.compiled_script import script_of
 
 NOT_SHOWN = re.compile(
     r"does not show the operators of this part|is no operator of torch itself|is no literal"
@@ -41,7 +41,10 @@ def scripts_of(recording: Recording, folder: Path) -> Iterator[Path]:
         names = {"--boundary": "boundary", "--kernel": "kernel", "--group": "group"}
         wanted = replace(Wanted(), **{names[option]: int(value) if option == "--boundary" else value})
         try:
-            yield parts.write(wanted, folder / f"{recording.name}-{value}.py", True)[0]
+            script = folder / f"{recording.name}-{value}.py"
+            lines = list(parts.write(wanted, script, True))
+            assert lines[-1].startswith(f"wrote {script}")
+            yield script
         except UsageError as error:
             assert error.hint and NOT_SHOWN.search(error.message), error.message
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,10 +18,10 @@ from fusiondoc.errors import UsageError
 from fusiondoc.fusers import at_work
 
 if TYPE_CHECKING:
-    from fusiondoc.fusers.inductor.compilation import Compilation
-    from fusiondoc.model.report import Report
-    from fusiondoc.parsers.lines.log_files import LogInput
-    from fusiondoc.repro.write import Groups
+    from fusiondoc.repro.of_fusers import ReadLog
+    from fusiondoc.repro.write import Groups, Written
+
+_STDIN = "fusiondoc-stdin.log"
 
 
 @click.command(name="repro")
@@ -103,36 +103,19 @@ def command(
       fusiondoc repro --group G3 --minimise       also the smallest that fails
       fusiondoc repro --boundary 1                of a run of torch.compile
     """
-    from fusiondoc.rendering.drawing import rows_of_lines
-    from fusiondoc.repro.write import listed, minimised_path, notes, write_minimised, write_script
+    from fusiondoc.repro.write import notes, write_minimised
 
     if sum(one is not None for one in (group, boundary, kernel)) > 1:
         raise UsageError("--group, --boundary and --kernel name different parts", "Give one of them.")
-    if minimise and group is None:
-        raise UsageError(
-            "--minimise needs a group", "Name it with --group; without it the groups are listed."
-        )
-    if minimise and output is not None and minimised_path(output).exists() and not force:
-        raise UsageError(f"{minimised_path(output)} already exists", "Give --force to overwrite it.")
-    if minimise and not trust_log:
-        from fusiondoc.captures.store import CaptureStore
-        from fusiondoc.captures.trust import refuse_foreign
-
-        refuse_foreign(logs, CaptureStore(), "--minimise")
+    if minimise:
+        _check_minimise(logs, group, output, force, trust_log)
     with _read(logs) as read:
-        if isinstance(read, _CompiledLog):
-            return _of_compiled(read, group, boundary, kernel, output, force, minimise)
-        known = _known_groups(read, group)
-        if boundary is not None or kernel is not None:
-            raise UsageError(
-                "--boundary and --kernel are for runs of torch.compile, and this log has none",
-                "Name a group; without it, fusiondoc repro lists them.",
-            )
-        if group is None:
-            print_result(rows_of_lines(listed(known)), nl=False)
-            notify("Choose one with --group ID.")
+        if read.is_compiled:
+            _of_compiled(read, group, boundary, kernel, output, force, minimise)
             return 0
-        written = write_script(known, group, output, force, fuser)
+        written = _of_group(read, group, boundary or kernel, output, force, fuser)
+    if written is None:
+        return 0
     for note in notes(written):
         notify(f"note: {note}")
     notify(f"wrote {written.path}; run it: python {written.path}")
@@ -144,50 +127,72 @@ def command(
     return write_minimised(written, chosen, force, timeout, tries, notify)
 
 
-class _ReadLog(NamedTuple):
-    """A log of TorchScript."""
+def _check_minimise(
+    logs: tuple[str, ...], group: str | None, output: Path | None, force: bool, trust_log: bool
+) -> None:
+    """UsageError where nothing can be made smaller, or the log is of somebody else."""
+    from fusiondoc.repro.write import minimised_path
 
-    report: Report
-    logs: Sequence[LogInput]
-    shown: Mapping[str, str]
+    if group is None:
+        raise UsageError(
+            "--minimise needs a group", "Name it with --group; without it the groups are listed."
+        )
+    if output is not None and minimised_path(output).exists() and not force:
+        raise UsageError(f"{minimised_path(output)} already exists", "Give --force to overwrite it.")
+    if not trust_log:
+        from fusiondoc.captures.store import CaptureStore
+        from fusiondoc.captures.trust import refuse_foreign
 
-
-class _CompiledLog(NamedTuple):
-    """A log of torch.compile."""
-
-    report: Report
-    compilation: Compilation
-    shown: str
+        refuse_foreign(logs, CaptureStore(), "--minimise")
 
 
 @contextmanager
-def _read(arguments: tuple[str, ...]) -> Iterator[_ReadLog | _CompiledLog]:
+def _read(arguments: tuple[str, ...]) -> Iterator[ReadLog]:
     """What the arguments name. Stdin is kept for as long as it is needed: the log is read twice."""
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
-    from fusiondoc.workflows.load import logs_behind, with_facts
+    from fusiondoc.repro.of_fusers import ReadLog
+    from fusiondoc.workflows.load import with_facts
 
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         given = list(arguments) or [str(CaptureStore().newest().path)]
         shown = " ".join(arguments).replace("-", "<stdin>") if "-" in arguments else " ".join(arguments)
-        kept = Path(folder) / "stdin.log"
+        kept = Path(folder) / _STDIN
         if "-" in given:
             with kept.open("wb") as file:
                 file.writelines(read_chunks(LogInput("<stdin>", None)))
             given = [str(kept) if argument == "-" else argument for argument in given]
         report, observed = with_facts(given)
-        if observed.compilation is not None and observed.compilation.graphs:
-            yield _CompiledLog(report, observed.compilation, shown or Path(given[0]).name)
-        else:
-            yield _ReadLog(report, logs_behind(report), {str(kept): "<stdin>"})
+        yield ReadLog(report, observed, shown or Path(given[0]).name)
 
 
-def _known_groups(read: _ReadLog, wanted: str | None) -> Groups:
+def _of_group(
+    read: ReadLog, group: str | None, part: object, output: Path | None, force: bool, fuser: str | None
+) -> Written | None:
+    """The written group; None where the groups were listed. ``part``: of torch.compile, if one was named."""
+    from fusiondoc.rendering.drawing import rows_of_lines
+    from fusiondoc.repro.write import listed, write_script
+
+    known = _known_groups(read, group)
+    if part is not None:
+        raise UsageError(
+            "--boundary and --kernel are for runs of torch.compile, and this log has none",
+            "Name a group; without it, fusiondoc repro lists them.",
+        )
+    if group is None:
+        print_result(rows_of_lines(listed(known)), nl=False)
+        notify("Choose one with --group ID.")
+        return None
+    return write_script(known, group, output, force, fuser)
+
+
+def _known_groups(read: ReadLog, wanted: str | None) -> Groups:
     """The groups of the logs, but those of te.ops."""
     from fusiondoc.fusers import frontend_of_group
     from fusiondoc.fusers.te import TE
     from fusiondoc.fusers.torchscript import TORCHSCRIPT
     from fusiondoc.repro.write import groups_of
+    from fusiondoc.workflows.load import logs_behind
 
     report = read.report
     groups = tuple(group for group in report.groups if frontend_of_group(group.kind) is TORCHSCRIPT)
@@ -199,34 +204,33 @@ def _known_groups(read: _ReadLog, wanted: str | None) -> Groups:
             "Put the operators into a file of their own, with the shapes that fusiondoc parse shows, and"
             " run that: fusiondoc diagnose FILE.py:NAME --frontend te",
         )
-    return groups_of(groups, read.logs, read.shown)
+    logs = logs_behind(report)
+    return groups_of(groups, logs, {log.name: "<stdin>" for log in logs if log.name.endswith(_STDIN)})
 
 
 def _of_compiled(
-    read: _CompiledLog,
+    read: ReadLog,
     group: str | None,
     boundary: int | None,
     kernel: str | None,
     output: Path | None,
     force: bool,
     minimise: bool,
-) -> int:
+) -> None:
     """The work on a run of torch.compile."""
     from fusiondoc.rendering.drawing import rows_of_lines
-    from fusiondoc.repro.compiled import CompiledParts, Wanted
+    from fusiondoc.repro.of_fusers.compiled_parts import CompiledParts, Wanted
 
     if minimise:
         raise UsageError(
             "--minimise is for groups of TorchScript",
             "Leave it out; TORCHDYNAMO_REPRO_AFTER=aot makes a small program of what fails in torch.compile.",
         )
-    parts = CompiledParts(read.report, read.compilation, read.shown)
+    assert read.observed.compilation is not None
+    parts = CompiledParts(read.report, read.observed.compilation, read.shown)
     if group is None and boundary is None and kernel is None:
         print_result(rows_of_lines(list(parts.listed())), nl=False)
         notify("Choose one with its option.")
-        return 0
-    path, lacking = parts.write(Wanted(boundary, kernel, group), output, force)
-    for note in lacking:
-        notify(f"note: {note}")
-    notify(f"wrote {path}; see it compiled: fusiondoc diagnose {path} --fuser inductor --no-run")
-    return 0
+        return
+    for line in parts.write(Wanted(boundary, kernel, group), output, force):
+        notify(line)

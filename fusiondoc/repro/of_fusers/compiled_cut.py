@@ -18,7 +18,7 @@ from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
     moves_nothing,
     operator_name,
 )
-from fusiondoc.fusers.inductor.compilation import GraphOperator
+from fusiondoc.fusers.inductor.compilation import Buffer, GraphOperator
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.inductor.python_text import size_of
@@ -92,7 +92,7 @@ class _Cut:
 
     def part(self) -> CompiledPart:
         kept, inputs = self._reached()
-        hints = self._hints()
+        hints = _hints(self._found.graph.buffers)
         types = (self._by_name[name].type or "" for name in inputs)
         symbols = dict.fromkeys(symbol for text in types for symbol in _SYMBOL.findall(_sizes_in(text)))
         sizes = {symbol: hints.get(symbol, UNKNOWN_SIZE) for symbol in symbols}
@@ -171,23 +171,20 @@ class _Cut:
         names = {operator.name for operator in node.operators}
         return value not in names and not names.isdisjoint(readers)
 
-    def _hints(self) -> dict[str, int]:
-        """Symbols of sizes whose number the bytes of a buffer tell."""
-        hints: dict[str, int] = {}
-        for buffer in self._found.graph.buffers:
-            found = _TENSOR.match(buffer.type or "")
-            if found is None or not buffer.bytes:
-                continue
-            sizes = [size.strip() for size in found[2].split(",") if size.strip()]
-            symbols = [size for size in sizes if _SYMBOL.fullmatch(size)]
-            numbers = [whole_number(size) for size in sizes if size not in symbols]
-            item = element_size(found[1])
-            if len(symbols) != 1 or item is None or None in numbers:
-                continue
-            others = prod(number for number in numbers if number is not None) * item
-            if others > 0 and buffer.bytes % others == 0:
-                hints.setdefault(symbols[0], buffer.bytes // others)
-        return hints
+
+def _hints(buffers: Sequence[Buffer]) -> dict[str, int]:
+    """Symbols of sizes whose number the bytes of a buffer tell."""
+    hints: dict[str, int] = {}
+    for buffer in buffers:
+        found = _TENSOR.match(buffer.type or "")
+        sizes = [size.strip() for size in found[2].split(",")] if found is not None else []
+        symbols = [size for size in sizes if _SYMBOL.fullmatch(size)]
+        item = element_size(found[1]) if found is not None else None
+        numbers = [whole_number(size) or 0 for size in sizes if size not in symbols]
+        others = prod(numbers) * (item or 0)
+        if len(symbols) == 1 and others > 0 and buffer.bytes:
+            hints.setdefault(symbols[0], buffer.bytes // others)
+    return hints
 
 
 def _sizes_in(text: str) -> str:

@@ -13,9 +13,10 @@ from collections.abc import Set as AbstractSet
 
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import GETITEM
 from fusiondoc.errors import UsageError
+from fusiondoc.fusers.inductor.argument_words import ARGUMENT_WORDS
 from fusiondoc.fusers.inductor.compilation import GraphOperator
 from fusiondoc.numbers import LARGEST
-from fusiondoc.repro.compiled_part import CompiledPart, PartInput
+from fusiondoc.repro.of_fusers.compiled_cut import CompiledPart, PartInput
 from fusiondoc.repro.permitted import one_line
 from fusiondoc.version import __version__
 
@@ -26,9 +27,6 @@ _TAKEN = frozenset(
     ("torch", "device", "inf", "nan", "made", "model", "inputs", *dir(builtins), *keyword.kwlist)
 )
 """Names that stand for something else in a script."""
-_OF_REDUCTIONS = ("mean", "sum", "amax", "amin", "prod", "max")
-_OF_ONEDNN = ("relu", "gelu", "silu", "sigmoid", "tanh", "add", "mul", "hardtanh", "leaky_relu", "swish")
-_WORDS = frozenset(("", "none", "floor", "trunc", "rand", "randn", "linear", *_OF_REDUCTIONS, *_OF_ONEDNN))
 _OF_TORCH = re.compile(
     r"(?:float|bfloat|int|uint|complex)\d{1,3}(?:_\w{1,12})?|bool|strided|contiguous_format|channels_last(?:_3d)?"
     r"|preserve_format"
@@ -154,7 +152,7 @@ def _is_permitted(node: ast.expr, names: AbstractSet[str]) -> bool:
     if isinstance(node, ast.Call):
         return _is_device(node)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value in _WORDS
+        return node.value in ARGUMENT_WORDS
     return (isinstance(node, ast.Constant) and node.value is None) or _is_number(node)
 
 

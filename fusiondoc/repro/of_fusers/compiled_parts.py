@@ -17,8 +17,8 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.boundaries import Boundary, BoundaryEnd
 from fusiondoc.model.report import Report
 from fusiondoc.repro import UNKNOWN_SIZE
-from fusiondoc.repro.compiled_part import CompiledPart, NotKnown, part_of
-from fusiondoc.repro.compiled_script import script_of
+from fusiondoc.repro.of_fusers.compiled_cut import CompiledPart, NotKnown, part_of
+from fusiondoc.repro.of_fusers.compiled_script import script_of
 from fusiondoc.repro.permitted import one_line
 from fusiondoc.repro.write import refuse_existing, write_file
 
@@ -59,7 +59,6 @@ class CompiledParts:
     """
 
     def __init__(self, report: Report, compilation: Compilation, shown: str) -> None:
-        self._report = report
         self._shown = shown
         without = replace(
             report, groups=(), unfused=(), kernels=(), programs=(), boundaries=(), compiled=None
@@ -79,8 +78,8 @@ class CompiledParts:
         for kernel in self._compiled.kernels[:MOST_LISTED]:
             yield PartLine(f"--kernel {kernel.id}", one_line(kernel.name))
 
-    def write(self, wanted: Wanted, output: Path | None, force: bool) -> tuple[Path, tuple[str, ...]]:
-        """Write the script of a part: its path, and notes for the user.
+    def write(self, wanted: Wanted, output: Path | None, force: bool) -> Iterator[str]:
+        """Write the script of a part. Yields lines for the user.
 
         Raises:
             UsageError: there is no such part, or the log does not show what a script needs.
@@ -98,7 +97,8 @@ class CompiledParts:
             ) from None
         command = f"fusiondoc diagnose {path.name} --fuser inductor --no-run"
         write_file(path, script_of(part, chosen.title, command))
-        return path, tuple(_notes(part))
+        yield from _notes(part)
+        yield f"wrote {path}; see it compiled: {command.replace(path.name, str(path))}"
 
     # -- which ----------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ def _end(end: BoundaryEnd) -> str:
 
 def _notes(part: CompiledPart) -> Iterator[str]:
     for symbol in part.chosen:
-        yield f"the log does not contain the number that {symbol} stands for: {UNKNOWN_SIZE} was chosen"
+        yield f"note: the log does not contain the number that {symbol} stands for: {UNKNOWN_SIZE} was chosen"
     for one in part.inputs:
         if one.dtype is not None and not one.dtype.startswith(("float", "bfloat")):
-            yield f"{one.name} ({one.dtype}) is zeros: a log has no values"
+            yield f"note: {one.name} ({one.dtype}) is zeros: a log has no values"
