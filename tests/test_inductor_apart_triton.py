@@ -54,3 +54,12 @@ def test_the_report_names_the_cause_and_its_change_makes_one_node(tmp_path: Path
     command = [sys.executable, "cases.py", "one", *CASES]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
     assert json.loads(ran.stdout.splitlines()[-1]) == [1] * len(CASES)
+
+
+def test_bytes_of_a_step_that_changes_its_inputs_are_those_that_torch_counts(tmp_path: Path) -> None:
+    """Torch's count of what is read has a tensor that only has to be written before."""
+    benchmark = BENCHMARKS / "inductor_on_gpu.py"
+    command = [sys.executable, str(benchmark), str(tmp_path / "results"), "--only", "adam_step inference"]
+    options = ["--device", "cpu", "--generate", "--limit", "250"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout

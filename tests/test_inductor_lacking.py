@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import lzma
+import random
 import re
+from collections import Counter
 from pathlib import Path
 
+import pytest
 from command_line import Run
 from conftest import FIXTURES
+from inductor_recordings import RECORDINGS, Recording
+from thorough import every
 
 from fusiondoc.fusers.inductor.break_texts import line_of_compiler_error
+from fusiondoc.workflows.load import report_from
 
 COMPOSITE = FIXTURES / "inductor" / "2.11" / "composite"
 
@@ -61,3 +67,66 @@ def test_texts_of_a_later_torch_are_counted_and_shown(fusiondoc: Run, tmp_path: 
     others = [one for one in report["boundaries"] if one["cause"]["code"] == "FD278"]
     assert others and all("a text of a later torch" in one["cause"]["text"] for one in others)
     assert "FD924" in {one["code"] for one in report["findings"]}
+
+
+def shown_of(path: Path) -> list[object]:
+    """Groups, calls and boundaries with their causes."""
+    report = report_from([str(path)])
+    return [
+        Counter((group.kind, group.phase, group.ops) for group in report.groups),
+        Counter((row.op, row.reason.code) for row in report.unfused),
+        Counter((one.bytes, one.kind, one.cause and one.cause.text) for one in report.boundaries),
+    ]
+
+
+@pytest.mark.parametrize("recording", every(5, RECORDINGS), ids=lambda recording: recording.name)
+def test_lines_of_worker_processes_between_those_of_a_message_change_nothing(
+    recording: Recording, tmp_path: Path
+) -> None:
+    """As with TORCHINDUCTOR_COMPILE_THREADS: workers compile while the parent prints code."""
+    worker = b"V1124 15:01:33.106000 99999 torch/_inductor/runtime/triton_heuristics.py:100] [__autotuning] 2"
+    warning = b"/env/torch/_inductor/compile_worker/subproc_pool.py:1: UserWarning: slow"
+    draw, lines = random.Random(1), []
+    for line in lzma.decompress(recording.log.read_bytes()).split(b"\n"):
+        lines.append(line)
+        lines += [one for one in (worker, warning) if draw.random() < 0.1]
+    log = tmp_path / "workers.log"
+    log.write_bytes(b"\n".join(lines))
+    assert shown_of(log) == shown_of(recording.log)
+
+
+def texts_in(data: bytes) -> list[tuple[int, int]]:
+    """Of a trace: where the payload of each graph and module begins, and where its last return does."""
+    found = []
+    for record in re.finditer(
+        rb"(?m)^\S.*\{\"(?:inductor_post_grad_graph|inductor_output_code)\".*\n((?:\t.*\n)+)", data
+    ):
+        call = max(0, record[1].find(b"def call("))
+        end = re.search(rb"(?m)^\t\s+return\b", record[1][call:])
+        assert end is not None
+        found.append((record.start(1), record.start(1) + call + end.start()))
+    return found
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
+def test_a_trace_that_is_cut_counts_what_lost_its_end(recording: Recording, tmp_path: Path) -> None:
+    data = lzma.decompress(recording.trace.read_bytes())
+    assert report_from([str(recording.trace)]).parse.truncated == 0
+    draw, cut = random.Random(recording.name), tmp_path / "cut.log"
+    for begin, end in texts_in(data)[:2]:
+        cut.write_bytes(data[: draw.randrange(begin, end)])
+        report = report_from([str(cut)])
+        assert report.parse.truncated == 1
+        assert "FD902" in {one.code for one in report.findings}
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
+def test_a_log_that_is_cut_counts_rounds_without_an_end(recording: Recording, tmp_path: Path) -> None:
+    data = lzma.decompress(recording.log.read_bytes())
+    assert report_from([str(recording.log)]).parse.truncated == 0
+    begin, end = data.find(b"===== attempting fusion (1/"), data.find(b"===== fusion complete")
+    if begin < 0:
+        return  # a warm cache: nothing was lowered
+    cut = tmp_path / "cut.log"
+    cut.write_bytes(data[: random.Random(recording.name).randrange(begin + 60, end)])
+    assert report_from([str(cut)]).parse.truncated == 1

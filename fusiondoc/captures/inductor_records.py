@@ -48,6 +48,7 @@ class FinalRecord:
     operators: tuple[str, ...] = ()
     reads: tuple[Access, ...] = ()
     writes: tuple[Access, ...] = ()
+    after: tuple[str, ...] = ()
     read_bytes: int | None = None
     write_bytes: int | None = None
     kernel: str | None = None
@@ -70,6 +71,7 @@ class FinalRecord:
             operators=self.operators,
             reads=self.reads,
             writes=self.writes,
+            after=self.after,
             read_bytes=self.read_bytes,
             write_bytes=self.write_bytes,
             kernel=self.kernel if self.call is None else self.call.function,

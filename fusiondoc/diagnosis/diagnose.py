@@ -130,6 +130,8 @@ WITHOUT_GRAPHS: tuple[Rule, ...] = (
     *fd3_fd9_whose_error.RULES,
     *fd5_wrong_numbers.NUMBERS,
     fd9_log.interrupted,
+    fd9_log.cut_off,
+    fd9_log.longer_than_its_limit,
     fd9_log.left_running,
 )
 """For a run without rows of TorchScript: its log has no graphs of it."""

@@ -375,9 +375,10 @@ class Reading:
         for use in (use for one in facts for use in one.plans):
             use.stated.settle()
         report, observed = assemble(facts, files, sources or {}, work_out, _stats(self._counts, files))
-        if self._compiled is not None:
-            observed = replace(observed, compilation=self._compiled.compilation(self._first))
-        parse = replace(report.parse, seconds=time.perf_counter() - self._began)
+        compilation = self._compiled.compilation(self._first) if self._compiled is not None else None
+        cut = report.parse.truncated + (compilation.cut if compilation is not None else 0)
+        observed = replace(observed, compilation=compilation)
+        parse = replace(report.parse, truncated=cut, seconds=time.perf_counter() - self._began)
         machines = self._machines
         observed = replace(observed, ranks_by=by, machines=machines.several, same_local=machines.unsure)
         if by is not None:

@@ -167,6 +167,12 @@ def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, A
     ir = getattr(node, "node", None)
     members = [member.get_name() for member in node.get_nodes()]
     reads, writes = _accesses(node, "reads", graph), _accesses(node, "writes", graph)
+    after = [access for access in reads if _is_order_alone(node, access["buffer"])]
+    reads = [access for access in reads if access not in after]
+    read_bytes = _moved(node, "get_read_buffer_sizes", reads)
+    if read_bytes is not None and hasattr(node, "get_read_buffer_sizes"):
+        own = {access["buffer"] for access in writes}  # torch's count of both sides has these once
+        read_bytes -= sum(access["bytes"] or 0 for access in after if access["buffer"] in own)
     return {
         "name": node.get_name(),
         "members": members,
@@ -175,12 +181,20 @@ def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, A
         "operators": operators_of(node, called),
         "reads": reads,
         "writes": writes,
-        "read_bytes": _moved(node, "get_read_buffer_sizes", reads),
+        "after": [access["buffer"] for access in after],
+        "read_bytes": read_bytes,
         "write_bytes": _moved(node, "get_write_buffer_sizes", writes),
         "sizes": or_none(lambda: str(node.group[1])) if hasattr(node, "group") else None,
         "device": or_none(_device, node),
         "call": _call(ir, explicit) if is_call(node) else None,
     }
+
+
+def _is_order_alone(node: Any, name: str) -> bool:
+    """Whether a node only has to run after what writes the buffer, as one that changes a tensor in place does
+    (``WeakDep`` of torch/_inductor/dependencies.py)."""
+    kinds = {type(access).__name__ for access in node.read_writes.reads if str(access.name) == name}
+    return kinds == {"WeakDep"}
 
 
 def _device(node: Any) -> str | None:

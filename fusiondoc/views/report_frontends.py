@@ -47,16 +47,23 @@ _TENSORS = (
 def aot(report: Report) -> Section:
     """The functions that were given to AOTAutograd, and modules that go through it by themselves."""
     blocks: list[Block] = [Sentences(tuple(map(_module_line, report.fused_modules)))]
-    for function in report.aot[:_MOST_FUNCTIONS]:
+    functions = [one for one in report.aot if not (_is_compiled(one, report) and one.partition is None)]
+    for function in functions[:_MOST_FUNCTIONS]:
         blocks.append(Heading(f"{function.id}  {_headline(function)}", function.id))
-        blocks.append(_graphs(function))
+        if not _is_compiled(function, report):
+            blocks.append(_graphs(function))
         partition = _partition(function)
         blocks.append(Sentences((partition,) if partition is not None else ()))
         blocks += [_tensors(function), Sentences(_remarks(function), Tone.DIM)]
-    more = len(report.aot) - _MOST_FUNCTIONS
+    more = len(functions) - _MOST_FUNCTIONS
     if more > 0:
         blocks.append(Sentences((f"... {more} more: --format json has all",), Tone.DIM))
     return Section("aot", "AOTAutograd", blocks=tuple(blocks))
+
+
+def _is_compiled(function: AotFunction, report: Report) -> bool:
+    """Whether its graphs are those of torch.compile, which the report has with their kernels."""
+    return report.compiled is not None and function.how == "torch.compile"
 
 
 def _headline(function: AotFunction) -> str:

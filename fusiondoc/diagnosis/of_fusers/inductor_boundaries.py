@@ -267,8 +267,8 @@ def _reached(found: FinalGraph, nodes: Sequence[Node]) -> Mapping[int, AbstractS
     """Index of a node -> the nodes that need its results, directly or by others."""
     after: dict[int, set[int]] = {node.index: set() for node in nodes}
     for node in reversed(nodes):
-        for access in node.final.reads:
-            for root in found.roots(access.buffer):
+        for buffer in (*(access.buffer for access in node.final.reads), *node.final.after):
+            for root in found.roots(buffer):
                 writer = found.writer(root)
                 if writer is not None and writer.index < node.index and writer.index in after:
                     after[writer.index].add(node.index)

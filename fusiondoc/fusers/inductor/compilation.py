@@ -156,6 +156,8 @@ class FinalNode:
     """Names of the graph's nodes that it computes. Several final nodes can compute one that is cheap."""
     reads: tuple[Access, ...] = ()
     writes: tuple[Access, ...] = ()
+    after: tuple[str, ...] = ()
+    """Buffers that it does not read, whose nodes run before it because it changes a tensor in place."""
     read_bytes: int | None = None
     """That it must read, as Inductor counts them or as the generated code shows."""
     write_bytes: int | None = None
@@ -280,4 +282,6 @@ class Compilation:
     """Operators of which torch printed ``Using FallbackKernel``."""
     unknown_texts: tuple[str, ...] = ()
     """Messages of artifacts that are read, in a form that this version does not know."""
+    cut: int = 0
+    """Graphs, modules and records of which a log lacks the end."""
     cache_hits: int = 0

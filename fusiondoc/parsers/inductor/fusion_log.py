@@ -24,7 +24,8 @@ MOST_REFUSALS = 4096
 
 _HEADER = re.compile(r"===== attempting fusion \((\d+)/\d+\): (\d+) nodes =====")
 _LIST = "fuse_nodes_once, candidates"
-_KNOWN = ("found ", "completed fusion round", "===== fusion complete", "can fuse ")
+_COMPLETE = "===== fusion complete"
+_KNOWN = ("found ", "completed fusion round", _COMPLETE, "can fuse ")
 _CANDIDATE = re.compile(r"\s*(\w+)\((?:name='|nodes=)([\w]+)")
 _REFUSED = re.compile(r"cannot fuse (\w+) with (\w+): (.*)", re.DOTALL)
 _REFUSED_BY_BENCHMARK = re.compile(r"cannot fuse \(benchmark\): (.*)", re.DOTALL)
@@ -59,6 +60,8 @@ class Decisions:
         self._refusals: deque[Refusal] = deque(maxlen=MOST_REFUSALS)
         self.left_out = 0
         """Refusals that are not kept."""
+        self.complete = False
+        """The last round ended."""
 
     def begin_round(self, number: int) -> None:
         """A header of a round comes."""
@@ -210,6 +213,7 @@ def _take(graph: Decisions, text: str, line: Line) -> bool:
             graph.merged(*found.groups())
         return found is not None
     if text.startswith(_KNOWN):
+        graph.complete = graph.complete or text.startswith(_COMPLETE)
         return True
     return not text.strip() or graph.candidate(text, line)
 

@@ -19,6 +19,8 @@ from fusiondoc.parsers.inductor.provenance import Provenance, object_of
 OUTPUT_CODE, POST_FUSION_IR = "output_code", "ir_post_fusion"
 """Artifacts of a whole graph."""
 
+_RETURN = re.compile(r"^\s+return\b", re.MULTILINE)
+"""The end of a graph, and of the function that calls the kernels: what is behind it is not read."""
 _BYTES = re.compile(r"'num_bytes_accessed': (\d{1,19})")
 _NODE = re.compile(r"\((\w+)\((?:name='|nodes=)(\w+)'?\), ")
 
@@ -47,10 +49,14 @@ class GraphParts:
     failed: str | None = None
     texts: dict[str, bytes] = field(default_factory=dict)
     """``CompiledGraph.texts``."""
+    cut: int = 0
+    """Texts that end before their end."""
 
     def take_module(self, text: str, line: Line) -> None:
         """Take the generated module."""
         self.module, self.module_line = generated_module(text), line
+        call = text.find("def call(")
+        self.cut += call < 0 or _RETURN.search(text, call) is None
         self.texts[OUTPUT_CODE] = zlib.compress(text.encode("utf-8"), 1)
 
     def take_ir(self, text: str, line: Line) -> None:
@@ -73,6 +79,8 @@ class PartsOfProcess:
         self.unknown: dict[str, None] = {}
         """Texts of artifacts that are read, in a form that is not known; the first of them."""
         self.cache_hits = 0
+        self.cut_records = 0
+        """Of a trace."""
         self._open: dict[str | None, GraphParts] = {}
         self._fusion = FusionLog()
 
@@ -96,6 +104,7 @@ class PartsOfProcess:
         if parts.graph is not None or parts.decisions is not None or parts.module is not None:
             parts = self._begin(compile_id, line)
         parts.graph = graph_of(text, *line)
+        parts.cut += _RETURN.search(text) is None
 
     def post_fusion_ir(self, compile_id: str | None, text: str, line: Line) -> None:
         """Take the loop IR after fusion."""
@@ -164,6 +173,13 @@ class PartsOfProcess:
         info = object_of(text)
         if parts is not None:
             parts.kernels.update({name: of for name, of in info.items() if isinstance(of, dict)})
+
+    @property
+    def cut(self) -> int:
+        """Records and texts of which the end is not there."""
+        begun = [parts.decisions for parts in self.graphs if parts.decisions is not None]
+        unfinished = sum(not decisions.complete for decisions in begun)
+        return self.cut_records + unfinished + sum(parts.cut for parts in self.graphs)
 
     def not_known(self, text: str) -> None:
         """Note a text in a form that is not known."""

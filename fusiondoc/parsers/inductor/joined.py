@@ -48,6 +48,7 @@ def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
         torch_is_guessed=bool(known) and all(process.torch_is_guessed for process in known),
         fallbacks=_texts(process.fallbacks for process in processes),
         unknown_texts=_texts(process.unknown for process in processes),
+        cut=sum(process.cut for process in processes),
         cache_hits=sum(process.cache_hits for process in processes),
     )
 

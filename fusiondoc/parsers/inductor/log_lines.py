@@ -22,6 +22,8 @@ class LogLine(NamedTuple):
     rank: int | None
     time: bytes
     """Month, day and time: ``1121 19:25:46.831000``."""
+    process: bytes
+    """Its number."""
     file: bytes
     """Of torch, as the process saw its path."""
     compile_id: str | None
@@ -42,10 +44,11 @@ def log_line(line: bytes) -> LogLine | None:
     found = _PREFIX.match(line)
     if found is None:
         return None
-    rank, _, time, _, file, _, compile_id, artifact, text = found.groups()
+    rank, _, time, process, file, _, compile_id, artifact, text = found.groups()
     return LogLine(
         whole_number(rank) if rank is not None else None,
         time,
+        process,
         file,
         compile_id.decode("ascii", "replace") if compile_id else None,
         artifact.decode("ascii", "replace") if artifact else None,

@@ -86,6 +86,7 @@ class StructuredTrace:
             line: of its head.
         """
         record = object_of(head)
+        self._parts.cut_records += not record or ("has_payload" in record and not payload)
         name = kind.decode("ascii", "replace")
         compile_id = compile_id_of(record)
         if name == "artifact":

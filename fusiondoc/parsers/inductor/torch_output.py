@@ -70,7 +70,8 @@ class TorchOutput:
         """Lines that were taken."""
         self.unknown: list[tuple[int, bytes]] = []
         """Those of them in a form that is not known: number and text."""
-        self._message: _Message | None = None
+        self._messages: dict[bytes, _Message] = {}
+        """By process: workers that compile kernels write between the lines of a message."""
         self._record: _Record | None = None
         self._in_unread = False
         """The payload of a record that is skipped."""
@@ -88,7 +89,7 @@ class TorchOutput:
         """
         is_open = self._record is not None or self._in_unread
         if not is_open and not may_hold_lines(text):
-            self._end_message()
+            self._end_messages()
             yield number, text
             return
         left: list[bytes] = []
@@ -120,7 +121,7 @@ class TorchOutput:
         events = _EVENTS.match(text, at)
         if events is None:
             return at
-        self._end_message()
+        self._end_messages()
         self._end_record()
         self._in_unread = True
         return events.end()
@@ -137,7 +138,7 @@ class TorchOutput:
             return self._goes_on(line)
         record = HEAD.match(line) if b'] {"' in line[:600] else None
         if record is not None:
-            self._end_message()
+            self._end_messages()
             self._begin_record(record, position)
             return True
         found = log_line(line)
@@ -179,50 +180,55 @@ class TorchOutput:
         """Take a line that is of no artifact, where it is read."""
         text = found.text.decode("utf-8", "replace")
         begun = ("limit", found.compile_id, found.time)
+        message = self._messages.get(found.process)
         of_dynamo = b"torch/_dynamo/convert_frame.py" in found.file
         begins = of_dynamo and LIMIT in found.text
-        if of_dynamo and not begins and self._message is not None and self._message[:3] == begun:
-            self._message.lines.append(text)
+        if of_dynamo and not begins and message is not None and message[:3] == begun:
+            message.lines.append(text)
             return True
-        self._end_message()
+        self._end_message(found.process)
         if begins:
-            self._message = _Message(*begun, position, [text])
+            self._messages[found.process] = _Message(*begun, position, [text])
         return begins
 
     def _artifact(self, found: LogLine, position: Line) -> None:
         artifact = found.artifact or ""
         text = found.text.decode("utf-8", "replace")
         if artifact == "fusion":
-            self._end_message()
+            self._end_message(found.process)
             if not self.parts.fusion(found.compile_id, text, position):
                 self.unknown.append((position[1], found.text))
         elif artifact == "perf_hints":
-            self._end_message()
+            self._end_message(found.process)
             fallback = _FALLBACK.match(text)
             if fallback is not None:
                 self.parts.fallbacks[fallback.group(1)] = None
         elif artifact in _BEGINNINGS:
             self._message_line(artifact, text, found, position)
         else:
-            self._end_message()
+            self._end_message(found.process)
 
     def _message_line(self, artifact: str, text: str, found: LogLine, position: Line) -> None:
-        message = self._message
+        message = self._messages.get(found.process)
         same = message is not None and message[:3] == (artifact, found.compile_id, found.time)
         if not same or text.startswith(_BEGINNINGS[artifact]):
-            self._end_message()
-            message = self._message = _Message(artifact, found.compile_id, found.time, position, [])
+            self._end_message(found.process)
+            message = _Message(artifact, found.compile_id, found.time, position, [])
+            self._messages[found.process] = message
             self._held = 0
         assert message is not None
         self._held += len(text)
         if self._held <= _MOST_MESSAGE:
             message.lines.append(text)
 
-    def _end_message(self) -> None:
-        message = self._message
+    def _end_messages(self) -> None:
+        for process in tuple(self._messages):
+            self._end_message(process)
+
+    def _end_message(self, process: bytes) -> None:
+        message = self._messages.pop(process, None)
         if message is None:
             return
-        self._message = None
         text = "\n".join(message.lines)
         if not self._of_message(message, text):
             self.unknown.append((message.line[1], message.lines[0].encode()))
@@ -256,5 +262,5 @@ class TorchOutput:
     def close(self) -> None:
         """The text ends: what is open is read as far as it came."""
         self._end_record()
-        self._end_message()
+        self._end_messages()
         self.trace.close()
