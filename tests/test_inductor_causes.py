@@ -111,6 +111,10 @@ def test_every_kind_of_call_has_words() -> None:
     ("text", "difference"),
     [  # of Scheduler.decide_fusion_fail_reason, torch 2.13
         ("Mismatch loop orders: MemoryDep('arg0_1', c0, {c0: 64}) v.s. ...", Difference.ORDER),
+        (
+            "Mismatch loop orders: MemoryDep('b5', c0, {c0: 16384}) v.s. MemoryDep('b5', c0, {c0: 16384})",
+            Difference.LOOPS,  # the hook asks after loops were merged
+        ),
         ("different offset: 0 v.s. 48", Difference.PART),
         ("different numel: 1536 v.s. 3072", Difference.COUNT),
         ("broadcast", Difference.BROADCAST),
@@ -126,6 +130,9 @@ def test_what_no_shared_data_means(text: str, difference: Difference) -> None:
     ("first", "second", "difference"),
     [
         ("128*d0 + d1, (32, 128)", "c0 + 128*c1, (128, 32)", Difference.ORDER),
+        ("d0, (16384)", "8192*d0 + d1, (2, 8192)", Difference.LOOPS),
+        ("512*d0 + d1, (32, 512)", "8192*d0 + d1, (2, 8192)", Difference.LOOPS),
+        ("d0, (16384)", "d0 + 2*d1, (2, 8192)", Difference.ORDER),
         ("96*d0 + d1, (32, 48)", "96*d0 + d1 + 48, (32, 48)", Difference.PART),
         ("d0, (2048)", "d0, (1024)", Difference.COUNT),
         ("512*d0 + d1, (64, 512)", "d1, (64, 512)", Difference.BROADCAST),

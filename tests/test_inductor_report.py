@@ -4,14 +4,17 @@ against plain counts of the same facts.
 
 from __future__ import annotations
 
+import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import FIXTURES
 from inductor_facts import compilation_of, facts_in
 
+from fusiondoc import parse
 from fusiondoc.diagnosis.of_fusers.inductor_report import inductor_report
 from fusiondoc.fusers.inductor.compilation import (
     Access,
@@ -313,3 +316,21 @@ def test_guards_of_a_function_are_listed_once() -> None:
     assert report.compiled is not None
     (row,) = report.compiled.recompiles
     assert (row.count, len(row.guards), row.limit_reached) == (2, 1, False)
+
+
+def test_a_kernel_before_a_split_reduction_has_its_cause(tmp_path: Path) -> None:
+    """``h.abs().max()`` of 16384 elements on an H200: the first stage reads them as 2 times 8192. Torch's
+    text is "no shared data"; both are in order, so that no layout changes anything."""
+    with tarfile.open(FIXTURES / "inductor" / "split-reduction-torch-2.11-h200.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    report = parse(tmp_path / "split_reduction")
+    first, second = (next(group for group in report.groups if group.id == name) for name in ("G3", "G4"))
+    assert first.ops[-1] == "aten::max" and second.ops[-2:] == ("aten::max", "aten::gt")
+    causes = {(row.producer.group, row.consumer.group): row.cause for row in report.boundaries}
+    before, between = causes["G2", "G3"], causes["G3", "G4"]
+    assert before is not None and (before.code, before.stated) == ("FD266", True)
+    assert before.text.endswith("(torch: no shared data)")
+    assert between is not None and between.code == "FD266"
+    # The second stage goes on with gt: it would stay as a kernel of its own.
+    assert report.compiled is not None and report.compiled.second_stages == ()
+    assert not [one for one in report.plan if "FD262" in one.codes]

@@ -66,6 +66,8 @@ class BenchRequest:
             longer than a quarter of ``timeout`` to warm up.
         round_seconds: about so long a round lasts.
         timeout: seconds for a warm-up, and for every round.
+        twice_within: seconds; where the first processes need longer to warm up, there is one of each. None
+            for a quarter of ``timeout``.
     """
 
     target: TargetSpec
@@ -87,6 +89,7 @@ class BenchRequest:
     processes: int | None = None
     round_seconds: float = ROUND_SECONDS
     timeout: float = 600
+    twice_within: float | None = None
     cwd: Path = field(default_factory=Path.cwd)
     overlay: Mapping[str, str] = field(default_factory=dict)
     """Source files of the program -> files whose text runs instead of theirs."""
@@ -334,8 +337,9 @@ class _Turns:
             except Died as died:
                 run.why = str(died)
         took = time.monotonic() - began
-        too_long = took > _WARM_UP_SHARE * self._request.timeout
-        if self._request.processes is None and self._number == 0 and too_long:
+        request = self._request
+        too_long = took > (request.twice_within or _WARM_UP_SHARE * request.timeout)
+        if request.processes is None and self._number == 0 and too_long:
             self.processes = 1
 
     def _time(self) -> None:

@@ -13,7 +13,7 @@ from fusiondoc.workflows.worker_processes import WorkerProcess
 Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made")
 
-_CORES_OF_A_RUN = 3
+_CORES_OF_A_RUN = 2
 """A run compiles, and its eager side computes: on fewer cores runs side by side only slow each other down."""
 _MOST = 6
 

@@ -24,6 +24,8 @@ from fusiondoc.workflows.bench_turns import (
 )
 
 ROUND_SECONDS = 0.1
+_TWICE_WITHIN = 20.0
+"""Seconds of warming up: a fuser that compiles for longer is not made to do it again."""
 
 
 def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[Ratio | None]:
@@ -39,8 +41,9 @@ def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[R
     present = [number for number, start in enumerate(starts) if start is not None]
     runs: dict[int, VariantRun] = {}
     with tempfile.TemporaryDirectory(prefix="fusiondoc-bench-") as name, silent() as bar:
+        first = requests[0][0]
         limits = BenchRequest(
-            target=requests[0][0].target, pythons=(requests[0][0].python,), timeout=requests[0][0].timeout
+            target=first.target, pythons=(first.python,), timeout=first.timeout, twice_within=_TWICE_WITHIN
         )
         started, interrupted = run_in_turns(
             [start for start in starts if start is not None], limits, Path(name) / "runs", bar, "", True

@@ -27,7 +27,7 @@ from fusiondoc.graph.shared_tensors import MOST_BOUNDARIES, Boundaries
 from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.reasons import SharedAccess, StayedApart
 from fusiondoc.model.reasons.reason import Reason
-from fusiondoc.operators import OF_MANY_ELEMENTS
+from fusiondoc.operators import NAMES_OF_REDUCTIONS, OF_MANY_ELEMENTS
 
 MOST_READERS = 64
 """Nodes after a reader of a tensor that are paired with it: as many as torch tries
@@ -201,7 +201,9 @@ class GraphBoundaries:
     def _detail(self, pair: _Pair, refusal: Refusal, between: Node | None, source: str) -> StayedApart:
         text = refusal.text or ""
         cause = ApartCause.SLOWER if refusal.by_benchmark else cause_of(text)
-        if cause in _OF_SIZES and pair.written and are_stages(pair.first, pair.second):
+        if cause in _OF_SIZES and pair.written and share_reduction(pair.first, pair.second):
+            cause = ApartCause.SPLIT_REDUCTION
+        if cause is ApartCause.ACCESS and self._reads_for_a_first_stage(pair, refusal):
             cause = ApartCause.SPLIT_REDUCTION
         made = StayedApart(cause=cause.value, source="pair" if source == "pair" else "members", text=text)
         if cause is ApartCause.BETWEEN and between is not None:
@@ -210,6 +212,17 @@ class GraphBoundaries:
         if cause is ApartCause.ACCESS:
             return replace(made, accesses=_accesses(pair, refusal))
         return made
+
+    def _reads_for_a_first_stage(self, pair: _Pair, refusal: Refusal) -> bool:
+        """Whether the second node is the first stage of a reduction, and only its loops keep it apart: those
+        of the stage have other sizes than the tensor."""
+        accesses = _accesses(pair, refusal)
+        if not accesses or any(access.difference != Difference.LOOPS.value for access in accesses):
+            return False
+        stage = pair.second
+        return any(
+            share_reduction(stage, node) for node in self._nodes if node.index in self._after[stage.index]
+        )
 
     def _never_tried(self, pair: _Pair) -> StayedApart:
         """What reads a concatenation reads another buffer than its parts are written to: torch pairs them
@@ -290,7 +303,8 @@ def _reduces(node: Node) -> bool:
     return any(operator_name(one.target) in _REDUCTIONS for one in node.operators)
 
 
-_REDUCTIONS = OF_MANY_ELEMENTS | {"aten::var_mean"}
+_REDUCTIONS = OF_MANY_ELEMENTS | {f"aten::{name}" for name in NAMES_OF_REDUCTIONS} | {"aten::var_mean"}
+"""In a graph for Inductor ``aten::max`` of two tensors is ``aten::maximum``."""
 
 
 def are_stages(writer: Node, reader: Node) -> bool:
@@ -302,6 +316,18 @@ def are_stages(writer: Node, reader: Node) -> bool:
     first = {operator.name for operator in writer.operators}
     second = {operator.name for operator in reader.operators}
     return bool(second) and second <= first and _reduces(reader)
+
+
+def share_reduction(writer: Node, reader: Node) -> bool:
+    """Whether both compute one reduction: the second adds up what the first left, and may go on with it."""
+    kernel = writer.final.kernel
+    if kernel is not None and kernel == reader.final.kernel:
+        return False  # a C++ function, of which it is not always known which loops compute what
+    first = {operator.name for operator in writer.operators}
+    return any(
+        operator.name in first and operator_name(operator.target) in _REDUCTIONS
+        for operator in reader.operators
+    )
 
 
 def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:

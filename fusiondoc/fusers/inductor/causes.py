@@ -173,6 +173,8 @@ class Difference(Enum):
 
     ORDER = "order"
     """In another order."""
+    LOOPS = "loops"
+    """In the same order, in loops of other sizes: 16384 elements, and 2 times 8192."""
     PART = "part"
     """Other parts of it: another offset."""
     COUNT = "count"
@@ -194,9 +196,16 @@ _DIFFERENCES: tuple[tuple[str, Difference], ...] = (
 )
 
 
+_ORDERS = re.compile(r"Mismatch loop orders: (.*) v\.s\. (.*)", re.DOTALL)
+"""After the last round torch merges loops: accesses that are equal then had loops of other sizes before."""
+
+
 def difference_of(text: str) -> Difference:
     """What ``Scheduler.decide_fusion_fail_reason`` (torch/_inductor/scheduler.py, 2.6 to 2.13) states of a
     buffer: ``different offset: 0 v.s. 48``."""
+    orders = _ORDERS.fullmatch(text)
+    if orders is not None and orders[1] == orders[2]:
+        return Difference.LOOPS
     for begin, difference in _DIFFERENCES:
         if text.startswith(begin):
             return difference
@@ -238,6 +247,18 @@ class _Index:
         return prod(sizes) if sizes is not None else None
 
     @property
+    def is_in_order(self) -> bool:
+        """Its loops take one element after the other: ``8192*i0 + i1, (2, 8192)``."""
+        sizes = all_whole(self.sizes)
+        if sizes is None:
+            return False
+        terms, stride = set(), 1
+        for number in reversed(range(len(sizes))):
+            terms.add(f"i{number}" if stride == 1 else f"{stride}*i{number}")
+            stride *= sizes[number]
+        return set(self.expression.split(" + ")) == terms
+
+    @property
     def is_broadcast(self) -> bool:
         """A loop that it does not depend on reads each element again."""
         return len(set(_VARIABLE.findall(self.expression))) < len(self.sizes)
@@ -254,7 +275,13 @@ def difference_between(first: str, second: str) -> Difference:
     if one.count is not None and other.count is not None and one.count != other.count:
         return Difference.COUNT
     if one.expression != other.expression:
-        return Difference.ORDER
+        return _of_expressions(one, other)
     if one.offset != other.offset:
         return Difference.PART
     return Difference.UNKNOWN if one.sizes == other.sizes else Difference.COUNT
+
+
+def _of_expressions(one: _Index, other: _Index) -> Difference:
+    if not (one.is_in_order and other.is_in_order):
+        return Difference.ORDER
+    return Difference.LOOPS if one.offset == other.offset else Difference.PART
