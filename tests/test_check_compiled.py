@@ -206,6 +206,19 @@ inputs = (torch.rand(16, 64),)
 
 
 @pytest.mark.torch
+def test_a_run_without_kernels_breaks_what_is_written(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(NO_RUN.replace("    return", "    print('here')\n    return"))
+    (tmp_path / "f.yaml").write_text("max_graph_breaks: 0\ncompiled_graphs: [{max_kernels: 9}]\n")
+    broken = fusiondoc(
+        "check", "model.py", "--no-run", "--expect", "f.yaml", cwd=tmp_path, env={"COLUMNS": "1000"}
+    )
+    assert broken.returncode == 1, broken.stdout + broken.stderr
+    assert "expected at most 0 graph breaks in your own files; found 1" in broken.stdout
+    assert broken.stdout.count("BROKEN") == 1
+
+
+@pytest.mark.torch
+@pytest.mark.nightly
 def test_a_run_is_checked_without_compiling_kernels(fusiondoc: Run, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(NO_RUN)
     run = ["check", "model.py", "--no-run", "--expect", "f.yaml"]

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import FIXTURES, Run
+from thorough import every
 from valid_json import validate
 
 import fusiondoc
@@ -106,13 +107,14 @@ def test_each_section_has_its_own_result_and_the_worst_is_the_status(fusiondoc: 
 @pytest.mark.torch
 def test_every_format_names_what_was_lost(fusiondoc: Run, folder: Path) -> None:
     chosen = ["check", "--expect", "fusions.yaml", "--only", "lost", "--only", "missing"]
-    for format_, words in (
+    formats = (
         ("text", ["lost", "broken", "add is not fused", "there is no file", " lost.py:4"]),
         ("markdown", ["| lost |", "add is not fused"]),
         ("html", ["<td", "add is not fused"]),
         ("sarif", ['"ruleId": "expectation"', '"startLine": 4', "could not be checked"]),
         ("junit", ['failures="1"', 'errors="1"']),
-    ):
+    )
+    for format_, words in every(2, formats):
         done = fusiondoc(*chosen, "-f", format_, env={"COLUMNS": "200"})
         assert done.returncode == 2
         assert [word for word in words if word not in done.stdout] == [], done.stdout

@@ -62,7 +62,7 @@ def gate(request: pytest.FixtureRequest, fusiondoc: Run, tmp_path: Path) -> Gate
 def test_harmless_changes_hold(gate: Gate, tmp_path: Path) -> None:
     """``--update`` writes the new names, and nothing else; then they hold without a note."""
     written = (tmp_path / "fusions.yaml").read_text()
-    for change, edit in {"rename the file": str, **HARMLESS}.items():
+    for change, edit in every(2, list({**HARMLESS, "rename the file": str}.items())):
         name = "net.py" if change == "rename the file" else "model.py"
         text = edit(gate.model.text)
         assert text != gate.model.text or name == "net.py"
@@ -84,7 +84,7 @@ def test_harmless_changes_hold(gate: Gate, tmp_path: Path) -> None:
             (tmp_path / "fusions.yaml").write_text(written)
 
 
-@pytest.mark.parametrize("gate", every(6, NAMES), indirect=True)
+@pytest.mark.parametrize("gate", every(9, NAMES), indirect=True)
 def test_a_lost_group_is_broken_whatever_was_renamed(gate: Gate, tmp_path: Path) -> None:
     written = (tmp_path / "fusions.yaml").read_text()
     lost = gate.model.text.replace(*gate.model.loss)
@@ -183,9 +183,9 @@ def test_lines_and_names_that_a_file_gives_move_with_their_groups(fusiondoc: Run
     ("number", "status", "said"),
     [
         ("2", 0, "1 more of what the file expects (mul, relu, add); exactly: 2 forbids that"),
-        ("{at_least: 2}", 0, "found 3 (G1, G2)"),
+        pytest.param("{at_least: 2}", 0, "found 3 (G1, G2)", marks=pytest.mark.nightly),
         ("{exactly: 2}", 1, "BROKEN"),
-        ("{at_most: 2}", 1, "BROKEN"),
+        pytest.param("{at_most: 2}", 1, "BROKEN", marks=pytest.mark.nightly),
         ("4", 1, "BROKEN"),
     ],
 )

@@ -14,7 +14,7 @@ from any_text import CHARACTERS
 from conftest import FIXTURES, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thorough import examples
+from thorough import every, examples, least
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations.applies import applying
@@ -245,7 +245,7 @@ def test_files_written_from_every_recording_hold_and_are_brought_in_line_with_th
     recordings: Path,
 ) -> None:
     before, checked = "", 0
-    for log in sorted(recordings.glob("torch-*/**/*.log")):
+    for log in every(8, sorted(recordings.glob("torch-*/**/*.log"))):
         if log.stat().st_size > 1_000_000:
             continue
         report = report_from([str(log)])
@@ -258,7 +258,7 @@ def test_files_written_from_every_recording_hold_and_are_brought_in_line_with_th
             sections = applying(loads(text, "f.yaml"), report)
             assert sections and all(o.holds for s in sections for o in check(s, report)), log
         before, checked = written, checked + 1
-    assert checked > 100
+    assert checked > least(100)
 
 
 def test_a_call_into_python_can_be_outside_groups(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from statistics import median
 
 import pytest
 from raw_log import bandwidths, plan_groups, read
+from thorough import every
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.compare_reports import compare
@@ -38,7 +39,7 @@ def plain(types: tuple) -> tuple:
     return tuple(sorted(re.sub(r"requires_grad=[01](, )?", "", t) for t in types))
 
 
-@pytest.mark.parametrize(("a", "b"), PAIRS)
+@pytest.mark.parametrize(("a", "b"), every(3, PAIRS))
 def test_groups_of_every_case(recordings: Path, a: str, b: str) -> None:
     """Operators and input types of the fused bodies that the raw logs print decide what may be told."""
     different = []
@@ -67,7 +68,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize(("a", "b"), PAIRS)
+@pytest.mark.parametrize(("a", "b"), every(3, PAIRS))
 def test_times_of_every_case(recordings: Path, a: str, b: str) -> None:
     """Medians and minima of the lines ``kernelN run in``, the first of each kernel left out."""
     told = 0

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from logs_of_others import DECORATIONS, Order, decorated, sampled_orders
-from thorough import examples
+from thorough import every, examples
 
 from fusiondoc.api import parse
 from fusiondoc.reports.json_format import as_dict
@@ -88,13 +88,15 @@ def alike(log: Clean, orders: Iterable[Order]) -> list[list[str]]:
 def test_a_decorated_log_is_read_like_the_clean_one(name: str, tmp_path: Path) -> None:
     """In a dump alone nothing tells a row that lost its last blank from a line of that length."""
     orders = [(one,) for one in DECORATIONS if name not in OF_DUMPS or "without blanks" not in one.name]
+    if name.startswith("foreign/"):  # the long ones
+        orders = list(every(4, orders))
     assert alike(Clean(fixture(name), tmp_path / "run.log"), orders) == []
 
 
 @pytest.mark.parametrize("name", ("compare/before", "logs/nnc-2.11-add-relu"))
 def test_decorations_around_decorations(name: str, tmp_path: Path) -> None:
     """Blanks that a terminal left out at the end of a container's empty lines are lost."""
-    orders = sampled_orders(2, examples(800), 1)
+    orders = every(3, sampled_orders(2, examples(800), 1))
     lost = ({"80 columns without blanks", "containerd"},)
     wanted = [order for order in orders if {one.name for one in order} not in lost]
     assert alike(Clean(fixture(name), tmp_path / "run.log"), wanted) == []

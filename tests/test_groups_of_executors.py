@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from thorough import every
 
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
@@ -28,7 +29,7 @@ MGU = BENCHMARKS / "promise_programs_2" / "mgu_cell.py"
 """Its region holds two groups and a layer norm between them: no group is most of the fallback function."""
 
 
-@pytest.mark.parametrize("name", ["lstm_two_cells", "two_scans", "gru_over_time", "mgu_cell"])
+@pytest.mark.parametrize("name", every(3, ["lstm_two_cells", "two_scans", "gru_over_time", "mgu_cell"]))
 def test_what_runs_in_fallback_functions_is_no_group_of_its_own(name: str, tmp_path: Path) -> None:
     options = argparse.Namespace(fuser="nnc", keep=tmp_path)
     program = MGU if name == MGU.stem else PROGRAMS / f"{name}.py"

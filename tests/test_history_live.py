@@ -35,18 +35,18 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def test_the_commit_of_a_loss_is_found_by_bisection(tmp_path: Path, fusiondoc: Run) -> None:
-    """Of six commits the fourth loses the group; the first and the last one were checked."""
+    """Of four commits the third loses the group; the first and the last one were checked."""
     git(tmp_path, "init", "-q")
     (tmp_path / ".gitignore").write_text(".fusiondoc\n*.jsonl\nfusions.yaml\n")
     (tmp_path / "fusions.yaml").write_text(SECTIONS)
-    versions = [MODEL, f"# one\n{MODEL}", MODEL, LOST, f"# two\n{LOST}", f"# three\n{LOST}"]
+    versions = [MODEL, f"# one\n{MODEL}", LOST, f"# two\n{LOST}"]
     commits = []
     for number, text in enumerate(versions):
         (tmp_path / "m.py").write_text(text)
         git(tmp_path, "add", ".")
         git(tmp_path, "commit", "-qm", f"Change {number}")
         commits.append(git(tmp_path, "rev-parse", "HEAD"))
-        if number in (0, 5):
+        if number in (0, 3):
             options = ["--expect", "fusions.yaml", "--history", "history.jsonl"]
             done = fusiondoc("check", *options, env={"GITHUB_ACTIONS": "true"})
             assert done.returncode == (1 if number else 0), done.stderr
@@ -54,7 +54,7 @@ def test_the_commit_of_a_loss_is_found_by_bisection(tmp_path: Path, fusiondoc: R
     found = json.loads(fusiondoc("history", "shop", "--format", "json").stdout)
     (model,) = found["models"]
     (lost,) = model["lost"]
-    assert (lost["last_commit"], lost["commit"]) == (commits[0][:12], commits[5][:12])
+    assert (lost["last_commit"], lost["commit"]) == (commits[0][:12], commits[3][:12])
     assert lost["ops"] == ["aten::add", "aten::tanh", "aten::mul"] and lost["at"] == "m.py:4"
     assert any(why.startswith("cumsum") or why.startswith("add") for why in lost["why"])
     assert [run["status"] for run in model["runs"]] == ["holds", "broken"]
@@ -63,8 +63,8 @@ def test_the_commit_of_a_loss_is_found_by_bisection(tmp_path: Path, fusiondoc: R
         "history", "shop", "--bisect", "--", "m.py", "--fuser", "nnc", "--expect", "fusions.yaml"
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{commits[3][:12]} Change 3 (A. Author, ")
-    assert done.stderr.count(": broken\n") + done.stderr.count(": holds\n") in (4, 5)
+    assert done.stdout.startswith(f"{commits[2][:12]} Change 2 (A. Author, ")
+    assert done.stderr.count(": broken\n") + done.stderr.count(": holds\n") in (3, 4)
     assert before == (git(tmp_path, "status", "--porcelain"), git(tmp_path, "rev-parse", "HEAD"))
     assert len(git(tmp_path, "worktree", "list").splitlines()) == 1
     wrong = fusiondoc("history", "shop", "--bisect", "--", "nowhere.py", "--expect", "fusions.yaml")

@@ -13,7 +13,7 @@ import pytest
 from conftest import FIXTURES, ROOT, Run
 from made_log import large_log
 from one_page import Page
-from thorough import every
+from thorough import every, least
 
 import fusiondoc
 from fusiondoc.model.bench import Ratio
@@ -262,8 +262,8 @@ def test_an_empty_log(tmp_path: Path) -> None:
 def test_recordings_give_valid_pages(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fifth of the real logs; the source files of their programs are beside them."""
     monkeypatch.chdir(recordings)
-    logs = sorted(recordings.rglob("*.log"))[::5]
-    assert len(logs) > 20
+    logs = every(5, sorted(recordings.rglob("*.log"))[::5])
+    assert len(logs) > least(20)
     for log in logs:
         report = report_from([str(log)])
         page = render(report)

@@ -101,6 +101,7 @@ def test_the_report_names_the_cause(causes: dict[str, set[str]], code: str) -> N
 
 
 @pytest.mark.parametrize("code", CODES)
+@pytest.mark.nightly
 def test_the_change_makes_one_node(counts: dict[str, int], code: str) -> None:
     assert counts[f"{code} apart"] > 1
     assert counts[f"{code} one"] == 1

@@ -79,6 +79,7 @@ def test_a_lowering_that_fails_is_a_finding_with_its_line(fusiondoc: Run, tmp_pa
     assert "lab::twice takes no such layout" in graph["failed"]
 
 
+@pytest.mark.nightly
 def test_a_model_that_fails_in_eager_too_is_the_users(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "model.py", WITH_PRINT.replace("+ 1", "+ torch.ones(5)"))
     _, found = report_of(fusiondoc, tmp_path, "model.py", "--no-run", status=3)
@@ -149,6 +150,7 @@ inputs = (torch.randn(8, 8),)
 """
 
 
+@pytest.mark.nightly
 def test_other_numbers_than_eager_are_advised_on_for_torch_compile(fusiondoc: Run, tmp_path: Path) -> None:
     """Products of matrices alone: no kernel has to be compiled."""
     write(tmp_path, "model.py", OTHER_NUMBERS)

@@ -97,6 +97,7 @@ def test_fixture_graphs() -> None:
     assert outcome.wrong == [], str(outcome)
 
 
+@pytest.mark.nightly
 def test_all_recorded_graphs(recordings: Path) -> None:
     outcome = compare(ir_extract.distinct(recordings))
     print(f"\n{outcome}")
@@ -113,6 +114,7 @@ def test_fixture_nodes() -> None:
     assert outcome.wrong == [], str(outcome)
 
 
+@pytest.mark.nightly
 def test_all_recorded_nodes(recordings: Path) -> None:
     outcome = compare_single(ir_extract.distinct(recordings, ir_extract.single_nodes))
     print(f"\n{outcome}")
@@ -121,7 +123,7 @@ def test_all_recorded_nodes(recordings: Path) -> None:
     assert outcome.wrong == [], str(outcome)
 
 
-@pytest.mark.parametrize("where", ["fixtures", "recordings"])
+@pytest.mark.parametrize("where", ["fixtures", pytest.param("recordings", marks=pytest.mark.nightly)])
 def test_every_section_finds_its_node(where: str, request: pytest.FixtureRequest) -> None:
     folder = FIXTURES / "ir" if where == "fixtures" else request.getfixturevalue("recordings")
     sections = repeated = 0

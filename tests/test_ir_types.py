@@ -99,7 +99,7 @@ def types_of(block: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("where", ["fixtures", "recordings"])
+@pytest.mark.parametrize("where", ["fixtures", pytest.param("recordings", marks=pytest.mark.nightly)])
 def test_types_of_real_graphs(where: str, request: pytest.FixtureRequest) -> None:
     folder = FIXTURES / "ir" if where == "fixtures" else request.getfixturevalue("recordings")
     seen = set()

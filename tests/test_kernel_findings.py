@@ -170,6 +170,7 @@ def test_fd408_is_the_reshape_that_copies(recordings: Path) -> None:
     assert found.source == "models/c16_encoder_layer.py:19"
 
 
+@pytest.mark.nightly
 def test_how_often_they_fire(recordings: Path) -> None:
     """A finding on everything says nothing: over all recordings, with the peak of their GPU."""
     files: dict = {}

@@ -28,7 +28,11 @@ MODEL = """
 
 @pytest.mark.cold
 @pytest.mark.parametrize(
-    ("first", "imported"), [("", "[]"), ("import torch._dynamo", "['sympy', 'torch._dynamo']")]
+    ("first", "imported"),
+    [
+        ("", "[]"),
+        pytest.param("import torch._dynamo", "['sympy', 'torch._dynamo']", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_verified_training_run_imports_no_compiler(
     fusiondoc: Run, tmp_path: Path, first: str, imported: str

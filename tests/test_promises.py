@@ -71,6 +71,7 @@ def test_each_verdict_can_be_reached(harness: ModuleType, tmp_path: Path) -> Non
     assert len(outcome.without_edits) == 1
 
 
+@pytest.mark.nightly
 def test_a_promise_counts_on_the_changes_it_names(harness: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "square.py"
     path.write_text(SQUARE)

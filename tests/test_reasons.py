@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FIXTURES
-from thorough import every
+from thorough import every, least
 
 import fusiondoc
 from fusiondoc.diagnosis.reasons import CATCH_ALL, Reasons
@@ -33,6 +33,7 @@ def test_nearly_every_row_of_the_fixtures_has_a_reason() -> None:
     assert len(named) / len(rows) >= SHARE
 
 
+@pytest.mark.nightly
 def test_nearly_every_row_of_the_recordings_has_a_reason(recordings: Path) -> None:
     rows = rows_of(sorted([*recordings.glob("torch-*/*.log"), *recordings.glob("torch-*/*/*.log")]))
     unnamed = [row for row in rows if row.reason.code == "FD299"]
@@ -66,7 +67,7 @@ not take it so, or it is no operator."""
 def test_what_is_worked_out_agrees_with_what_is_stated(recordings: Path) -> None:
     """The optimised log of a program states nothing; its other log states why nvFuser refused each node."""
     compared = disagreed = 0
-    for seed in sorted(recordings.glob("torch-*/*.seed.log")):
+    for seed in every(5, sorted(recordings.glob("torch-*/*.seed.log"))):
         optimized = seed.with_name(seed.name.replace(".seed.", ".optimized."))
         if not optimized.exists():
             continue
@@ -76,7 +77,7 @@ def test_what_is_worked_out_agrees_with_what_is_stated(recordings: Path) -> None
             if (row.op, row.source) in stated and not row.reason.stated:
                 compared += 1
                 disagreed += row.reason.code not in AGREES and row.reason.code != "FD299"
-    assert compared > 60
+    assert compared > least(60)
     assert disagreed == 0
 
 

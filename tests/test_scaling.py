@@ -80,7 +80,7 @@ def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_match, "_MOST_CANDIDATES", 50)
 
 
-@pytest.mark.parametrize("case", every(2, CASES), ids=lambda case: f"{case.name}{'-compared' * case.compare}")
+@pytest.mark.parametrize("case", every(4, CASES), ids=lambda case: f"{case.name}{'-compared' * case.compare}")
 def test_twice_the_size_is_twice_the_work(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +178,9 @@ def test_the_page_of_a_comparison_asks_each_group_for_its_operators(
     assert few < more < MOST_GROWTH * few
 
 
-@pytest.mark.parametrize("name", ["nvfuser-2.1.2-control-flow", "nnc-2.11-rejects", "nvfuser-1.12.1-crash"])
+@pytest.mark.parametrize(
+    "name", every(3, ["nvfuser-2.1.2-control-flow", "nnc-2.11-rejects", "nvfuser-1.12.1-crash"])
+)
 def test_what_is_read_is_forgotten_without_a_collector(name: str) -> None:
     """It is off while logs are read (``read.py``): objects that hold themselves would stay to the end."""
     log = FIXTURES / "logs" / f"{name}.log.xz"

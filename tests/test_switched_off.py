@@ -328,7 +328,11 @@ else:
 
 
 @pytest.mark.parametrize(
-    ("switch", "outcome"), [("", "PASSED\n"), (OFF, "FAILED expected the fuser to be on")]
+    ("switch", "outcome"),
+    [
+        pytest.param("", "PASSED\n", marks=pytest.mark.nightly),
+        (OFF, "FAILED expected the fuser to be on"),
+    ],
 )
 def test_the_pytest_fixture_fails_where_the_model_s_module_switches_off(
     switch: str, outcome: str, tmp_path: Path

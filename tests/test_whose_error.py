@@ -45,7 +45,7 @@ def found(report: dict[str, Any], code: str) -> list[dict[str, Any]]:
 @pytest.mark.torch
 def test_an_error_of_the_fused_run_alone_is_a_finding(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "small.py", SMALL)
-    report, said = report_of(fusiondoc, tmp_path, "small.py", *NO_LLVM, status=0)
+    report, said = report_of(fusiondoc, tmp_path, "small.py", *NO_LLVM, "--fail-on", "FD309", status=1)
     (finding,) = found(report, "FD309")
     assert not found(report, "FD905")
     assert "Only the run under NNC fails in the forward pass" in finding["message"]
@@ -59,20 +59,15 @@ def test_an_error_of_the_fused_run_alone_is_a_finding(fusiondoc: Run, tmp_path: 
     first = report["plan"][0]
     assert first["change"] == "Run it with --knob nnc_must_use_llvm=off" and first["codes"] == ["FD309"]
     assert first["command"].endswith("--knob nnc_must_use_llvm=off --verify")
+    # The capture tells it again.
+    (capture,) = [path for path in (tmp_path / ".fusiondoc").iterdir() if path.is_dir()]
+    kept = json.loads(fusiondoc("parse", capture, "--format", "json", cwd=tmp_path).stdout)
+    assert found(kept, "FD309") == [finding]
+    assert json.loads((capture / "fault.json").read_text())["blame"] == "fuser"
+    assert (capture / "unfused" / "log").is_file() and (capture / "fused-again" / "log").is_file()
     # What it advises is true.
     again, _ = report_of(fusiondoc, tmp_path, *first["command"].split()[2:], status=0)
     assert not found(again, "FD309") and again["groups"] and all(one["same"] for one in again["verification"])
-
-
-@pytest.mark.torch
-def test_the_capture_tells_it_again_and_fail_on_counts_it(fusiondoc: Run, tmp_path: Path) -> None:
-    write(tmp_path, "small.py", SMALL)
-    report, _ = report_of(fusiondoc, tmp_path, "small.py", *NO_LLVM, "--fail-on", "FD309", status=1)
-    (capture,) = [path for path in (tmp_path / ".fusiondoc").iterdir() if path.is_dir()]
-    again = json.loads(fusiondoc("parse", capture, "--format", "json", cwd=tmp_path).stdout)
-    assert found(again, "FD309") == found(report, "FD309")
-    assert json.loads((capture / "fault.json").read_text())["blame"] == "fuser"
-    assert (capture / "unfused" / "log").is_file() and (capture / "fused-again" / "log").is_file()
 
 
 @pytest.mark.torch

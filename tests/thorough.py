@@ -19,3 +19,8 @@ def examples(most: int) -> int:
 def every(step: int, cases: Sequence[T]) -> Sequence[T]:
     """Of a sweep over like cases those to try now: one in ``step``, the first among them."""
     return cases if THOROUGH else cases[::step]
+
+
+def least(found: int) -> int:
+    """More than this many a sweep has to find: ``found`` in all cases, a twentieth in the part of a push."""
+    return found if THOROUGH else found // 20
