@@ -6,13 +6,13 @@ from fusiondoc.diagnosis import next_steps
 from fusiondoc.diagnosis.advice import Advice
 from fusiondoc.diagnosis.advice import advice_on as advice_on_change
 from fusiondoc.diagnosis.changes_of_operators import change_of
-from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows
 from fusiondoc.diagnosis.rules import Context, RunFacts
+from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.model.report import Report, Unfused
 
 
 def with_plan(report: Report, context: Context) -> Report:
-    return next_steps.with_plan(report, context, ChangesOfRows.of(report, context))
+    return next_steps.with_plan(report, context, SuggestedChanges.of(report, context))
 
 
 def advice_on(row: Unfused, run: RunFacts) -> Advice:

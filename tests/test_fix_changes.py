@@ -16,11 +16,11 @@ from fusiondoc.changes import out_of_place as rewrite
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, changed_text
 from fusiondoc.changes.model_position import ModelPosition, position_of_model
-from fusiondoc.changes.recipes import RECIPES
+from fusiondoc.changes.recipes import RECIPES, may_be_tried
 from fusiondoc.changes.rewrite import Line, Rewritten, Shown
 from fusiondoc.diagnosis.changes_to_try import at_lines, at_model, settings
 from fusiondoc.diagnosis.changes_to_try.at_model import _in_place_off
-from fusiondoc.diagnosis.changes_to_try.user_program import Site, may_be_tried
+from fusiondoc.diagnosis.changes_to_try.user_program import Site
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.reasons import Condition, ControlFlow, Detail, NotConstant, WrongType
 from fusiondoc.workflows import fix_bundles

@@ -11,8 +11,8 @@ from conftest import FIXTURES
 from plans_made import advice_on, with_plan
 
 import fusiondoc
-from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows
 from fusiondoc.diagnosis.rules import Context, run_facts
+from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.model.reasons import Detail
 from fusiondoc.model.reasons.stated_words import SIDE_EFFECTS
 from fusiondoc.model.reasons.words import _SENTENCES, sentence
@@ -80,5 +80,5 @@ def test_other_words_change_no_advice_and_no_change(name: str) -> None:
     assert run_facts(reworded, context) == run
     advice = [advice_on(row, run) for row in report.unfused]
     assert [advice_on(row, run) for row in reworded.unfused] == advice
-    assert ChangesOfRows(reworded, run).at_lines() == ChangesOfRows(report, run).at_lines()
+    assert SuggestedChanges(reworded, run).at_lines() == SuggestedChanges(report, run).at_lines()
     assert with_plan(reworded, context).plan == with_plan(report, context).plan

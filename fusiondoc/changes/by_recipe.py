@@ -16,7 +16,7 @@ from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import defined, spelled
 from fusiondoc.changes.out_of_place import assigned_name, is_method_in_place, module_class
 from fusiondoc.changes.pattern import Bound, Operand, Pattern, operand, parse_expression
-from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe
+from fusiondoc.changes.recipes import ALL_DIMENSIONS, RECIPES, Recipe, may_be_tried
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown, in_all_calls
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.fusers import with_dimensions_only
@@ -51,7 +51,9 @@ def by_recipe(line: Line, recipe: Recipe) -> Rewritten | None:
     of = recipe.of.split()[0]
     difference = None if recipe.difference in ("rounding", "exact") else f"{of}: {recipe.difference}"
     note = "; ".join(filter(None, [difference, recipe.at_kinks, recipe.half])) or None
-    return next((replace(made, note=note) for made in in_all_calls(calls)), None)
+    conditional = not may_be_tried(recipe)
+    written = (replace(made, note=note, conditional=conditional) for made in in_all_calls(calls))
+    return next(written, None)
 
 
 def _called(file: ParsedFile, line: int, recipe: Recipe, in_place: bool) -> Iterator[Rewritten]:

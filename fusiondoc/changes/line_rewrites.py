@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fusiondoc.changes import (
     by_recipe,
@@ -48,12 +49,27 @@ _FOR_OTHERS = (ChangeKind.CONSTANT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)
 """Changes that are made for the operators around the one that they rewrite."""
 
 
-def changes_at(line: Line, units: Sequence[Rewrite] = UNITS) -> Iterator[Change]:
-    """What the rewrites make of a line with an operator outside groups, in their order."""
+def changes_at(line: Line, units: Sequence[Rewrite] = UNITS, likely: Line | None = None) -> Iterator[Change]:
+    """What the rewrites make of a line with an operator outside groups, in their order.
+
+    Args:
+        likely: the same line with what the run shows less surely. What is made of it alone is not sure: a run
+            of the changed program tells.
+    """
     for unit in units:
-        if unit.fits(line):
-            for found in unit.of(line):
-                yield _change(unit.kind, line, found)
+        known = _of_unit(unit, line)
+        yield from known
+        if likely is not None:
+            edits = [one.edits for one in known]
+            for one in _of_unit(unit, likely):
+                if one.edits not in edits:
+                    yield replace(one, sure=False)
+
+
+def _of_unit(unit: Rewrite, line: Line) -> list[Change]:
+    if not unit.fits(line):
+        return []
+    return [_change(unit.kind, line, found) for found in unit.of(line)]
 
 
 def _change(kind: ChangeKind, line: Line, found: Rewritten) -> Change:
@@ -70,5 +86,6 @@ def _change(kind: ChangeKind, line: Line, found: Rewritten) -> Change:
         before=found.before,
         after=found.after,
         sure=found.sure,
+        conditional=found.conditional,
         joins=found.joins,
     )

@@ -462,3 +462,17 @@ def helping(op: str, fuser: str, torch_version: str | None, gradients: bool | No
     arguments = taken_by(plain, fuser, torch_version)
     fitting = (one for one in RECIPES if plain in one.replaces and one.arguments == arguments)
     return tuple(one for one in fitting if one.helps(fuser, torch_version, gradients))
+
+
+_CHECKED_BY_SHAPE = frozenset(
+    [
+        *("softplus", "glu", "logical_and", "logical_or", "to", "prelu _prelu_kernel"),
+        *("adaptive_avg_pool2d", "baddbmm", "mse_loss"),
+    ]
+)
+"""Recipes whose condition holds where the pattern matches, or is seen to fail in the first pass."""
+
+
+def may_be_tried(recipe: Recipe) -> bool:
+    """Whether nothing has to hold for a recipe that a run would not show."""
+    return (recipe.needs is None and recipe.caution is None) or recipe.of in _CHECKED_BY_SHAPE

@@ -99,6 +99,8 @@ class Rewritten:
     """The text alone shows that it does no harm and helps; of others only a run of both can tell."""
     joins: bool = False
     """It makes the whole tensor anew where the operator changes a part: what reads the tensor takes that."""
+    conditional: bool = False
+    """Something has to hold that a run of the changed program would not show either."""
 
     @classmethod
     def expression(cls, before: str, after: str, edits: Iterable[Edit]) -> Rewritten:

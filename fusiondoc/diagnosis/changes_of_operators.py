@@ -1,6 +1,6 @@
 """Which change could bring an operator into a group: a table, by why it is in none and by what it is.
 
-The first row of the table that fits and makes a change decides. ``changes_of_rows.py`` finds the lines of
+The first row of the table that fits and makes a change decides. ``suggested_changes.py`` finds the lines of
 the program for it, and ``gains.py`` what it is worth; the advice on the operator is in ``advice.py``.
 """
 

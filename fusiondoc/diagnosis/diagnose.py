@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from fusiondoc.captures.trust import project_root, read_source, text_of
-from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.of_fusers import findings as of_fusers
 from fusiondoc.diagnosis.of_fusers.findings import with_errors
@@ -37,6 +36,7 @@ from fusiondoc.diagnosis.rules import (
     te_coverage,
 )
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
+from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.diagnosis.tries import with_tries
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fusers import FUSERS, fuser_title, fusible_by, is_fusible, without_plan
@@ -142,7 +142,7 @@ def diagnose(report: Report, context: Context) -> Report:
     the operation fuser and of torch.compile are judged each by its own rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
     report = _with_boundaries(report)
-    of_rows = ChangesOfRows.of(report, context) if has_torchscript(report) else None
+    of_rows = SuggestedChanges.of(report, context) if has_torchscript(report) else None
     if of_rows is not None:
         findings = _of_torchscript(of_rows, context)
     else:
@@ -167,7 +167,7 @@ def _with_boundaries(report: Report) -> Report:
     return replace(report, boundaries=(*report.boundaries, *found.rows), boundaries_left_out=left_out)
 
 
-def _of_torchscript(of_rows: ChangesOfRows, context: Context) -> list[Finding]:
+def _of_torchscript(of_rows: SuggestedChanges, context: Context) -> list[Finding]:
     findings = _findings(OF_RUNS, of_rows.report, context)
     for rule in fd1_fd2_not_fused.OF_NODES:
         findings += rule(of_rows)

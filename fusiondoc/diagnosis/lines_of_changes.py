@@ -106,15 +106,7 @@ class Lines:
 
     def shown(self, row: Unfused) -> Shown:
         """What the run shows of an operator."""
-        run = self._run
-        return self._operators.shown(
-            row,
-            recipes=recipes_of(row, run),
-            rank=self._operators.known_rank(row),
-            fuser=run.fuser or "none",
-            torch=run.torch,
-            gradients=run.gradients is not False,
-        )
+        return self._operators.known(row, self._run)
 
     def _where_modules_are_made(self, one: Change, op: str) -> Change:
         """Modules of torch.nn are called in torch's files; what is changed is where the user makes them."""

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
-from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows, joined
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, Rated, best
 from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
+from fusiondoc.diagnosis.joined_changes import joined
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
 from fusiondoc.diagnosis.of_fusers.compiled_changes import compiled_changes
 from fusiondoc.diagnosis.of_fusers.te_changes import te_changes
@@ -23,12 +23,13 @@ from fusiondoc.diagnosis.planned_changes import Step, kept_by_fix, planned, plan
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.regions_as_groups import regions_as_groups
 from fusiondoc.diagnosis.rules import Context, RunFacts, of_te
+from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Report
 
 
-def with_plan(report: Report, context: Context, of_rows: ChangesOfRows | None) -> Report:
+def with_plan(report: Report, context: Context, of_rows: SuggestedChanges | None) -> Report:
     """The report with what to do now.
 
     Args:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.rewrite import Assigned, Shown, Sizes
+from fusiondoc.diagnosis.recipes_of_rows import recipes_of
+from fusiondoc.diagnosis.rules import RunFacts
 from fusiondoc.model.report import ProgramNode, Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.operators import IN_PLACE_ASSIGNS
@@ -71,6 +73,18 @@ class ShownOperators:
             fuser=fuser,
             torch=torch,
             gradients=gradients,
+            lines_that_ran=lines_that_ran,
+        )
+
+    def known(self, row: Unfused, run: RunFacts, lines_that_ran: Collection[int] | None = None) -> Shown:
+        """What the run shows of an operator for sure."""
+        return self.shown(
+            row,
+            recipes=recipes_of(row, run),
+            rank=self.known_rank(row),
+            fuser=run.fuser or "none",
+            torch=run.torch,
+            gradients=run.gradients is not False,
             lines_that_ran=lines_that_ran,
         )
 

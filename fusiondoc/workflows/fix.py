@@ -24,9 +24,9 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, SourceText, changed_text, read_text
 from fusiondoc.changes.inserted_lines import without_unused
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.diagnosis.changes_to_try import ChangesOfProgram
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.commands import run_again
+from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fusers import DYNAMO
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
@@ -186,7 +186,7 @@ def _found(
     request: RunRequest, capture: Capture, report: Report, inference: bool, allow_signature: bool
 ) -> _ToTry:
     program = UserProgram.of(request, capture, report)
-    changes = ChangesOfProgram(program).in_files
+    changes = SuggestedChanges.of_program(program).in_files
     altering = [] if allow_signature else [one for one in changes if alters_signature(program, one)]
     every = bundles(one for one in changes if one not in altering)
     left_out = [] if inference else [one for one in every if "--eval" in one.setting.flags]

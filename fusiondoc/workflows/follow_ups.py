@@ -52,11 +52,11 @@ def run_tries(
     progress: ShowProgress,
 ) -> bool:
     """Run every suggested change and keep the results in ``capture``; False if the user interrupted."""
-    from fusiondoc.diagnosis.changes_to_try import ChangesOfProgram
     from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
+    from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 
     program = UserProgram.of(request, capture, report)
-    training, changes = program.training, list(ChangesOfProgram(program).of_run)
+    training, changes = program.training, list(SuggestedChanges.of_program(program).of_run)
     if with_eval and training and not request.eval:
         changes.append(eval_mode())
     elif with_eval:

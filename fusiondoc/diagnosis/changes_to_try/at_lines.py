@@ -6,7 +6,7 @@ whether something else sees the change, is for the comparison of the runs to fin
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fusiondoc.changes import (
     declared_constants,
@@ -16,8 +16,8 @@ from fusiondoc.changes import (
     read_numbers,
 )
 from fusiondoc.changes.change import Change
-from fusiondoc.changes.line_rewrites import changes_at
-from fusiondoc.changes.rewrite import Line, Shown
+from fusiondoc.changes.line_rewrites import UNITS, changes_at
+from fusiondoc.changes.rewrite import Line, Rewrite, Shown
 from fusiondoc.changes.source_file import ParsedFile, dotted
 from fusiondoc.diagnosis.changes_to_try.user_program import Site, UserProgram
 from fusiondoc.model.change_plan import ChangeKind
@@ -27,14 +27,23 @@ from fusiondoc.operators import is_in_place
 def propose(program: UserProgram) -> Iterator[Change]:
     """One change for each line and rewrite, one for each class whose attributes are declared constant."""
     for site in program.sites:
-        yield from changes_at(program.line_of(site))
+        yield from _of_operator(program, site, UNITS)
     for site in program.idle_sites:
-        yield from changes_at(program.line_of(site), moved_views.REWRITES)
+        yield from _of_operator(program, site, moved_views.REWRITES)
     yield from constants_of_classes(program)
     for file in program.files:
         yield from numbers_read(program, file)
     yield from modules_in_place(program)
     yield from prints(program)
+
+
+def _of_operator(program: UserProgram, site: Site, units: Sequence[Rewrite]) -> Iterator[Change]:
+    """The rewrites of which the plan shows the first that is sure, and those that a run has to judge."""
+    likely = program.line_of(site)
+    known = program.known_line_of(site) or likely
+    for change in changes_at(known, units, likely):
+        if not change.conditional:
+            yield change
 
 
 def constants_of_classes(program: UserProgram) -> Iterator[Change]:

@@ -12,32 +12,20 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.edits import read_text
-from fusiondoc.changes.recipes import Recipe, helping
+from fusiondoc.changes.recipes import Recipe, helping, may_be_tried
 from fusiondoc.changes.rewrite import Line
 from fusiondoc.changes.source_file import ParsedFile, Unreadable
+from fusiondoc.diagnosis.rules import Context, RunFacts, of_torchscript, run_facts
 from fusiondoc.diagnosis.shown_operators import ShownOperators, column_of
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Options, Source, from_package
 from fusiondoc.operators import plain_name
+from fusiondoc.parsers.observed import Observed
 
 COUNTER = "FD226"
 """The reason of what only counts batches: nothing is gained by changing it."""
-
-
-_CHECKED_BY_SHAPE = frozenset(
-    [
-        *("softplus", "glu", "logical_and", "logical_or", "to", "prelu _prelu_kernel"),
-        *("adaptive_avg_pool2d", "baddbmm", "mse_loss"),
-    ]
-)
-"""Recipes whose condition holds where the pattern matches, or is seen to fail in the first pass."""
-
-
-def may_be_tried(recipe: Recipe) -> bool:
-    """Whether nothing has to hold for a recipe that a run would not show."""
-    return (recipe.needs is None and recipe.caution is None) or recipe.of in _CHECKED_BY_SHAPE
 
 
 @dataclass(frozen=True)
@@ -60,8 +48,11 @@ class UserProgram:
         training: the target is a module in training mode; None: it is none.
         is_module: it is a module that is no TorchScript yet.
         is_scripted: it is a module of TorchScript that is not frozen.
+        run: what is known of its run; None where only its files are.
         unread: files of the user's that could not be read, and why.
     """
+
+    run: RunFacts | None = None
 
     def __init__(
         self,
@@ -89,7 +80,7 @@ class UserProgram:
         """The program of a run, as its target was loaded."""
         loaded = capture.records.target
         changeable = loaded.training is not None and not loaded.frozen
-        return cls(
+        program = cls(
             report,
             request.target,
             request.options(),
@@ -98,6 +89,8 @@ class UserProgram:
             is_module=changeable and not loaded.scripted,
             is_scripted=changeable and bool(loaded.scripted),
         )
+        program.run = run_facts(of_torchscript(report), Context(Observed(), capture.request))
+        return program
 
     @property
     def fuser(self) -> str:
@@ -156,8 +149,15 @@ class UserProgram:
                 if file is not None:
                     yield Site(row, file, source.line)
 
+    def known_line_of(self, site: Site) -> Line | None:
+        """The line of an operator with what the plan knows of it; None where nothing is known of the run."""
+        if self.run is None:
+            return None
+        shown = self._operators.known(site.row, self.run, self.lines_of_file(site.file))
+        return Line(site.file, site.line, column_of(site.row, site.line), shown)
+
     def line_of(self, site: Site) -> Line:
-        """The line of an operator, with what the run shows of it."""
+        """The line of an operator with what the run makes likely of it, enough for a change to be tried."""
         row = site.row
         shown = self._operators.shown(
             row,

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from fusiondoc.changes.recipes import helping
 from fusiondoc.diagnosis.advice import Advice, advice_on, between_libraries, of_a_library, of_torch
-from fusiondoc.diagnosis.changes_of_rows import ChangesOfRows
 from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
+from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.fusers import FUSERS, is_fusible, taken_by
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.code_kinds import Loss
@@ -366,7 +366,7 @@ OF_RUNS = (
 )
 
 
-def not_fused(changes: ChangesOfRows) -> Iterable[Finding]:
+def not_fused(changes: SuggestedChanges) -> Iterable[Finding]:
     """One finding for each unfused row that ran; what keeps nothing out, and is not taken itself, is only a
     note."""
     for row, change in zip(changes.report.unfused, changes.first):
@@ -397,7 +397,7 @@ def _unchangeable(row: Unfused, run: RunFacts) -> Nothing | None:
     return next((why for case, why in _UNCHANGEABLE if case(row, run)), None)
 
 
-def not_to_be_changed(changes: ChangesOfRows) -> Iterable[Finding]:
+def not_to_be_changed(changes: SuggestedChanges) -> Iterable[Finding]:
     """FD236: one note for each cause that no change of a program takes away."""
     notes: dict[Nothing, list[Unfused]] = {}
     for row in changes.report.unfused:

@@ -1,50 +1,91 @@
-"""Which changes of a program or a run could bring operators into groups: one of each row, and those that are
-one change joined."""
+"""Which changes of a program or a run could bring operators into groups: of a log those of its rows, of a
+program that ran also those that only a run can judge."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.changed_arguments import changes_argument
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
-from fusiondoc.diagnosis.lines_changed_together import LinesChangedTogether
+from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.lines_of_changes import Lines
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, of_torchscript, run_facts
-from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Report, Unfused
-from fusiondoc.model.source import Source, file_of
+from fusiondoc.model.source import Source
 from fusiondoc.operators import IN_PLACE_ASSIGNS, is_in_place
+from fusiondoc.parsers.observed import Observed
 
 ONE_NAME = (
     "only if nothing else refers to this tensor (skip = h, or a slice of h): such a name keeps the old values"
 )
 
 
-class ChangesOfRows:
-    """What each operator outside groups suggests, found once for a report: findings say it as advice, and the
-    plan ranks it.
+class SuggestedChanges:
+    """What to change, found once for a report, each list when it is first read: findings state ``first`` as
+    advice, the plan ranks ``at_lines``, ``--try`` runs ``of_run``, and ``fix`` tries ``in_files``.
 
     Attributes:
         report: the rows of TorchScript alone.
         run: what is known of its run.
-        first: the change of each row of ``report.unfused``; None where none is known.
     """
 
-    def __init__(self, report: Report, run: RunFacts) -> None:
+    def __init__(self, report: Report, run: RunFacts, program: UserProgram | None = None) -> None:
         self.report = report
         self.run = run
-        self.first: Sequence[Change | None] = [change_of(row, run) for row in report.unfused]
-        self._plans = RowsInPlans(report)
+        self._program = program
+
+    @cached_property
+    def first(self) -> Sequence[Change | None]:
+        """The change of each row of ``report.unfused``; None where none is known."""
+        return [change_of(row, self.run) for row in self.report.unfused]
+
+    @cached_property
+    def _plans(self) -> RowsInPlans:
+        return RowsInPlans(self.report)
 
     @classmethod
-    def of(cls, report: Report, context: Context) -> ChangesOfRows:
+    def of(cls, report: Report, context: Context) -> SuggestedChanges:
         """Those of a whole report."""
         rows = of_torchscript(report)
         return cls(rows, run_facts(rows, context))
+
+    @classmethod
+    def of_program(cls, program: UserProgram) -> SuggestedChanges:
+        """Those of a program that ran."""
+        rows = of_torchscript(program.report)
+        return cls(rows, program.run or run_facts(rows, Context(Observed())), program)
+
+    @property
+    def program(self) -> UserProgram:
+        """The program; a log has none."""
+        assert self._program is not None
+        return self._program
+
+    @cached_property
+    def of_run(self) -> list[Change]:
+        """The settings of its run, the worst finding's first."""
+        from fusiondoc.diagnosis.suggested_settings import suggested
+
+        program = self.program
+        return suggested(program.report, program.options, program.target.kind, program.training)
+
+    @cached_property
+    def in_files(self) -> list[Change]:
+        """Settings, rewrites at the lines of operators outside groups, and what can be done where the model
+        is made, written into the program's files, in no order. Whether one helps, its run shows."""
+        from fusiondoc.diagnosis.changes_to_try import at_compilation, at_lines, at_model, settings
+
+        program = self.program
+        if program.is_compiled:
+            return [*at_compilation.propose(program), *settings.written(program, self.of_run)]
+        of_settings = settings.propose(program, self.of_run)
+        return [*at_lines.propose(program), *of_settings, *at_model.propose(program)]
 
     def at_lines(self) -> list[Change]:
         """The changes that can matter in this run, at the lines that they alter; ``rows`` begins with the
@@ -86,14 +127,6 @@ class ChangesOfRows:
         return one
 
 
-def joined(changes: Iterable[Change], report: Report, run: RunFacts) -> list[Change]:
-    """The changes of rows, those of equal words or lines, and those that meet at a line, as one."""
-    found = _Found(report, run)
-    for one in changes:
-        found.add(one)
-    return LinesChangedTogether(report, Lines(report, run)).joined(found.all())
-
-
 def _read_with(row: Unfused, report: Report) -> list[int]:
     """Rows of the operators that read elements for an assignment by a mask, on its line: they go with it."""
     if row.op != "aten::index_put_" or row.user_source is None:
@@ -115,65 +148,3 @@ def _changes_argument(row: Unfused, report: Report) -> bool:
         if file is not None and changes_argument(file, source.line):
             return True
     return False
-
-
-_Words = tuple[ChangeKind, str, bool, str | None]
-"""The kind and title of a change, whether it is sure, and the file of a package that has to be changed."""
-
-
-class _Found:
-    """The changes found, those of equal words as one: of the user's own lines, or of one file of a
-    package."""
-
-    def __init__(self, report: Report, run: RunFacts) -> None:
-        self._report = report
-        self._run = run
-        self._by_words: dict[_Words, Change] = {}
-        self._of_lines: dict[tuple[Edit, ...], _Words] = {}
-        """The lines that are written out of place -> the first change that does it: several operators may be
-        called in one line."""
-
-    def add(self, one: Change) -> None:
-        key = one.kind, one.title, one.sure, self._package_file(one)
-        if one.kind is ChangeKind.OUT_OF_PLACE and one.lines:
-            key = self._of_lines.setdefault(one.lines, key)
-        known = self._by_words.get(key)
-        if known is None:
-            self._by_words[key] = one
-            return
-        joined = _joined(known, one)
-        if one.title != known.title:
-            joined = replace(joined, title=self._all_out_of_place(joined.rows) or one.title)
-        self._by_words[key] = joined
-
-    def _package_file(self, one: Change) -> str | None:
-        row = self._report.unfused[one.rows[0]]
-        if not one.kind.in_source or self._run.owner(row) is not Owner.PACKAGE:
-            return None
-        return file_of(next(iter(row.users_lines), None)) or file_of(row.source)
-
-    def all(self) -> list[Change]:
-        """Without those that are only worth a try, and sure elsewhere."""
-        sure = {one.title for one in self._by_words.values() if one.sure}
-        return [one for one in self._by_words.values() if one.sure or one.title not in sure]
-
-    def _all_out_of_place(self, rows: Sequence[int]) -> str | None:
-        """``Write add_() and floor_() out of place``; None of one operator."""
-        ops = dict.fromkeys(self._report.unfused[row].op for row in rows)
-        names = list(dict.fromkeys(f"{op.rpartition('::')[2]}()" for op in ops))
-        if len(names) < 2:
-            return None
-        return f"Write {', '.join(names[:-1])} and {names[-1]} out of place"
-
-
-def _joined(one: Change, more: Change) -> Change:
-    return replace(
-        one,
-        rows=(*one.rows, *more.rows),
-        lines=tuple(dict.fromkeys([*one.lines, *more.lines])),
-        where=tuple(dict.fromkeys([*one.where, *more.where])),
-        note=one.note or more.note,
-        folded=one.folded + more.folded,
-        joins=one.joins and more.joins,
-        python=one.python or more.python,
-    )

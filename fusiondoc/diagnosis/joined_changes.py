@@ -1,25 +1,97 @@
-"""Changes of different operators that meet at one line, as one change: ``torch.maximum(torch.minimum(x, y),
-z)`` is written once with both operators replaced."""
+"""Changes of different operators that are one: those of equal words or lines, and those that meet at a line:
+``torch.maximum(torch.minimum(x, y), z)`` is written once with both operators replaced."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.rewrite import Line
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.lines_of_changes import Lines, first_written, joined_notes
+from fusiondoc.diagnosis.rules import Owner, RunFacts
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Report, Unfused
-from fusiondoc.model.source import Source
+from fusiondoc.model.source import Source, file_of
 from fusiondoc.operators import IN_PLACE_ASSIGNS
+
+
+def joined(changes: Iterable[Change], report: Report, run: RunFacts) -> list[Change]:
+    """The changes of rows, those of equal words or lines, and those that meet at a line, as one."""
+    found = _Found(report, run)
+    for one in changes:
+        found.add(one)
+    return _LinesChangedTogether(report, Lines(report, run)).joined(found.all())
+
+
+_Words = tuple[ChangeKind, str, bool, str | None]
+"""The kind and title of a change, whether it is sure, and the file of a package that has to be changed."""
+
+
+class _Found:
+    """The changes found, those of equal words as one: of the user's own lines, or of one file of a
+    package."""
+
+    def __init__(self, report: Report, run: RunFacts) -> None:
+        self._report = report
+        self._run = run
+        self._by_words: dict[_Words, Change] = {}
+        self._of_lines: dict[tuple[Edit, ...], _Words] = {}
+        """The lines that are written out of place -> the first change that does it: several operators may be
+        called in one line."""
+
+    def add(self, one: Change) -> None:
+        key = one.kind, one.title, one.sure, self._package_file(one)
+        if one.kind is ChangeKind.OUT_OF_PLACE and one.lines:
+            key = self._of_lines.setdefault(one.lines, key)
+        known = self._by_words.get(key)
+        if known is None:
+            self._by_words[key] = one
+            return
+        joined = _joined(known, one)
+        if one.title != known.title:
+            joined = replace(joined, title=self._all_out_of_place(joined.rows) or one.title)
+        self._by_words[key] = joined
+
+    def _package_file(self, one: Change) -> str | None:
+        row = self._report.unfused[one.rows[0]]
+        if not one.kind.in_source or self._run.owner(row) is not Owner.PACKAGE:
+            return None
+        return file_of(next(iter(row.users_lines), None)) or file_of(row.source)
+
+    def all(self) -> list[Change]:
+        """Without those that are only worth a try, and sure elsewhere."""
+        sure = {one.title for one in self._by_words.values() if one.sure}
+        return [one for one in self._by_words.values() if one.sure or one.title not in sure]
+
+    def _all_out_of_place(self, rows: Sequence[int]) -> str | None:
+        """``Write add_() and floor_() out of place``; None of one operator."""
+        ops = dict.fromkeys(self._report.unfused[row].op for row in rows)
+        names = list(dict.fromkeys(f"{op.rpartition('::')[2]}()" for op in ops))
+        if len(names) < 2:
+            return None
+        return f"Write {', '.join(names[:-1])} and {names[-1]} out of place"
+
+
+def _joined(one: Change, more: Change) -> Change:
+    return replace(
+        one,
+        rows=(*one.rows, *more.rows),
+        lines=tuple(dict.fromkeys([*one.lines, *more.lines])),
+        where=tuple(dict.fromkeys([*one.where, *more.where])),
+        note=one.note or more.note,
+        folded=one.folded + more.folded,
+        joins=one.joins and more.joins,
+        python=one.python or more.python,
+    )
+
 
 _REWRITTEN = (ChangeKind.OUT_OF_PLACE, ChangeKind.RECIPE, ChangeKind.DIMENSIONS)
 """Kinds of changes that replace an expression at its own line."""
 
 
-class LinesChangedTogether:
+class _LinesChangedTogether:
     """Joins changes that replace parts of the same lines."""
 
     def __init__(self, report: Report, lines: Lines) -> None:
