@@ -24,7 +24,7 @@ from fusiondoc.captures.process_records import StepsTaken
 from fusiondoc.captures.request import parse_module
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import of_processes, ratio
-from fusiondoc.model.other_frontends import ScriptRun
+from fusiondoc.model.script_models import ScriptRun
 from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.program_watch import _definition
 from fusiondoc.workflows.follow_ups import _why_not

@@ -22,17 +22,9 @@ from fusiondoc.captures.frontend_records import (
     TracedNode,
 )
 from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
-from fusiondoc.model.other_frontends import (
-    AotFunction,
-    AotGraph,
-    AotNode,
-    AotValue,
-    FusedModules,
-    Partition,
-    ScriptModel,
-    ScriptRun,
-)
+from fusiondoc.model.aot import AotFunction, AotGraph, AotNode, AotValue, FusedModules, Partition
 from fusiondoc.model.report import Report
+from fusiondoc.model.script_models import ScriptModel, ScriptRun
 from fusiondoc.model.source import Source
 from fusiondoc.numbers import in_natural_order, whole_number
 from fusiondoc.operators import VIEWS

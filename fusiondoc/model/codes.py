@@ -20,8 +20,8 @@ from fusiondoc.model.inductor_codes import (
     OF_RUNS,
     TRIES,
 )
-from fusiondoc.model.other_frontends import NOTHING_LOST, OF_TE
 from fusiondoc.model.remedies import Remedy, nothing
+from fusiondoc.model.te import NOTHING_LOST, OF_TE
 
 OTHER_FUSER = "another fuser"
 MORE_RUNS = "runs doubled"

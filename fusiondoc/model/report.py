@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.aot import AotFunction, FusedModules
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.compiled import CompiledReport
@@ -19,7 +20,6 @@ from fusiondoc.model.groups import Instance as Instance
 from fusiondoc.model.groups import OpNode as OpNode
 from fusiondoc.model.groups import Segment as Segment
 from fusiondoc.model.kernel_traits import KernelTraits
-from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.runs import (
@@ -38,7 +38,9 @@ from fusiondoc.model.runs import (
     Time,
     Verification,
 )
+from fusiondoc.model.script_models import ScriptRun
 from fusiondoc.model.source import Target, Texts
+from fusiondoc.model.te import TeReport
 from fusiondoc.model.unfused_bytes import unfused_bytes
 
 SCHEMA = "fusiondoc.report/1"

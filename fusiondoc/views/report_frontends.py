@@ -8,16 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fusiondoc.model import count
-from fusiondoc.model.other_frontends import (
-    AotFunction,
-    AotGraph,
-    AotValue,
-    FusedModules,
-    Partition,
-    ScriptModel,
-    ScriptRun,
-)
+from fusiondoc.model.aot import AotFunction, AotGraph, AotValue, FusedModules, Partition
 from fusiondoc.model.report import Report
+from fusiondoc.model.script_models import ScriptModel, ScriptRun
 from fusiondoc.rendering.blocks import Block, Column, Heading, Item, Items, Row, Section, Sentences, Table
 from fusiondoc.rendering.units import PAGE, size
 from fusiondoc.rendering.values import Bytes, Count, Reference, Text, Tone

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from fusiondoc.model import count
-from fusiondoc.model.other_frontends import ScriptRun
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.runs import RankRow, Ranks, SlowRank, rank_names
+from fusiondoc.model.script_models import ScriptRun
 from fusiondoc.model.shared_positions import SharedPositions, shared_positions
 from fusiondoc.rendering.blocks import Column, Remarks, Row, Section, Table
 from fusiondoc.rendering.drawing import MOST_ROWS

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded
-from fusiondoc.model.other_frontends import TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.model.report import Report
+from fusiondoc.model.te import TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.rendering.blocks import Block, Column, Heading, Row, Section, Sentences, Table
 from fusiondoc.rendering.drawing import MOST_ROWS
 from fusiondoc.rendering.units import tenths

@@ -16,11 +16,11 @@ from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.operator_places import folded
-from fusiondoc.model.other_frontends import TeSplit
 from fusiondoc.model.reasons import Detail, UnmetConditions
 from fusiondoc.model.remedies import AS_REQUESTED, Setting
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
+from fusiondoc.model.te import TeSplit
 
 _RECIPE = Setting(recipe="delayed")
 

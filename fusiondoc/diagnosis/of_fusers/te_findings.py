@@ -15,9 +15,9 @@ from fusiondoc.fusers.te.rules import LATEST
 from fusiondoc.model import dataclass
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import folded
-from fusiondoc.model.other_frontends import TeSplit
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.te import TeSplit
 
 _TRAP = "ForwardLinearBiasActivation"
 _MOST_DISAGREEMENTS = 3

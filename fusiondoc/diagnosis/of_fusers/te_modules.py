@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fusiondoc.fusers.te import TE
-from fusiondoc.model.other_frontends import TeSplit
+from fusiondoc.model.te import TeSplit
 
 _OPS = {
     "Dropout": (2, 7),

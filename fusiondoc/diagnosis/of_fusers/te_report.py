@@ -13,20 +13,11 @@ from fusiondoc.fusers.te.records import Plan, PlannedOperator
 from fusiondoc.fusers.te.rules import LATEST
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
-from fusiondoc.model.other_frontends import (
-    TeFuser,
-    TeOperator,
-    TePass,
-    TePlan,
-    TeReport,
-    TeSplit,
-    TeStep,
-    TeTime,
-)
 from fusiondoc.model.reasons import NotKnown
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Report, Unfused
 from fusiondoc.model.runs import FuserState, Spread, Time
+from fusiondoc.model.te import TeFuser, TeOperator, TePass, TePlan, TeReport, TeSplit, TeStep, TeTime
 
 FORWARD, BACKWARD = "forward", "backward"
 

@@ -17,10 +17,10 @@ from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.fusers import FUSERS, is_fusible, taken_by
 from fusiondoc.model import count, dataclass
+from fusiondoc.model.aot import AotFunction
 from fusiondoc.model.code_kinds import Loss
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import folded
-from fusiondoc.model.other_frontends import AotFunction
 from fusiondoc.model.reasons import OutOfRegion
 from fusiondoc.model.remedies import Nothing, Remedy, nothing
 from fusiondoc.model.report import Finding, Report, Unfused
