@@ -104,6 +104,18 @@ class FD273:
         return parts
 
 
+class FD277:
+    """No graph break between the two."""
+
+    def apart(x):
+        y = x.sin()
+        print("a break")
+        return y + 1
+
+    def one(x):
+        return x.sin() + 1
+
+
 class FD279:
     """At most 16 nodes that only read one tensor."""
 
@@ -114,7 +126,7 @@ class FD279:
         return [(x * number).sum(1) for number in range(2, 12)]
 
 
-CASES = {case.__name__: case for case in (FD261, FD262, FD263, FD264, FD265, FD267, FD273, FD279)}
+CASES = {case.__name__: case for case in (FD261, FD262, FD263, FD264, FD265, FD267, FD273, FD277, FD279)}
 
 
 def compile_all(names, which: str, before_each) -> None:

@@ -14,6 +14,7 @@ from fusiondoc.fusers.inductor.compilation import (
     Buffer,
     Compilation,
     CompiledGraph,
+    Crossing,
     FinalKind,
     FinalNode,
     GeneratedKernel,
@@ -170,6 +171,7 @@ class InductorRecords:
 
     graphs: tuple[GraphRecord, ...] = ()
     breaks: tuple[BreakRecord, ...] = ()
+    crossings: tuple[Crossing, ...] = ()
     failed_hooks: tuple[HookFailed, ...] = ()
     totals: Totals | None = None
 
@@ -182,6 +184,7 @@ class InductorRecords:
         return Compilation(
             graphs=tuple(graph.as_graph() for graph in self.graphs),
             breaks=_counted(self.breaks),
+            crossings=self.crossings,
             torch=self.totals.torch if self.totals is not None else None,
         )
 
@@ -191,6 +194,7 @@ def read_inductor(records: RawRecords) -> InductorRecords:
     return InductorRecords(
         records.read_all("inductor_graph", GraphRecord),
         records.read_all("inductor_break", BreakRecord),
+        records.read_all("inductor_crossing", Crossing),
         records.read_all("inductor_hook", HookFailed),
         records.read_merged("inductor_totals", Totals),
     )

@@ -18,6 +18,7 @@ import time
 from typing import Any, Callable
 
 from . import first_line
+from .inductor_crossings import OUTPUT_CODE, Crossings
 from .inductor_facts import (
     Operators,
     buffers_of,
@@ -83,6 +84,7 @@ class InductorWatch:
         self._records = records
         self._replaced = Replaced()
         self._operators = Operators(torch)
+        self._crossings = Crossings(torch, records)
         self._graph: _Graph | None = None
         self._orders: dict[str | None, int] = {}
         self._failed_hooks: set[str] = set()
@@ -91,6 +93,7 @@ class InductorWatch:
             SCHEDULER: self._put_hooks,
             _LOWERING: self._keep_fallbacks,
             _GRAPH: self._put_graph_hook,
+            OUTPUT_CODE: self._put_call_hooks,
             _CONFIG: self._leave_caches_out,
             **dict.fromkeys(_IMPORTS_KERNEL_HOOK, self._put_kernel_hook),
         }
@@ -145,6 +148,31 @@ class InductorWatch:
 
     def _put_graph_hook(self, graph: Any) -> None:
         self._around(getattr(graph, "GraphLowering", None), "run", self._lower)
+
+    def _put_call_hooks(self, output_code: Any) -> None:
+        kind = getattr(output_code, "CompiledFxGraph", None)
+        self._around(kind, "__init__", self._compiling)
+        self._around(kind, "__call__", self._calling)
+
+    def _compiling(self, original: Any) -> Any:
+        def init(compiled: Any, *args: Any, **kwargs: Any) -> None:
+            original(compiled, *args, **kwargs)
+            values = (*args, *kwargs.values())
+            self._guarded("compiled", lambda: self._crossings.compiled(compiled, values))
+
+        return init
+
+    def _calling(self, original: Any) -> Any:
+        def call(compiled: Any, inputs: Any) -> Any:
+            graph = self._crossings.graph_of(compiled)
+            if graph is None:
+                return original(compiled, inputs)
+            self._guarded("call", lambda: self._crossings.take(graph, inputs))
+            outputs = original(compiled, inputs)
+            self._guarded("call", lambda: self._crossings.give(graph, outputs))
+            return outputs
+
+        return call
 
     def _keep_fallbacks(self, lowering: Any) -> None:
         """The operators that lowering.py knows, of which some go to eager code for some arguments. While
@@ -354,6 +382,8 @@ class InductorWatch:
             kernels = (graph.kernel_of[name] for name in node["members"] if name in graph.kernel_of)
             node["kernel"] = next(kernels, None)
         refusals, left_out = self._refusals(graph)
+        if not getattr(lowering, "is_backward", False):
+            self._crossings.name(lowering, compile_id, order)
         self._records.write(
             "inductor_graph",
             compile_id=compile_id,

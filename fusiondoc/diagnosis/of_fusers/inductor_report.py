@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from fusiondoc.diagnosis.of_fusers.inductor_across_graphs import across_graphs
 from fusiondoc.diagnosis.of_fusers.inductor_boundaries import GraphBoundaries, merged
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import FinalGraph, Node, Role
 from fusiondoc.diagnosis.of_fusers.inductor_rows import (
@@ -94,7 +95,8 @@ class CompiledRows:
         kernels = self._kernels(len(before.kernels))
         groups = [self._with_kernels(group, kernels) for group in groups]
         boundaries = merged(
-            [GraphBoundaries(graph.found, graph.end) for graph in self.graphs], before.boundaries
+            [GraphBoundaries(graph.found, graph.end) for graph in self.graphs],
+            (*before.boundaries, *across_graphs(self.graphs, self._compilation.crossings)),
         )
         made = replace(
             before,

@@ -270,6 +270,21 @@ class Recompile:
 
 
 @dataclass(frozen=True)
+class Crossing:
+    """A tensor that a graph returns and another takes, both forward: a live run sees it by its memory."""
+
+    from_id: str | None
+    """``CompiledGraph.compile_id`` and ``order`` of the graph that makes it."""
+    from_order: int
+    result: str
+    """The buffer there."""
+    to_id: str | None
+    to_order: int
+    input: str
+    """The buffer in the graph that takes it."""
+
+
+@dataclass(frozen=True)
 class Compilation:
     """All that was compiled in a run."""
 
@@ -282,6 +297,7 @@ class Compilation:
     """Operators of which torch printed ``Using FallbackKernel``."""
     unknown_texts: tuple[str, ...] = ()
     """Messages of artifacts that are read, in a form that this version does not know."""
+    crossings: tuple[Crossing, ...] = ()
     cut: int = 0
     """Graphs, modules and records of which a log lacks the end."""
     cache_hits: int = 0

@@ -29,6 +29,7 @@ def with_live(read: Compilation | None, live: Compilation) -> Compilation:
         read,
         graphs=(*graphs, *of_log.values()),
         breaks=_breaks(read.breaks, live.breaks),
+        crossings=live.crossings,
         torch=live.torch or read.torch,
         torch_is_guessed=read.torch_is_guessed and live.torch is None,
     )
