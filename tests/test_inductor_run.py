@@ -54,9 +54,10 @@ from torch._inductor.graph import GraphLowering
 AsyncCompile.cpp_pybinding = lambda self, *args, **kwargs: lambda *values: None
 config.cpp.vec_isa_ok = True
 config.force_disable_caches = True
-finals, codes = [], []
+finals, codes, moved = [], [], []
 
 def after_fusion(nodes):
+    moved.append(sum(node.get_read_write_buffers_sizes() for node in nodes))
     finals.append([
         [node.get_name(), type(node).__name__, sorted({access.name for access in node.read_writes.reads})]
         for node in nodes
@@ -71,7 +72,7 @@ out = compiled(*model.inputs)
 if "backward" in sys.argv:
     out.sum().backward()
 counters = dict(torch._dynamo.utils.counters["inductor"])
-print(json.dumps({"finals": finals, "codes": codes, "counters": counters}))
+print(json.dumps({"finals": finals, "codes": codes, "counters": counters, "moved": moved}))
 """
 
 
@@ -127,6 +128,13 @@ def test_final_nodes_are_those_of_the_scheduler(block: tuple[Path, object], trut
         for graph in graphs
     ]
     assert ours == [sorted(nodes) for nodes in truth["finals"]]  # reordered later, for peak memory
+
+
+def test_bytes_of_graphs_are_those_that_torch_counts(
+    block: tuple[Path, subprocess.CompletedProcess[str]], truth: dict[str, Any]
+) -> None:
+    graphs = json.loads(block[1].stdout)["compiled"]["graphs"]
+    assert [graph["bytes_accessed"] for graph in graphs] == truth["moved"]
 
 
 def test_kernels_are_those_that_the_generated_code_defines(

@@ -132,8 +132,15 @@ class GraphRecord:
             refusals_left_out=self.refusals_left_out,
             outputs=self.outputs,
             failed=self.failed,
+            bytes_accessed=self._bytes_accessed(),
             seconds=tuple(self.seconds.items()),
         )
+
+    def _bytes_accessed(self) -> int | None:
+        """Of all final nodes, as torch counts ``num_bytes_accessed`` (``GraphLowering.count_bytes``)."""
+        moved = [size for node in self.final for size in (node.read_bytes, node.write_bytes)]
+        known = [size for size in moved if size is not None]
+        return sum(known) if known and len(known) == len(moved) else None
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def _joined(live: CompiledGraph, read: CompiledGraph | None) -> CompiledGraph:
         final=_final(live.final, read.final),
         kernels=_kernels(live.kernels, read.kernels),
         refusals=(*live.refusals, *(one for one in read.refusals if one.by_benchmark)),
-        bytes_accessed=read.bytes_accessed,
+        bytes_accessed=live.bytes_accessed if read.bytes_accessed is None else read.bytes_accessed,
         failed=live.failed or read.failed,
         seconds=(*read.seconds, *live.seconds),
         line=read.line,
