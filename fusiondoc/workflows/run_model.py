@@ -33,7 +33,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import of_file, of_name
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError
-from fusiondoc.fusers import facts_of
+from fusiondoc.fusers import FRONTENDS, facts_of
 from fusiondoc.model.source import from_package
 from fusiondoc.numbers import pair_of
 from fusiondoc.probe import CALLER, FUSER
@@ -318,7 +318,8 @@ def run_model(
     """
     label = request.target.text
     off = off_in_process(importlib.import_module("torch"))
-    target = write_target(fn, inputs[0], folder, label, request.trace, inputs[1:], by_name)
+    of_python = any(one.compiles_python and one.fuser == request.fuser for one in FRONTENDS.values())
+    target = write_target(fn, inputs[0], folder, label, request.trace, inputs[1:], by_name or of_python)
     # What was traced for an archive is not to be traced again.
     request = replace(
         request,
