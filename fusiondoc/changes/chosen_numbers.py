@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from fusiondoc.changes.assigned_names import assigned_last
+from fusiondoc.changes.assigned_names import assigned_last, is_argument
 from fusiondoc.changes.rewrite import Shown
-from fusiondoc.changes.source_file import ParsedFile, arguments_of
+from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.fusers import facts_of
 from fusiondoc.operators import ELEMENTWISE, VIEWS
 
@@ -35,45 +35,101 @@ def number_as_tensor(file: ParsedFile, torch: str, number: str, mask: ast.expr) 
     Args:
         torch: how the file names torch.
     """
-    made_of = _given_tensor(file, mask)
-    return None if made_of is None else f"{torch}.full([], {number}, device={made_of}.device)"
+    device = _device(file, mask)
+    return None if device is None else f"{torch}.full([], {number}, device={device})"
 
 
-def _given_tensor(file: ParsedFile, mask: ast.expr) -> str | None:
-    """The argument or attribute that a mask is made of: ``y`` of ``~y``, ``y == 0``, ``y.unsqueeze(1)``."""
+def _device(file: ParsedFile, mask: ast.expr) -> str | None:
+    """That of the argument or attribute that a mask is made of (``y`` of ``~y``, ``y == 0``,
+    ``y.unsqueeze(1)``), or the one that it is made on: ``torch.arange(n, device=x.device) < y``."""
     if isinstance(mask, ast.Name):
         return _behind_name(file, mask)
     if isinstance(mask, ast.Attribute):
-        return file.text(mask) if _is_of_self(mask) else None
+        return f"{file.text(mask)}.device" if _is_of_self(mask) else None
     if isinstance(mask, ast.UnaryOp):
-        return _given_tensor(file, mask.operand)
+        return _device(file, mask.operand)
     if isinstance(mask, ast.Subscript):
-        return _given_tensor(file, mask.value)
-    if isinstance(mask, ast.Compare) and all(map(_is_no_argument, mask.comparators)):
-        return _given_tensor(file, mask.left)
+        return _device(file, mask.value)
+    if isinstance(mask, ast.Compare):
+        return _of_comparison(file, mask)
     if isinstance(mask, ast.BinOp):
-        return _given_tensor(file, mask.right if is_number(mask.left) else mask.left)
+        return _device(file, mask.right if is_number(mask.left) else mask.left)
     return _behind_call(file, mask) if isinstance(mask, ast.Call) else None
+
+
+def _of_comparison(file: ParsedFile, mask: ast.Compare) -> str | None:
+    """Of two arguments a comparison does not show which has its device, as one may be a number in a tensor of
+    the host; a tensor with dimensions has it."""
+    if all(map(_is_no_argument, mask.comparators)):
+        return _device(file, mask.left)
+    made = (_made_on(file, one) for one in (mask.left, *mask.comparators))
+    return next((device for device in made if device is not None), None)
 
 
 def _behind_name(file: ParsedFile, name: ast.Name) -> str | None:
     """The same of a name: by the last assignment above it, if there is one."""
     assigned = assigned_last(file, name)
     if assigned is not None:
-        return _given_tensor(file, assigned)
-    function = file.function_of(name)
-    given = [argument.arg for argument in arguments_of(function)] if function is not None else []
-    return name.id if name.id in given else None
+        return _device(file, assigned)
+    return f"{name.id}.device" if is_argument(file, name) else None
 
 
 def _behind_call(file: ParsedFile, call: ast.Call) -> str | None:
-    """The same of ``y.unsqueeze(1)`` or ``y.abs()``, whose other arguments are numbers."""
+    """The same of ``y.unsqueeze(1)`` or ``y.abs()``, whose other arguments are numbers; and of a call that
+    makes a tensor."""
+    made = _made_on(file, call)
     called = call.func
-    if not isinstance(called, ast.Attribute) or file.meaning(called) is not None:
-        return None
-    same_device = f"aten::{called.attr}" in VIEWS | ELEMENTWISE
+    if made is not None or not isinstance(called, ast.Attribute) or file.meaning(called) is not None:
+        return made
+    op = f"aten::{called.attr}"
     only_numbers = all(map(is_number, call.args)) and not call.keywords
-    return _given_tensor(file, called.value) if same_device and only_numbers else None
+    keeps = op in VIEWS or (only_numbers and (op in ELEMENTWISE or called.attr in _CASTS))
+    return _device(file, called.value) if keeps else None
+
+
+_CASTS = ("bool", "float", "long", "int")
+_TRIANGLES = ("torch.triu", "torch.tril")
+_MAKERS = ("torch.arange", "torch.ones", "torch.zeros", "torch.full", "torch.linspace")
+
+
+def _made_on(file: ParsedFile, node: ast.expr) -> str | None:
+    """The device on which a tensor with dimensions is made: ``x.device`` of an argument or attribute, of
+    ``torch.ones(t, t, device=x.device)``, a triangle, a view or a part of it."""
+    if isinstance(node, ast.Name):
+        assigned = assigned_last(file, node)
+        return _made_on(file, assigned) if assigned is not None else None
+    if isinstance(node, ast.Subscript):
+        return _made_on(file, node.value) if _keeps_dimensions(node.slice) else None
+    if not isinstance(node, ast.Call):
+        return None
+    meaning = file.meaning(node.func)
+    if meaning in _TRIANGLES and node.args:
+        return _made_on(file, node.args[0])
+    if meaning in _MAKERS and node.args:
+        device = next((given.value for given in node.keywords if given.arg == "device"), None)
+        return file.text(device) if device is not None and _is_given(file, device) else None
+    called = node.func if meaning is None and isinstance(node.func, ast.Attribute) else None
+    keeps = called is not None and (f"aten::{called.attr}" in VIEWS or called.attr in _CASTS)
+    return _made_on(file, called.value) if called is not None and keeps else None
+
+
+def _keeps_dimensions(index: ast.expr) -> bool:
+    """Whether the part of a tensor has no fewer dimensions: ``[None, :]``."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(
+        isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value in (None, ...))
+        for part in parts
+    )
+
+
+def _is_given(file: ParsedFile, device: ast.expr) -> bool:
+    """Whether it is ``x.device`` of an argument, or of an attribute of ``self``."""
+    if not isinstance(device, ast.Attribute) or device.attr != "device":
+        return False
+    tensor = device.value
+    if isinstance(tensor, ast.Name):
+        return is_argument(file, tensor)
+    return isinstance(tensor, ast.Attribute) and _is_of_self(tensor)
 
 
 def _is_no_argument(node: ast.expr) -> bool:

@@ -1,5 +1,6 @@
 """``x.masked_fill(mask == 0, -1e9)`` -> ``torch.where(mask == 0, -1e9, x)``: a number is as good as a tensor
-there (the overload ScalarSelf of aten::where, in 1.12 to 2.13).
+there (the overload ScalarSelf of aten::where, in 1.12 to 2.13). So is ``x.masked_fill_(mask, -1e9)``, where
+nothing else can see that ``x`` changes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 from fusiondoc.changes.chosen_numbers import is_number, needs_tensor, number_as_tensor
 from fusiondoc.changes.inserted_lines import spelled
+from fusiondoc.changes.out_of_place import assigned_name, is_method_in_place
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
@@ -46,16 +48,19 @@ def _rewritten(
         if made is None:
             return None
         value = made
+    assigned = assigned_name(file, node) if is_method_in_place(node) else ""
+    if assigned is None:
+        return None
     if tensor.startswith("(") and isinstance(given["input"], ast.BinOp):
         tensor = file.text(given["input"])
-    text = f"{torch}.where({mask}, {value}, {tensor})"
+    text = f"{assigned}{torch}.where({mask}, {value}, {tensor})"
     return Rewritten.expression(file.text(node), text, (*imports, file.replaced(node, text)))
 
 
 def _arguments(file: ParsedFile, node: ast.Call) -> dict[str, ast.expr] | None:
     """The arguments of ``x.masked_fill(mask, value)`` or ``torch.masked_fill(x, mask, value)`` by their
-    names."""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr != "masked_fill":
+    names; of a method in place too."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in ("masked_fill", "masked_fill_"):
         return None
     meaning = file.meaning(node.func)
     positional = [node.func.value, *node.args] if meaning is None else node.args
@@ -65,6 +70,8 @@ def _arguments(file: ParsedFile, node: ast.Call) -> dict[str, ast.expr] | None:
     given.update((keyword.arg or "", keyword.value) for keyword in node.keywords)
     return given if set(given) == set(_ARGUMENTS) else None
 
+
+_IN_PLACE = Shown("aten::masked_fill_")
 
 REWRITE = Rewrite(
     ChangeKind.RECIPE,
@@ -93,10 +100,28 @@ REWRITE = Rewrite(
             "h = torch.where(~y.unsqueeze(1), torch.full([], 0, device=y.device), x)",
             Shown(gradients=True),
         ),
+        Example(
+            "m = torch.triu(torch.ones(4, 4, device=x.device), 1) > 0\nh = x.masked_fill(m, -1e4)",
+            "m = torch.triu(torch.ones(4, 4, device=x.device), 1) > 0\n"
+            "h = torch.where(m, torch.full([], -1e4, device=x.device), x)",
+            Shown(gradients=True),
+            2,
+        ),
+        Example(
+            "h = x.masked_fill(torch.arange(4, device=y.device)[None, :] < z.unsqueeze(1), 0)",
+            "h = torch.where(torch.arange(4, device=y.device)[None, :] < z.unsqueeze(1),"
+            " torch.full([], 0, device=y.device), x)",
+            Shown(gradients=True),
+        ),
+        Example("h = x.masked_fill(torch.arange(4, device=y.device)[0] < z, 0)", None, Shown(gradients=True)),
         # Which of two tensors the mask's device is does not show.
         Example("h = x.masked_fill(y > z, -1e4)", None, Shown(gradients=True)),
         Example("h = x.masked_fill(torch.isnan(y), -1e4)", None, Shown(gradients=True)),
         Example("h = x.masked_fill(y, z)", "h = torch.where(y, z, x)", Shown(gradients=True), sure=False),
+        Example("x = x * 2\nx.masked_fill_(y, -1e9)", "x = x * 2\nx = torch.where(y, -1e9, x)", _IN_PLACE, 2),
+        Example("h = (x * 2).masked_fill_(y, 0)", "h = torch.where(y, 0, x * 2)", _IN_PLACE),
+        Example("h = x.masked_fill_(y, 0)\nreturn h + x", None, _IN_PLACE),
+        Example("self.s.masked_fill_(y, 0)", None, _IN_PLACE),
         Example("h = x.masked_fill(*y)", None),
         Example("h = F.masked_fill(x, y, 0)", None),
     ),

@@ -21,6 +21,7 @@ from fusiondoc.model.source import Source
 from fusiondoc.operators import IN_PLACE_ASSIGNS, is_in_place
 from fusiondoc.parsers.observed import Observed
 
+_OUT_OF_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.RECIPE)
 ONE_NAME = (
     "only if nothing else refers to this tensor (skip = h, or a slice of h): such a name keeps the old values"
 )
@@ -120,9 +121,9 @@ class SuggestedChanges:
             return None
         if one.kind is ChangeKind.MOVE and one.sure:
             return one if self._plans.before_one_tensor(row) else None
-        if one.kind in (ChangeKind.OUT_OF_PLACE, ChangeKind.RECIPE) and self.caller_sees(row):
+        if one.kind in _OUT_OF_PLACE and self.caller_sees(row):
             return None
-        if one.kind is ChangeKind.OUT_OF_PLACE and self._plans.may_be_read_as_it_was(row):
+        if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._plans.may_be_read_as_it_was(row):
             return replace(one, conditional=True, note=ONE_NAME)
         return one
 
