@@ -54,13 +54,13 @@ from fusiondoc.model.reasons import (
 from fusiondoc.model.reasons.lacking_constants import condition_of, constant_attribute, reads_training_flag
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.report import Unfused
+from fusiondoc.parsers.ir.types import HALVES
 from fusiondoc.parsers.jit.flow import PYTHON
 
 NEEDS_SHAPES = Stated("no_shape_function")
 """A condition that groups for fixed shapes meet."""
 
-_HALVES = {"Half", "BFloat16"}
-_SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | _HALVES
+_SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | HALVES
 
 
 @dataclass(frozen=True)
@@ -379,7 +379,7 @@ def _types(row: Unfused, run: RunFacts) -> str | Remedy:
 def _dtype(row: Unfused, run: RunFacts) -> str:
     only = bool(run.devices) and run.devices.isdisjoint(facts_of(run.fuser).limits.halves_on)
     kinds = "float32" if only else "float32, float16 or bfloat16"
-    kinds = "the dtype of the rest" if run.dtypes & _HALVES else kinds
+    kinds = "the dtype of the rest" if run.dtypes & HALVES else kinds
     return f"Compute in {kinds} where the result allows it, and cast outside the block."
 
 

@@ -18,6 +18,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import Detail, Detour, OutOfRegion
 from fusiondoc.model.report import ProgramNode, Report
 from fusiondoc.operators import ELEMENTWISE, IN_PLACE_ASSIGNS, LIBRARY, PERMUTATIONS, VIEWS
+from fusiondoc.parsers.ir.types import HALVES, TensorType, parse_type
 
 PlanGraph = Graph[ProgramNode]
 
@@ -176,7 +177,11 @@ class Plans:
 
     def _free(self, node: ProgramNode, row: int | None, changed: AbstractSet[int]) -> bool:
         """Whether it can be in a group, as far as it is known."""
-        if node.kind == "group" or (row is not None and row in changed):
+        if node.kind == "group":
+            return True
+        if self._takes_refused_halves(node):
+            return False
+        if row is not None and row in changed:
             return True
         if row is None or node.op in LIBRARY or not self._takes(node.op):
             return False
@@ -255,11 +260,23 @@ class Plans:
             "Tensor",
         )
 
+    def _takes_refused_halves(self, node: ProgramNode) -> bool:
+        """Whether it takes a tensor of a half type on a device where the fuser takes none, however it is
+        written. NNC still casts to such a type there."""
+        devices = self._facts.limits.halves_on
+        given = [one for one in map(parse_type, node.inputs) if isinstance(one, TensorType)]
+        return any(one.dtype in HALVES and _device_of(one) not in (None, *devices) for one in given)
+
     def _is_of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._ops_of(node)
         if ops not in self._many:
             self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
+
+
+def _device_of(tensor: TensorType) -> str | None:
+    """``cuda`` of ``cuda:0``."""
+    return tensor.device.partition(":")[0] if tensor.device is not None else None
 
 
 def _computes(node: ProgramNode, row: int | None, changed: Container[int]) -> bool:

@@ -15,6 +15,8 @@ from fusiondoc.numbers import all_whole, whole_number
 _WHOLE = re.compile(r"-?[0-9]+\Z")
 """A size; one beyond all bounds is not known."""
 
+HALVES = frozenset(("Half", "BFloat16"))
+
 ITEMSIZES: dict[str, int] = {
     **dict.fromkeys(("Bool", "Byte", "Char", "QInt8", "QUInt8", "Bits8"), 1),
     **dict.fromkeys(("Short", "UInt16", "Half", "BFloat16", "Bits16"), 2),
