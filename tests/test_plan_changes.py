@@ -460,7 +460,7 @@ def test_a_mean_over_an_argument_is_not_one_over_all_dimensions() -> None:
     ("Float", "cpu", True), ("BFloat16", "cpu", False), ("Half", "cpu", False), ("BFloat16", "cuda:0", True),
 ])  # fmt: skip
 def test_nnc_is_promised_no_operator_of_half_types_on_the_cpu(dtype: str, device: str, fuses: bool) -> None:
-    """Live, torch 2.13 leaves ``x.type_as(y) * y`` of a bfloat16 or float16 ``x`` on the CPU without a group."""
+    """Live, torch 2.13 makes no group of ``x.type_as(y) * y`` with a bfloat16 or float16 ``x`` on the CPU."""
     made = Made()
     made.node("aten::to", "FD211", types=f"{dtype}(4, 8, strides=[8, 1], device={device})")
     made.node("group")
