@@ -100,17 +100,22 @@ def _made_on(file: ParsedFile, node: ast.expr) -> str | None:
         return _made_on(file, assigned) if assigned is not None else None
     if isinstance(node, ast.Subscript):
         return _made_on(file, node.value) if _keeps_dimensions(node.slice) else None
-    if not isinstance(node, ast.Call):
-        return None
-    meaning = file.meaning(node.func)
-    if meaning in _TRIANGLES and node.args:
-        return _made_on(file, node.args[0])
-    if meaning in _MAKERS and node.args:
-        device = next((given.value for given in node.keywords if given.arg == "device"), None)
+    return _made_by_call(file, node) if isinstance(node, ast.Call) else None
+
+
+def _made_by_call(file: ParsedFile, call: ast.Call) -> str | None:
+    """The same of a call."""
+    meaning = file.meaning(call.func)
+    if meaning in _TRIANGLES and call.args:
+        return _made_on(file, call.args[0])
+    if meaning in _MAKERS and call.args:
+        device = next((given.value for given in call.keywords if given.arg == "device"), None)
         return file.text(device) if device is not None and _is_given(file, device) else None
-    called = node.func if meaning is None and isinstance(node.func, ast.Attribute) else None
-    keeps = called is not None and (f"aten::{called.attr}" in VIEWS or called.attr in _CASTS)
-    return _made_on(file, called.value) if called is not None and keeps else None
+    called = call.func
+    if meaning is not None or not isinstance(called, ast.Attribute):
+        return None
+    keeps = f"aten::{called.attr}" in VIEWS or called.attr in _CASTS
+    return _made_on(file, called.value) if keeps else None
 
 
 def _keeps_dimensions(index: ast.expr) -> bool:
