@@ -262,7 +262,7 @@ class Plans:
 
     def _takes_refused_halves(self, node: ProgramNode) -> bool:
         """Whether it takes a tensor of a half type on a device where the fuser takes none, however it is
-        written. NNC still casts to such a type there."""
+        written. Casts to such a type are another matter."""
         devices = self._facts.limits.halves_on
         given = [one for one in map(parse_type, node.inputs) if isinstance(one, TensorType)]
         return any(one.dtype in HALVES and _device_of(one) not in (None, *devices) for one in given)
