@@ -674,3 +674,35 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
 ) -> None:
     done = fusiondoc("fix", "none.py", "-o", name, cwd=tmp_path)
     assert done.returncode == 2 and name.split(".")[0] in done.stderr and "none.py" not in done.stderr
+
+
+def test_a_run_that_was_begun_stays_expected_until_it_is_measured() -> None:
+    """The first change helps, the two settings do not, alone and together: nothing begins twice."""
+    events: list[str] = []
+
+    def name_of(bundle: Bundle) -> str:
+        return "".join(sorted(edit.text for edit in bundle.edits))
+
+    def begin(expected: Any) -> None:
+        events.append("begun " + " ".join(name_of(bundle) for bundle, _ in expected))
+
+    def measure(bundle: Bundle, name: str) -> tuple[Version, Any]:
+        events.append(name_of(bundle))
+        return Version(1, 15, 5, 0), SimpleNamespace()
+
+    made: Any = SimpleNamespace(measure=measure, lines_changed=lambda bundle: (), begin=begin)
+    asked = Version(1, 11, 9, 0), SimpleNamespace()
+    search: Any = fix_search.Search(made, asked, 24, False, lambda line: None)
+    kinds = {"a": ChangeKind.OUT_OF_PLACE, "k": ChangeKind.KNOB, "l": ChangeKind.KNOB}
+    search.run(
+        [
+            Bundle((Change(kind, name, (Edit(Path("m.py"), at, at, name),)),), name)
+            for at, (name, kind) in enumerate(kinds.items())
+        ]
+    )
+    assert events == [
+        *("begun a ak al akl", "a"),
+        *("begun ak al akl", "ak"),
+        *("begun al akl", "al"),
+        "akl",
+    ]

@@ -189,6 +189,8 @@ class Plans:
             return False  # the arguments that it has have no gradient formula
         if node.op in self._facts.operators.pairs_only and len(node.inputs) != 2:
             return False
+        if node.op in self._facts.operators.with_dimensions_only and _has_no_dimensions(node.outputs):
+            return False  # mean(), of which most often no dimension was given
         return is_lost_outside(node.op, node.reason, self._fuser, VIEWS)
 
     def _keep_views_that_must_stay(self, graph: PlanGraph, free: list[bool]) -> None:
@@ -272,6 +274,12 @@ class Plans:
         if ops not in self._many:
             self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
+
+
+def _has_no_dimensions(types: Sequence[str]) -> bool:
+    """Whether the results are tensors without dimensions, as far as their types are known."""
+    parsed = [one for one in map(parse_type, types) if isinstance(one, TensorType)]
+    return bool(parsed) and all(one.sizes == () for one in parsed)
 
 
 def _device_of(tensor: TensorType) -> str | None:

@@ -63,7 +63,8 @@ class Search:
         rewritten = 0
         for number, bundle in enumerate(found, 1):
             self._progress = f" {number} of {len(found)}"
-            self._versions.begin(self._expected(found[number - 1 :]))
+            no_gain = [one for _, _, one in waiting]
+            self._versions.begin(self._expected(found[number - 1 :], no_gain))
             for one, index in self._try_whole(bundle):
                 outcome = self.tried[index].outcome
                 if outcome is Outcome.NO_GAIN:
@@ -76,9 +77,13 @@ class Search:
                 self._try(bundle, index)
         self._together([(index, one) for _, index, one in waiting])
 
-    def _expected(self, found: Sequence[Bundle]) -> Iterator[tuple[Bundle, str]]:
-        """The versions that are measured if changes of source code help, and others help together at most."""
-        changes, others = self._steps[-1].changes, []
+    def _expected(self, found: Sequence[Bundle], no_gain: Sequence[Bundle]) -> Iterator[tuple[Bundle, str]]:
+        """The versions that are measured if changes of source code help, and others help together at most.
+
+        Args:
+            found: those that were not tried yet; ``no_gain``: those that did not help alone.
+        """
+        changes, others = self._steps[-1].changes, [one for one in no_gain if _combines(one)]
         for one in found:
             if overlapping([*changes.edits, *one.edits]):
                 continue

@@ -305,6 +305,7 @@ OPERATORS = TakenOperators(
     with_dimensions_only=frozenset(
         op for op, rule in TAKES.items() if rule.overload in (_REDUCTION, _VARIANCE)
     ),
+    pairs_only=frozenset(op for op, rule in TAKES.items() if rule.overload is _EXTREME),
     # Operators of programs alone; those that nvFuser profiles need no constant.
     by_constant_dimension=frozenset(
         op for op, rule in TAKES.items() if rule.constant.get(1) == "dim" and not op.startswith("aten::_")
