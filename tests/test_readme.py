@@ -90,7 +90,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--fusion-fuser",
         "--fusion-keep",
         "--fusion-required",
-        *("--cov", "--dist", "--durations", "--update-golden"),  # of pytest, in CONTRIBUTING
+        *("--cov", "--cov-report", "--dist", "--durations", "--update-golden"),  # of pytest, in CONTRIBUTING
         # Of fuzz/ and benchmarks/ (their results are in docs/evidence/), as their parsers take them.
         *(
             option
