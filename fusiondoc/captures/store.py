@@ -76,7 +76,7 @@ class CaptureStore:
     Args:
         name: what the next capture is called; it stays until it is removed by name.
         keep: the next capture stays until it is removed by name.
-        tell: is told what is removed to make room, where it had a report.
+        tell: is called with what is removed to make room, where it had a report.
     """
 
     def __init__(

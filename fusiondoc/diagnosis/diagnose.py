@@ -216,9 +216,9 @@ def _badness(finding: Finding) -> tuple[int, bool, bool, float, int, int, bool, 
     else:
         rank = 2 if finding.code != "FD236" else 3
     kept, saved = finding.keeps_out or 0, finding.saves_bytes or 0
-    told = finding.time.could_save_ms if finding.time is not None else None
+    saved_ms = finding.time.could_save_ms if finding.time is not None else None
     fixed = finding.in_header or finding.nothing_to_do
-    bad = SEVERITIES.index(finding.severity), fixed, rank > 0, -(told or 0.0)
+    bad = SEVERITIES.index(finding.severity), fixed, rank > 0, -(saved_ms or 0.0)
     return (*bad, rank, -kept, finding.recipe is None and kept > 0, -saved)
 
 

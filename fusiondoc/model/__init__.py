@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["dataclass", "field"]
 
 INIT = "<__init__ of a dataclass>"
-"""The file that the compiled text is said to be of."""
+"""The file that the compiled text claims to be of."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass

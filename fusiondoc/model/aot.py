@@ -61,7 +61,7 @@ class AotValue:
 
 @dataclass(frozen=True)
 class Partition:
-    """How a joint graph is parted into forward and backward."""
+    """How a joint graph is divided into forward and backward."""
 
     name: str
     """The partition function."""

@@ -1,5 +1,5 @@
 """What ``fusiondoc bench`` measured, as ``fusiondoc.bench/1`` has it, and what ``bench --suite`` did, as
-``fusiondoc.suite/1`` has it. What could not be told is ``None``. (named as workflows/bench.py: it fills this)
+``fusiondoc.suite/1`` has it. What is not known is ``None``. (named as workflows/bench.py: it fills this)
 """
 
 from __future__ import annotations

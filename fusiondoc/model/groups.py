@@ -14,7 +14,7 @@ from fusiondoc.model.runs import Time
 class OpNode:
     """An operator: ``op`` as printed (``aten::add``), ``source`` as printed (``file:line:column``).
 
-    ``user_source`` is the line of the user's program it comes from (``file:line``), where that can be told.
+    ``user_source`` is the line of the user's program it comes from (``file:line``), where that is known.
     """
 
     op: str
@@ -33,7 +33,7 @@ class Segment:
     refused: tuple[tuple[str, str], ...]
     """(scheduler, why it cannot schedule this part), for those that were asked before."""
     ops: tuple[str, ...]
-    """The operators in it, as far as the log lets them be told."""
+    """The operators in it, as far as the log shows them."""
     kernels: tuple[str, ...]
     """Ids of its kernels."""
     evidence: Sequence[Evidence] = ()

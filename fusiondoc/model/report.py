@@ -62,7 +62,7 @@ class Unfused:
     evidence: Sequence[Evidence]
     rank: int | None = None
     ran: bool | None = None
-    """False where every pass shows that it never ran: nothing it reads was ever profiled. None: not told."""
+    """False where every pass shows that it never ran: nothing it reads was ever profiled. None: not known."""
     bytes_moved: int | None = None
     """Bytes of its tensor results, written and read again, in one run: what fusing it can save."""
     layers: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Unfused:
     evidence_left_out: int = 0
     called_from: tuple[str, ...] = ()
     """The lines of the user's program that call the line of a package in ``source`` (``file:line``), where
-    several do: which of them each operator comes from is not told then, and ``user_source`` is null."""
+    several do: which of them each operator comes from is not known then, and ``user_source`` is null."""
     index: int | None = None
     """Its index in ``Report.unfused``, by which the nodes of programs name it. A report with a part of the
     rows keeps these numbers."""
@@ -312,7 +312,7 @@ class Report:
     expectations: tuple[Expectation, ...] = ()
     """What ``check`` expected and found."""
     frontend: str | None = None
-    """What made the graphs: "torchscript", "aot" or "te"; None where it is not told."""
+    """What made the graphs: "torchscript", "aot" or "te"; None where it is not known."""
     aot: tuple[AotFunction, ...] = ()
     """Functions that the program handed to AOTAutograd."""
     te: TeReport | None = None

@@ -27,7 +27,7 @@ PACKAGES = (
     r"(?:torch(?:vision|audio|text)?|transformers|timm|diffusers|accelerate|lightning(?:_fabric)?"
     r"|pytorch_lightning|deepspeed|apex|xformers|fairseq2?|monai|kornia|torch_geometric|einops)"
 )
-"""Packages whose files are told wherever they are installed (``pip install --target``), as a pattern."""
+"""Packages whose files are known wherever they are installed (``pip install --target``), as a pattern."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def users_lines(op: str, source: str | None, known: SourceMap) -> tuple[str, ...
 
 
 def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
-    """The line of the user's program an operator comes from, where that can be told."""
+    """The line of the user's program an operator comes from, where that is known."""
     lines = users_lines(op, source, known)
     return lines[0] if len(lines) == 1 else None
 
@@ -180,7 +180,7 @@ def in_words(value: object) -> str | None:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a run as a capture keeps them; ``RunRequest`` says what each means. None: not told."""
+    """The options of a run as a capture keeps them; ``RunRequest`` says what each means. None: not known."""
 
     fuser: str | None = None
     frontend: str | None = None
@@ -224,7 +224,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Target:
-    """What a report is of. Of logs alone only the name is told."""
+    """What a report is of. Of logs alone only the name is known."""
 
     name: str | None = None
     """As the user named it; of logs the first three."""
@@ -250,7 +250,7 @@ class Target:
 
     @property
     def of_capture(self) -> bool:
-        """Whether it is told what was asked for."""
+        """Whether the requested options are known."""
         return self.capture is not None or self.options is not None
 
 

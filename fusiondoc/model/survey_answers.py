@@ -12,7 +12,7 @@ SCHEMA = "fusiondoc.survey/1"
 
 DIMENSIONS = ("torch", "cuda", "driver", "gpu", "fusiondoc", "settings", "commit", "lines", "date")
 """What a group can have gone with: of two that explain a loss alike the first is named first. ``lines`` is
-the program itself, told by its lines; ``date`` is a day on which nothing changed that runs record."""
+the program itself, recognised by its lines; ``date`` is a day on which nothing changed that runs record."""
 
 NAMES: Mapping[str, str] = {
     **{name: name for name in DIMENSIONS},

@@ -134,7 +134,7 @@ class Observed:
     launched: Evidence | None = None
     """Where torch's launcher says that it starts several processes."""
     torn: int = 0
-    """Lines that are torn apart by lines of other processes, at least; none where these are told apart."""
+    """Lines that are torn apart by lines of other processes, at least; none where these are distinguished."""
     torn_lines: tuple[Evidence, ...] = ()
     """The first of them."""
     ranks_by: str | None = None

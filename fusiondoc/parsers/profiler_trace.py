@@ -434,12 +434,12 @@ class _Reader:
         found = {}
         for indices in self._host.values():
             ops = [i for i in indices if str(self._events[i].get("cat")).lower() not in _LAUNCH]
-            told = [
+            stacks = [
                 (str(self.argument(i, "Call stack") or ""), str(self.argument(i, "Module Hierarchy") or ""))
                 for i in ops
             ]
-            plain = dict(zip(ops, told))
-            rest = iter(told)
+            plain = dict(zip(ops, stacks))
+            rest = iter(stacks)
             moved = {i: next(rest) for i in ops if not _is_node(str(self._events[i].get("name", "")))}
             found.update(moved if self._fitting(moved) > self._fitting(plain) else plain)
         return found

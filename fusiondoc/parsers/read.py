@@ -223,7 +223,7 @@ def read_logs(
     ``sources`` maps operators to the user's lines where the probe found them, ``layers`` to their modules (a
     mapping for each model of the run),
     ``phases`` the names of code that AOTAutograd made to their phase;
-    ``progress`` is told the bytes read.
+    ``progress`` is called with the bytes read.
     """
     reading = Reading(layers, phases)
     with _no_collection():

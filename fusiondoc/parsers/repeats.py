@@ -29,7 +29,7 @@ TAIL = 64
 """Bytes by which stretches are found that may be equal: the first, some in the middle, the last (and one
 behind them: whose blank lines at its end are depends on what follows)."""
 MOST_ALIKE = 100
-"""Stretches that are remembered of one head. Most of them are told apart by their tails."""
+"""Stretches that are remembered of one head. Most of them are distinguished by their tails."""
 MOST_STEPS = 200_000
 MOST_BYTES = 8 << 20
 """Of all stretches that are kept: steps, and bytes of lines that these hold."""
@@ -300,7 +300,7 @@ class Repeats:
         """Before this place no stretch begins but one like those that began before."""
         self._may_leave = NEVER
         self.left: int | None = None
-        """Where LATER was said."""
+        """Where LATER stands."""
 
     def begin_text(self, may_leave: int) -> None:
         """A text begins; from ``may_leave`` on, what stands in it may be read with what follows it."""

@@ -11,7 +11,7 @@ from fusiondoc.rendering.picture_blocks import Curves, Stack
 from fusiondoc.rendering.units import digits
 
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "14 4", "4 2", "1 2", "11 5", "6 6")
-"""A line is told by its dashes too."""
+"""A line is recognised by its dashes too."""
 
 WIDTH, HEIGHT = 640, 300
 """Of a plot of lines, in its units."""

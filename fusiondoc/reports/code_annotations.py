@@ -85,11 +85,11 @@ def planned(report: Report) -> list[Problem]:
         if place is None or _of_a_package(place.file) or change.kind in _OF_A_FINDING:
             continue
         head = f"Do this first ({number} of {len(report.plan)}): {change.change}"
-        said = [unlocks(change), gain(change), proof(change)]
+        lines = [unlocks(change), gain(change), proof(change)]
         if change.before is not None and change.after is not None:
-            said += [f"- {change.before}", f"+ {change.after}"]
+            lines += [f"- {change.before}", f"+ {change.after}"]
         where = Location(relative(place.file, folder), place.line)
-        text = "\n".join(filter(None, [*said, change.note, change.python, change.command]))
+        text = "\n".join(filter(None, [*lines, change.note, change.python, change.command]))
         edits = tuple(replace(edit, file=relative(edit.file, folder)) for edit in kept.edits)
         found.append(Problem(PLAN, "note", head, text, where, edits=edits))
     return found
@@ -114,11 +114,11 @@ def problems(report: Report, suppressed: bool = False) -> list[Problem]:
         for kept, one in zip(report.expectations, shown.expectations)
         if not one.holds
     ]
-    said = {one.code for one in report.expectations}
+    of_expectations = {one.code for one in report.expectations}
     found += [
         Problem(f.code, f.severity, with_near_places(f.message), f.advice, finding_location(kept, report))
         for kept, f in zip(report.findings, shown.findings)
-        if not f.in_header and (f.code not in said or f.ops)
+        if not f.in_header and (f.code not in of_expectations or f.ops)
     ]
     if suppressed:
         found += [
@@ -316,16 +316,18 @@ def github_summary(report: Report) -> str:
     each = each_rank(report)
     whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
     loose = sum(row.count for row in outside(one))
-    said = f"{whose}{count(one.fused_operators, 'operator')} in {groups_of(one)}, {loose} operators outside"
+    sentence = (
+        f"{whose}{count(one.fused_operators, 'operator')} in {groups_of(one)}, {loose} operators outside"
+    )
     if not report.groups:
-        said = f"No fusion group, {count(loose, 'tensor operator')} outside"
-    said += f" ({share})" if share is not None else ""
+        sentence = f"No fusion group, {count(loose, 'tensor operator')} outside"
+    sentence += f" ({share})" if share is not None else ""
     fallbacks = report.times_fallen_back
-    said += f", {fallbacks} fallbacks" if fallbacks else ""
+    sentence += f", {fallbacks} fallbacks" if fallbacks else ""
     lines = [
         f"### fusiondoc: {markdown(report.target.name or 'report')}",
         "",
-        markdown(said) + ".",
+        markdown(sentence) + ".",
     ]
     if report.expectations:
         broken = sum(not one.holds for one in report.expectations)

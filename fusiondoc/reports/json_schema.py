@@ -261,9 +261,9 @@ def _texts_behind_fields(kind: type) -> dict[str, str]:
     found = {}
     for field, after in zip(node.body, node.body[1:]):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            said = after.value if isinstance(after, ast.Expr) else None
-            if isinstance(said, ast.Constant) and isinstance(said.value, str):
-                found[field.target.id] = _prose(said.value)
+            docstring = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(docstring, ast.Constant) and isinstance(docstring.value, str):
+                found[field.target.id] = _prose(docstring.value)
     return found
 
 

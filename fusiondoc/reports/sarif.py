@@ -43,8 +43,8 @@ def render(report: Report) -> str:
     run = _run(found)
     if report.plan or report.plan_note:
         nothing = [f"{no_plan(report)}: {report.plan_note}", *filter(None, [report.plan_try])]
-        said = [f"{change.change}: {unlocks(change)}" for change in report.plan] or nothing
-        run["properties"] = {"plan": said}
+        sentences = [f"{change.change}: {unlocks(change)}" for change in report.plan] or nothing
+        run["properties"] = {"plan": sentences}
     return _log(run)
 
 
@@ -115,7 +115,7 @@ def _result(problem: Problem, rule: int, fingerprint: str) -> dict[str, Any]:
 
 def apart(changes: Sequence[Problem]) -> list[Problem]:
     """The changes so that no two of them edit the same line: the later one's edits go to the earlier one,
-    where the lines of both can be told, else they are left out; its text says so."""
+    where the lines of both are known, else they are left out; its text says so."""
     found: list[Problem] = []
     for change in changes:
         lines = {(edit.file, edit.line) for edit in change.edits}

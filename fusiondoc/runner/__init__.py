@@ -1,7 +1,7 @@
 """Child processes and captures. Here: what fusiondoc remembers between them.
 
 That is small JSON files in $FUSIONDOC_CACHE or ~/.cache/fusiondoc; and the memory bandwidth that kernels are
-held against: given, measured (and remembered), told by the driver, or from the table.
+held against: given, measured (and remembered), given by the driver, or from the table.
 """
 
 from __future__ import annotations

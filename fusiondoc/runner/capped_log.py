@@ -5,7 +5,7 @@ beside it in turn; when both are full, the lines about fusion of the older one a
 line that says how much was left out, and the file is used again. So the disk holds no more than the limit
 at any time, memory some megabytes, and the newest lines are on disk if fusiondoc is killed.
 
-What is about fusion is told by the patterns of the parsers, without what they make of the lines, so that
+What is about fusion is found by the patterns of the parsers, without what they make of the lines, so that
 hundreds of megabytes of a program's own output can be gone through as they come.
 """
 

@@ -171,7 +171,7 @@ def _on_variant(bench: Bench, variant: BenchVariant) -> Iterator[str]:
 def _moves(bench: Bench) -> list[str]:
     """What moving from the first interpreter to another brings: the fastest variant of each, in the last
     phase with each shape."""
-    said = []
+    parts = []
     names = interpreters(bench)
     for phase in phases(bench)[-1:]:
         for shape, label in shapes_of(bench):
@@ -183,8 +183,8 @@ def _moves(bench: Bench) -> list[str]:
                 times = f"{verdict(found)} as fast" if found.differs else "no difference in speed"
                 about = f"{phase}, {label}" if changing(bench) else phase
                 both = f"from {_facts(bench, *one)} to {_facts(bench, *other)}"
-                said.append(f"{about}: {both}, the fastest of each: {times}")
-    return said
+                parts.append(f"{about}: {both}, the fastest of each: {times}")
+    return parts
 
 
 def _fastest(

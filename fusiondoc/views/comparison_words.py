@@ -136,13 +136,13 @@ def group_head(change: GroupChange) -> str:
     kinds = {r.kind for r in change.a}, {r.kind for r in change.b}
     if all(kinds) and kinds[0] != kinds[1]:
         facts.append(f"{' and '.join(sorted(kinds[0]))} before, {' and '.join(sorted(kinds[1]))} now")
-    if not parted(change):
+    if not operators_differ(change):
         facts.append(operators(change.a or change.b))
     return "; ".join(facts)
 
 
 def became(change: GroupChange) -> str:
-    """Which groups of A are which of B: numbers are those of the side's own report, so the side is said."""
+    """Which groups of A are which of B: numbers are those of the side's own report, so the side is named."""
     a, b = (_named([ref.id for ref in refs]) for refs in (change.a, change.b))
     if not change.b:
         return f"{a} of A is gone"
@@ -169,14 +169,14 @@ def where_in_plans(change: GroupChange) -> str:
     return f" in {change.count:,} of {of:,} instances{layers}"
 
 
-def parted(change: GroupChange) -> bool:
+def operators_differ(change: GroupChange) -> bool:
     """Whether its groups hold other operators than before, so that each is shown with its own."""
     return bool(set(change.kinds) & {"split", "merged", "operators"})
 
 
 def sides_of(change: GroupChange) -> list[str]:
     """``A G1: 2 operators: add, mul``, one for each group, where they hold other operators than before."""
-    if not parted(change):
+    if not operators_differ(change):
         return []
     return [
         f"{side} {ref.id}: {operators([ref])}"

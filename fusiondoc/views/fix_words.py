@@ -16,7 +16,7 @@ _MOST_PLACES = 4
 
 
 def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
-    """All that is to be said beside the diff.
+    """All that is printed beside the diff.
 
     Args:
         shown: the folder to which paths are made relative, as text with a separator at its end.

@@ -25,7 +25,7 @@ from fusiondoc.model.source import Source, Texts, from_package, without_packages
 from fusiondoc.rendering.units import ratio, seconds
 
 NO_DIFFERENCE = "no difference"
-"""What is said of a ratio whose 95 % interval holds 1."""
+"""Words for a ratio whose 95 % interval holds 1."""
 
 DOING = {"compile": "compiling", "run": "running"}
 """What a group did when it fell back, by the stage of the fallback."""
@@ -136,8 +136,8 @@ def verdict(report: Report) -> str:
     """One sentence: did it fuse?"""
     each = each_rank(report)
     if each is not None:
-        said = verdict(each.report)
-        return f"{each.whose[:1].upper()}{each.whose[1:]}: {said}"
+        sentence = verdict(each.report)
+        return f"{each.whose[:1].upper()}{each.whose[1:]}: {sentence}"
     unfused = sum(row.count for row in outside(report))
     if report.te is not None and not report.groups and not report.unfused:
         return "Nothing fused: no operator of te.ops was called"

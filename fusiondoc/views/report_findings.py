@@ -34,7 +34,7 @@ _SIGNS = {"error": "🔴", "warning": "🟡", "note": "🔵"}
 def findings(context: Context) -> Section:
     """Every finding with its advice. Those that the rows of their operators have too are one line or folded;
     those that the first lines have are left out."""
-    main, single = _parted(context)
+    main, single = _main_and_single(context)
     if not main and not single:
         nothing = () if _worst_of_first_screen(context) else ("none",)
         return Section("findings", "Findings", blocks=(Sentences(nothing),))
@@ -43,7 +43,7 @@ def findings(context: Context) -> Section:
     return Section("findings", "Findings", blocks=(items, _single(single, context)))
 
 
-def _parted(context: Context) -> tuple[list[Finding], list[Finding]]:
+def _main_and_single(context: Context) -> tuple[list[Finding], list[Finding]]:
     """The findings that stand for themselves, and those on single operators."""
     listed = [finding for finding in context.report.findings if not finding.in_header]
     worst = _worst_of_first_screen(context)

@@ -43,17 +43,19 @@ def _at_bandwidth(steps: Steps) -> str | None:
 
 
 def remarks(report: Report) -> list[str]:
-    """What else is to be said of the steps of a report."""
+    """Further sentences on the steps of a report."""
     steps = report.steps
-    said = []
+    sentences = []
     if steps is not None:
         texts = (could_save(steps), _at_bandwidth(steps), steps.hint)
-        said += [text for text in texts if text is not None]
+        sentences += [text for text in texts if text is not None]
         if steps.unmatched_ms and steps.unmatched_ms >= LEAST_SHARE * steps.ms:
-            said.append(f"of these {milliseconds(steps.unmatched_ms)} could be tied to no row of this report")
+            sentences.append(
+                f"of these {milliseconds(steps.unmatched_ms)} could be tied to no row of this report"
+            )
     if report.steps_note is not None:
-        said.append(report.steps_note)
-    return said
+        sentences.append(report.steps_note)
+    return sentences
 
 
 def takes(time: Time | None) -> str | None:

@@ -71,7 +71,7 @@ def is_target(argument: str, notify: Callable[[str], None] | None = None) -> boo
     """Whether an argument is a model to run, by its form alone but for one case.
 
     ``FILE.py``, ``FILE.py:NAME``, ``FILE.pt`` and ``package.module:NAME`` are; all else is a log. An existing
-    file or folder of the form ``module:NAME`` is a log, which ``tell`` is told; so is a folder of any name.
+    file or folder of the form ``module:NAME`` is a log, and ``notify`` gets a note; so is any folder.
     """
     path = Path(argument)
     if path.is_dir():

@@ -257,7 +257,7 @@ def with_fixes(
 ) -> Finished:
     """The finished run with the changes to its program among its tries; its capture keeps them.
 
-    A target that ``fix`` cannot change, such as a script, is told and left as it is.
+    A target that ``fix`` cannot change, such as a script, is named in a note and left as it is.
     """
     if done.failed is not None or done.interrupted:
         return done

@@ -22,7 +22,7 @@ class Reads:
 
     variables: frozenset[str] = frozenset()
     unknown: str | None = None
-    """The first thing that it looks at and that cannot be told, with its line."""
+    """The first thing that it looks at and that cannot be known, with its line."""
 
 
 def reads_of(text: str | bytes) -> Reads:

@@ -189,7 +189,7 @@ def diagnose_target(
         store: where the capture goes, such as ``CaptureStore(folder)``.
         peak: memory bandwidth of the device in GB/s, if the user gave one.
         source_roots: folders beside the project whose Python files the capture may keep.
-        tell: is told notes and what runs next.
+        tell: is called with notes and what runs next.
         progress: shows how far each run is.
 
     Raises:

@@ -1,7 +1,7 @@
 """Groups of a model followed through its programs: a group whose lines moved, or whose operators are now in a
 larger group or in several, is the same one.
 
-Programs are told apart by their lines (a run that ended early shows some of them), and the lines of each are
+Programs are known by their lines (a run that ended early shows some of them), and the lines of each are
 aligned with those of the one before it, as ``compare`` aligns two reports.
 """
 

@@ -151,15 +151,15 @@ class Disagreement:
     by_table: str
 
 
-def disagreements(told: TeRecords) -> tuple[Disagreement, ...]:
+def disagreements(records: TeRecords) -> tuple[Disagreement, ...]:
     """Every plan against the rules of its version."""
-    version = version_of(told.package.version)
+    version = version_of(records.package.version)
     if version is None:
         return ()
-    pipelines = {one.fuser: one for one in told.pipelines}
-    layers = {part.fuser: one.path for one in told.sequences for part in one.parts}
+    pipelines = {one.fuser: one for one in records.pipelines}
+    layers = {part.fuser: one.path for one in records.sequences for part in one.parts}
     found: dict[Disagreement, None] = {}
-    for plan in told.plans:
+    for plan in records.plans:
         operators = pipelines[plan.fuser].operators if plan.fuser in pipelines else ()
         for phase, steps in (("forward", plan.forward), ("backward", plan.backward)):
             made = [(one.kind, one.operators) for one in steps if one.fused and not one.own]
@@ -223,17 +223,17 @@ def registered(report: Report, context: Context) -> Iterable[Finding]:
     if report.te is None or not report.te.own_fusions:
         return
     made = [group.name for group in report.groups if _own(report, group.id)]
-    said = f"; they made {', '.join(dict.fromkeys(made))}" if made else "; none of them made an operator"
+    effect = f"; they made {', '.join(dict.fromkeys(made))}" if made else "; none of them made an operator"
     remedy = nothing(
         "Nothing.",
         "They run in the order of registration; prepend=True runs one before those of Transformer Engine.",
     )
     if not made and context.te.plans and not any(plan.own_asked for plan in context.te.plans):
-        said += ": every plan was made before they were registered, and is kept"
+        effect += ": every plan was made before they were registered, and is kept"
         remedy = Remedy("Register them before the first call, or make the te.ops.Sequential anew after it.")
     yield finding(
         "FD117",
-        f"The program registered fusions of its own: {', '.join(report.te.own_fusions)}{said}",
+        f"The program registered fusions of its own: {', '.join(report.te.own_fusions)}{effect}",
         remedy=remedy,
     )
 

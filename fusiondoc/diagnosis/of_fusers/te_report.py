@@ -22,10 +22,10 @@ from fusiondoc.model.te import TeFuser, TeOperator, TePass, TePlan, TeReport, Te
 FORWARD, BACKWARD = "forward", "backward"
 
 
-def te_report(report: Report, told: TeRecords, requested: str | None) -> Report:
+def te_report(report: Report, records: TeRecords, requested: str | None) -> Report:
     """The report with what Transformer Engine planned. Its rows stand behind those of TorchScript, where the
     program reached that too; else they are all that there is."""
-    rows = _Rows(report, told)
+    rows = _Rows(report, records)
     return rows.beside() if report.groups or report.unfused else rows.alone(requested)
 
 
@@ -56,16 +56,16 @@ class _Key:
 
 
 class _Rows:
-    def __init__(self, report: Report, told: TeRecords) -> None:
+    def __init__(self, report: Report, records: TeRecords) -> None:
         self._report = report
-        self._told = told
-        self._version = version_of(told.package.version)
-        self._pipelines = {one.fuser: one for one in told.pipelines}
+        self._records = records
+        self._version = version_of(records.package.version)
+        self._pipelines = {one.fuser: one for one in records.pipelines}
         self._layers: dict[int, str] = {
-            part.fuser: one.path for one in told.sequences for part in one.parts if part.fuser is not None
+            part.fuser: one.path for one in records.sequences for part in one.parts if part.fuser is not None
         }
         self._plans: dict[int, list[Plan]] = {}
-        for plan in told.plans:
+        for plan in records.plans:
             if plan.fuser in self._pipelines:
                 self._plans.setdefault(plan.fuser, []).append(plan)
         for plans in self._plans.values():
@@ -101,7 +101,7 @@ class _Rows:
 
     @property
     def ran(self) -> bool:
-        return any(one.device == "cuda" for one in self._told.plans)
+        return any(one.device == "cuda" for one in self._records.plans)
 
     # -- groups ---------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class _Rows:
         return None
 
     def _runs(self, seen: _Seen) -> int | None:
-        counts = [self._told.calls.get(str(plan.plan)) for plan in seen.plans]
+        counts = [self._records.calls.get(str(plan.plan)) for plan in seen.plans]
         return None if None in counts else sum(one for one in counts if one is not None)
 
     def _node(self, fuser: int, index: int) -> OpNode:
@@ -248,7 +248,7 @@ class _Rows:
         """Kernels of the rows, from the first profile that has each."""
         kernels: list[Kernel] = []
         done: set[str] = set()
-        for profile in self._told.profiles:
+        for profile in self._records.profiles:
             for entry in profile.entries if profile.fused else ():
                 step = self._step_of(entry)
                 if step is None or not step.fused:
@@ -281,7 +281,7 @@ class _Rows:
 
     def _row_time(self, took: Sequence[_Took]) -> Time | None:
         """Of all operators of a row together, in a pass of the first profile that has any of them."""
-        for profile in self._told.profiles if took else ():
+        for profile in self._records.profiles if took else ():
             if not profile.fused or not profile.us:
                 continue
             found = []
@@ -299,7 +299,7 @@ class _Rows:
         return entry.plan in [plan.plan for plan in plans] and self._step_of(entry) == step
 
     def _step_of(self, entry: ProfiledOperator) -> PlannedOperator | None:
-        plan = next((one for one in self._told.plans if one.plan == entry.plan), None)
+        plan = next((one for one in self._records.plans if one.plan == entry.plan), None)
         steps = () if plan is None else (plan.forward if entry.phase == FORWARD else plan.backward)
         return steps[entry.entry] if entry.entry < len(steps) else None
 
@@ -316,17 +316,17 @@ class _Rows:
         )
         splits = tuple(
             TeSplit(part.kind or "?", part.path, one.path, one.source, part.module or None)
-            for one in self._told.sequences
+            for one in self._records.sequences
             for part in one.parts
             if part.fuser is None
         )
         own = dict.fromkeys(
-            one.name for listed in self._told.package.fusions.values() for one in listed if one.own
+            one.name for listed in self._records.package.fusions.values() for one in listed if one.own
         )
         passes = tuple(
-            TePass(one.recipe, one.training, one.fused, one.kernels, one.us) for one in self._told.profiles
+            TePass(one.recipe, one.training, one.fused, one.kernels, one.us) for one in self._records.profiles
         )
-        return TeReport(self._told.package.version, self.ran, fusers, splits, tuple(own), passes)
+        return TeReport(self._records.package.version, self.ran, fusers, splits, tuple(own), passes)
 
     def _plan(self, plan: Plan) -> TePlan:
         alone = self._profile(plan, False)
@@ -350,7 +350,7 @@ class _Rows:
         return TePlan(
             plan.recipe.kind if plan.recipe is not None else None,
             plan.grad,
-            self._told.calls.get(str(plan.plan)),
+            self._records.calls.get(str(plan.plan)),
             steps(FORWARD),
             steps(BACKWARD),
         )
@@ -360,12 +360,12 @@ class _Rows:
         recipe = next(
             (
                 one.recipe
-                for one in self._told.profiles
+                for one in self._records.profiles
                 if one.fused and any(entry.plan == plan.plan for entry in one.entries)
             ),
             None,
         )
-        for one in self._told.profiles:
+        for one in self._records.profiles:
             if one.fused == fused and one.training == plan.grad and one.recipe == recipe:
                 return one
         return None

@@ -71,12 +71,12 @@ def shapes_fixed(report: Report, context: Context) -> Iterable[Finding]:
                 else "Pad the arguments to a few sizes.",
             )
         elif one.how != DYNAMO and one.fixed_sizes:
-            said = f"The graphs of {one.name} are fixed to the shapes of its first call"
+            message = f"The graphs of {one.name} are fixed to the shapes of its first call"
             if several:
-                said += f", and it was called with {len(one.shapes)}: {_few(one.shapes)}"
+                message += f", and it was called with {len(one.shapes)}: {_few(one.shapes)}"
             yield finding(
                 "FD106",
-                f"{said}: sizes are written into {_few(one.fixed_sizes)}",
+                f"{message}: sizes are written into {_few(one.fixed_sizes)}",
                 source=one.user_source,
                 severity=None if several else "note",
                 remedy=Remedy(
@@ -144,15 +144,15 @@ def memory_shared(report: Report, context: Context) -> Iterable[Finding]:
     """FD237: arguments that are changed in place, or share memory with others."""
     for one in report.aot:
         between = [text for text in one.shared if text.startswith("arguments")]
-        said = []
+        parts = []
         if one.changed:
-            said.append(f"{one.name} changes {' and '.join(one.changed)} in place")
+            parts.append(f"{one.name} changes {' and '.join(one.changed)} in place")
         if between:
-            said.append(f"{' and '.join(between)} of {one.name} share memory")
-        if said:
+            parts.append(f"{' and '.join(between)} of {one.name} share memory")
+        if parts:
             yield finding(
                 "FD237",
-                "; ".join(said),
+                "; ".join(parts),
                 source=one.user_source,
                 remedy=Remedy(
                     "AOTAutograd compiles functions without effects: from torch 2.0 on it copies the new"
@@ -191,14 +191,14 @@ def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
         return  # more runs would change nothing
     if context.cut_short or not headers.get("Profiled Graph:") or any(header in headers for header in PLANS):
         return
-    said = f"Only profiling happened: graphs profiled: {headers['Profiled Graph:']}, optimised: none"
+    message = f"Only profiling happened: graphs profiled: {headers['Profiled Graph:']}, optimised: none"
     if context.observed.errors:
         advice = "The program failed before a plan was made: fix that first."
-        yield finding("FD101", f"{said}; then it failed", remedy=advice, severity="note")
+        yield finding("FD101", f"{message}; then it failed", remedy=advice, severity="note")
         return
     yield finding(
         "FD101",
-        said,
+        message,
         remedy="Run the model at least three times with inputs of the same shape (backward needs one "
         "run more):"
         " --runs 5.",

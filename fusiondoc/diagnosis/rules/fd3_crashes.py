@@ -37,11 +37,11 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
         died = f"{_who(context.rank)} died of {signal}"
         yield _crash(report, died, work, at, context.rank, _how_to_go_on(observed, context.rank, signal))
     elif context.request is None and observed.crash is not None:
-        said = observed.crash
-        died = f"{_who(said.rank)} died ({said.text[:120]})"
-        remedy = _how_to_go_on(observed, said.rank, said.signal)
-        found = _crash(report, died, said.work, said.kernel, said.rank, remedy)
-        yield replace(found, evidence=[*found.evidence, said.line])
+        crash = observed.crash
+        died = f"{_who(crash.rank)} died ({crash.text[:120]})"
+        remedy = _how_to_go_on(observed, crash.rank, crash.signal)
+        found = _crash(report, died, crash.work, crash.kernel, crash.rank, remedy)
+        yield replace(found, evidence=[*found.evidence, crash.line])
     elif context.request is None:
         yield from _log_ends(report, observed)
 

@@ -197,17 +197,19 @@ def cut_off(report: Report, context: Context) -> Iterable[Finding]:
     """FD902: graphs or kernels that are not printed to their end, lines that other processes tore apart."""
     number = context.observed.torn
     torn = f"at least {count(number, 'line')} {'is' if number == 1 else 'are'} torn apart by other processes"
-    said = []
+    parts = []
     if report.parse.truncated:
         cut = report.parse.truncated
         whole = "1 graph or kernel is" if cut == 1 else f"{cut:,} graphs or kernels are"
-        said.append(f"{whole} cut off; what {'it' if cut == 1 else 'they'} held is missing from this report")
+        parts.append(f"{whole} cut off; what {'it' if cut == 1 else 'they'} held is missing from this report")
     if number:
-        said.append(torn if said else f"{torn[0].upper()}{torn[1:]}; what they held may be missing or wrong")
-    if said:
+        parts.append(
+            torn if parts else f"{torn[0].upper()}{torn[1:]}; what they held may be missing or wrong"
+        )
+    if parts:
         yield finding(
             "FD902",
-            "; ".join(said),
+            "; ".join(parts),
             evidence=context.observed.torn_lines,
             remedy="Keep a log for each process (torchrun --redirects 3 --log-dir DIR, srun --output"
             " run.%t.log), and read that folder."

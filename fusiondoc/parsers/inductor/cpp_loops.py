@@ -88,7 +88,7 @@ def shared_out(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> list[lis
         nodes: numbers of the members of each node.
 
     Returns:
-        For each node its nests in order; None where that cannot be told.
+        For each node its nests in order; None where that is not known.
     """
     owners: list[int | None] = []
     for written in nests:

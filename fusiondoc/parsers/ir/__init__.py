@@ -190,7 +190,7 @@ class Node:
         """The printed text of each attribute, in print order."""
         made = self._attributes
         if isinstance(made, str):
-            if ", " not in made:  # one, which is told faster than kept
+            if ", " not in made:  # one, which is found faster than kept
                 return split_attributes(made)
             made = self._attributes = split_attributes(made)
         return made or _NO_ATTRIBUTES

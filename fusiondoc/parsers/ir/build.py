@@ -1,6 +1,6 @@
 """Lines -> blocks, graphs and sections: everything about structure that is not a node's own line.
 
-Structure is told by the words of the print (``block0(``, ``->``, ``return``, ``with``); indentation is only
+Structure is known by the words of the print (``block0(``, ``->``, ``return``, ``with``); indentation is only
 asked when the two disagree, that is when lines are missing. A print whose leading spaces were lost still
 parses.
 
@@ -32,7 +32,7 @@ SUBGRAPH_KINDS = frozenset((*group_nodes(), *inner_graphs())) | frozenset(
     )
 )
 """Kinds that always print their subgraph as a section: with the section lost, the number is still no part of
-the kind. Other kinds (backends define their own) are told by the section that names them."""
+the kind. Other kinds (backends define their own) are recognised by the section that names them."""
 
 
 class Sections:
@@ -137,7 +137,7 @@ section and what follows its ``graph(``."""
 _PARAMETER = re.compile(r"\s*(%[^\s,]+(?: : .*?)?)(,|\):)\s*$")
 _LAST_PARAMETERS = re.compile(r"((?:%.*)?)\):\s*$")
 DEEPEST = 250
-"""Blocks in blocks beyond this are not told apart from the one around them: walks over nodes recurse."""
+"""Blocks in blocks beyond this are not distinguished from the one around them: walks over nodes recurse."""
 BLOCK_STEP = 4
 """Spaces by which the nodes of a block are indented more than the node that owns it (``Node::print``)."""
 

@@ -1,4 +1,4 @@
-"""Printed TorchScript IR -> graphs and nodes. Any bytes are taken; what is damaged is said, never raised.
+"""Printed TorchScript IR -> graphs and nodes. Any bytes are taken; what is damaged is counted, never raised.
 
 One node line -> its raw fields. One regex settles nearly every line, a scanner the rest.
 
@@ -36,7 +36,7 @@ _HEAD = re.compile(rf"{_OUTPUTS}({_CALLEE})(?=[\[(])")
 _INPUTS = re.compile(rf"{_TAIL}\s*\Z")
 _PYTHON_HEAD = re.compile(rf"{_OUTPUTS}\^(?=[^\s\[(])")
 # The scalars of a Python function are printed with str(), unquoted: only the last `)(%...)` of the line can
-# be told to be the inputs (torch/csrc/jit/python/python_ir.cpp, ConcretePythonOp::writeScalars).
+# be recognised as the inputs (torch/csrc/jit/python/python_ir.cpp, ConcretePythonOp::writeScalars).
 _PYTHON = re.compile(
     rf"{_OUTPUTS}(\^[^\s\[(]+)(?:\[({_ATTRIBUTES})\])?\((.*)\){_TAIL}\s*\Z",
     re.DOTALL,

@@ -73,7 +73,7 @@ def _found(lost: Sequence[Node], began: Dump) -> dict[_Key, str]:
             profiled.update((value.name, inputs[0]) for value in node.outputs)
         elif node.source is not None and node.outputs:
             key = node.kind, inputs
-            before[key] = node if key not in before else None  # of two equal ones it is not told which
+            before[key] = node if key not in before else None  # of two equal ones it is not known which
     old_names: dict[str, str] = {}
     found: dict[_Key, str] = {}
     for node in lost:

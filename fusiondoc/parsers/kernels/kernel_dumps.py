@@ -37,7 +37,7 @@ _LINES = 400_000
 """Lines after which a dump without an end is given up."""
 
 Sink = Callable[[int, "list[bytes]", int], None]
-"""Is told a dump: the number of its kind, its lines, the position of the first."""
+"""Called with a dump: the number of its kind, its lines, the position of the first."""
 _NUMBERS = {id(kind): number for number, kind in enumerate(KINDS)}
 
 

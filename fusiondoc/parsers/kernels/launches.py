@@ -100,7 +100,7 @@ class KernelTracker:
         self.hint: KernelUse | None = None
         """The kernel whose arguments were printed: the launch line beside them is its."""
         self._timed: KernelUse | None = None
-        """Its launch has a bandwidth line; the same launch may be told again by perf_debug_verbose."""
+        """Its launch has a bandwidth line; the same launch may be printed again by perf_debug_verbose."""
         self._nameless = 0
         self._bandwidth_seen = False
         self._report_source: bytes | None = None
@@ -182,9 +182,9 @@ class KernelTracker:
         self._launch = launch or self._launch
         self._bandwidth_seen = True
         name, size, ms, gb_per_s = figures[0].decode("ascii"), *figures[1:]
-        told, self._timed = self._timed, None
-        if told is not None and told.name == name:
-            kernel = told
+        before, self._timed = self._timed, None
+        if before is not None and before.name == name:
+            kernel = before
             self._launch = None
         else:
             kernel = self.find(name)
@@ -273,7 +273,7 @@ class KernelTracker:
         if not known:
             return self._new(name, cache)
         # A name that a kernel of another group has: a second process, or lines out of order. Whose it is
-        # cannot be told.
+        # cannot be known.
         known[-1].disputed = True
         self._facts.disordered = True
         return known[-1]

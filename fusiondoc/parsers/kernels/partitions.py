@@ -123,8 +123,8 @@ class Partitions:
         if not names:
             return read.implementation
         several = len({one.kind for one in names}) > 1
-        said = (f"{one.kind} {one.implementation}" if several else one.implementation for one in names)
-        return " + ".join(dict.fromkeys(said))
+        shown = (f"{one.kind} {one.implementation}" if several else one.implementation for one in names)
+        return " + ".join(dict.fromkeys(shown))
 
     def _keep(self, kernel: PrintedKernel, line: bytes) -> None:
         """Lines that differ in more than the time."""

@@ -26,7 +26,7 @@ class PackedEvidence(Sequence[Evidence]):
     """Lines in reading order, each once. Compares equal to any sequence of the same evidence.
 
     An array that is in order already is kept as it is, and so are many that are put together, not copied: a
-    line may be said millions of times. What is added to them later is not in it.
+    line may stand there millions of times. What is added to them later is not in it.
     """
 
     __slots__ = ("_count", "_files", "_lines", "_parts")

@@ -117,15 +117,15 @@ class _Ties:
 def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -> KernelRows:
     """The kernels that one stream shows, those with launches in order of compilation, then others in the
     order in which they were first printed; their ids begin with K``first``."""
-    # Of a log that is not in true order, nothing counts that was told by order between stdout and stderr.
+    # Of a log that is not in true order, the order between stdout and stderr says nothing.
     runtimes = () if facts.disordered else facts.runtimes
     cuts = [(runtime, cuts_of(runtime)) for runtime in runtimes]
     ids = {use: f"K{number}" for number, use in enumerate(facts.kernels, first)}
-    told = scheduled(cut for _, of_runtime in cuts for cut in of_runtime)
+    by_use = scheduled(cut for _, of_runtime in cuts for cut in of_runtime)
     graphs = [_graph_of(use) for use in facts.kernels]
     ties = _Ties((*graphs, *(made.graph for made in facts.printed_kernels)), groups)
     tied = [ties.of(graph) for graph in graphs]
-    kernels = _compiled_kernels(facts, tied, ids, told, files)
+    kernels = _compiled_kernels(facts, tied, ids, by_use, files)
     run_by: dict[Member, list[str]] = {}
     for use, own in zip(facts.kernels, tied):
         for member in own.members:
@@ -149,12 +149,12 @@ def _compiled_kernels(
     facts: Facts,
     tied: Sequence[_Tied],
     ids: Mapping[KernelUse, str],
-    told: Mapping[KernelUse, Scheduled],
+    by_use: Mapping[KernelUse, Scheduled],
     files: list[str],
 ) -> list[Kernel]:
     kernels = []
     for use, own in zip(facts.kernels, tied):
-        scheduler, dumps = told.get(use) or _scheduling(use, facts.disordered)
+        scheduler, dumps = by_use.get(use) or _scheduling(use, facts.disordered)
         traits = code_traits(use.kept_code, (seen.text for seen in dumps if seen.option == "cuda_full"))
         kernels.append(
             Kernel(
@@ -224,7 +224,7 @@ def _shape(segment: Segment) -> tuple[object, ...]:
 
 
 def _graph_of(use: KernelUse) -> PlanGroup | None:
-    """The graph of the group that a kernel is of; None if that is not told."""
+    """The graph of the group that a kernel is of; None if that is not known."""
     return None if use.disputed or use.owner is None else use.owner.graph
 
 

@@ -79,13 +79,13 @@ def _outcomes(report: Report) -> Iterator[RenderableType]:
 def doubts(report: Report) -> list[str]:
     """What is wrong with the run or its log as a whole, so that expectations may hold or be broken for it."""
     shown = {one.code for one in report.expectations}
-    said = (
+    sentences = (
         f"{finding.severity} {finding.code}: {with_near_places(finding.message)}" + _what_to_change(finding)
         for finding in report.findings
         if finding.severity != "note" and finding.code[:3] in ("FD0", "FD1", "FD9") and not finding.ops
         if finding.code not in shown
     )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(sentences))
 
 
 def _what_to_change(finding: Finding) -> str:
