@@ -49,6 +49,13 @@ TAKEN = (
         (("repro/permitted.py", "    if step.kind not in WRITTEN:", "    if False:"),),
     ),
     Taken(
+        "operators and literals of repro of torch.compile",
+        "test_repro_compiled.py::test_a_script_holds_only_operators_and_literals",
+        "repro/of_fusers/compiled_script.py",
+        "    if _TARGET.fullmatch(operator.target) is None:",
+        "    if False:",
+    ),
+    Taken(
         "no operator with a file's name",
         _HOSTILE + "test_no_operator_that_is_written_takes_the_name_of_a_file",
         "repro/permitted.py",
@@ -80,7 +87,7 @@ TAKEN = (
         "--trust-log",
         _HOSTILE + "test_files_of_a_log_run_only_if_the_user_trusts_it",
         "cli/repro.py",
-        "    if minimise and not trust_log:",
+        "    if not trust_log:",
         "    if False:",
     ),
     Taken(

@@ -83,11 +83,12 @@ def test_the_first_screen_has_the_first_change_with_its_lines_and_a_reason(path:
 
 
 def test_steps_that_the_first_screen_names_are_in_full_below_it() -> None:
-    report = report_from([str(FOREIGN / "mobilenet_v3.trace.train.nvfuser.log.xz")])
+    report = report_from([str(FIXTURES / "captures" / "rotary-nvfuser-2.1.2.tar.xz")])
     short = render(report, width=80, detail=Detail.SUMMARY)
     whole = render(report, width=80)
-    assert "2 more steps without --summary" in short and "nn.ReLU(inplace=False)" not in short
-    assert whole.count("+ nn.ReLU(inplace=False)") == 1 and " 3. Set inplace=False on ReLU" in whole
+    line = "torch._C._jit_set_nvfuser_skip_node_kind("
+    assert "2 more steps without --summary" in short and line not in short
+    assert whole.count(line) == 1 and " 2. Run it with --knob skip_node_kind=prim::transpose_copy" in whole
     assert whole.index("2 more steps below") < whole.index("Then do this") < whole.index("\nGroups\n")
 
 

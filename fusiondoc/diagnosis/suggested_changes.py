@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.changed_arguments import changes_argument
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
-from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.lines_of_changes import Lines
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, of_torchscript, run_facts
@@ -20,6 +20,9 @@ from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.operators import IN_PLACE_ASSIGNS, is_in_place
 from fusiondoc.parsers.observed import Observed
+
+if TYPE_CHECKING:
+    from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 
 _OUT_OF_PLACE = (ChangeKind.OUT_OF_PLACE, ChangeKind.RECIPE)
 ONE_NAME = (
