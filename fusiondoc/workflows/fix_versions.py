@@ -97,8 +97,10 @@ class Versions:
         wanted = _wanted(bundle)
         prepared = self._prepared_run(bundle, name)
         version = self._ahead.take(wanted)
-        if version is None or version.problem is not None:
-            # One that failed may have lacked the memory or the time that others had: it runs again alone.
+        if version is not None and version.problem is not None:
+            self._ahead.end_all()  # it may have lacked the memory or the time that they had
+            version = None
+        if version is None:
             version = self._made(prepared)
         self._measured.add(wanted)
         return version, prepared.request

@@ -73,11 +73,15 @@ class RunsAhead(Generic[Key, Made]):
             worker.end()
         return made
 
-    def close(self) -> None:
-        """End all that still run."""
+    def end_all(self) -> None:
+        """End all that still run; they can begin again."""
         for worker in self._workers.values():
             worker.end()
         self._workers.clear()
+
+    def close(self) -> None:
+        """End all that still run, and remove their files."""
+        self.end_all()
         self._folder.cleanup()
 
 
