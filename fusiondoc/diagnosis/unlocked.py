@@ -10,6 +10,7 @@ from dataclasses import replace
 from fusiondoc.changes.recipes import CHUNKED
 from fusiondoc.diagnosis.kept_out import is_lost_outside
 from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
+from fusiondoc.diagnosis.shown_operators import dimensions_of
 from fusiondoc.fusers import facts_of, taken_by, taken_by_default
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import order_of
@@ -189,7 +190,7 @@ class Plans:
             return False  # the arguments that it has have no gradient formula
         if node.op in self._facts.operators.pairs_only and len(node.inputs) != 2:
             return False
-        if node.op in self._facts.operators.with_dimensions_only and _has_no_dimensions(node.outputs):
+        if node.op in self._facts.operators.with_dimensions_only and 0 in map(dimensions_of, node.outputs):
             return False  # mean(), of which most often no dimension was given
         return is_lost_outside(node.op, node.reason, self._fuser, VIEWS)
 
@@ -274,12 +275,6 @@ class Plans:
         if ops not in self._many:
             self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
-
-
-def _has_no_dimensions(types: Sequence[str]) -> bool:
-    """Whether the results are tensors without dimensions, as far as their types are known."""
-    parsed = [one for one in map(parse_type, types) if isinstance(one, TensorType)]
-    return bool(parsed) and all(one.sizes == () for one in parsed)
 
 
 def _device_of(tensor: TensorType) -> str | None:

@@ -10,17 +10,20 @@ from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.changes_to_try import at_lines
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.compiled import CompiledReport
 from fusiondoc.model.source import Source
 
 
 def propose(program: UserProgram) -> Iterator[Change]:
     """Prints and reads of numbers at graph breaks, and one for each call of torch.compile."""
-    breaks = _lines_of_breaks(program)
+    compiled = program.report.compiled
+    if compiled is None:
+        return
+    breaks = _lines_of_breaks(program, compiled)
     for change in _of_breaks(program):
         if breaks.intersection(change.where):
             yield change
-    compiled = program.report.compiled
-    if compiled is not None and compiled.recompiles and not program.options.dynamic:
+    if compiled.recompiles and not program.options.dynamic:
         yield from _any_size(program)
 
 
@@ -30,11 +33,10 @@ def _of_breaks(program: UserProgram) -> Iterator[Change]:
         yield from at_lines.numbers_read(program, file)
 
 
-def _lines_of_breaks(program: UserProgram) -> set[str]:
+def _lines_of_breaks(program: UserProgram, compiled: CompiledReport) -> set[str]:
     """``file:line`` of each graph break in the user's files."""
-    compiled = program.report.compiled
     found = set()
-    for row in compiled.breaks if compiled is not None else ():
+    for row in compiled.breaks:
         source = Source.parse(row.user_source)
         file = program.file(source.file) if source is not None else None
         if source is not None and file is not None:

@@ -22,7 +22,14 @@ from fusiondoc.fusers.inductor.causes import (
     difference_between,
     difference_of,
 )
-from fusiondoc.fusers.inductor.compilation import Access, CallKind, FinalKind, Part, Refusal
+from fusiondoc.fusers.inductor.compilation import (
+    Access,
+    CallKind,
+    FinalKind,
+    GraphOperator,
+    Part,
+    Refusal,
+)
 from fusiondoc.graph.shared_tensors import MOST_BOUNDARIES, Boundaries
 from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.reasons import SharedAccess, StayedApart
@@ -300,7 +307,11 @@ def _by_sizes(pair: _Pair) -> ApartCause:
 
 
 def _reduces(node: Node) -> bool:
-    return any(operator_name(one.target) in _REDUCTIONS for one in node.operators)
+    return any(map(_is_reduction, node.operators))
+
+
+def _is_reduction(operator: GraphOperator) -> bool:
+    return operator_name(operator.target) in _REDUCTIONS
 
 
 _REDUCTIONS = OF_MANY_ELEMENTS | {f"aten::{name}" for name in NAMES_OF_REDUCTIONS} | {"aten::var_mean"}
@@ -310,12 +321,8 @@ _REDUCTIONS = OF_MANY_ELEMENTS | {f"aten::{name}" for name in NAMES_OF_REDUCTION
 def are_stages(writer: Node, reader: Node) -> bool:
     """Whether both compute one reduction, and nothing else is in the second, which reads the first: it adds
     up what that left."""
-    kernel = writer.final.kernel
-    if kernel is not None and kernel == reader.final.kernel:
-        return False  # a C++ function, of which it is not always known which loops compute what
     first = {operator.name for operator in writer.operators}
-    second = {operator.name for operator in reader.operators}
-    return bool(second) and second <= first and _reduces(reader)
+    return share_reduction(writer, reader) and all(one.name in first for one in reader.operators)
 
 
 def share_reduction(writer: Node, reader: Node) -> bool:
@@ -324,10 +331,7 @@ def share_reduction(writer: Node, reader: Node) -> bool:
     if kernel is not None and kernel == reader.final.kernel:
         return False  # a C++ function, of which it is not always known which loops compute what
     first = {operator.name for operator in writer.operators}
-    return any(
-        operator.name in first and operator_name(operator.target) in _REDUCTIONS
-        for operator in reader.operators
-    )
+    return any(one.name in first and _is_reduction(one) for one in reader.operators)
 
 
 def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
