@@ -8,12 +8,14 @@ that always takes a mask (give a mask of zeros where there is none), and another
 without.
 """
 
+from typing import Optional
+
 import torch
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def model(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+def model(scores: torch.Tensor, mask: Optional[torch.Tensor]) -> torch.Tensor:
     scores = scores * 0.125
     if mask is not None:
         scores = scores + mask
