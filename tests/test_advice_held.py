@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -320,3 +321,36 @@ def test_what_a_function_was_called_with_is_its_callers() -> None:
         "def f(x, cache):\n    cache.mul_(2)\n    x = x + 1\n    x += cache\n    cache += x\n    return x\n"
     )
     assert [changes_argument(parsed(text), line) for line in (2, 4, 5)] == [True, False, True]
+
+
+OTHER_NAMES = """
+    import torch
+
+    def f(self, x, state, params, grads):
+        a, b = state[0], torch.zeros_like(x)
+        a.mul_(2)  # the caller's
+        b.mul_(2)
+        for p, g in zip(params, grads):
+            p.add_(g)  # the caller's
+            h = g * 2
+            h.add_(1)
+        self.m.mul_(0.9).add_(x)  # the caller's
+        v = self.w.view(-1)
+        v[0] = 1  # the caller's
+        if self.training:
+            state = [one.clone() for one in state]
+        state[0].add_(1)  # the caller's
+        x = x.float()
+        x += 1  # the caller's
+        y = other(x)
+        y += 1
+        torch.relu_(state[1].t())  # the caller's
+        x = x + 1
+        x += 1
+"""
+
+
+def test_elements_views_and_attributes_are_the_callers_under_any_name() -> None:
+    text = textwrap.dedent(OTHER_NAMES)
+    expected = [number for number, line in enumerate(text.splitlines(), 1) if "the caller's" in line]
+    assert [n for n in range(1, text.count("\n") + 1) if changes_argument(parsed(text), n)] == expected

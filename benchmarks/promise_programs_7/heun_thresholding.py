@@ -44,8 +44,7 @@ class Denoiser(nn.Module):
         x_next = x_hat + (t_n - t_h) * d_cur
         denoised = self.threshold(self.precondition(x_next, t_next))
         d_prime = (x_next - denoised) / t_n
-        x_next = x_hat + (t_n - t_h) * (0.5 * d_cur + 0.5 * d_prime)
-        return x_next
+        return x_hat + (t_n - t_h) * (0.5 * d_cur + 0.5 * d_prime)
 
 
 model = Denoiser()

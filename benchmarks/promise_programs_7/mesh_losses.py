@@ -1,4 +1,4 @@
-"""Losses of a mesh: normals of faces and vertices, edge lengths, a uniform Laplacian, and a soft silhouette."""
+"""Losses of a mesh: normals of vertices, edge lengths, a uniform Laplacian, a soft silhouette."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Vector attention of a point transformer: neighbours by distance, a position encoding, weights for each channel."""
+"""Vector attention of a point transformer: neighbours by distance, a position encoding."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""xLSTM's scalar cell: exponential gates with a stabiliser, a loop over time, and a group norm of the outputs."""
+"""xLSTM's scalar cell: exponential gates with a stabiliser, a loop over time, a group norm."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Optimiser steps: Sophia with clipped preconditioned momentum, and Adan with three moments; all state in place."""
+"""Optimiser steps: Sophia with clipped momentum, and Adan with three moments; state in place."""
 
 import torch
 from torch import Tensor

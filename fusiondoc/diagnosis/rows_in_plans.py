@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import may_be_read_as_it_was
 from fusiondoc.model.report import ProgramNode, Report, Unfused
-from fusiondoc.operators import ELEMENTWISE, VIEWS, is_in_place
+from fusiondoc.operators import ELEMENTWISE, HANDS_ON, VIEWS, is_in_place
 
 _Node = tuple[Graph[ProgramNode], int]
 """A plan and a node index."""
@@ -73,11 +73,17 @@ def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
         if len(graph.before[taker]) < len(graph.nodes[taker].inputs):
             return True
         for maker in graph.before[taker]:
-            op = graph.nodes[maker].op
-            if maker not in seen and (is_in_place(op) or op in VIEWS):
+            if maker not in seen and _may_share(graph.nodes[maker]):
                 seen.add(maker)
                 todo.append(maker)
     return False
+
+
+def _may_share(node: ProgramNode) -> bool:
+    """Whether the result of a node may have the memory of its input; a cast to another type makes its own."""
+    if node.op in HANDS_ON:
+        return not node.outputs or "Tensor" in node.outputs or node.inputs[:1] == node.outputs[:1]
+    return node.op in VIEWS or is_in_place(node.op)
 
 
 _CONVOLUTIONS = frozenset(["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"])

@@ -48,6 +48,9 @@ VIEWS = of(Kind.VIEW)
 MAY_COPY = of(Kind.COPIES) & of(Kind.VIEW | Kind.HANDS_ON) - of(Kind.CASTS)
 """Operators that copy only where the memory of their input is in another order."""
 
+HANDS_ON = of(Kind.HANDS_ON)
+"""Operators whose result may be their input itself: a cast to its own type, dropout in inference."""
+
 PERMUTATIONS = of(Kind.PERMUTES)
 
 _MOVES = Kind.RESHAPES | Kind.TRANSPOSES | Kind.PERMUTES | Kind.SELECTS | Kind.JOINS | Kind.COPIES
