@@ -1,7 +1,7 @@
 """A doctor for operator fusion in TorchScript.
 
 ``parse``, ``diagnose``, ``compare``, ``bench``, ``render``, ``survey`` and ``capture`` are those of
-:mod:`fusiondoc.api`, which is imported when one of them is asked for: the command line, which is in
+:mod:`fusiondoc.api`, which is imported when one of them is used: the command line, which is in
 :mod:`fusiondoc.cli`, starts without it.
 """
 

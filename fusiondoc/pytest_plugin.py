@@ -59,7 +59,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
 
 
 def _folder(request: Any) -> Path:
-    """Where the captures of the test go: asked for at its first run."""
+    """Where the captures of the test go: determined at its first run."""
     keep = request.config.getoption("--fusion-keep")
     if keep is None:
         return Path(request.getfixturevalue("tmp_path")) / ".fusiondoc"

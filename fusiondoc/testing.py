@@ -38,7 +38,7 @@ def run_in_child(
     """Run ``fn`` and return the report.
 
     Args:
-        place: the folder for captures of this test, asked for when something is to be written.
+        place: the folder for captures of this test, called when something has to be written.
         test: how messages name the test.
         options: those that ``Offer.TESTS`` has.
 
@@ -94,7 +94,7 @@ class Fusion:
         runs: int = 5,
         **options: Any,
     ) -> Report:
-        """The report of ``runs`` passes (forward, and backward if asked for) of ``fn(*inputs)``."""
+        """The report of ``runs`` passes (forward, and backward if requested) of ``fn(*inputs)``."""
         __tracebackhide__ = True
         from fusiondoc.testing import run_in_child
 

@@ -617,7 +617,7 @@ def test_what_fix_tried_as_rows_of_the_table_of_tries() -> None:
     assert rows[1].problem == "no" and rows[2].wrong == 1
     # What fuses no more than what was kept before it does not help, though it does fuse more than as asked.
     nothing = TriedFix(ChangeKind.RECIPE, "z", (), (), Outcome.NO_GAIN, after, after)
-    asked = replace(rows[0], change="as asked", ops_fused=2, unfused=6, speed=None)
+    asked = replace(rows[0], change="unchanged", ops_fused=2, unfused=6, speed=None)
     every = [asked, asked, *as_tries(Fixes("m.py", before, after, (*tried, nothing), "diff"), 2)]
     assert [one.against for one in every[2:]] == [0, 2, 2, 2]
     assert [one.helps(every[one.against]) for one in every[2:]] == [True, False, False, False]

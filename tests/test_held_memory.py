@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 
-from fusiondoc.parsers.jit.statements import BlockAgain, NodeText, OfPass, Said, Statements
+from fusiondoc.parsers.jit.statements import BlockAgain, NodeStatement, NodeText, OfPass, Statements
 
 
 class _Lines(list):  # type: ignore[type-arg]
@@ -21,10 +21,10 @@ def test_what_a_pass_said_is_held_once_it_stood_again() -> None:
 
     def block() -> BlockAgain:
         node = NodeText("aten::relu", "m.py:3", "x", True)
-        return BlockAgain(_Lines([(2, Said(node, "FD203", "no scalar"))]))
+        return BlockAgain(_Lines([(2, NodeStatement(node, "FD203", "no scalar"))]))
 
     once, again = block(), block()
-    gone, held = weakref.ref(once.said), weakref.ref(again.said)
+    gone, held = weakref.ref(once.lines), weakref.ref(again.lines)
     passes(once, 100)
     for plan in (200, 300, 400):
         passes(again, plan)

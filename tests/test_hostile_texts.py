@@ -156,7 +156,7 @@ def filled() -> Report:
         speed_note="note",
         verification=(Verification(1, 0, "forward", "out", False, 0.5, 0.25, 1e-4, True, True, "value"),),
         tries=(
-            Try("as asked", (), 2, 7, 3, 0, 1.0, 1e-3, 0),
+            Try("unchanged", (), 2, 7, 3, 0, 1.0, 1e-3, 0),
             Try("b", (), 0, 0, 0, 0, None, None, 3, "failed"),
         ),
         expectations=(expectation, replace(expectation, holds=True)),

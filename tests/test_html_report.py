@@ -217,7 +217,7 @@ def test_what_other_parts_fill_is_shown() -> None:
         speed_note="times without dumps",
         verification=(Verification(1, 0, "forward", "out", False, 0.5, 0.25, 1e-4, True, True, "value"),),
         tries=(
-            Try("as asked", (), 2, 7, 3, 0, 1000.0, 1e-3, 0),
+            Try("unchanged", (), 2, 7, 3, 0, 1000.0, 1e-3, 0),
             Try("horizontal=off", ("FD234",), 2, 9, 1, 0, 1200.0, 9e-4, 0),
             Try("trace", (), 0, 0, 0, 0, None, None, 3, "ValueError: <no>"),
         ),
@@ -353,7 +353,6 @@ def test_the_fuser_is_said_once_in_the_header() -> None:
         return page[page.index("</h1>") : page.index("<nav ")]
 
     assert said("planned on the CPU").count("planned on the CPU") == 1
-    assert said("asked for").count("asked for") == 1
     asked = replace(report, fuser=replace(report.fuser, requested="auto"))
     report = asked
     assert "this torch has it" in said("auto: this torch has it")

@@ -183,7 +183,7 @@ def test_what_was_never_run_is_neither_proved_nor_refuted() -> None:
 @pytest.mark.parametrize(("ops_fused", "helps"), [(2, False), (3, True)])
 def test_a_setting_is_proved_or_refuted_by_its_try(ops_fused: int, helps: bool) -> None:
     setting = Setting(knobs={"single_node": "on"})
-    base = Try("as asked", (), 1, 2, 3, 0, None, None, 0)
+    base = Try("unchanged", (), 1, 2, 3, 0, None, None, 0)
     row = replace(base, change="single_node=on", ops_fused=ops_fused, setting=setting)
     runs = Proofs(replace(report(), tries=(base, row)), None)
     change = Change(ChangeKind.KNOB, "a knob", setting=setting)

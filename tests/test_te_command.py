@@ -37,7 +37,7 @@ def capture(folder: Path, program: str, *more: dict[str, Any], version: str = "2
             inside = record["name"] == program
         elif inside or record["record"] == "te_package":
             lines.append(record)
-    lines.append({"record": "frontend", "requested": "te", "effective": "te", "why": "asked for"})
+    lines.append({"record": "frontend", "requested": "te", "effective": "te", "why": None})
     lines.append({"record": "done", "seconds": 1.0, "own_seconds": 0.1})
     folder.mkdir()
     target = {"text": "te.py", "kind": "file", "path": None, "module": None, "name": None}

@@ -67,11 +67,11 @@ def test_each_change_is_run_and_measured(fusiondoc: Run, tmp_path: Path) -> None
     write(tmp_path, "net.py", NET)
     report, said = diagnose(fusiondoc, tmp_path, "net.py", "--try", "--knob", "profiled_runs=1")
     tries = {one["change"]: one for one in report["tries"]}
-    assert next(iter(tries)) == "as asked"
-    assert set(tries) == {"as asked", "nnc_reductions=on", "--trace", "--fuser onednn"}
+    assert next(iter(tries)) == "unchanged"
+    assert set(tries) == {"unchanged", "nnc_reductions=on", "--trace", "--fuser onednn"}
     assert f"trying {len(tries) - 1} of {len(tries) - 1}" in said
 
-    asked = tries["as asked"]
+    asked = tries["unchanged"]
     assert asked["groups"] == len(report["groups"]) == 3
     assert asked["ops_fused"] == report["coverage"]["ops_fused"]
     # What NNC and tracing can do here, by the words of torch: softmax is a reduction, the branch depends on
@@ -113,7 +113,7 @@ def test_more_runs_and_a_change_that_fails(fusiondoc: Run, tmp_path: Path) -> No
         "--try",
     )
     tries = {one["change"]: one for one in report["tries"]}
-    assert tries["as asked"]["groups"] == 0 < tries["--runs 2"]["groups"]
+    assert tries["unchanged"]["groups"] == 0 < tries["--runs 2"]["groups"]
     (found,) = [f for f in report["findings"] if f["code"] == "FD101"]
     assert "0 groups become 2" in found["advice"]
     if "--trace" in tries:  # tracing takes tensors only
@@ -336,7 +336,7 @@ def test_the_verdict_names_the_best_or_says_that_nothing_helped() -> None:
 def test_a_long_change_leaves_room_for_the_numbers() -> None:
     """A change of ``fix`` is a line of the program: it is broken, the numbers are not."""
     long = row(change="fix: " + "x = torch.transpose(y, 0, 1); " * 4, ops_fused=13)
-    section = tried(SimpleNamespace(tries=(row(change="as asked"), long)))  # type: ignore[arg-type]
+    section = tried(SimpleNamespace(tries=(row(change="unchanged"), long)))  # type: ignore[arg-type]
     text = drawn(Lines(*sections((section,), 80)), 80, colour=False)
     assert "groups" in text and "not fused" in text and "…" not in text
     assert text.count("transpose") == 8  # in the table and in the verdict, whole

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -363,12 +364,23 @@ class GrowingRecords(Generic[T]):
         return found
 
 
+_NO_REASON = "asked for"
+"""Captures of the first versions begin with it where a fuser was requested by name."""
+
+
+def _fuser_switch(raw: RawRecords) -> FuserSwitch:
+    switch = raw.read_merged("fuser", FuserSwitch) or FuserSwitch()
+    if switch.why is None or not switch.why.startswith(_NO_REASON):
+        return switch
+    return replace(switch, why=switch.why[len(_NO_REASON) :].removeprefix("; ") or None)
+
+
 def read_records(data: bytes) -> Records:
     """The records in ``records.jsonl``."""
     raw = RawRecords(lines_of(data))
     return Records(
         environment=_environment(raw.merged("environment")),
-        fuser=raw.read_merged("fuser", FuserSwitch) or FuserSwitch(),
+        fuser=_fuser_switch(raw),
         target=raw.read_merged("target", Loaded) or Loaded(),
         knobs=raw.read_all("knob", KnobSetting),
         passes=raw.read_all("iteration", PassDone),

@@ -12,6 +12,7 @@ import click
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Seconds
+from fusiondoc.captures.probe_records import FuserSwitch
 from fusiondoc.captures.store import CaptureStore, given_name, is_kept
 from fusiondoc.cli.options import captures_option
 from fusiondoc.cli.output import complete_captures, format_option, notify, print_result
@@ -67,7 +68,7 @@ def list_(format_: str | None) -> None:
 @_format
 @captures_option
 def show(name: str | None, format_: str | None) -> None:
-    """Show what was asked for and how it ended (without NAME: of the newest).
+    """Show the options of a run and how it ended (without NAME: of the newest).
 
     \b
     Example:
@@ -201,7 +202,7 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         ("python", f"{request.python} ({request.python_version})"),
         ("torch", str(request.torch)),
         ("gpu", records.environment.gpu or ""),
-        ("fuser", f"{records.fuser.effective} ({records.fuser.why})" if records.fuser.effective else ""),
+        ("fuser", _fuser(records.fuser)),
         ("variables", "\n".join(variables)),
         ("merged", ", ".join(request.merged)),
         ("ended", capture.result.in_words),
@@ -209,6 +210,10 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         ("seconds", ", ".join(_seconds(capture.result.seconds))),
         ("log", f"{capture.log_path} ({size} bytes)"),
     ]
+
+
+def _fuser(switch: FuserSwitch) -> str:
+    return f"{switch.effective or ''} ({switch.why})" if switch.why else switch.effective or ""
 
 
 def _seconds(measured: Seconds) -> Iterator[str]:

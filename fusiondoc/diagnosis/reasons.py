@@ -64,8 +64,8 @@ class Reasons:
     """Works out reasons.
 
     Args:
-        requested: the fuser that was asked for, where that is known.
-        off: why no fuser was on at all, though one was asked for; ``off_later``: why none was on any more, so
+        requested: the requested fuser, if that is known.
+        off: why no fuser was on at all, though one was requested; ``off_later``: why none was on any more, so
             that no fusion pass looked at some plans.
         torch: the version that ran, where that is known; else the lines that the log's messages name may tell
             it. Where neither does, the rules are those of the newest that has the fuser.

@@ -157,15 +157,15 @@ _detours_of = once_a_flow(_DetoursOfFlow)
 
 def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     """FD227: a second way leads from one to the other through something that is not fused. Fused, both would
-    wait for it, and it for them (AliasDb::moveBeforeTopologicallyValid, which every fusion pass asks)."""
+    wait for it, and it for them (AliasDb::moveBeforeTopologicallyValid, which every fusion pass calls)."""
     node, nodes = place.node, place.flow.nodes
     detours = _detours_of(place.flow).of(place)
     for partner in partners:
         first, last = (node, partner) if partner.index in node.after else (partner, node)
         ends = (None if first is node else first.op, None if last is node else last.op)
-        asked = place.flow.read_by(first.index, last.index) if first is node else None
-        if asked is not None:
-            return Reason.of("FD227", Detour("property", *ends, property=asked.what, taker=asked.op))
+        read = place.flow.read_by(first.index, last.index) if first is node else None
+        if read is not None:
+            return Reason.of("FD227", Detour("property", *ends, property=read.what, taker=read.op))
         if last.index in first.numbers:
             return Reason.of("FD227", Detour("number", *ends))
         starts = (*first.after, *first.numbers)

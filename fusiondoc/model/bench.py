@@ -186,7 +186,7 @@ class Bench:
 
 CONFIDENCE = 0.95
 ROUNDS = 15
-"""Of a variant in a phase and shape, where nothing else is asked for."""
+"""Of a variant in a phase and shape, unless something else is requested."""
 LEAST_ROUNDS = 6
 """Fewer have no 95 % interval of a median: all six above it has a chance of 1 in 64."""
 

@@ -160,7 +160,7 @@ class PlannedChange:
 
 @dataclass(frozen=True)
 class Try:
-    """A run of ``diagnose --try`` with one change; the first is the run as it was asked for."""
+    """A run of ``diagnose --try`` with one change; the first is the run without a change."""
 
     change: str
     codes: tuple[str, ...]

@@ -31,7 +31,7 @@ class Segment:
     scheduler: str | None
     """The scheduler it got: pointwise, reduction, persistent ..."""
     refused: tuple[tuple[str, str], ...]
-    """(scheduler, why it cannot schedule this part), for those that were asked before."""
+    """(scheduler, why it cannot schedule this part), for those that were tried before."""
     ops: tuple[str, ...]
     """The operators in it, as far as the log shows them."""
     kernels: tuple[str, ...]

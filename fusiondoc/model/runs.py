@@ -15,7 +15,7 @@ from fusiondoc.model.own_fuser import OwnFuser
 
 @dataclass(frozen=True)
 class FuserState:
-    """Which fuser was asked for and which one really worked: names of the registry, or "none"."""
+    """The requested fuser and the one that worked: names of the registry, or "none"."""
 
     requested: str | None
     effective: str | None
@@ -28,7 +28,7 @@ class FuserState:
 
 @dataclass(frozen=True)
 class KnobState:
-    """A knob: the value asked for, the value read back after setting it, and whether it does anything."""
+    """A knob: the requested value, the value read back after setting it, and whether it does anything."""
 
     name: str
     requested: str | None

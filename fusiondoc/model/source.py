@@ -1,4 +1,4 @@
-"""What a report is of (its target, what was asked for, the texts that it refers to), and positions in its
+"""What a report is of (its target, what was requested, the texts that it refers to), and positions in its
 source as logs and reports write them (``file:line`` or ``file:line:column``): which of them are the user's
 own lines.
 """
@@ -233,7 +233,7 @@ class Target:
     command: tuple[str, ...] = ()
     """The command line of fusiondoc."""
     options: Options | None = None
-    """What was asked of the run."""
+    """The options of the run."""
     environment_set: Mapping[str, str] = field(default_factory=dict)
     """The environment variables that fusiondoc set."""
     capture: str | None = None
@@ -255,7 +255,7 @@ class Target:
 
 
 class Texts(Protocol):
-    """Texts that a report refers to and does not hold, read when asked for."""
+    """Texts that a report refers to and does not hold, read on demand."""
 
     def source(self, file: str) -> str | None:
         """The program's own source file, by its name in the log; None if it is not at hand."""

@@ -75,7 +75,7 @@ class RunRow:
     commit: str | None = None
     """Of the program."""
     settings: str | None = None
-    """What was asked of the fuser, such as ``fuser=none, knob inlining=off``."""
+    """The settings of the fuser, such as ``fuser=none, knob inlining=off``."""
     host: str | None = None
     """Name of the machine that ran it."""
     step_ms: float | None = None
@@ -114,9 +114,8 @@ class Gone:
     text: str
     model: str | None
     by: str
-    """What explains best which runs lack it: "torch", "cuda", "driver", "gpu", "fusiondoc", "settings" (what
-    was asked of the fuser), "commit", "lines" (the program has other lines) or "date" (nothing that runs
-    record)."""
+    """What explains best which runs lack it: "torch", "cuda", "driver", "gpu", "fusiondoc", "settings" (those
+    of the fuser), "commit", "lines" (the program has other lines) or "date" (nothing that runs record)."""
     last: str
     """The last value with it; of what has no order all of them."""
     since: str

@@ -237,7 +237,7 @@ class Runtime:
     lines: list[int] = field(default_factory=list)
 
     @property
-    def told(self) -> bool:
+    def shows_segments(self) -> bool:
         return self.segments is not None or bool(self.segmenter)
 
 

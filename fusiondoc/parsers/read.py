@@ -239,7 +239,7 @@ without any Python 3.11 prints "Exception ignored in ..." before the error."""
 
 
 class Reading:
-    """Logs, parts of one run, read one after the other. What they show can be asked at any time, also
+    """Logs, parts of one run, read one after the other. Their content can be read at any time, also
     between two chunks of one that still grows.
 
     ``layers`` and ``phases`` as for ``read_logs``.

@@ -233,7 +233,7 @@ def _seed(torch: Any, spec: dict[str, Any]) -> None:
 def _write_end_of_script(torch: Any, spec: dict[str, Any], records: Records) -> None:
     """Facts that only the end of a script shows: its streams, and a device that it has taken."""
     if spec.get("frontend") == "te":
-        records.write("frontend", requested="te", effective="te", why="asked for")
+        records.write("frontend", requested="te", effective="te", why=None)
     away = log_and_records.LOG.away()
     if away:
         records.write("redirected", **away)

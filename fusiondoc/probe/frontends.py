@@ -31,7 +31,7 @@ _MOST_FUNCTIONS = 2_000
 class Chosen:
     """The model to run, and why so. ``eager`` is what it was made of; None where that is not known."""
 
-    def __init__(self, frontend: str, model: Any, why: str, eager: Any) -> None:
+    def __init__(self, frontend: str, model: Any, why: str | None, eager: Any) -> None:
         self.frontend = frontend
         self.model = model
         self.why = why
@@ -46,7 +46,7 @@ def choose(torch: Any, requested: str, model: Any) -> Chosen:
         UserError: wrapping it failed.
     """
     if requested == "torchscript":
-        return Chosen("torchscript", model, "asked for", model)
+        return Chosen("torchscript", model, None, model)
     scripted = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
     used = None if scripted else uses_aot(torch, model)
     if used is not None:
@@ -59,7 +59,7 @@ def choose(torch: Any, requested: str, model: Any) -> Chosen:
             "--frontend aot compiles Python, and this model is TorchScript already",
             "Name the function or module before it is scripted, or leave --frontend out.",
         )
-    return Chosen("aot", _wrapped(model), "asked for: memory_efficient_fusion", model)
+    return Chosen("aot", _wrapped(model), "--frontend aot: memory_efficient_fusion", model)
 
 
 def write_choice(records: Records, spec: dict[str, Any], chosen: Chosen, verified: bool) -> None:

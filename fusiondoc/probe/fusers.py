@@ -123,8 +123,9 @@ def why_not(torch: Any, fuser: str) -> str | None:
     return None if problem is None else problem(torch)
 
 
-def choose_fuser(torch: Any, requested: str) -> tuple[str, str]:
-    """The fuser that ``requested`` means here and a sentence why; Refused (status 4) if it cannot work."""
+def choose_fuser(torch: Any, requested: str) -> tuple[str, str | None]:
+    """The fuser that ``requested`` means here, and why ``auto`` chose it, or a remark on it; Refused (status
+    4) if it cannot work."""
     nvfuser_problem = why_no_nvfuser(torch) if requested in ("auto", "nvfuser") else None
     if requested == "auto":
         if nvfuser_problem is None:
@@ -155,8 +156,7 @@ def choose_fuser(torch: Any, requested: str) -> tuple[str, str]:
             raise Refused(
                 "fuser", "oneDNN Graph cannot work here: " + problem, "Use --fuser nnc.", CANNOT_RUN
             )
-    remark = note_on_fuser(torch, requested)
-    return requested, "asked for; " + remark if remark else "asked for"
+    return requested, note_on_fuser(torch, requested)
 
 
 def note_on_fuser(torch: Any, fuser: str) -> str | None:

@@ -84,7 +84,7 @@ class CompiledRun:
             UserError: the model raised.
         """
         torch, spec, records = self._torch, self._spec, self._records
-        why = "the target " + self._own if self._own is not None else "asked for"
+        why = "the target " + self._own if self._own is not None else "--frontend dynamo"
         model = prepared(torch, self._loaded.model, spec)
         eager = self._eager if self._own is not None else model
         records.write("target", how="model", label=self._loaded.label, signature=None)

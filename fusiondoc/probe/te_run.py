@@ -81,7 +81,7 @@ def run_te_model(
         Refused: a recipe is not there.
     """
     records.write("target", how="model", label=loaded.label, signature=None)
-    why = "asked for" if spec.get("frontend") == "te" else "the model holds te.ops operators"
+    why = None if spec.get("frontend") == "te" else "the model holds te.ops operators"
     records.write("frontend", requested=spec.get("frontend"), effective="te", why=why)
     ignored = ("trace", "verify", "no_freeze", "freeze")
     note_ignored_options(records, spec, ignored, "operators of Transformer Engine")

@@ -17,7 +17,7 @@
   const readPart = () => {
     const part = later.shift();
     const rows = make("template");
-    rows.innerHTML = part.textContent; // as the page is written: what the log says is escaped in it
+    rows.innerHTML = part.textContent; // as the page is written: text of the log is escaped in it
     sortable(rows.content);
     part.replaceWith(rows.content);
   };
@@ -81,9 +81,9 @@
   // Tables: a click on a head sorts. Figures are read with their units, so 900 KB comes before 1.2 MB.
   const UNITS = { KB: 1e3, MB: 1e6, GB: 1e9, "µs": 1e-6, us: 1e-6, ms: 1e-3, ns: 1e-9 };
   const valueOf = (cell) => {
-    const said = cell ? cell.textContent.trim() : "";
-    const number = /^(?:at least )?(-?[\d,]*\.?\d+)\s*([A-Za-zµ]+)?/.exec(said);
-    return number ? Number(number[1].replace(/,/g, "")) * (UNITS[number[2]] || 1) : said;
+    const shown = cell ? cell.textContent.trim() : "";
+    const number = /^(?:at least )?(-?[\d,]*\.?\d+)\s*([A-Za-zµ]+)?/.exec(shown);
+    return number ? Number(number[1].replace(/,/g, "")) * (UNITS[number[2]] || 1) : shown;
   };
   const order = (a, b) => {
     if (typeof a !== typeof b) return typeof a === "number" ? 1 : -1;
@@ -123,8 +123,8 @@
       .filter((row) => !row.querySelector("table.source"))
       .map((row) => [row, row.textContent.toLowerCase()]);
     let hits = 0;
-    searched.forEach(([row, said]) => {
-      const fits = words.every((word) => said.includes(word));
+    searched.forEach(([row, content]) => {
+      const fits = words.every((word) => content.includes(word));
       row.classList.toggle("missed", !fits);
       hits += fits;
     });
@@ -143,7 +143,7 @@
 
   const holder = $("programs");
   if (!holder) { unfold(); return; }
-  let parsed = null; // what the boxes are: read when one is asked for
+  let parsed = null; // what the boxes are: read when one is opened
   const data = () => (parsed = parsed || JSON.parse(holder.textContent));
   const text = (number) => (number < 0 ? "" : data().texts[number]);
   const select = $("choose");
@@ -215,7 +215,7 @@
     fact(list, "Outputs", outputs.map(text), true);
     if (text(where)) quote(quotes, text(where), text(line));
     if (about) {
-      about[3].forEach(([place, said]) => { if (place !== text(where)) quote(quotes, place, said); });
+      about[3].forEach(([line, excerpt]) => { if (line !== text(where)) quote(quotes, line, excerpt); });
       if (about[4] > about[3].length) quotes.append(make("li", `${about[4]} lines in all`, "muted"));
     }
     const parts = [list];

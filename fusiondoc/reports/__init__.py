@@ -1,5 +1,5 @@
 """Report model -> text, JSON, ...: which formats there are, and the module that makes each, imported when it
-is asked for.
+is needed.
 """
 
 from __future__ import annotations

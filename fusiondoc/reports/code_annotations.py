@@ -106,7 +106,7 @@ def _of_a_package(file: str) -> bool:
 
 
 def problems(report: Report, suppressed: bool = False) -> list[Problem]:
-    """Broken expectations, findings worst first and, if asked for, suppressed findings. What reports say of
+    """Broken expectations, findings worst first and, if requested, suppressed findings. What reports say of
     the environment in their first lines is none."""
     shown = with_near_paths(replace(report, groups=(), programs=()))
     found = [

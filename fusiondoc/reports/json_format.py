@@ -79,16 +79,16 @@ Reader = Callable[[Any], Any]
 class _Damaged(Exception):
     """A value that no report has, and the way to it, which is put together on the way out."""
 
-    def __init__(self, said: str, way: str = "") -> None:
-        super().__init__(said, way)
-        self._said, self._way = said, way
+    def __init__(self, message: str, way: str = "") -> None:
+        super().__init__(message, way)
+        self._message, self._way = message, way
 
     def within(self, outer: str) -> _Damaged:
         """As seen from the object or list around it."""
-        return _Damaged(self._said, outer + ("." if self._way[:1] not in ("", "[") else "") + self._way)
+        return _Damaged(self._message, outer + ("." if self._way[:1] not in ("", "[") else "") + self._way)
 
     def __str__(self) -> str:
-        return f"{self._way or 'it'} {self._said}"
+        return f"{self._way or 'it'} {self._message}"
 
 
 def looks_like_report(start: bytes) -> bool:

@@ -56,7 +56,7 @@ def _dump_of_code(name: str, code: str) -> str:
 
 
 def chosen(kernel: Kernel, options: Sequence[str]) -> tuple[Dump, ...]:
-    """Those of its dumps that were asked for, in that order."""
+    """Its requested dumps, in that order."""
     have = texts(kernel)
     return tuple(dump for option in options for dump in have if dump.option == option)
 

@@ -8,7 +8,7 @@ in the functions, or arguments with a default where they must not be constants.
 xFormers 0.0.12 to 0.0.21 had bias + activation + dropout, bias + dropout + residual, and the same with a
 layer norm before the residual is added ("pre") or after it ("post"). Whole layers and a whole block were what
 its authors gave up on for memory and CUDA errors: ``feed_forward_512``, ``attention_512_float16``,
-``block_1024`` are modules of that width, made when they are asked for.
+``block_1024`` are modules of that width, made on demand.
 
     fusiondoc bench --suite tutorial
     fusiondoc bench timed_programs.py:rms_norm --backward --input 'float32[64,128,1024]:grad' ...

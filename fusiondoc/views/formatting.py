@@ -154,7 +154,7 @@ def verdict(report: Report) -> str:
 
 
 def fuser(report: Report, none: str = "no fuser") -> str:
-    """Which fuser worked, and which one was asked for. ``none``: how to say that none did."""
+    """The fuser that worked, and the requested one. ``none``: the text if none did."""
     state = report.fuser
     if state.effective in fusers_of_frontends():
         return state.why or fuser_title(state.effective or "unknown")

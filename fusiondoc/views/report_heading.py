@@ -110,7 +110,7 @@ def _by_itself(report: Report, with_lines: bool) -> Iterator[_Fact]:
 
 
 def _fuser(report: Report, all_of_it: bool) -> str:
-    """On one line; where the fuser is missing, which is the usual case, the long reason only if asked for."""
+    """On one line; the long reason of a missing fuser, which is usual, only if ``all_of_it``."""
     state = report.fuser
     name = fuser(report, none="none")
     if state.effective in fusers_of_frontends() or report.compiled is not None:
@@ -350,7 +350,7 @@ def _why_this_fuser(report: Report) -> Iterator[str]:
     why = (report.fuser.why or "").removeprefix("auto: ")
     if gone is not None:
         yield f"{gone.message} ({gone.code})"
-    elif why and why != "asked for" and why not in fuser(report):
+    elif why and why not in fuser(report):
         yield why
 
 

@@ -46,7 +46,7 @@ from fusiondoc.workflows.fix_versions import (
     measured,
     results_file,
 )
-from fusiondoc.workflows.follow_ups import ASKED
+from fusiondoc.workflows.follow_ups import UNCHANGED
 from fusiondoc.workflows.follow_ups import measured as measured_try
 from fusiondoc.workflows.git_files import uncommitted
 from fusiondoc.workflows.load import report_of
@@ -274,7 +274,7 @@ def with_fixes(
     except FusiondocError as error:
         notify(f"note: --try-fixes: {error.message}")
         return done
-    rows = done.report.tries or (measured_try(ASKED, (), done.report, done.capture, done.failed),)
+    rows = done.report.tries or (measured_try(UNCHANGED, (), done.report, done.capture, done.failed),)
     done.capture.keep_tries((*rows, *as_tries(fixes, len(rows))))
     done.capture.keep_fixes(fixes)
     if fixes.diff:

@@ -75,7 +75,7 @@ class Follower:
         view: is shown what there is.
         idle: seconds without anything new that end it; None to wait for ever.
         peak: memory bandwidth in GB/s that the user gave.
-        stop: asked about ten times a second how to go on.
+        stop: called about ten times a second; its answer is how to go on.
     """
 
     def __init__(

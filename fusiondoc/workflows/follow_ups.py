@@ -40,7 +40,7 @@ from fusiondoc.workflows.speeds_in_turns import speeds_in_turns
 _TRIES = "tries"
 """The captures of the tries, inside the capture of the run they belong to."""
 
-ASKED = "as asked"
+UNCHANGED = "unchanged"
 
 
 def run_tries(
@@ -69,7 +69,7 @@ def run_tries(
         return True
     rows = [
         replace(
-            measured(_named(ASKED, capture), (), report, capture, capture.error()), frozen=_froze(capture)
+            measured(_named(UNCHANGED, capture), (), report, capture, capture.error()), frozen=_froze(capture)
         )
     ]
     ran = [(request, _timeable(rows[0], report, request))]

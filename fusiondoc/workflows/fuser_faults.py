@@ -35,7 +35,7 @@ from fusiondoc.parsers.lines.error_texts import is_of_fuser
 from fusiondoc.repro.judge import run_file
 from fusiondoc.repro.write import Groups, groups_of, smaller, write_script
 from fusiondoc.runner.launch import ShowProgress, run
-from fusiondoc.workflows.follow_ups import ASKED, measured, try_change
+from fusiondoc.workflows.follow_ups import UNCHANGED, measured, try_change
 from fusiondoc.workflows.load import ParsedLog, report_of
 
 CODE = "FD309"
@@ -177,7 +177,7 @@ class _Runs:
     def around(self, report: Report, changes: list[Change], notify: Notify) -> tuple[Try, ...] | None:
         """The result of each change of the settings, behind the run as it was; None if the user
         interrupted."""
-        rows = [measured(ASKED, (), report, self.capture, self.capture.error())]
+        rows = [measured(UNCHANGED, (), report, self.capture, self.capture.error())]
         script = self.capture.records.target.how == SCRIPT
         request = replace(self.request, verify=not script, dumps=(), command=())
         for number, change in enumerate(changes, 1):

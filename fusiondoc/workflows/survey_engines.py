@@ -147,7 +147,7 @@ class _Presence:
 
 
 _HAS_FUSIONDOC = "__import__('importlib.util').util.find_spec('fusiondoc') is not None"
-"""Asked of a worker by itself: functions of ours need fusiondoc there."""
+"""Evaluated in a worker without fusiondoc's functions, which need fusiondoc there."""
 
 
 def _by_whom(work: Job, chunk: Chunk) -> tuple[str, Any]:

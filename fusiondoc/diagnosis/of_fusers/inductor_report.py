@@ -67,7 +67,7 @@ def inductor_report(
     """The report with what Inductor compiled, behind the rows that there are.
 
     Args:
-        requested: the fuser that was asked for.
+        requested: the requested fuser.
         files: names of the logs, by the numbers in the lines of the compilation.
     """
     if not compilation.graphs and not compilation.breaks and not compilation.recompiles:

@@ -48,7 +48,7 @@ _FLOATS = ("Float", "Double", "Half", "BFloat16")
 
 
 def _refine(place: Place, stated: Reason) -> Reason:
-    """Shapes and devices are asked for before the lowering: of an operator without one, they are not what it
+    """Shapes and devices are checked before the lowering: of an operator without one, they are not what it
     lacks. Where there is one, the overload or a type is refused."""
     detail: Detail | None = None
     if stated.code in ("FD212", "FD214"):

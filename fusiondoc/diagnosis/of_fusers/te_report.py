@@ -42,7 +42,7 @@ class _Seen:
 
 
 _Took = tuple[int, str, PlannedOperator, tuple[Plan, ...]]
-"""An operator of a pipeline in a phase, and the plans that are asked for its time."""
+"""An operator of a pipeline in a phase, and the plans of its time."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from fusiondoc.model.report import Finding, Report
 
 
 def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
-    """FD001: a knob that was asked for does nothing on this torch."""
+    """FD001: a requested knob does nothing on this torch."""
     for knob in report.knobs:
         if knob.requested is not None and knob.live is False:
             yield finding(
@@ -24,7 +24,7 @@ def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
-    """FD002: the groups are of another fuser than the one asked for."""
+    """FD002: the groups are of another fuser than the requested one."""
     requested, effective = report.fuser.requested, report.fuser.effective
     if requested in (None, "auto", "none") or effective in (None, requested):
         return

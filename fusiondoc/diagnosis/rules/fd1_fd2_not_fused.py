@@ -1,5 +1,5 @@
 """FD1xx: nothing to fuse yet; FD2xx: an operator that is not fused, with the reason that the log states or
-that was worked out. And what AOTAutograd was asked for and made of it: FD105 to FD109, FD237, FD504.
+that was worked out. And the requests to AOTAutograd and its results: FD105 to FD109, FD237, FD504.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def _logged_errors(report: Report, context: Context) -> Iterable[Finding]:
         lost = ", which lost another rank" if error.lost else ""
         yield finding(
             "FD905",
-            f"The log holds an error{error.whose}{lost}: {error.said}{_after_fallback(report, error)}",
+            f"The log holds an error{error.whose}{lost}: {error.words}{_after_fallback(report, error)}",
             evidence=error.lines,
             remedy=_remedy(error, shown, report, context),
         )

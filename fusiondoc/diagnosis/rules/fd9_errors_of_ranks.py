@@ -1,5 +1,5 @@
-"""FD905: which errors of a log are shown, where several ranks wrote it: the same error of several ranks is
-one, and that a rank lost another one is no cause where the cause is there; and how each rank ended."""
+"""FD905: which errors of a log are shown, if several ranks wrote it: the same error of several ranks is
+one, and a lost rank is no cause if the cause is there; and how each rank ended."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class ErrorOfRanks(NamedTuple):
     """An error, once for all ranks that end with it."""
 
     first: LoggedError
-    said: str
+    words: str
     """Its first line."""
     whose: str
     """" of rank 1"; "" where no rank is known."""
     ranks: tuple[int, ...]
     lines: Sequence[Evidence]
     lost: bool
-    """It only tells that another rank was lost, and no log holds the cause."""
+    """It only reports that another rank was lost, and no log holds the cause."""
 
 
 def errors_of_ranks(errors: Sequence[LoggedError], died: bool) -> list[ErrorOfRanks]:
@@ -40,15 +40,15 @@ def errors_of_ranks(errors: Sequence[LoggedError], died: bool) -> list[ErrorOfRa
     alike: dict[tuple[str, int], list[LoggedError]] = {}
     times: dict[tuple[str, int | None], int] = {}
     for error in causes if causes or died else errors:
-        said = first_words(error.text)
-        nth = times[said, error.rank] = times.get((said, error.rank), 0) + 1
-        alike.setdefault((said, nth), []).append(error)
+        words = first_words(error.text)
+        nth = times[words, error.rank] = times.get((words, error.rank), 0) + 1
+        alike.setdefault((words, nth), []).append(error)
     made = []
-    for (said, _), several in alike.items():
+    for (words, _), several in alike.items():
         ranks = tuple(sorted({one.rank for one in several if one.rank is not None}))
         whose = f" of {rank_names(ranks)}" if ranks else ""
         lines = [one.line for one in several[:_MOST_LINES]]
-        made.append(ErrorOfRanks(several[0], said, whose, ranks, lines, not causes))
+        made.append(ErrorOfRanks(several[0], words, whose, ranks, lines, not causes))
     return made
 
 
@@ -67,17 +67,17 @@ def remedy_for_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> Reme
 def first_words(text: str) -> str:
     """The first line of an error, and the next one where that only names its type."""
     lines = text.split("\n")
-    said = lines[0].rstrip()
-    return (f"{said} {lines[1].strip()}" if said.endswith("Error:") and len(lines) > 1 else said)[:300]
+    words = lines[0].rstrip()
+    return (f"{words} {lines[1].strip()}" if words.endswith("Error:") and len(lines) > 1 else words)[:300]
 
 
 def ranks_that_ended(observed: Observed) -> tuple[RankFacts, ...]:
-    """The ranks that failed by themselves, as the log tells it: none that failed as it lost another one."""
+    """The ranks that failed by themselves, by the log: none that failed because it lost another one."""
     ended: dict[int, str] = {}
     crash = observed.crash
     if crash is not None and crash.rank is not None:
         ended[crash.rank] = f"died of {crash.signal}" if crash.signal is not None else "died"
     for error in errors_of_ranks(observed.errors, died=crash is not None):
         for rank in error.ranks if not error.lost else ():
-            ended.setdefault(rank, f"failed: {error.said[:200]}")
+            ended.setdefault(rank, f"failed: {error.words[:200]}")
     return tuple(RankFacts(rank, ended=how, failed=True) for rank, how in sorted(ended.items()))

@@ -73,8 +73,8 @@ class Plan:
     """Types of the weights in this call, where they are not those of ``operators``, which are as they were
     when the plan was made."""
     asked: bool = True
-    """Some rule was asked: 2.6 and older ask none for an operator that is called by itself."""
+    """Some rule ran: 2.6 and older run none for an operator that is called by itself."""
     own_asked: tuple[str, ...] = ()
-    """Fusions of the program's own that were asked when it was made (2.13 and later)."""
+    """Fusions of the program's own that ran when it was made (2.13 and later)."""
     taken_out: tuple[str, ...] = ()
     """Fusions of the package's that the program had taken out by then."""

@@ -1,8 +1,8 @@
 """What a printed graph says: values, nodes, blocks, graphs, and the dump that holds a graph with its
 sections.
 
-A log holds far more nodes than are looked at: a node keeps the texts of its line, and takes them apart when
-asked.
+A log holds far more nodes than are looked at: a node keeps the texts of its line, and splits them on
+demand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lines -> blocks, graphs and sections: everything about structure that is not a node's own line.
 
 Structure is known by the words of the print (``block0(``, ``->``, ``return``, ``with``); indentation is only
-asked when the two disagree, that is when lines are missing. A print whose leading spaces were lost still
+used when the two disagree, that is when lines are missing. A print whose leading spaces were lost still
 parses.
 
 ``Graph::print`` (torch/csrc/jit/ir/ir.cpp) numbers the nodes of a graph that hold a subgraph from 0 and

@@ -23,9 +23,9 @@ from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.statements import (
     Block,
     BlockAgain,
+    NodeStatement,
     NodeText,
     OfPass,
-    Said,
     merge,
     state,
     state_all,
@@ -96,7 +96,7 @@ class GraphFacts:
 
     def nnc_lines(self, pos: int, texts: Sequence[bytes]) -> None:
         """Lines on the conditions that a pass states, and on groups that it undoes."""
-        block: list[tuple[int, Said]] = []
+        block: list[tuple[int, NodeStatement]] = []
         looked_at = 0
         for i, text in enumerate(texts):
             if text.startswith(TOO_SMALL):

@@ -214,7 +214,7 @@ class Print:
         self.stretches = stretches
         """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
         self.known_digest = digest
-        """Nothing until it is asked for."""
+        """Nothing until it is needed."""
         self._printed: bytes | None = None
 
     def texts(self) -> list[bytes]:

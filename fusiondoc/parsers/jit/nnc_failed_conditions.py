@@ -8,7 +8,7 @@ from functools import lru_cache
 from fusiondoc.fusers.nnc.log import CONDITIONS, REMARKS, WRAPPER
 from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.jit.rejections import read_node
-from fusiondoc.parsers.jit.statements import Block, NodeText, Said
+from fusiondoc.parsers.jit.statements import Block, NodeStatement, NodeText
 
 FAILED = b"Failed cond "
 CONSIDERING = b"Considering node:"
@@ -52,8 +52,8 @@ class FailedConditions:
         self.state: NncState = (None, None, None)
         self._known: dict[bytes, NodeText | None] = {}
 
-    def take(self, payload: bytes) -> Sequence[Said]:
-        """A message of one line; what it says of nodes."""
+    def take(self, payload: bytes) -> Sequence[NodeStatement]:
+        """A message of one line; its statements about nodes."""
         node, into, remark = self.state
         if payload.startswith(FAILED):
             self.state = node, into, None
@@ -73,36 +73,36 @@ class FailedConditions:
 
     def _failed(
         self, condition: bytes, looked_at: bytes | None, into: bytes | None, remark: Stated | None
-    ) -> Sequence[Said]:
-        stated = _of_condition(condition)
-        if stated is None or looked_at is None:
+    ) -> Sequence[NodeStatement]:
+        known = _of_condition(condition)
+        if known is None or looked_at is None:
             return ()
         node = self._read(looked_at)
         if node is None or node.kind in _NEVER_STARTS:
             return ()
-        code, detail = stated
-        said = Said(node, code, remark if remark is not None and code == "FD215" else detail)
+        code, detail = known
+        refused = NodeStatement(node, code, remark if remark is not None and code == "FD215" else detail)
         if code == "FD216" and into is not None:
-            # Of an operator that was to begin a group it says the same.
+            # The operator that was to begin a group has the same reason.
             begins = self._read(into)
             if begins is not None and begins.kind not in _NEVER_STARTS:
-                return said, Said(begins, code, Stated("order_of_group", node.kind))
-        return (said,)
+                return refused, NodeStatement(begins, code, Stated("order_of_group", node.kind))
+        return (refused,)
 
     def known_again(self, payloads: Iterable[tuple[int, bytes]]) -> Block | None:
-        """What lines say, with their numbers, if it is the same whatever stands before them; ``state`` is
-        then that behind them."""
-        said: list[tuple[int, Said]] = []
+        """The statements of lines, with the numbers of these, if the lines before do not matter; ``state``
+        is then that after them."""
+        found: list[tuple[int, NodeStatement]] = []
         self.state = None, _UNKNOWN, None
         for number, payload in payloads:
             if self.state[0] is None and not payload.startswith((CONSIDERING, MERGING)):
                 return None
             into = self.state[1]
-            told = self.take(payload)
-            if into is _UNKNOWN and any(one.code == "FD216" for one in told):
+            statements = self.take(payload)
+            if into is _UNKNOWN and any(one.code == "FD216" for one in statements):
                 return None
-            said += [(number, one) for one in told]
-        return said
+            found += [(number, one) for one in statements]
+        return found
 
     def goes_on(self, state: NncState) -> None:
         """Lines were read whose ``state`` it is by ``known_again``."""

@@ -13,7 +13,7 @@ from fusiondoc.parsers.ir import parse_values, split_tail
 from fusiondoc.parsers.ir.parse import LONG, NODE, parse_node
 from fusiondoc.parsers.ir.types import holds_tensor
 from fusiondoc.parsers.jit import hands_on
-from fusiondoc.parsers.jit.statements import Block, NodeText, Said
+from fusiondoc.parsers.jit.statements import Block, NodeStatement, NodeText
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.jit.message_runs import Lines
@@ -77,7 +77,7 @@ def _read_node(text: bytes) -> NodeText | None:
 _KEPT = 5_000
 """Distinct lines that are remembered, 600 bytes each: more than the passes of a large model print."""
 
-_UNREAD = Said(NodeText("", None, "", False), "", Stated("other"))
+_UNREAD = NodeStatement(NodeText("", None, "", False), "", Stated("other"))
 
 
 class Rejections:
@@ -85,7 +85,7 @@ class Rejections:
 
     def __init__(self, refusals: Refusals) -> None:
         self._refusals = refusals
-        self._known: dict[bytes, Said | None] = {}
+        self._known: dict[bytes, NodeStatement | None] = {}
         self._stated = {condition: Stated(condition) for _, condition in refusals.causes.values()}
         """One object for all nodes with that condition."""
 
@@ -103,7 +103,7 @@ class Rejections:
                 run.seen.rejections = found
         return found
 
-    def _known_lines(self, run: Lines, cut: int) -> Iterator[tuple[int, Said]]:
+    def _known_lines(self, run: Lines, cut: int) -> Iterator[tuple[int, NodeStatement]]:
         """The rejections, and which line each is on. Most lines are of blocks of nodes: they are not split
         off."""
         known, text, mark = self._known, run.text, self._refusals.mark
@@ -126,7 +126,7 @@ class Rejections:
                     yield number, one
             at = text.find(mark, end)
 
-    def _read(self, payload: bytes) -> Said | None:
+    def _read(self, payload: bytes) -> NodeStatement | None:
         found = self._refusals.form.match(payload)
         if found is None:
             return None
@@ -137,6 +137,6 @@ class Rejections:
         known = self._refusals.causes.get(cause)
         if known is None:
             text = cause.decode("utf-8", "replace")
-            return Said(node, self._refusals.other, Stated("other", text=text))
+            return NodeStatement(node, self._refusals.other, Stated("other", text=text))
         code, condition = known
-        return Said(node, code, self._stated[condition])
+        return NodeStatement(node, code, self._stated[condition])

@@ -1,5 +1,5 @@
-"""What the log says of nodes that a fuser refused, by operator and place, and which statement tells the most.
-Of very many nodes only which they are, not where each of it was said."""
+"""The statements of a log about nodes that a fuser refused, by operator and source line, and which of them
+is the reason. Of very many nodes only which they are, without the lines of each statement."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fusiondoc.model.reasons import Stated
 from fusiondoc.parsers.jit.plan import Op
 
 MOST_NODES = 20_000
-"""Nodes of which each has what was said of it; a pass over the largest models refuses a few thousand."""
+"""Nodes with statements of their own; a pass over the largest models refuses a few thousand."""
 
 MOST_NAMES = 1000
-"""Names of one statement; of more it is not told of which nodes it was said."""
+"""Names of one statement; beyond them its nodes are only counted."""
 
 MOST_AGAIN = 50
 """Passes of one plan that are known again."""
@@ -24,8 +24,8 @@ MOST_TELLING = (
     *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
     *("FD217", "FD215", "FD212", "FD213", "FD211", "FD214", "FD220", "FD218", "FD219", "FD216"),
 )
-"""When several things are said of a node, the first of these is its reason: what rules the node out before
-what rules out one merge."""
+"""If a node has several statements, the first of these is its reason: those that rule the node out before
+those that rule out one merge."""
 
 
 _ORDER = {code: nth for nth, code in enumerate(MOST_TELLING)}
@@ -48,12 +48,12 @@ class NodeText:
         return self.kind, self.source if self.source is not None else "%" + self.value
 
     def alike(self, code: str, detail: Stated) -> Alike:
-        """What it has in common with the others of which the same is said."""
+        """What it has in common with other nodes of the same statement."""
         return Alike(self.kind, code, detail, self.tensor, self.source is not None)
 
 
 class Statement:
-    """What the log says about one node, under one reason code."""
+    """The statement of a log about one node, under one reason code."""
 
     __slots__ = ("code", "detail", "lines", "nodes", "of_plan", "tensor", "values")
 
@@ -63,20 +63,20 @@ class Statement:
         self.tensor = tensor
         self.lines = array("Q")
         self.values: set[str] | None = None
-        """Names of the first output, which tell equal (op, source) nodes of one pass apart; of the pass that
+        """Names of the first output, which distinguish equal (op, source) nodes of one pass; of the pass that
         is being read."""
         self.nodes = 0
-        """How many nodes of one pass it was said of, at most; of the passes that are read."""
+        """Most nodes in one pass, over the passes that are read."""
         self.of_plan: tuple[str, ...] | None = None
-        """Names of the first output in the plan that the pass left, where these are known: of which of
-        several nodes of one source line it was said."""
+        """Names of the first output in the plan that the pass left, where these are known: they choose
+        between several nodes of one source line."""
 
     @property
     def count(self) -> int:
         return max(self.nodes, len(self.values or ()), 1)
 
     def is_about(self, value: str) -> bool:
-        """Whether it is said of the node with this first output, as far as can be told."""
+        """Whether it is about the node with this first output; True if that is not known."""
         return self.of_plan is None or value in self.of_plan
 
     def pass_ends(self) -> None:
@@ -97,54 +97,53 @@ class Alike(NamedTuple):
 
 
 class Further:
-    """Further nodes of which the same is said."""
+    """Further nodes with the same statement."""
 
-    __slots__ = ("nodes", "said")
+    __slots__ = ("nodes", "statement")
 
     def __init__(self, alike: Alike) -> None:
-        self.said = Statement(alike.code, alike.detail, alike.tensor)
+        self.statement = Statement(alike.code, alike.detail, alike.tensor)
         self.nodes: set[int] = set()
         """Hashes of operator and source."""
 
     def add(self, nodes: Iterable[int], lines: Iterable[int]) -> None:
-        """The log says it of these nodes, there."""
+        """These nodes have the statement, in these lines."""
         self.nodes.update(nodes)
-        self.said.lines.extend(lines)
+        self.statement.lines.extend(lines)
 
 
-class Said:
-    """What a line says of a node, and where its last evidence went."""
+class NodeStatement:
+    """The statement of a line about a node, and where its last evidence went."""
 
-    __slots__ = ("code", "detail", "into", "node", "said")
+    __slots__ = ("code", "detail", "into", "node", "statement")
 
     def __init__(self, node: NodeText, code: str, detail: Stated) -> None:
         self.node = node
         self.code = code
         self.detail = detail
         self.into: Statements | None = None
-        self.said: Statement | None = None
+        self.statement: Statement | None = None
 
 
-Block = Sequence[tuple[int, Said]]
-"""What several lines say, and which line each is."""
+Block = Sequence[tuple[int, NodeStatement]]
+"""The statements of several lines, with the number of each line."""
 
 
 class BlockAgain:
-    """What is said wherever the same lines stand. It is told from others by a number: whoever knows that
-    needs not hold it."""
+    """The statements of lines that a log repeats. A number identifies them: no reader has to hold them."""
 
-    __slots__ = ("number", "said")
+    __slots__ = ("lines", "number")
 
-    def __init__(self, said: Block) -> None:
+    def __init__(self, lines: Block) -> None:
         self.number = next(_NUMBERS)
-        self.said = said
+        self.lines = lines
 
 
 _NUMBERS = count()
 
 
 class PassAgain(NamedTuple):
-    """What was said in a pass whose lines are in the log again."""
+    """The statements of a pass whose lines are in the log again."""
 
     blocks: Sequence[tuple[int, Block]]
     """And where each begins, from the line of the plan that the pass left."""
@@ -167,9 +166,9 @@ class Statements(dict[Op, tuple[Statement, ...]]):
         """None of those that were in the log once: of most logs in which all is different nothing is held."""
 
     def passed_again(self, blocks: Sequence[tuple[int, BlockAgain]], plan: int, of_plan: bool) -> bool:
-        """A pass has left a plan at ``plan``, in which ``blocks`` were said and nothing else. If that stood
-        in the log before it adds nothing but lines: they are put down once for all when they are asked for
-        (``settle``). Else it is False, and they are to be merged."""
+        """A pass has left a plan at ``plan``, with the statements ``blocks`` and no others. If the log had
+        that before, the pass only adds lines, which ``settle`` adds at once. Else the result is False, and
+        they have to be merged."""
         known = of_plan, *((pos - plan, block.number) for pos, block in blocks)
         if known not in self._again:
             if len(self._again) >= MOST_AGAIN:
@@ -179,35 +178,35 @@ class Statements(dict[Op, tuple[Statement, ...]]):
             return False
         again = self._again[known]
         if again is None:
-            before = [(pos - plan, block.said) for pos, block in blocks]
+            before = [(pos - plan, block.lines) for pos, block in blocks]
             again = self._again[known] = PassAgain(before, of_plan, array("Q"))
         again.plans.append(plan)
         return True
 
     def settle(self) -> None:
-        """Put down the lines of the passes that were in the log again."""
+        """Add the lines of the passes that were in the log again."""
         changed: dict[int, Statement] = {}
         for blocks, of_plan, plans in filter(None, self._again.values()):
             for before, block in blocks if plans else ():
                 for offset, one in block:
-                    said = self._said_of(one, of_plan)
-                    if said is not None:
+                    statement = self._statement_of(one, of_plan)
+                    if statement is not None:
                         at = before + offset
-                        said.lines.extend([plan + at for plan in plans])
-                        changed[id(said)] = said
+                        statement.lines.extend([plan + at for plan in plans])
+                        changed[id(statement)] = statement
             del plans[:]
-        for said in changed.values():
-            said.lines = array("Q", sorted(said.lines))
+        for statement in changed.values():
+            statement.lines = array("Q", sorted(statement.lines))
 
-    def _said_of(self, one: Said, of_plan: bool) -> Statement | None:
+    def _statement_of(self, one: NodeStatement, of_plan: bool) -> Statement | None:
         """The statement that has its lines; None if it is of the names of another print (``with_source``)."""
         key = one.node.key
         if not of_plan and (key[1] or "").startswith("%"):
             return None
-        said = with_code(self.get(key, ()), one.code)
-        if said is None:
-            said = self.beyond(one.node.alike(one.code, one.detail)).said
-        return said
+        statement = with_code(self.get(key, ()), one.code)
+        if statement is None:
+            statement = self.beyond(one.node.alike(one.code, one.detail)).statement
+        return statement
 
     def of(self, node: Op) -> tuple[Statement, ...]:
         """The statements about a node."""
@@ -238,40 +237,40 @@ def with_code(statements: Iterable[Statement], code: str) -> Statement | None:
 
 
 def state(into: Statements, node: NodeText, code: str, detail: Stated, pos: int) -> Statement:
-    """Note that the log says ``code`` of ``node`` at ``pos``; the statement that now holds it."""
+    """Note the statement ``code`` about ``node`` at ``pos``; the statement that now holds it."""
     key = node.key
     known = into.get(key)
     if known is None:
         if len(into) >= MOST_NODES:
             more = into.beyond(node.alike(code, detail))
             more.nodes.add(hash(key))
-            more.said.lines.append(pos)
-            return more.said
+            more.statement.lines.append(pos)
+            return more.statement
         known = ()
-    said = with_code(known, code)
-    if said is None:
-        said = Statement(code, detail, node.tensor)
-        into[key] = (*known, said)
-    said.lines.append(pos)
-    if said.values is None:
-        said.values = {node.value}
-    elif len(said.values) < MOST_NAMES:
-        said.values.add(node.value)
-    return said
+    statement = with_code(known, code)
+    if statement is None:
+        statement = Statement(code, detail, node.tensor)
+        into[key] = (*known, statement)
+    statement.lines.append(pos)
+    if statement.values is None:
+        statement.values = {node.value}
+    elif len(statement.values) < MOST_NAMES:
+        statement.values.add(node.value)
+    return statement
 
 
 def state_all(into: Statements, pos: int, block: Block) -> None:
-    """Note what the lines from ``pos`` on say."""
+    """Note the statements of the lines from ``pos`` on."""
     for offset, one in block:
-        if one.into is into and one.said is not None:
-            one.said.lines.append(pos + offset)
+        if one.into is into and one.statement is not None:
+            one.statement.lines.append(pos + offset)
         else:
             one.into = into
-            one.said = state(into, one.node, one.code, one.detail, pos + offset)
+            one.statement = state(into, one.node, one.code, one.detail, pos + offset)
 
 
 class OfPass:
-    """What is said since the last plan: it belongs to the next one."""
+    """The statements since the last plan: they belong to the next one."""
 
     def __init__(self) -> None:
         self._statements = Statements()
@@ -283,14 +282,14 @@ class OfPass:
 
     def add(self, pos: int, block: BlockAgain) -> None:
         """Lines that stood in the log before, from ``pos`` on; they are one object each time."""
-        if block.said:
+        if block.lines:
             self._blocks.append((pos, block))
 
     @property
     def statements(self) -> Statements:
-        """All that is said."""
+        """All of them."""
         for pos, block in self._blocks:
-            state_all(self._statements, pos, block.said)
+            state_all(self._statements, pos, block.lines)
         self._blocks.clear()
         return self._statements
 
@@ -298,8 +297,8 @@ class OfPass:
         """It is of the pass that left the plan which is printed at ``plan``. ``of_plan`` as for ``merge``."""
         if not self._statements and into.passed_again(self._blocks, plan, of_plan):
             return
-        said = self.statements
-        merge(into, said if of_plan else with_source(said), of_plan)
+        stated = self.statements
+        merge(into, stated if of_plan else with_source(stated), of_plan)
 
 
 def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
@@ -313,21 +312,21 @@ def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
         if known is None and len(into) >= MOST_NODES:
             _add_further(into, key, statements)
             continue
-        for said in statements:
-            if of_plan and len(said.values or ()) < MOST_NAMES:
-                said.of_plan = tuple(said.values or ())
-            said.pass_ends()
+        for statement in statements:
+            if of_plan and len(statement.values or ()) < MOST_NAMES:
+                statement.of_plan = tuple(statement.values or ())
+            statement.pass_ends()
         into[key] = statements if known is None else _with_pass(known, statements, of_plan)
     for alike, further in more.further.items():
-        into.beyond(alike).add(further.nodes, further.said.lines)
+        into.beyond(alike).add(further.nodes, further.statement.lines)
 
 
 def _add_further(into: Statements, key: Op, statements: Iterable[Statement]) -> None:
     """A node beyond MOST_NODES."""
     sourced = not (key[1] or "").startswith("%")
-    for said in statements:
-        alike = Alike(key[0], said.code, said.detail, said.tensor, sourced)
-        into.beyond(alike).add((hash(key),), said.lines)
+    for statement in statements:
+        alike = Alike(key[0], statement.code, statement.detail, statement.tensor, sourced)
+        into.beyond(alike).add((hash(key),), statement.lines)
 
 
 def _with_pass(
@@ -335,12 +334,12 @@ def _with_pass(
 ) -> tuple[Statement, ...]:
     """The statements about a node, with those of another pass."""
     made = known
-    for said in more:
-        mine = with_code(known, said.code)
+    for statement in more:
+        mine = with_code(known, statement.code)
         if mine is None:
-            made = (*made, said)
+            made = (*made, statement)
         else:
-            _add_pass(mine, said, of_plan)
+            _add_pass(mine, statement, of_plan)
     return made
 
 

@@ -52,8 +52,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A fusion that the schedulers were asked about; no expressions: the whole one."""
+class Candidate:
+    """A fusion that the segmenter tried on the schedulers; no expressions: the whole one."""
 
     expressions: tuple[Expression, ...]
     refused: tuple[tuple[str, str], ...]
@@ -111,9 +111,9 @@ def run_order(parts: Sequence[Part]) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def asked_of(dump: str) -> tuple[Asked, ...]:
-    """Whom the segmenter asked, in order. The first may be the whole fusion."""
-    asked, text = [], dump
+def candidates_of(dump: str) -> tuple[Candidate, ...]:
+    """The fusions that the segmenter tried, in order. The first may be the whole fusion."""
+    candidates, text = [], dump
     starts = [0, *(found.start() for found in _CONSIDERING.finditer(text))]
     for start, end in zip(starts, [*starts[1:], len(text)]):
         part = text[start:end]
@@ -128,15 +128,15 @@ def asked_of(dump: str) -> tuple[Asked, ...]:
         refused = dict.fromkeys(_REJECTED.findall(verdicts))
         accepted = _ACCEPTED.search(verdicts)
         if refused or accepted:
-            asked.append(
-                Asked(
+            candidates.append(
+                Candidate(
                     expressions_of(fusion),
                     tuple(refused),
                     accepted.group(1) if accepted else None,
                     text.count("\n", 0, start),
                 )
             )
-    return tuple(asked)
+    return tuple(candidates)
 
 
 def expressions_of(text: str) -> tuple[Expression, ...]:
@@ -270,7 +270,7 @@ class Placer:
                     self._add(kernel, dump)
         runtime = self._runtime
         if runtime is not None and kernel not in runtime.kernels:
-            if not runtime.kernels and runtime.told:
+            if not runtime.kernels and runtime.shows_segments:
                 self._facts.runtimes.append(runtime)
             runtime.kernels.append(kernel)
             for dump in runtime.dumps:
@@ -285,8 +285,8 @@ class Placer:
             kernel.scheduler = only if certain else None
 
     def launched(self) -> None:
-        """A known kernel runs: what waits for a name belongs to a compile that came to nothing, and what was
-        asked of the heuristics to this run."""
+        """A known kernel runs: what waits for a name belongs to a compile that came to nothing, and the
+        parameters of heuristics to this run."""
         while self._waiting:
             self._give_up(self._waiting.popleft())
         if self._runtime is not None and not self._runtime.kernels:
@@ -316,8 +316,13 @@ class Placer:
             self._facts.kernels.append(kernel)
 
     def _leave(self, runtime: Runtime | None) -> None:
-        """A runtime none of whose kernels was named tells how a group was cut, if the group is known."""
-        if runtime is not None and runtime.told and not runtime.kernels and runtime.owner is not None:
+        """A runtime without named kernels shows how a group was cut, if the group is known."""
+        if (
+            runtime is not None
+            and runtime.shows_segments
+            and not runtime.kernels
+            and runtime.owner is not None
+        ):
             self._facts.runtimes.append(runtime)
 
     def _give_up(self, made: _Compile) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 GROUP = "group"
 """Printed when a runtime is made for a group, before its kernels are compiled."""
 SCHEDULE = "schedule"
-"""Parameters of a scheduler: of a group too, and again whenever heuristics are asked."""
+"""Parameters of a scheduler: of a group too, and again whenever heuristics are computed."""
 COMPILE = "compile"
 """Printed while one kernel is made, before its name is."""
 NAMED = "named"

@@ -34,7 +34,7 @@ class Source:
     def __init__(self, lines: int) -> None:
         self.lines = lines
         self.digest: bytes | None = None
-        """Nothing until it is asked for."""
+        """Nothing until it is needed."""
 
     def read(self, place: Place) -> tuple[bytes, bytes]:
         """The source that stands there, without empty lines around it, and its digest; nothing of one that

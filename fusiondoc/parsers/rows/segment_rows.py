@@ -18,10 +18,10 @@ from fusiondoc.model.report import Segment
 from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.facts import DumpSeen, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kernel import (
-    Asked,
+    Candidate,
     Expression,
     Part,
-    asked_of,
+    candidates_of,
     expressions_of,
     parts_of,
     run_order,
@@ -53,12 +53,12 @@ class Scheduled(NamedTuple):
 
 def cuts_of(runtime: Runtime) -> list[Cut]:
     """How a group was cut, as far as the log shows it."""
-    asked: list[Asked] = []
+    candidates: list[Candidate] = []
     for seen in runtime.segmenter:
-        asked += asked_of(seen.text)
+        candidates += candidates_of(seen.text)
     if runtime.segments is not None:
-        return _of_parts(parts_of(runtime.segments), asked, runtime.kernels)
-    return _of_questions(asked, runtime.kernels)
+        return _of_parts(parts_of(runtime.segments), candidates, runtime.kernels)
+    return _of_candidates(candidates, runtime.kernels)
 
 
 def scheduled(cuts: Iterable[Cut]) -> dict[KernelUse, Scheduled]:
@@ -104,11 +104,11 @@ def segments_of(
     )
 
 
-def _of_parts(parts: Sequence[Part], asked: list[Asked], kernels: list[KernelUse]) -> list[Cut]:
+def _of_parts(parts: Sequence[Part], candidates: list[Candidate], kernels: list[KernelUse]) -> list[Cut]:
     cuts = []
     for part, found in zip(parts, _kernels_of(parts, kernels)):
         refused: tuple[tuple[str, str], ...] = ()
-        for fusion in asked:
+        for fusion in candidates:
             whole = len(parts) == 1 and not fusion.expressions
             same = whole or _made_by_each(fusion.expressions) == _made_by_each(part.expressions)
             if fusion.accepted == part.scheduler and same:
@@ -143,33 +143,33 @@ def _fits(part: Part, tensors: set[int] | None) -> bool | None:
     return None if tensors is None else part.inputs <= tensors
 
 
-def _of_questions(asked: list[Asked], kernels: list[KernelUse]) -> list[Cut]:
+def _of_candidates(candidates: list[Candidate], kernels: list[KernelUse]) -> list[Cut]:
     """Without segmented_fusion: the whole fusion if it was accepted, else the accepted fusions that take and
     make just the tensors of the kernels."""
-    if not asked:
+    if not candidates:
         return []
-    first = asked[0]
+    first = candidates[0]
     if not first.expressions and first.accepted:
         return [Cut(first.accepted, first.refused, (), kernels if len(kernels) == 1 else [])]
     cuts = []
     for kernel in kernels:
-        fusion = _accepted_fusion(asked, kernel)
+        fusion = _accepted_fusion(candidates, kernel)
         if fusion is None or not fusion.expressions:
             return []
         cuts.append(Cut(fusion.accepted, fusion.refused, fusion.expressions, [kernel]))
-    return cuts if _make_all_once(cuts, asked) else []
+    return cuts if _make_all_once(cuts, candidates) else []
 
 
-def _accepted_fusion(asked: Iterable[Asked], kernel: KernelUse) -> Asked | None:
+def _accepted_fusion(candidates: Iterable[Candidate], kernel: KernelUse) -> Candidate | None:
     """The last accepted fusion with the tensors of a kernel; None without one, or without its source."""
     tensors = _tensors(kernel)
     if tensors is None:
         return None
     known: set[int] = set()
-    for fusion in asked:
+    for fusion in candidates:
         known |= _makes(fusion.expressions) | _takes(fusion.expressions)
     found = None
-    for fusion in asked:
+    for fusion in candidates:
         makes = _makes(fusion.expressions)
         outside = _takes(fusion.expressions) - makes
         if fusion.accepted and outside <= tensors and tensors & known <= outside | makes:
@@ -177,14 +177,14 @@ def _accepted_fusion(asked: Iterable[Asked], kernel: KernelUse) -> Asked | None:
     return found
 
 
-def _make_all_once(cuts: Iterable[Cut], asked: Iterable[Asked]) -> bool:
+def _make_all_once(cuts: Iterable[Cut], candidates: Iterable[Candidate]) -> bool:
     """Whether the cuts together make each tensor of all fusions once."""
     made: Counter[int] = Counter()
     for cut in cuts:
         for expression in cut.expressions:
             made.update(expression.makes)
     every: set[int] = set()
-    for fusion in asked:
+    for fusion in candidates:
         every |= _makes(fusion.expressions)
     return set(made) == every and all(times == 1 for times in made.values())
 

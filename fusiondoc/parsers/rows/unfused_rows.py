@@ -417,10 +417,10 @@ class _UnfusedTable:
         if not new:
             return
         known.update(more.nodes)
-        key = (alike.op, None, None, self._stated.reason(more.said), None)
+        key = (alike.op, None, None, self._stated.reason(more.statement), None)
         row = self.rows.more(key, new) if alike.sourced else self.rows.of(key)
         row.count.rest += new
-        row.add_statement(more.said)
+        row.add_statement(more.statement)
 
     def finished(self, files: list[str], sources: SourceMap, first: int) -> list[Unfused]:
         """The rows as the report has them. The table is empty then: there can be very many."""
