@@ -226,6 +226,17 @@ def test_no_group_waits_for_its_own_result() -> None:
     assert [group.ops for group in groups] == [("aten::mul", "aten::relu_"), ("aten::add_", "aten::tanh")]
 
 
+def test_no_group_reads_the_dtype_of_what_it_makes() -> None:
+    """``softmax(...).to(q.dtype)`` behind what makes ``q``, ``x.to(x.dtype)`` behind ``x = x + attention``:
+    nvFuser kept that addition out of the group although it takes it."""
+    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-rms-norm-dtype.log.xz")])
+    rows = {(row.op, row.source): index for index, row in enumerate(report.unfused)}
+    plans = Plans(report, "nvfuser", "2.1.2")
+    assert plans.with_changes({rows["aten::add", "llama.py:45:12"]}) == []
+    (group,) = plans.with_changes({rows["aten::matmul", "llama.py:43:12"]})
+    assert group.groups == ("G3",), "not G2, which makes q"
+
+
 def test_an_operator_without_a_neighbour_makes_no_group() -> None:
     report = program("conv2d", "relu_", "conv2d", edges=[(0, 1), (1, 2)])
     assert Plans(report, "nvfuser", None).with_changes({1}) == []

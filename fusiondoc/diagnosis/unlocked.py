@@ -55,6 +55,8 @@ class _Plan:
     graph: PlanGraph
     rows: Sequence[int | None]
     """For each node the position of its row in ``report.unfused``; None without one."""
+    properties: Sequence[tuple[int, int]] = ()
+    """The second node reads the dtype, device or layout of what the first makes."""
 
 
 class Plans:
@@ -87,7 +89,7 @@ class Plans:
         position: dict[int | None, int] = {row.index: at for at, row in enumerate(report.unfused)}
         position.pop(None, None)
         self._plans = [
-            _Plan(graph_of(program), [position.get(node.row) for node in program.nodes])
+            _Plan(graph_of(program), [position.get(node.row) for node in program.nodes], program.properties)
             for program in report.programs
             if program.specialisation == 1
         ]
@@ -138,6 +140,9 @@ class Plans:
         inside = _blocks(plan, changed)
         joins = {index for index, row in enumerate(plan.rows) if row in changed and row in self._joins}
         order = order_of(plan.graph, free, joins)
+        waits = {taker: list(makers) for taker, makers in order.waits.items()}
+        for maker, taker in plan.properties:
+            waits.setdefault(taker, []).append(maker)
         every = range(len(nodes))
         return Limits(
             inside,
@@ -145,7 +150,7 @@ class Plans:
             pulled_in={index for index in every if self._is_pulled_in(nodes[index])},
             apart=self._apart(plan),
             takes=order.takes,
-            waits=order.waits,
+            waits=waits,
             # What never ran goes with its branch.
             skipped={
                 index
@@ -190,8 +195,10 @@ class Plans:
             return False  # the arguments that it has have no gradient formula
         if node.op in self._facts.operators.pairs_only and len(node.inputs) != 2:
             return False
-        if node.op in self._facts.operators.with_dimensions_only and 0 in map(dimensions_of, node.outputs):
-            return False  # mean(), of which most often no dimension was given
+        if node.op in self._facts.operators.with_dimensions_only and not all(
+            map(dimensions_of, node.outputs)
+        ):
+            return False  # mean(), of which most often no dimension was given, or it is not known
         return is_lost_outside(node.op, node.reason, self._fuser, VIEWS)
 
     def _keep_views_that_must_stay(self, graph: PlanGraph, free: list[bool]) -> None:

@@ -268,6 +268,8 @@ class Program:
     """Inputs and outputs of its nodes beyond the first thousand of each."""
     edges_left_out: int = 0
     """Edges between its nodes beyond those in ``edges``."""
+    properties: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
+    """The second node reads the dtype, device or layout of what the first makes (``y.to(x.dtype)``)."""
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ class Flow:
         "bodies",
         "gradients",
         "nodes",
+        "property_pairs",
         "property_reads",
         "regions",
         "shortened",
@@ -163,6 +164,8 @@ class Flow:
         """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
         self.property_reads: Mapping[int, Sequence[PropertyRead]] = {}
         """Operator -> the nodes that read the dtype, device or layout of its result."""
+        self.property_pairs: Sequence[tuple[int, int]] = ()
+        """Nodes of which the second reads the dtype, device or layout of what the first makes."""
         self.bodies: Mapping[int, AbstractSet[tuple[str, str | None]]] = {}
         """Group -> its operators (kind and source), where a property of some operator is read."""
         self.shortened: tuple[frozenset[int], frozenset[int]] = frozenset(), frozenset()

@@ -6,7 +6,7 @@ each fuser.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +30,7 @@ from fusiondoc.parsers.jit.group_bodies import GroupNode, group_of
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.patterns import Canonical, canonical_digest
 from fusiondoc.parsers.jit.plan import DiffGraph, Flows, LooseNode, Plan, PlanGroup
-from fusiondoc.parsers.jit.profiled_graphs import Profiled
+from fusiondoc.parsers.jit.profiled_graphs import Profiled, PropertyRead
 from fusiondoc.parsers.jit.regions import Regions
 
 if TYPE_CHECKING:
@@ -214,13 +214,34 @@ class _Walk:
         return self._flow
 
     def _note_property_reads(self) -> None:
-        """Note the nodes that read the dtype, device or layout of operators outside groups."""
+        """Note the nodes that read the dtype, device or layout of what others make."""
         reads = self._profiled.property_reads
+        if reads:
+            self._flow.property_pairs = self._property_pairs(chain.from_iterable(reads.values()))
         self._flow.property_reads = {
             loose.node: reads[loose.value] for loose in self._loose if loose.value in reads
         }
         if self._flow.property_reads:
             self._flow.bodies = {group.node: frozenset(group.body) for group in self._groups}
+
+    def _property_pairs(self, reads: Iterable[PropertyRead]) -> Sequence[tuple[int, int]]:
+        """The nodes of the plan between which a property is read, by kind and source: a group may hold the
+        reader, or what makes the tensor."""
+        nodes: dict[tuple[str, str | None], set[int]] = {}
+        for loose in self._loose:
+            nodes.setdefault((loose.op, loose.source), set()).add(loose.node)
+        for group in self._groups:
+            for one in group.body:
+                nodes.setdefault(one, set()).add(group.node)
+        pairs = {
+            (maker, taker)
+            for read in reads
+            if read.of is not None
+            for maker in nodes.get(read.of, ())
+            for taker in nodes.get((read.op, read.source), ())
+            if maker < taker
+        }
+        return sorted(pairs)
 
     def _nodes(self, nodes: Iterable[Node], block: tuple[int, ...], ran: bool | None) -> None:
         flow = self._flow

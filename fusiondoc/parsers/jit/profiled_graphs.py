@@ -29,6 +29,8 @@ class PropertyRead(NamedTuple):
     """"dtype", "device" or "layout"."""
     op: str
     source: str | None
+    of: tuple[str, str | None] | None = None
+    """Kind and source of the node that makes the tensor; None for an input of the graph or a block."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,10 @@ def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:
     profiled: dict[str, str] = {}
     """Output of a profile node -> the value that it hands on."""
     found: dict[str, list[PropertyRead]] = {}
+    made: dict[str, tuple[str, str | None]] = {}
     for node in dump.graph.walk():
         kind, inputs = node.kind, node.inputs
+        made.update((value.name, (kind, node.source)) for value in node.outputs)
         makes = node.outputs[0].name if node.outputs else None
         if kind in (PROFILE, PROFILE_OF_VALUE) and inputs and makes is not None:
             profiled[makes] = profiled.get(inputs[0], inputs[0])
@@ -76,7 +80,9 @@ def _property_reads(dump: Dump) -> dict[str, list[PropertyRead]]:
             for name in inputs:
                 if name in properties:
                     what, tensor = properties[name]
-                    found.setdefault(tensor, []).append(PropertyRead(what, kind, node.source))
+                    found.setdefault(tensor, []).append(
+                        PropertyRead(what, kind, node.source, made.get(tensor))
+                    )
     return found
 
 

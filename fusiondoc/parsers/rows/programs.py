@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import NamedTuple
 
 from fusiondoc.model.reasons import Condition
@@ -130,6 +130,7 @@ class _ProgramTable:
                 cut=drawing.cut,
                 values_left_out=drawing.values_left_out,
                 edges_left_out=drawing.edges_left_out,
+                properties=tuple(drawing.properties),
             )
         )
         return len(self._programs) - 1
@@ -184,6 +185,7 @@ class _Drawing:
         self.nodes: list[ProgramNode] = []
         self.edges: list[tuple[int, int]] = []
         """In order."""
+        self.properties: list[tuple[int, int]] = []
         self.edges_left_out = 0
         """Edges beyond ``most_edges``."""
         self.cut = 0
@@ -213,6 +215,8 @@ class _Drawing:
             row = self._stream.row(self._use, graph.part, node.index)
             self.nodes.append(self._drawn(node, row, ids.get(node.index), inside, drawn_first))
             self._add_edges(flow, node, start, shown)
+        pairs = ((a + start, b + start) for a, b in flow.property_pairs if max(a, b) < shown)
+        self.properties += islice(pairs, max(0, self._most_edges - len(self.properties)))
 
     def _drawn(
         self, node: FlowNode, row: Unfused | None, group: str | None, inside: int | None, first: int | None
