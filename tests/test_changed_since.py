@@ -214,7 +214,7 @@ def test_another_change_leaves_it_out(make: Callable[[Path], object], folder: Pa
 
 
 def test_an_exception_that_ends_changes_the_result_of_the_same_files(folder: Path) -> None:
-    assert standing(folder, 1, AFTER) == Standing(True, "its exception has ended on 2026-11-27")
+    assert standing(folder, 1, AFTER) == Standing(True, "its exception ended on 2026-11-27")
     assert not standing(folder, 0, AFTER).needed
 
 

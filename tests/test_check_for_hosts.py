@@ -81,6 +81,7 @@ def test_reports_for_gitlab_have_what_it_documents(bert: Report) -> None:
     checked = many(bert, "first", "second", "second")
     issues = json.loads(render(checked, "gitlab"))
     jsonschema.validate(issues, CODE_QUALITY)
+    jsonschema.validate(json.loads(fusiondoc.render(checked.models[0].report, "gitlab")), CODE_QUALITY)
     assert [issue["description"].partition(" ")[0] for issue in issues] == [
         "first:",
         "second:",
@@ -96,6 +97,17 @@ def test_reports_for_gitlab_have_what_it_documents(bert: Report) -> None:
     assert len(set(cases)) == len(cases) == 5
     for name, number in (("failure", 3), ("error", 1), ("skipped", 1)):
         assert [bool((found.text or "").strip()) for found in root.iter(name)] == [True] * number
+
+
+def test_a_prometheus_parser_reads_the_figures_of_all_models(bert: Report) -> None:
+    parser = pytest.importorskip("prometheus_client.openmetrics.parser")
+    text = render(many(bert, "first", "second", "second"), "openmetrics")
+    families = {family.name: family for family in parser.text_string_to_metric_families(text)}
+    groups = {sample.labels["model"]: sample.value for sample in families["fusiondoc_groups"].samples}
+    assert groups == dict.fromkeys(["first", "second", "second (2)"], bert.fusion_groups)
+    statuses = {sample.labels["model"]: sample.value for sample in families["fusiondoc_exit_status"].samples}
+    assert statuses == {"first": 1, "second": 1, "second (2)": 1, "fails": 3}  # none of the one left out
+    assert [sample.value for sample in families["fusiondoc_expectations_broken"].samples] == [1, 1, 1]
 
 
 # -- torch.compile -------------------------------------------------------------------------------------------

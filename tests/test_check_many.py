@@ -124,7 +124,7 @@ def test_wrong_usage_is_refused_before_anything_runs(fusiondoc: Run, folder: Pat
     for options, words in (
         (["--only", "x*"], "--only x*: no section has such a name"),
         (["--fuser", "nnc"], "--fuser is of one run"),
-        (["-f", "openmetrics"], "there is no format 'openmetrics'"),
+        (["-f", "github"], "there is no format 'github'"),
         (["good.py", "--only", "good"], "--only is for a check of all sections"),
         (["--only", "old*"], "no section of fusions.yaml is for this machine"),
     ):
@@ -181,10 +181,10 @@ def test_an_exception_holds_to_the_end_of_its_last_day_and_is_reported_after_it(
     tomorrow = date(2026, 11, 25)
     assert len(broken(expectations, bert, tomorrow)) == 1
     (note,) = notes_on_exceptions(expectations, tomorrow)
-    assert note == "f.yaml:4: the exception for be* has ended on 2026-11-24: views are not fused yet"
+    assert note == "f.yaml:4: the exception for be* ended on 2026-11-24: views are not fused yet"
     other = with_policy(EXCEPTION.replace("be*", "resnet"))
     assert len(broken(other, bert, TODAY)) == 1
-    assert "is for no section of this file" in notes_on_exceptions(other, TODAY)[0]
+    assert "matches no section of this file" in notes_on_exceptions(other, TODAY)[0]
 
 
 def test_an_exception_allows_a_finding(bert: Report) -> None:

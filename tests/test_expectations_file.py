@@ -112,6 +112,7 @@ def test_the_file_in_the_examples_fits_the_schema() -> None:
 
 EXCEPTION = {"model": "a", "reason": "b", "until": "2027-01-31", "max_fallbacks": 1}
 ONE_SECTION = [{"max_fallbacks": 0}]
+ONLY_RUN = [{"run": {"target": "m.py"}}]
 
 
 def _value(field: keys.Field) -> st.SearchStrategy:
@@ -155,6 +156,8 @@ def _mapping(table: dict) -> st.SearchStrategy:
         _mapping(keys.SECTION).map(lambda section: {"sections": [section]}),
         _mapping(keys.RUN).map(lambda run: {"run": run, "max_fallbacks": 0}),
         _mapping(keys.ALL).map(lambda limits: {"all": limits, "sections": ONE_SECTION}),
+        _mapping(keys.ALL).map(lambda limits: {"all": limits, "sections": ONLY_RUN}),
+        _mapping(keys.SECTION).map(lambda section: {"all": {"no": "FD301"}, "sections": [section]}),
         _mapping(keys.EXCEPTION).map(lambda one: {"all": {"except": [one]}, "sections": ONE_SECTION}),
     )
 )

@@ -12,11 +12,12 @@ from command_line import ROOT, Run
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.history_answers import History, ModelHistory
-from fusiondoc.model.run_lines import FAILED, HOLDS, SCHEMA, GroupLine, OutsideLine, RunLine
+from fusiondoc.model.run_lines import BROKEN, FAILED, HOLDS, SCHEMA, GroupLine, OutsideLine, RunLine
 from fusiondoc.rendering.timelines import axis, sparkline
 from fusiondoc.reports import history_documents as documents
 from fusiondoc.workflows import history_moves
 from fusiondoc.workflows.history import history
+from fusiondoc.workflows.history_bisect import first_broken
 from fusiondoc.workflows.history_losses import lost_groups
 from fusiondoc.workflows.history_moves import moves
 from fusiondoc.workflows.lines_of_runs import append_lines
@@ -70,6 +71,25 @@ def test_a_group_whose_operators_are_outside_is_lost_by_the_first_run_without_it
 )
 def test_groups_in_another_form_are_not_lost(after: list[str]) -> None:
     assert lost(run(1, "mul add relu"), run(2, *after)) == []
+
+
+@pytest.mark.parametrize(
+    ("statuses", "ends"),
+    [
+        ([HOLDS, BROKEN, BROKEN], (0, 1)),
+        ([HOLDS, BROKEN, HOLDS, FAILED, BROKEN], (2, 4)),
+        ([HOLDS, BROKEN, HOLDS], None),
+        ([BROKEN, BROKEN], None),
+    ],
+)
+def test_without_a_loss_a_broken_expectation_is_bisected(
+    statuses: list[str], ends: tuple[int, int] | None
+) -> None:
+    """A group that was split breaks the check, and is not lost."""
+    runs = [run(day, "mul add", status=status) for day, status in enumerate(statuses, 1)]
+    found = History((ModelHistory("shop/m.py", None, None, None, tuple(runs), (), ()),))
+    wanted = [] if ends is None else [(runs[ends[1]].date, runs[ends[0]].commit, runs[ends[1]].commit)]
+    assert list(first_broken(found)) == wanted
 
 
 def test_of_equal_groups_as_many_as_are_missing_are_lost() -> None:

@@ -61,8 +61,8 @@ _FORMATS = ("text", "markdown", "html", "json")
 @click.option(
     "--bisect",
     is_flag=True,
-    help="Find the commit of the last loss: git bisect in a worktree of its own, with fusiondoc check and the"
-    " options behind --.",
+    help="Find the commit of the last loss, or of the first broken run: git bisect in a worktree of its own,"
+    " with fusiondoc check and the options behind --.",
 )
 @format_option(_FORMATS)
 @output_option("Write to this file; its ending gives the format.", callback=output_checked)

@@ -195,6 +195,9 @@ ALL: Mapping[str, Field] = {
     "except": Field("exception", "Other limits for some models, each with a reason and an end.", "list"),
 }
 
+LIMITS_FOR_ALL = (*LIMITS, "no")
+"""With one of these in ``all`` a section needs no expectation of its own."""
+
 SECTION: Mapping[str, Field] = {
     "name": Field("text", "How messages name the section."),
     "run": Field("run", "How check without a target runs the model."),
@@ -218,7 +221,7 @@ SECTION: Mapping[str, Field] = {
 }
 
 EXPECTING = tuple(key for key in SECTION if key not in ("name", "run", "when", "tolerance"))
-"""A section has at least one of these; without one it would hold whatever was found."""
+"""A section has at least one of these, or ``all`` a limit; without one it would hold whatever was found."""
 
 FILE: Mapping[str, Field] = {
     **SECTION,
@@ -250,8 +253,8 @@ _NUMBER_SCHEMAS: Mapping[str, dict[str, Any]] = {
 
 def schema() -> dict[str, Any]:
     """The schema. What needs more than one key to be judged stands in anyOf and not."""
-    section = _object(SECTION)
-    section["anyOf"] = [{"required": [key]} for key in EXPECTING]
+    expecting = {"anyOf": [{"required": [key]} for key in EXPECTING]}
+    limited = {"all": {"anyOf": [{"required": [key]} for key in LIMITS_FOR_ALL]}}
     group = _object(GROUP)
     group["anyOf"] = [{"required": [key]} for key in NEEDS_ONE]
     orders = list(ORDERS)
@@ -265,14 +268,18 @@ def schema() -> dict[str, Any]:
         "properties": {name: _field(FILE[name]) for name in ("all", "sections")},
         "required": ["sections"],
         "additionalProperties": False,
+        "anyOf": [
+            {"required": ["all"], "properties": limited},
+            {"properties": {"sections": {"items": expecting}}},
+        ],
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "fusiondoc expectations",
         "description": "What fusiondoc check --expect FILE.yaml compares a report with.",
-        "anyOf": [{"$ref": "#/definitions/section"}, several],
+        "anyOf": [{"allOf": [{"$ref": "#/definitions/section"}, expecting]}, several],
         "definitions": {
-            "section": section,
+            "section": {**_object(SECTION), "minProperties": 1},
             "group": {"anyOf": [group, {"type": "array", "items": _one(GROUP["ops"]), "minItems": 1}]},
             "counts": {"anyOf": [_NUMBER_SCHEMAS["count"], counts]},
             "module": {**_object(MODULE), "required": list(MODULE)},

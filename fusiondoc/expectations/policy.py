@@ -78,6 +78,6 @@ def _notes(expectations: Expectations, today: date) -> Iterator[str]:
     for exception in policy.exceptions if policy is not None else ():
         line = f"{expectations.file}:{exception.at.line}: the exception for {', '.join(exception.model)}"
         if exception.until < today:
-            yield f"{line} has ended on {exception.until}: {exception.reason}"
+            yield f"{line} ended on {exception.until}: {exception.reason}"
         elif names and not any(is_for(exception, name) for name in names):
-            yield f"{line} is for no section of this file"
+            yield f"{line} matches no section of this file"

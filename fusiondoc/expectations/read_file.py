@@ -97,6 +97,15 @@ _SWITCHES = {"true": "on", "false": "off"}
 """YAML reads on and off as these."""
 
 
+_USUAL = "give groups, number_of_groups, min_coverage or another key of a section"
+
+
+def _has_limits(node: yaml.Node | None) -> bool:
+    if not isinstance(node, yaml.MappingNode):
+        return False
+    return any(key.value in keys.LIMITS_FOR_ALL for key, _ in yaml_text.items(node))
+
+
 class _Reader:
     def __init__(self, problems: Problems, codes: Container[str]) -> None:
         self.problems = problems
@@ -116,7 +125,8 @@ class _Reader:
                     self._unknown(key, keys.FILE, "the file")
         self._twice(root)
         nodes = self._list(several, "sections")
-        return self._sections([(("sections", i), node) for i, node in enumerate(nodes)])
+        limited = _has_limits(yaml_text.at(root, ("all",)))
+        return self._sections([(("sections", i), node) for i, node in enumerate(nodes)], limited)
 
     def policy(self, root: yaml.Node) -> Policy | None:
         """The limits for all models of the file; None without any."""
@@ -171,15 +181,16 @@ class _Reader:
             self.problems.add(node, f"{name} must be {keys.EXAMPLES[field.kind]}, not {_a(node)}")
         return value
 
-    def _sections(self, nodes: Iterable[tuple[Path, yaml.Node]]) -> list[Section]:
+    def _sections(self, nodes: Iterable[tuple[Path, yaml.Node]], limited: bool = False) -> list[Section]:
+        """``limited``: there are limits for all of them, so none needs an expectation of its own."""
         sections = []
         for path, node in nodes:
             known = keys.SECTION if path else keys.FILE
             values = self._mapping(node, known, "a section" if path else "the file")
             if values is None:
                 continue
-            if not any(key in values for key in keys.EXPECTING):
-                self.problems.add(node, "nothing is expected here: give " + _or(keys.EXPECTING))
+            if not limited and not any(key in values for key in keys.EXPECTING):
+                self.problems.add(node, f"nothing is expected here: {_USUAL}")
             sections.append(build_section(values, node, path))
         return sections
 

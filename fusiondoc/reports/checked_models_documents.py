@@ -9,7 +9,7 @@ from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.checked_models import CheckedModels
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
 from fusiondoc.rendering.printable import in_json
-from fusiondoc.reports import code_annotations, junit, sarif
+from fusiondoc.reports import code_annotations, junit, openmetrics, sarif
 from fusiondoc.reports.json_format import plain
 from fusiondoc.views.checked_models_sections import checked_document
 
@@ -41,6 +41,7 @@ RENDERERS: Mapping[str, Callable[[CheckedModels], str]] = {
     "sarif": sarif.of_models,
     "junit": junit.of_models,
     "gitlab": code_annotations.gitlab_of_models,
+    "openmetrics": openmetrics.of_models,
 }
 FORMATS = ("text", *RENDERERS)
 

@@ -1,7 +1,11 @@
-"""The figures of a report in the text format of OpenMetrics 1.0, which Prometheus reads."""
+"""The figures of a report, or of a check of many models, in the text format of OpenMetrics 1.0, which
+Prometheus reads."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+from fusiondoc.model.checked_models import CheckedModels, Outcome
 from fusiondoc.model.report import Report
 from fusiondoc.views.formatting import with_near_paths
 
@@ -20,8 +24,9 @@ _MEANINGS = {
     "findings_error": "Findings of severity error.",
     "findings_warning": "Findings of severity warning.",
     "expectations_broken": "Expectations of fusiondoc check that do not hold.",
+    "exit_status": "Exit status of fusiondoc check for the model: 0 if all its expectations hold.",
 }
-"""Name in ``Report.metrics`` -> help text."""
+"""Name in ``Report.metrics``, and ``exit_status`` of a model in a check of many -> help text."""
 
 _LABELS = ("torch", "gpu", "commit")
 """Keys of the environment that are labels, where the report has them."""
@@ -30,21 +35,47 @@ _LABELS = ("torch", "gpu", "commit")
 def render(report: Report) -> str:
     """Every figure as a gauge, with model, fuser, torch, gpu and commit as labels, where they are known."""
     report = with_near_paths(report)
-    labels = _labels(report)
-    lines = []
-    for name, value in report.metrics().items():
+    return _families({_labels(report, report.target.model or report.target.name): report.metrics()})
+
+
+def of_models(checked: CheckedModels) -> str:
+    """The figures of all models that were checked, with the names of their sections as labels, and the exit
+    status of each, which a model that failed has too."""
+    figures: dict[str, Mapping[str, float]] = {}
+    times: dict[str, int] = {}
+    for model in checked.models:
+        if model.outcome in (Outcome.NOT_RUN, Outcome.UNCHANGED):
+            continue
+        nth = times[model.section] = times.get(model.section, 0) + 1
+        name = model.section if nth == 1 else f"{model.section} ({nth})"
+        found = model.report.metrics() if model.report is not None else {}
+        figures[_labels(model.report, name, checked.commit)] = {**found, "exit_status": model.exit_status}
+    return _families(figures)
+
+
+def _families(figures: Mapping[str, Mapping[str, float]]) -> str:
+    """The figures by labels: all samples of a name in one block, as the format requires."""
+    return "\n".join([*_lines(figures), "# EOF"]) + "\n"
+
+
+def _lines(figures: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    for name, meaning in _MEANINGS.items():
         family = f"fusiondoc_{name}"
-        lines += [f"# TYPE {family} gauge", f"# HELP {family} {_MEANINGS[name]}"]
-        lines.append(f"{family}{labels} {value}")
-    return "\n".join([*lines, "# EOF"]) + "\n"
+        samples = [f"{family}{labels} {found[name]}" for labels, found in figures.items() if name in found]
+        if samples:
+            yield f"# TYPE {family} gauge"
+            yield f"# HELP {family} {meaning}"
+            yield from samples
 
 
-def _labels(report: Report) -> str:
+def _labels(report: Report | None, model: str | None, commit: str | None = None) -> str:
+    environment = report.environment if report is not None else {}
     known = {
-        "model": report.target.model or report.target.name,
-        "fuser": report.fuser.effective,
-        **{name: report.environment.get(name) for name in _LABELS},
+        "model": model,
+        "fuser": report.fuser.effective if report is not None else None,
+        **{name: environment.get(name) for name in _LABELS},
     }
+    known["commit"] = known["commit"] or commit
     given = [f'{name}="{_escaped(value)}"' for name, value in known.items() if value]
     return "{" + ",".join(given) + "}" if given else ""
 

@@ -43,7 +43,7 @@ def checked_document(checked: CheckedModels) -> Document:
     )
     notes = Section("notes", "Notes", blocks=(Sentences(checked.notes),))
     facts = tuple(_facts(checked))
-    lead = ", ".join(value for _, value in facts)
+    lead = ", ".join(f"{label.lower()} {value}" for label, value in facts)
     return Document("check", checked.file, verdict(checked), lead, facts, (*sections, notes))
 
 
@@ -62,9 +62,9 @@ def _facts(checked: CheckedModels) -> list[tuple[str, str]]:
     cached = sum(model.cached_from is not None for model in checked.models)
     facts = [("Ran", f"{seconds(checked.seconds)} with {count(checked.workers, 'worker')}")]
     torch = sorted({model.torch for model in checked.models if model.torch is not None})
-    facts += [("Torch", f"torch {', '.join(torch)}")] if torch else []
-    facts += [("Commit", f"commit {checked.commit}")] if checked.commit is not None else []
-    facts += [("Cache", f"{cached} of the cache")] if cached else []
+    facts += [("Torch", ", ".join(torch))] if torch else []
+    facts += [("Commit", checked.commit)] if checked.commit is not None else []
+    facts += [("Cached", f"{cached} of {count(len(checked.models), 'model')}")] if cached else []
     return facts
 
 

@@ -106,7 +106,7 @@ class ChangedSections:
         policy = self._expectations.policy
         for exception in policy.exceptions if policy is not None else ():
             if exception.until < self._today and is_for(exception, section.name):
-                return f"its exception has ended on {exception.until}"
+                return f"its exception ended on {exception.until}"
         return None
 
     def _files(self, job: Job) -> ProgramFiles:

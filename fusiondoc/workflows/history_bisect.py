@@ -1,5 +1,5 @@
-"""The commit that lost a group: ``git bisect`` between the last run that had it and the first that had it no
-more, with ``fusiondoc check`` at each commit.
+"""The commit that lost a group, or broke an expectation: ``git bisect`` between the last run before it and
+the first one after it, with ``fusiondoc check`` at each commit.
 
 The commits are checked out in a worktree of their own, so that the user's stays as it is. The file of
 expectations is that of the user's worktree at each commit.
@@ -18,7 +18,8 @@ from pathlib import Path
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import dataclass
-from fusiondoc.model.history_answers import History, LostGroup
+from fusiondoc.model.history_answers import History
+from fusiondoc.model.run_lines import BROKEN, HOLDS
 from fusiondoc.workflows.git_files import changing_git, git
 
 _OWN_COMMAND = "import sys; sys.path[:1] == [''] and sys.path.pop(0); from fusiondoc.cli import main; main()"
@@ -30,7 +31,7 @@ _FOUND = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit$", re.MULTILINE
 
 @dataclass(frozen=True)
 class FoundCommit:
-    """The commit that lost a group."""
+    """The commit that lost a group, or broke an expectation."""
 
     commit: str
     subject: str
@@ -51,7 +52,7 @@ def bisected(
     notify: Callable[[str], None],
     folder: Path | None = None,
 ) -> FoundCommit:
-    """Find the commit of the newest loss that is not back.
+    """Find the commit of the newest loss that is not back; without one, of the newest broken expectation.
 
     Args:
         arguments: of ``fusiondoc check``: a target and ``--expect FILE``.
@@ -59,7 +60,7 @@ def bisected(
         folder: where check runs, in the repository; the current one by default.
 
     Raises:
-        UsageError: there is no such loss, its commits are not known, or check does not tell them apart.
+        UsageError: there is neither, its commits are not known, or check does not tell them apart.
         CannotRun: git fails.
     """
     folder = folder or Path.cwd()
@@ -106,22 +107,36 @@ _WORDS = {_HOLDS: "holds", _BROKEN: "broken"}
 
 
 def _ends(history: History, folder: Path) -> tuple[str, str]:
-    """The last commit with the group, and the first without it."""
-    lost = sorted(history.still_lost, key=lambda one: one.date)
-    if not lost:
-        raise UsageError("No group is lost now: there is nothing to bisect", "fusiondoc history lists all.")
-    newest: LostGroup = lost[-1]
-    if newest.last_commit is None or newest.commit is None or newest.last_commit == newest.commit:
+    """The commits before and after the loss, or the first broken expectation."""
+    lost = [(one.date, one.last_commit, one.commit) for one in history.still_lost]
+    changes = sorted(lost or first_broken(history), key=lambda one: one[0])
+    if not changes:
+        raise UsageError(
+            "No group is lost, and no model is broken that held before: there is nothing to bisect",
+            "fusiondoc history lists all.",
+        )
+    _, good, bad = changes[-1]
+    if good is None or bad is None or good == bad:
         raise UsageError(
             "The runs before and after the loss are not of two known commits",
             "Runs know their commit where the program is in a git repository.",
         )
-    for commit in (newest.last_commit, newest.commit):
+    for commit in (good, bad):
         if git(folder, "cat-file", "commit", commit) is None:
             raise UsageError(
                 f"This repository has no commit {commit}", "Run it in the program's, with its whole history."
             )
-    return newest.last_commit, newest.commit
+    return good, bad
+
+
+def first_broken(history: History) -> Iterator[tuple[str, str | None, str | None]]:
+    """For each model that is broken now: date of its first broken run, commit of the last run before that in
+    which all held, and commit of the broken run."""
+    for model in history.models:
+        held = [number for number, run in enumerate(model.runs) if run.status == HOLDS]
+        if held and model.runs[-1].status == BROKEN:
+            broken = next(run for run in model.runs[held[-1] :] if run.status == BROKEN)
+            yield broken.date, model.runs[held[-1]].commit, broken.commit
 
 
 def _at_any_commit(arguments: Sequence[str], folder: Path) -> list[str]:
