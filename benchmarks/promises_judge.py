@@ -17,7 +17,7 @@ import runpy
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -39,8 +39,17 @@ NO_WORK = [  # views, what makes a tensor of constants, and elements of lists
         "__getitem__",
     )
 ]
+OWN_EXECUTOR = ("prim::DifferentiableGraph", "prim::Fallback")
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float32: 1e-4, torch.float64: 1e-8}
 WARM_RUNS = 4  # two profiled, then the optimised plan, then one more
+
+
+class Node(NamedTuple):
+    """A node of a printed plan."""
+
+    kind: str
+    type: str
+    source: str
 
 
 def load(path: str, device: str) -> tuple[Any, tuple[Any, ...]]:
@@ -158,32 +167,56 @@ def count(lines: list[str]) -> dict[str, Any]:
 
     A plan is printed once, when its executor has made it: "Optimized Graph", the plan, and below it a section
     for each graph in it (profiling_graph_executor_impl.cpp, 2.13). Those of differentiable graphs are plans
-    of their own, and those of fallbacks are not run. The debug state of the executors has the plans as
-    objects, but not of gradients where one of them never ran (it asserts that).
+    of their own. Where the guard of a group fails, its operators get a plan of their own for other types:
+    that is no group more. The debug state of the executors has the plans as objects, but not of gradients
+    where one of them never ran (it asserts that).
     """
     found: dict[str, Any] = {"groups": 0, "inside": 0, "outside": collections.Counter()}
-    counted, in_group = False, False
-    for line in lines:
-        section = SECTION.match(line)
-        if HEADER.match(line):
-            counted, in_group = line.startswith("Optimized Graph"), False
+    bodies: dict[tuple[str, ...], set[str]] = {}
+    for sections in plans(lines):
+        own = [one for one in sections if not one[0].startswith(OWN_EXECUTOR)]
+        nodes = [(name, node) for name, section in own for node in section]
+        others = bodies.get(operators_of([node for _, node in nodes]))
+        if others is not None and types_of([node for _, node in nodes]) not in others:
             continue
-        if section is not None:
-            in_group = section[1] in GROUPS
-            counted = counted and not section[1].startswith(("prim::DifferentiableGraph", "prim::Fallback"))
-            continue
-        node = NODE.match(line)
-        if node is None or not counted:
-            continue
-        kind = re.sub(r"_\d+$", "", node[2])
-        if kind in GROUPS:
-            found["groups"] += 1
-        elif node[2].startswith("aten::") and TENSOR.search(node[1]):
-            if in_group:
+        for name, node in nodes:
+            if node.kind in GROUPS:
+                found["groups"] += 1
+            elif name in GROUPS:
                 found["inside"] += 1
             else:
-                found["outside"][node[2]] += 1
+                found["outside"][node.kind] += 1
+        for name, section in own:
+            if name in GROUPS:
+                bodies.setdefault(operators_of(section), set()).add(types_of(section))
     return found
+
+
+def operators_of(nodes: list[Node]) -> tuple[str, ...]:
+    return tuple(sorted(node.kind + node.source for node in nodes if node.kind not in GROUPS))
+
+
+def types_of(nodes: list[Node]) -> str:
+    return " ".join(sorted(node.type for node in nodes if node.kind not in GROUPS))
+
+
+def plans(lines: list[str]) -> Iterator[list[tuple[str, list[Node]]]]:
+    """Each plan: its sections by kind ("" is the plan itself), with groups and operators of tensors."""
+    sections: list[tuple[str, list[Node]]] = []
+    for line in lines:
+        section, node = SECTION.match(line), NODE.match(line)
+        if HEADER.match(line):
+            if sections:
+                yield sections
+            sections = [("", [])] if line.startswith("Optimized Graph") else []
+        elif section is not None and sections:
+            sections.append((section[1], []))
+        elif node is not None and sections:
+            kind = re.sub(r"_\d+$", "", node[2])
+            if kind in GROUPS or (kind.startswith("aten::") and TENSOR.search(node[1])):
+                sections[-1][1].append(Node(kind, node[1].partition(" : ")[2], line.rpartition(" # ")[2]))
+    if sections:
+        yield sections
 
 
 def lines_of(scripted: Any, path: str) -> dict[str, list[str]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import runpy
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from running import python_apart
 
 import fusiondoc
 from fusiondoc.model.change_plan import PlannedChange
@@ -249,3 +251,23 @@ def test_a_run_with_gradients_and_one_library_call_says_why_no_pass_ran(tmp_path
     assert "gradients are recorded, and torch found no differentiable graph" in why.message
     assert not report.plan
     assert report.plan_note is not None and "torch found no differentiable graph" in report.plan_note
+
+
+def test_the_plan_of_a_fallback_is_no_group_more() -> None:
+    """Other dtypes, then another number of dimensions: torch prints a plan for each."""
+    pytest.importorskip("torch")
+    code = (
+        "import sys, torch\nsys.path.insert(0, sys.argv[1])\nfrom promises_judge import count, run\n"
+        "torch._C._jit_override_can_fuse_on_cpu(True)\ntorch._C._jit_set_te_must_use_llvm_cpu(False)\n"
+        "unit = torch.jit.CompilationUnit('def f(x, y):\\n    return (x * y).tanh() * 3.0\\n')\n"
+        "printed = [], []\n"
+        "with torch.jit.fuser('fuser1'):\n"
+        "    for one in [torch.ones(4, 3)] * 4 + [torch.ones(2).double()] * 4:\n"
+        "        run(unit.f, (one, one), False, printed)\n"
+        "plans = sum(line.startswith('Optimized Graph') for line in printed[0])\n"
+        "print(plans, count(printed[0]))\n"
+    )
+    done = python_apart(BENCHMARKS, code=code)
+    plans, _, counts = done.stdout.splitlines()[-1].partition(" ")
+    assert int(plans) > 1, done
+    assert counts == str({"groups": 1, "inside": 3, "outside": Counter()})
