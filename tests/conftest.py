@@ -37,6 +37,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
     """
     if config.getoption("dist") != "loadgroup":
         return None
+    config.option.loadscopereorder = False  # the order is that of pytest_collection_modifyitems
     from xdist.scheduler import LoadScopeScheduling
 
     class FilesThatShare(LoadScopeScheduling):
@@ -51,6 +52,31 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 def _shares(file: str) -> bool:
     text = (ROOT / file).read_text(encoding="utf-8")
     return 'fixture(scope="module")' in text or "xdist_group(" in text
+
+
+_LONG = (
+    "inductor_run recipes inductor_knobs rank_failures whose_error pytest_plugin history_live timing "
+    "repro_hostile check_compiled ranks inductor_apart compare_compiled models_as_people_have_them bench "
+    "repro_compiled ci_pieces run_cut_short layers ends_of_the_process installed promises inductor_failures "
+    "check_moved try kernels_run groups_of_executors diagnose_process plan aot bench_progress captures_kept "
+    "switched_off fork_servers survey_models suites files_of_others compare_properties numbers run_options "
+    "html_browser module_tree proofs near_miss survey"
+)
+long_files = tuple(f"test_{name}" for name in _LONG.split())
+"""Files with a test or a shared run of five seconds or more, the longest first."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Among several processes, what takes long begins first: at the end none works alone on a long test."""
+    if not hasattr(config, "workerinput"):
+        return
+    place = {name: number for number, name in enumerate(long_files)}
+
+    def order(item: pytest.Item) -> int:
+        shares = _shares(item.nodeid.partition("::")[0])
+        return place.get(item.path.stem, len(place) + (not shares))
+
+    items.sort(key=order)
 
 
 _MEASURED = (

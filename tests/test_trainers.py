@@ -1,4 +1,7 @@
-"""The Trainers of Hugging Face and Lightning, their real packages: .ci/run installs them for this alone."""
+"""The Trainers of Hugging Face and Lightning, their real packages: the nightly workflow installs them.
+
+At every push test_script_programs.py has a trainer of a library that is like theirs.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 import yaml
 from command_line import ROOT
-from conftest import measured
+from conftest import long_files, measured
 
 WORKFLOWS = ROOT / ".github" / "workflows"
 TESTS = yaml.safe_load((WORKFLOWS / "tests.yml").read_text(encoding="utf-8"))
@@ -47,15 +47,19 @@ def test_a_release_is_checked_before_it_is_published() -> None:
     assert release["permissions"] == {"contents": "read"} and "permissions" not in build
 
 
-def test_the_floor_of_coverage_is_held_at_night() -> None:
+def test_the_floor_of_coverage_and_the_trainers_are_held_at_night() -> None:
     """Not at a push: a command takes two to three times as long when it is watched."""
     night = yaml.safe_load((WORKFLOWS / "nightly.yml").read_text(encoding="utf-8"))["jobs"]["torch"]
     assert night["env"] == {"FUSIONDOC_THOROUGH": "1"}
     assert "pytest -q -n auto --dist loadgroup --cov --cov-report=" in [
         step.get("run") for step in night["steps"]
     ]
+    trainers = "pip install transformers accelerate pytorch-lightning && pytest -q -rs tests/test_trainers.py"
+    assert trainers in [step.get("run") for step in night["steps"]]
     assert ".ci/run" in [step.get("run") for step in TESTS["jobs"]["torch"]["steps"]]
-    assert [name for name in measured if not (ROOT / "tests" / f"{name}.py").is_file()] == []
+    assert [
+        name for name in measured.union(long_files) if not (ROOT / "tests" / f"{name}.py").is_file()
+    ] == []
     assert re.search(r"^fail_under = 90$", (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
 
 

@@ -84,5 +84,5 @@ class Crossings:
             if name is not None and isinstance(value, self._torch.Tensor):
                 storage = value.untyped_storage()
                 if storage.data_ptr():
-                    reference: Any = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+                    reference: Any = StorageWeakRef(storage)
                     yield storage.data_ptr(), reference, name

@@ -18,7 +18,7 @@ its authors gave up on for memory and CUDA errors: ``feed_forward_512``, ``atten
 """
 
 import math
-from typing import Optional
+from typing import Callable, Dict, Optional
 
 import torch
 import torch.nn.functional as F
@@ -161,7 +161,11 @@ class Block(torch.nn.Module):
         return whole
 
 
-LAYERS = {"feed_forward": FeedForward, "attention": Attention, "block": Block}
+LAYERS: Dict[str, Callable[[int], torch.nn.Module]] = {
+    "feed_forward": FeedForward,
+    "attention": Attention,
+    "block": Block,
+}
 
 
 def layer(name: str) -> Optional[torch.nn.Module]:
