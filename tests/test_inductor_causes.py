@@ -21,6 +21,7 @@ from fusiondoc.fusers.inductor.causes import (
     cause_of,
     difference_between,
     difference_of,
+    reduces_before_the_last,
 )
 from fusiondoc.fusers.inductor.compilation import CallKind
 from fusiondoc.model.code_kinds import Family
@@ -139,11 +140,33 @@ def test_what_no_shared_data_means(text: str, difference: Difference) -> None:
         ("d0, (64)", "c0, (64)", Difference.UNKNOWN),
         ("d0, (s77)", "d0, (32)", Difference.COUNT),
         ("not an index", "d0, (64)", Difference.UNKNOWN),
+        ("d0, (64); d0 + 64, (64)", "d0, (64)", Difference.UNKNOWN),
+        ("d0 + 32, (64); d0 + 64, (64)", "d0, (64)", Difference.PART),
     ],
 )
 def test_how_index_expressions_differ(first: str, second: str, difference: Difference) -> None:
     assert difference_between(first, second) is difference
     assert difference_between(second, first) is difference
+
+
+@pytest.mark.parametrize(
+    ("index", "sizes", "reduces"),
+    [
+        ("1024*c0 + 65536*c1 + c2, (64, 2, 1024)", "((64,), (2, 1024))", True),  # over all but the channels
+        ("c0 + 64*c1, (64, 2048)", "((64,), (2048,))", True),  # the same, with the channels last
+        ("x + 64*r, (64, 2048)", "(64, 2048)", False),  # no loops with numbers
+        ("d0 + 64*d1, (64, 2048)", "(64, 2048)", True),  # Triton
+        ("2048*d0 + d1, (64, 2048)", "(64, 2048)", False),  # over the last dimension
+        ("64*d0 + 4096*d1 + d2, (64, 8, 64)", "((64,), (8, 64))", True),
+        ("d0, (131072,)", "((131072,), ())", False),  # no reduction
+        ("d1, (64, 2048)", "((64,), (2048,))", False),  # what is kept does not move it
+        ("d0, (131072,)", "((64,), (2048,))", False),  # one loop over both
+        ("s0*d0 + d1, (64, s0)", "((64,), (s0,))", False),
+        ("d0 + 64*d1, (64, 2048)", "unknown", False),
+    ],
+)
+def test_reductions_before_the_last_dimension(index: str, sizes: str, reduces: bool) -> None:
+    assert reduces_before_the_last(index, sizes) is reduces
 
 
 def test_an_unknown_text_is_shown_as_it_is() -> None:

@@ -29,6 +29,7 @@ from fusiondoc.fusers.inductor.compilation import (
     Refusal,
 )
 from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ
+from fusiondoc.model.reasons.of_inductor import StayedApart
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats
 
@@ -316,6 +317,28 @@ def test_guards_of_a_function_are_listed_once() -> None:
     assert report.compiled is not None
     (row,) = report.compiled.recompiles
     assert (row.count, len(row.guards), row.limit_reached) == (2, 1, False)
+
+
+def test_no_layout_is_advised_for_reductions(tmp_path: Path) -> None:
+    """Batch normalisation in training sums over all dimensions but the second: in whatever layout, that is
+    another order than the one in which the elements lie. And the C++ backend refuses, without a text, an
+    addition of 4096 elements before a layer normalisation of 64 rows."""
+    with tarfile.open(FIXTURES / "inductor" / "reductions-torch-2.13-cpu.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    report = parse(tmp_path / "reductions")
+    found = {one.code: one for one in report.findings if one.code in ("FD262", "FD263")}
+    assert [one.severity for one in found.values()] == ["note", "note"]
+    assert "reduces over dimensions before the last" in found["FD262"].message
+    assert "batch normalisation" in (found["FD262"].advice or "")
+    assert "the same elements in the same order" in (found["FD263"].advice or "")
+    assert report.plan == []
+    differences = {
+        access.difference
+        for row in report.boundaries
+        if row.cause is not None and isinstance(row.cause.detail, StayedApart)
+        for access in row.cause.detail.accesses
+    }
+    assert {"reduction", "loops"} <= differences
 
 
 def test_a_kernel_before_a_split_reduction_has_its_cause(tmp_path: Path) -> None:

@@ -131,14 +131,14 @@ def test_nothing_is_advised_against_torchs_own_gradient_formulas() -> None:
 
 
 def test_boundary_findings_have_their_bytes_in_the_title() -> None:
-    """And one finding a cause and line."""
+    """And one finding a cause, line and remedy."""
     for name in NAMES:
         seen = set()
         for one in report_of(name).findings:
             if "FD261" <= one.code <= "FD279":
                 assert CODES[one.code].family is Family.NODE
-                assert (one.code, one.source) not in seen
-                seen.add((one.code, one.source))
+                assert (one.code, one.source, one.remedy) not in seen
+                seen.add((one.code, one.source, one.remedy))
                 if one.saves_bytes:
                     assert re.match(r"[\d,.]+ [KMG]B ", one.message)
 

@@ -21,6 +21,7 @@ from fusiondoc.fusers.inductor.causes import (
     cause_of,
     difference_between,
     difference_of,
+    reduces_before_the_last,
 )
 from fusiondoc.fusers.inductor.compilation import (
     Access,
@@ -187,7 +188,9 @@ class GraphBoundaries:
         if refusal is None:
             return None
         if refusal.text is None:
-            return StayedApart(cause=_by_sizes(pair).value, source="no text")
+            cause = _by_sizes(pair)
+            accesses = _without_text(pair) if cause in _OF_SIZES else ()
+            return StayedApart(cause=cause.value, source="no text", accesses=accesses)
         return self._detail(pair, refusal, between, "pair")
 
     def _of_members(self, pair: _Pair, between: Node | None) -> StayedApart | None:
@@ -336,20 +339,48 @@ def share_reduction(writer: Node, reader: Node) -> bool:
 
 def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
     """How the two use what they share: by torch's comparison, else by index expressions that differ."""
-    if refusal.why_not_shared:
-        return tuple(
-            SharedAccess(buffer, difference_of(text).value, text) for buffer, text in refusal.why_not_shared
-        )
-    made = []
+    found = [SharedAccess(buffer, difference_of(text).value, text) for buffer, text in refusal.why_not_shared]
+    if not found:
+        compared = [(buffer, difference_between(*indices)) for buffer, indices in _indices(pair)]
+        found = [SharedAccess(buffer, one.value) for buffer, one in compared if one is not Difference.UNKNOWN]
+    return _with_reductions(pair, found)
+
+
+def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
+    """The same of two that torch refused without a text, because their loops have other sizes: where the
+    index expressions are equal, these differ alone."""
+    found = []
+    for buffer, (first, second) in _indices(pair):
+        difference = Difference.LOOPS if first == second else difference_between(first, second)
+        if difference is not Difference.UNKNOWN:
+            found.append(SharedAccess(buffer, difference.value))
+    return _with_reductions(pair, found)
+
+
+def _indices(pair: _Pair) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Each buffer that they share, with the index expressions of both."""
     for buffer in (*pair.written, *pair.read):
         first = _index([*pair.first.final.writes, *pair.first.final.reads], buffer)
         second = _index(pair.second.final.reads, buffer)
-        if first is None or second is None:
-            continue
-        difference = difference_between(first, second)
-        if difference is not Difference.UNKNOWN:
-            made.append(SharedAccess(buffer, difference.value))
-    return tuple(made)
+        if first is not None and second is not None:
+            yield buffer, (first, second)
+
+
+def _with_reductions(pair: _Pair, accesses: Sequence[SharedAccess]) -> tuple[SharedAccess, ...]:
+    """Another order as that of a reduction, where one of the two reduces before the last dimension."""
+    reducing = [node for node in (pair.first, pair.second) if _reduces(node)]
+    return tuple(
+        replace(access, difference=Difference.REDUCTION.value)
+        if access.difference == Difference.ORDER.value
+        and any(_reduces_before_the_last(node, access.buffer) for node in reducing)
+        else access
+        for access in accesses
+    )
+
+
+def _reduces_before_the_last(node: Node, buffer: str) -> bool:
+    index, sizes = _index([*node.final.writes, *node.final.reads], buffer), node.final.sizes
+    return index is not None and sizes is not None and reduces_before_the_last(index, sizes)
 
 
 def _index(accesses: Sequence[Access], buffer: str) -> str | None:

@@ -8,29 +8,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fusiondoc.captures.fuser_fault import Blame
+from fusiondoc.diagnosis.of_fusers import inductor_boundary_findings
+from fusiondoc.diagnosis.of_fusers.inductor_boundary_findings import FORMULAS
 from fusiondoc.diagnosis.of_fusers.inductor_rows import NAMELESS
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.speed_of_light import in_bytes
-from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE, ApartCause
 from fusiondoc.model import count
-from fusiondoc.model.boundaries import READ_TWICE, Boundary, BoundaryEnd
+from fusiondoc.model.boundaries import READ_TWICE
 from fusiondoc.model.code_kinds import Loss
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.compiled import CompiledGraphRow, GraphBreakRow, RecompileRow
 from fusiondoc.model.inductor_codes import rewrite_of
 from fusiondoc.model.operator_places import folded
-from fusiondoc.model.remedies import Nothing, Remedy
+from fusiondoc.model.remedies import Remedy
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.model.rows_by_index import rows_by_index
 
 MOST_NAMES = 3
 """Ends, guards or graphs that a message names."""
-
-LEAST_BYTES = 1024
-"""That go through memory at a boundary which is worth a finding."""
-
-_OF_CALLS = frozenset((CODE_OF_CAUSE[ApartCause.CALL], CODE_OF_CAUSE[ApartCause.USER_KERNEL]))
-"""Causes of boundaries that the finding on the call has."""
 
 
 def failed(report: Report, context: Context) -> Iterable[Finding]:
@@ -146,7 +140,7 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
             source=row.user_source,
             evidence=row.evidence[:1],
             severity="note" if row.phase == "backward" else None,
-            remedy=_FORMULAS if row.phase == "backward" else _for_call(code.code, row.op, code.remedy),
+            remedy=FORMULAS if row.phase == "backward" else _for_call(code.code, row.op, code.remedy),
             ops=(row.op,),
             rows=(row,),
             saves_bytes=moved or row.bytes_moved,
@@ -168,77 +162,6 @@ def _bytes_around_calls(report: Report) -> dict[int | None, int]:
             if boundary.kind != READ_TWICE:
                 around[row] = around.get(row, 0) + (boundary.bytes or 0) * boundary.count
     return around
-
-
-def boundaries(report: Report, context: Context) -> Iterable[Finding]:
-    """FD26x and FD27x: one finding a cause and line, with all bytes that go through memory there."""
-    found: dict[tuple[str, str | None], list[Boundary]] = {}
-    for boundary in report.boundaries:
-        cause = boundary.cause
-        if cause is not None and cause.code in CODES and cause.code not in _OF_CALLS:
-            found.setdefault((cause.code, _line(boundary, report)), []).append(boundary)
-    for (code, source), several in found.items():
-        sizes = [one.bytes * one.count for one in several if one.bytes is not None]
-        moved = sum(sizes)
-        if len(sizes) == len(several) and moved < LEAST_BYTES:
-            continue  # a number that a later kernel reads: nothing to save
-        in_formulas = all(_is_backward(one, report) for one in several)
-        yield finding(
-            code,
-            _of_boundaries(several, moved),
-            source=source,
-            severity="note" if in_formulas else None,
-            remedy=_FORMULAS if in_formulas else CODES[code].remedy,
-            saves_bytes=moved or None,
-        )
-
-
-_FORMULAS = Remedy(
-    "Nothing in the program: torch's own gradient formulas make these operators.",
-    "Another form of the forward pass can have other gradient operators.",
-    nothing=Nothing.FORMULAS,
-)
-
-
-def _is_backward(boundary: Boundary, report: Report) -> bool:
-    """Whether both ends are in a backward pass."""
-    rows = rows_by_index(report)
-    for end in (boundary.producer, boundary.consumer):
-        known = report.group(end.group) or rows.get(end.row)
-        if known is None or known.phase != "backward":
-            return False
-    return True
-
-
-def _line(boundary: Boundary, report: Report) -> str | None:
-    """The line of what stands between, else of the second end."""
-    for end in (*boundary.between, boundary.consumer, boundary.producer):
-        group = report.group(end.group)
-        if group is not None:
-            lines = [node.user_source for node in group.nodes if node.user_source is not None]
-            if lines:
-                return lines[0]
-        row = rows_by_index(report).get(end.row)
-        if row is not None and row.user_source is not None:
-            return row.user_source
-    return None
-
-
-def _of_boundaries(several: Sequence[Boundary], moved: int) -> str:
-    """Bytes, ends and cause: ``16.4 kB are read twice by G4 and G5: ...``."""
-    size = in_bytes(moved) if moved else "A tensor"
-    twice = all(one.kind == READ_TWICE for one in several)
-    verb = "are" if moved else "is"
-    how = f"{verb} read twice, by" if twice else f"{'go' if moved else 'goes'} through memory between"
-    pairs = list(dict.fromkeys(f"{_end(one.producer)} and {_end(one.consumer)}" for one in several))
-    more = f" and {len(pairs) - MOST_NAMES} more pairs" if len(pairs) > MOST_NAMES else ""
-    first = several[0].cause
-    why = first.text if first is not None else ""
-    return f"{size} {how} {', '.join(pairs[:MOST_NAMES])}{more}: {why}"
-
-
-def _end(end: BoundaryEnd) -> str:
-    return end.group or end.op
 
 
 # -- what the log lacks -------------------------------------------------------------------------------------
@@ -344,7 +267,7 @@ RULES = (
     gave_up,
     breaks,
     recompiles,
-    boundaries,
+    inductor_boundary_findings.boundaries,
     calls,
     from_cache,
     without_decisions,

@@ -173,6 +173,8 @@ class Difference(Enum):
 
     ORDER = "order"
     """In another order."""
+    REDUCTION = "reduction"
+    """In another order, because one reduces over dimensions that are not the last."""
     LOOPS = "loops"
     """In the same order, in loops of other sizes: 16384 elements, and 2 times 8192."""
     PART = "part"
@@ -225,6 +227,8 @@ class _Index:
     """Without the offset: ``128*d0 + d1``."""
     offset: str
     sizes: tuple[str, ...]
+    loops: str
+    """The same with the names of the loops, which have their numbers."""
 
     @classmethod
     def of(cls, text: str) -> _Index | None:
@@ -238,7 +242,7 @@ class _Index:
         for name in _VARIABLE.findall(expression):
             names.setdefault(name, f"i{len(names)}")
         renamed = _VARIABLE.sub(lambda variable: names[variable[0]], expression)
-        return cls(renamed, offset[1] if offset is not None else "0", sizes)
+        return cls(renamed, offset[1] if offset is not None else "0", sizes, expression)
 
     @property
     def count(self) -> int | None:
@@ -258,16 +262,59 @@ class _Index:
             stride *= sizes[number]
         return set(self.expression.split(" + ")) == terms
 
+    def strides(self) -> list[int] | None:
+        """Elements from one turn of each loop to the next, 0 of a loop it does not depend on; None where the
+        expression is no sum of loops with whole strides."""
+        strides = [0] * len(self.sizes)
+        variables = sorted(set(_VARIABLE.findall(self.loops)), key=lambda name: int(name[1:]))
+        numbers = {name: int(name[1:]) for name in variables}
+        for term in self.loops.split(" + "):
+            stride, _, name = term.rpartition("*")
+            if numbers.get(name, len(strides)) >= len(strides) or not (stride or "1").isdigit():
+                return None
+            strides[numbers[name]] = int(stride or 1)
+        return strides
+
     @property
     def is_broadcast(self) -> bool:
         """A loop that it does not depend on reads each element again."""
         return len(set(_VARIABLE.findall(self.expression))) < len(self.sizes)
 
 
+def reduces_before_the_last(index: str, sizes: str) -> bool:
+    """Whether loops of these sizes (``((64,), (2048,))``, those that are reduced last) take the elements of a
+    buffer in another order than they lie, because what is reduced lies further apart than what is kept.
+
+    Batch normalisation in training reduces so. False where it is not known.
+    """
+    access, groups = _Index.of(index.split("; ")[0]), _GROUPS.fullmatch(sizes)
+    if access is None or groups is None:
+        return False
+    kept, reduced = (prod(all_whole(_WHOLE.findall(group)) or ()) for group in groups.groups())
+    strides, lengths = access.strides(), all_whole(access.sizes)
+    if reduced == 1 or strides is None or lengths is None:
+        return False
+    outer = next((n for n in range(len(lengths) + 1) if prod(lengths[:n]) == kept), None)
+    if outer is None or prod(lengths[outer:]) != reduced:
+        return False
+    of_kept = [stride for stride in strides[:outer] if stride]
+    return bool(of_kept) and max(strides[outer:]) > min(of_kept)
+
+
+_GROUPS = re.compile(r"\((\(.*?\)|\d+), (\(.*?\)|\d+)\)")
+"""The sizes of a node's loops: of C++ ``((64,), (2048,))``, of Triton their products ``(64, 2048)``."""
+_WHOLE = re.compile(r"\d+")
+
+
 def difference_between(first: str, second: str) -> Difference:
     """How two index expressions of one buffer differ, as ``Access.index`` has them. Names of variables do not
-    count."""
-    one, other = _Index.of(first), _Index.of(second)
+    count; of several expressions (``d0, (64); d0 + 64, (64)``) one that both have is none of a difference."""
+    pairs = [(one, other) for one in first.split("; ") for other in second.split("; ")]
+    differences = [_between(_Index.of(one), _Index.of(other)) for one, other in pairs]
+    return Difference.UNKNOWN if Difference.UNKNOWN in differences else differences[0]
+
+
+def _between(one: _Index | None, other: _Index | None) -> Difference:
     if one is None or other is None:
         return Difference.UNKNOWN
     if one.is_broadcast != other.is_broadcast:

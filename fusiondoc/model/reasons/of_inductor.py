@@ -61,7 +61,7 @@ class SharedAccess:
 
     buffer: str
     """Its name in the generated code."""
-    difference: Literal["order", "loops", "part", "count", "broadcast", "opaque", "unknown"]
+    difference: Literal["order", "reduction", "loops", "part", "count", "broadcast", "opaque", "unknown"]
     """``Difference`` of fusers/inductor/causes.py."""
     text: str | None = None
     """Torch's own comparison: ``different offset: 0 v.s. 48``; None where fusiondoc compared them."""
@@ -86,4 +86,4 @@ class StayedApart:
     call: KindOfCall | None = None
     """Why that operator is a call; None of a node that is none."""
     accesses: tuple[SharedAccess, ...] = ()
-    """Of ``access``, as far as it is known."""
+    """Of ``access``, and of ``sizes`` and ``reductions`` without a text of torch's, as far as it is known."""

@@ -60,6 +60,7 @@ _CAUSES: Mapping[str, str] = {
 
 _DIFFERENCES: Mapping[str, str] = {
     "order": "in another order",
+    "reduction": "in another order, as one of them reduces over dimensions before the last",
     "loops": "in the same order, but in loops of other sizes",
     "part": "in another part",
     "count": "for another number of elements",

@@ -1,0 +1,135 @@
+"""Where tensors go through memory between kernels of torch.compile, as findings with what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.speed_of_light import in_bytes
+from fusiondoc.fusers.inductor.causes import CODE_OF_CAUSE, ApartCause, Difference
+from fusiondoc.model.boundaries import READ_TWICE, Boundary, BoundaryEnd
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.reasons.of_inductor import StayedApart
+from fusiondoc.model.reasons.reason import Reason
+from fusiondoc.model.remedies import Nothing, Remedy
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.rows_by_index import rows_by_index
+
+MOST_PAIRS = 3
+"""Ends that a message names."""
+
+LEAST_BYTES = 1024
+"""That go through memory at a boundary which is worth a finding."""
+
+_OF_CALLS = frozenset((CODE_OF_CAUSE[ApartCause.CALL], CODE_OF_CAUSE[ApartCause.USER_KERNEL]))
+"""Causes of boundaries that the finding on the call has."""
+
+FORMULAS = Remedy(
+    "Nothing in the program: torch's own gradient formulas make these operators.",
+    "Another form of the forward pass can have other gradient operators.",
+    nothing=Nothing.FORMULAS,
+)
+
+_REDUCTION = Remedy(
+    "Nothing in the layout: a reduction over dimensions before the last, as batch normalisation in training"
+    " makes, takes the elements in another order than they lie.",
+    "Where the model allows it, reduce over the last dimensions: such a reduction can be one kernel with what"
+    " reads the whole tensor.",
+    nothing=Nothing.OTHER,
+)
+
+_LOOPS = Remedy(
+    "Nothing in the program: both take the same elements in the same order, and Inductor's C++ backend found"
+    " no loops that both can have.",
+    "On a GPU such loops can be one kernel.",
+    nothing=Nothing.OTHER,
+)
+
+
+def boundaries(report: Report, context: Context) -> Iterable[Finding]:
+    """FD26x and FD27x: one finding a cause, line and remedy, with all bytes that go through memory there."""
+    found: dict[tuple[str, str | None, Remedy | None], list[Boundary]] = {}
+    for boundary in report.boundaries:
+        cause = boundary.cause
+        if cause is not None and cause.code in CODES and cause.code not in _OF_CALLS:
+            key = cause.code, _line(boundary, report), _remedy(boundary, cause, report)
+            found.setdefault(key, []).append(boundary)
+    for (code, source, remedy), several in found.items():
+        sizes = [one.bytes * one.count for one in several if one.bytes is not None]
+        moved = sum(sizes)
+        if len(sizes) == len(several) and moved < LEAST_BYTES:
+            continue  # a number that a later kernel reads: nothing to save
+        yield finding(
+            code,
+            _message(several, moved),
+            source=source,
+            severity="note" if remedy is not None and remedy.nothing is not None else None,
+            remedy=remedy,
+            saves_bytes=moved or None,
+        )
+
+
+def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
+    """What to change so that the two become one kernel, by how they use what they share."""
+    if _is_backward(boundary, report):
+        return FORMULAS
+    differences = _differences(cause)
+    if Difference.REDUCTION in differences and differences <= _NO_LAYOUT:
+        return _REDUCTION
+    if cause.code in _OF_SIZES and Difference.LOOPS in differences and differences <= _NO_LAYOUT:
+        return _LOOPS
+    return CODES[cause.code].remedy
+
+
+_NO_LAYOUT = frozenset((Difference.REDUCTION, Difference.BROADCAST, Difference.LOOPS))
+"""Differences of accesses that another layout of the tensor does not remove."""
+
+_OF_SIZES = frozenset((CODE_OF_CAUSE[ApartCause.SIZES], CODE_OF_CAUSE[ApartCause.REDUCTIONS]))
+
+
+def _differences(cause: Reason) -> frozenset[Difference]:
+    detail = cause.detail
+    if not isinstance(detail, StayedApart):
+        return frozenset()
+    return frozenset(Difference(access.difference) for access in detail.accesses)
+
+
+def _is_backward(boundary: Boundary, report: Report) -> bool:
+    """Whether both ends are in a backward pass."""
+    rows = rows_by_index(report)
+    for end in (boundary.producer, boundary.consumer):
+        known = report.group(end.group) or rows.get(end.row)
+        if known is None or known.phase != "backward":
+            return False
+    return True
+
+
+def _line(boundary: Boundary, report: Report) -> str | None:
+    """The line of what stands between, else of the second end."""
+    for end in (*boundary.between, boundary.consumer, boundary.producer):
+        group = report.group(end.group)
+        if group is not None:
+            lines = [node.user_source for node in group.nodes if node.user_source is not None]
+            if lines:
+                return lines[0]
+        row = rows_by_index(report).get(end.row)
+        if row is not None and row.user_source is not None:
+            return row.user_source
+    return None
+
+
+def _message(several: Sequence[Boundary], moved: int) -> str:
+    """Bytes, ends and cause: ``16.4 kB are read twice by G4 and G5: ...``."""
+    size = in_bytes(moved) if moved else "A tensor"
+    twice = all(one.kind == READ_TWICE for one in several)
+    verb = "are" if moved else "is"
+    how = f"{verb} read twice, by" if twice else f"{'go' if moved else 'goes'} through memory between"
+    pairs = list(dict.fromkeys(f"{_end(one.producer)} and {_end(one.consumer)}" for one in several))
+    more = f" and {len(pairs) - MOST_PAIRS} more pairs" if len(pairs) > MOST_PAIRS else ""
+    first = several[0].cause
+    why = first.text if first is not None else ""
+    return f"{size} {how} {', '.join(pairs[:MOST_PAIRS])}{more}: {why}"
+
+
+def _end(end: BoundaryEnd) -> str:
+    return end.group or end.op
