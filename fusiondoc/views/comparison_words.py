@@ -19,7 +19,7 @@ from fusiondoc.comparison import (
     UnfusedChange,
 )
 from fusiondoc.fusers import fuser_title, titles
-from fusiondoc.model import count
+from fusiondoc.model import count, multiple
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import OpNode
@@ -71,10 +71,10 @@ def coverage(one: Side) -> str:
     """How much of it is fused."""
     share = one.coverage
     if not share.is_known:
-        return f"{share.ops_fused} operators fused, share unknown ({share.unknown})"
+        return f"{share.ops_fused:,} operators fused, share unknown ({share.unknown})"
     if share.fraction is None:
         return "no operators"
-    return f"{share.ops_fused} of {share.ops_total} operators fused ({short_percent(share.fraction)})"
+    return f"{share.ops_fused:,} of {share.ops_total:,} operators fused ({short_percent(share.fraction)})"
 
 
 def changed(comparison: Comparison) -> str:
@@ -96,7 +96,7 @@ def _changed_groups(comparison: Comparison) -> Iterator[str]:
     for change in comparison.groups:
         kinds[" and ".join(KINDS.get(kind, kind) for kind in change.kinds)] += change.count
     if kinds:
-        named = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+        named = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
         yield f"{count(sum(kinds.values()), 'group')} ({named})"
 
 
@@ -113,7 +113,7 @@ def _changed_operators(comparison: Comparison) -> Iterator[str]:
 def _changed_kernels(comparison: Comparison) -> Iterator[str]:
     kinds = Counter(kind for change in comparison.kernels for kind in change.kinds)
     if comparison.kernels:
-        named = ", ".join(f"{number} {KINDS.get(kind, kind)}" for kind, number in kinds.items())
+        named = ", ".join(f"{number:,} {KINDS.get(kind, kind)}" for kind, number in kinds.items())
         yield f"{count(len(comparison.kernels), 'kernel')} ({named})"
 
 
@@ -229,7 +229,7 @@ def nodes(of: Iterable[OpNode]) -> list[str]:
     for (op, source), number in counts.items():
         text = op
         if number > 1:
-            text += f" x{number}"
+            text += f" x{number:,}"
         if source:
             text += f"  {source}"
         found.append(text)
@@ -243,7 +243,7 @@ def types(change: GroupChange) -> list[str]:
         of_a, of_b = _types(change.a, what), _types(change.b, what)
         for sign, left in (("-", of_a - of_b), ("+", of_b - of_a)):
             for text, n in left.items():
-                found.append(f"{sign} {what[:-1]} {text}" + (f" x{n}" if n > 1 else ""))
+                found.append(f"{sign} {what[:-1]} {text}" + multiple(n))
     return found
 
 
@@ -266,7 +266,7 @@ def speed(change: SpeedChange) -> str:
 
 def unfused(change: UnfusedChange) -> str:
     """An operator outside the groups, with its line and reason."""
-    words = change.op + (f" x{change.count}" if change.count > 1 else "")
+    words = change.op + multiple(change.count)
     source = where_from(change.user_source, change.source)
     if source:
         words += f"  {source}"

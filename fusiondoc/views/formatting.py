@@ -15,7 +15,7 @@ from fusiondoc.fusers import frontend_of_group, fuser_title, fusers_of_frontends
 from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.masking import texts_changed
-from fusiondoc.model import count
+from fusiondoc.model import count, multiple
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
@@ -73,7 +73,7 @@ def never_ran(report: Report) -> str | None:
     if not counts:
         return None
     order = sorted(counts, key=lambda op: (-counts[op], op))
-    named = [op + (f" x{counts[op]}" if counts[op] > 1 else "") for op in order[:_MOST_NAMED]]
+    named = [op + multiple(counts[op]) for op in order[:_MOST_NAMED]]
     rest = f" and {len(order) - _MOST_NAMED} more" if len(order) > _MOST_NAMED else ""
     total = count(sum(counts.values()), "operator")
     return f"{total} that never ran (a branch that was not taken): {', '.join(named)}{rest}"
@@ -186,7 +186,7 @@ def runs_of(ops: Iterable[str]) -> list[str]:
             runs[-1] = (name, runs[-1][1] + 1)
         else:
             runs.append((name, 1))
-    return [name if times == 1 else f"{name} ×{times}" for name, times in runs]
+    return [name if times == 1 else f"{name} ×{times:,}" for name, times in runs]
 
 
 def phase_of(group: Group) -> str:

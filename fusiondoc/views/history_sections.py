@@ -201,7 +201,7 @@ def group_text(lost: LostGroup) -> str:
     names = [op.rpartition("::")[2] for op in lost.ops]
     text = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     text += " (backward)" if lost.phase == "backward" else ""
-    text += f" ×{lost.count}" if lost.count > 1 else ""
+    text += f" ×{lost.count:,}" if lost.count > 1 else ""
     return text + (f" at {lost.at}" if lost.at is not None else "")
 
 

@@ -81,7 +81,7 @@ def _item(boundary: Boundary, rows: Mapping[int | None, Unfused]) -> Item:
     cause = boundary.cause
     moved = size(boundary.bytes) if boundary.bytes is not None else "unknown size"
     tensor = f", {short_type(boundary.tensor)}" if boundary.tensor is not None else ""
-    times = f", {boundary.count} times" if boundary.count > 1 else ""
+    times = f", {boundary.count:,} times" if boundary.count > 1 else ""
     ends = f"{_name(boundary.producer, rows)} → {_name(boundary.consumer, rows)}"
     why = "the log does not state why they are apart"
     if cause is not None:

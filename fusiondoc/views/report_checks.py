@@ -46,7 +46,7 @@ def _how_many_same(report: Report) -> str:
     names = {row.what for row in report.verification}
     off = {row.what for row in report.verification if not row.same}
     passes = len({row.iteration for row in report.verification})
-    return f"{len(names - off)} of {len(names)} results are the same in all of {passes} passes"
+    return f"{len(names - off):,} of {len(names):,} results are the same in all of {passes} passes"
 
 
 def numbers(report: Report) -> Section:

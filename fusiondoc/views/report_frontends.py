@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from fusiondoc.model import count
+from fusiondoc.model import count, multiple
 from fusiondoc.model.aot import AotFunction, AotGraph, AotValue, FusedModules, Partition
 from fusiondoc.model.report import Report
 from fusiondoc.model.script_models import ScriptModel, ScriptRun
@@ -99,7 +99,7 @@ def _outside(graph: AotGraph) -> list[str]:
     reasons = Counter(
         (node.op or "", node.reason) for node in graph.nodes if node.reason is not None and node.group is None
     )
-    others = [f"{op}{f' x{n}' if n > 1 else ''} ({code})" for (op, code), n in reasons.most_common(6)]
+    others = [f"{op}{multiple(n)} ({code})" for (op, code), n in reasons.most_common(6)]
     silent = graph.operators - graph.fused - sum(reasons.values())
     if silent > 0:
         others.append(f"{count(silent, 'operator')} that no plan in the log has")
@@ -165,7 +165,7 @@ def _remarks(function: AotFunction) -> tuple[str, ...]:
     lines = []
     if len(function.shapes) > 1:
         more = "; ..." if len(function.shapes) > 3 else ""
-        lines.append(f"{len(function.shapes)} kinds of arguments: {'; '.join(function.shapes[:3])}{more}")
+        lines.append(f"{len(function.shapes):,} kinds of arguments: {'; '.join(function.shapes[:3])}{more}")
     if function.changed:
         lines.append(f"changes in place: {', '.join(function.changed)}")
     if function.shared:
@@ -195,7 +195,7 @@ _MOST_MODELS = 20
 
 def _model_line(model: ScriptModel) -> str:
     """``Block x2: scripted in train.py:32, groups G1, G3; 4 operators outside``."""
-    times = f" x{model.count}" if model.count > 1 else ""
+    number = multiple(model.count)
     where = f" in {near(model.at)}" if model.at else ""
     if model.groups:
         listed = ", ".join(model.groups[:6]) + (
@@ -207,7 +207,7 @@ def _model_line(model: ScriptModel) -> str:
     else:
         became = "no group"
     outside = f"; {count(model.operators_outside, 'operator')} outside" if model.operators_outside else ""
-    return f"{model.name}{times}: {model.how}{where}, {became}{outside}"
+    return f"{model.name}{number}: {model.how}{where}, {became}{outside}"
 
 
 def script(report: Report) -> Section:

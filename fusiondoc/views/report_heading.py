@@ -11,7 +11,7 @@ from dataclasses import replace
 from statistics import median
 
 from fusiondoc.fusers import compiles_python, fusers_of_frontends, titles, without_plan
-from fusiondoc.model import count
+from fusiondoc.model import count, multiple
 from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report, Unfused
@@ -230,7 +230,7 @@ def _operators(rows: Sequence[Unfused]) -> str:
     for row in rows:
         counts[row.op] = counts.get(row.op, 0) + row.count
     order = sorted(counts, key=lambda op: -kept[op])
-    names = [op + (f" x{counts[op]}" if counts[op] > 1 else "") for op in order]
+    names = [op + multiple(counts[op]) for op in order]
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
@@ -256,7 +256,7 @@ def kernels_in_words(report: Report) -> str:
 
 def _partitions(computed: Sequence[Kernel]) -> str:
     names = Counter(kernel.implementation for kernel in computed).most_common(3)
-    by = ", ".join(f"{name} x{times}" if times > 1 else str(name) for name, times in names)
+    by = ", ".join(f"{name}{multiple(number)}" for name, number in names)
     ms = sum(kernel.ms.median for kernel in computed if kernel.ms)
     partitions = count(len(computed), "partition")
     whose = titles(lambda fuser: fuser.limits.partitions)
@@ -266,7 +266,7 @@ def _partitions(computed: Sequence[Kernel]) -> str:
 def _launches(report: Report, launched: Sequence[Kernel]) -> str:
     rates = [kernel.gb_per_s.median for kernel in launched if kernel.gb_per_s]
     ms = sum(kernel.ms.median for kernel in launched if kernel.ms)
-    text = f"{len(report.kernels)}, median {_range(min(rates), max(rates), whole)} GB/s"
+    text = f"{len(report.kernels):,}, median {_range(min(rates), max(rates), whole)} GB/s"
     shares = [kernel.peak_fraction for kernel in launched if kernel.peak_fraction is not None]
     if shares and report.peak is not None:
         text += f" ({_of_peak(shares, report.peak)})"
@@ -369,15 +369,15 @@ def _fused_card(report: Report) -> Card:
     whose = f"{each.whose}: " if each is not None else ""
     report = each.report if each is not None else report
     cover, share = report.coverage, covered(report, percent)
-    named = [f"{phases[phase]} {phase}" for phase in ("forward", "backward") if phases[phase]]
+    named = [f"{phases[phase]:,} {phase}" for phase in ("forward", "backward") if phases[phase]]
     groups = count(report.fusion_groups, "group") + (f": {', '.join(named)}" if named else "")
     fallen = report.times_fallen_back
     fallbacks = (f"{count(fallen, 'fallback')} to the unfused operators",) if fallen else ()
     below = (Sentences((groups,), Tone.DIM), Sentences(fallbacks, Tone.BAD, link="fallbacks"))
     if cover.fraction is None:
         text = (f"{whose}{count(report.fused_operators, 'operator')}, {share}",) if share is not None else ()
-        return Card(title, str(report.fusion_groups), blocks=(Sentences(text), *below))
-    text = (f"{whose}{cover.ops_fused} of {cover.ops_total} operators: {share}",)
+        return Card(title, f"{report.fusion_groups:,}", blocks=(Sentences(text), *below))
+    text = (f"{whose}{cover.ops_fused:,} of {count(cover.ops_total or 0, 'operator')}: {share}",)
     bar = Gauge(cover.fraction, str(share))
     return Card(title, percent(cover.fraction), bar=bar, blocks=(Sentences(text), *below))
 

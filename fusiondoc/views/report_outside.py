@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from fusiondoc.fusers import frontend_of_group
 from fusiondoc.fusers.te import TE
+from fusiondoc.model import multiple
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.reasons.reason import Reason
@@ -118,7 +119,7 @@ def _cells(row: Unfused, context: Context, quotes: Quotes) -> tuple[Cell, ...]:
 def _operator(row: Unfused) -> str:
     """``aten::add x2``, over what they take of a step."""
     took = takes(row.time)
-    return row.op + (f" x{row.count}" if row.count > 1 else "") + (f"\n  {took}" if took is not None else "")
+    return row.op + multiple(row.count) + (f"\n  {took}" if took is not None else "")
 
 
 def _layers_and_line(row: Unfused) -> str:

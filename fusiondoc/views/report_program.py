@@ -82,7 +82,7 @@ def _open_depth(level: Sequence[Module]) -> int:
 
 def _branch(module: Module, depth: int, is_timed: bool) -> Branch:
     total = module.fused + module.unfused
-    share = Gauge(module.share or 0.0, f"{module.fused} of {total} fused")
+    share = Gauge(module.share or 0.0, f"{module.fused:,} of {total:,} fused")
     cells: list[Cell] = [Count(module.fused), Count(module.unfused), share, Share(module.share)]
     if is_timed:
         cells.append(Duration(module.ms))

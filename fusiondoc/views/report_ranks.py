@@ -137,7 +137,7 @@ def rank_sentences(report: Report) -> list[str]:
     if ranks is None:
         return []
     everywhere = sum(len(equal.groups) == len(ranks.rows) for equal in ranks.groups)
-    lines = [f"{everywhere} of {len(ranks.groups)} groups are equal on all of them"]
+    lines = [f"{everywhere:,} of {len(ranks.groups):,} groups are equal on all of them"]
     lines += _differences(ranks)
     if not any(row.failed for row in ranks.rows):
         stopped = [row for row in ranks.rows if row.where is not None]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.fusers import variables_set
 from fusiondoc.model import count
@@ -27,7 +27,7 @@ from fusiondoc.rendering.blocks import (
     Sentences,
     Table,
 )
-from fusiondoc.rendering.units import seconds, size
+from fusiondoc.rendering.units import bandwidth, seconds, size
 from fusiondoc.rendering.values import Status, Text, Tone
 
 
@@ -66,7 +66,7 @@ def reproduce(report: Report) -> Section:
     exports = tuple(f"export {name}={shlex.quote(value)}" for name, value in known.items())
     if exports:
         blocks += [Heading("What it set for your program"), Code("\n".join(exports), "Environment variables")]
-    environment = _facts(report.environment.items())
+    environment = _facts(_in_words(report.environment))
     if environment.rows:
         blocks += [Heading("Environment"), environment]
     if options is not None:
@@ -79,6 +79,41 @@ def reproduce(report: Report) -> Section:
     if knobs:
         blocks += [Heading("Knobs"), Table(_KNOBS, tuple(knobs), caption="Knobs")]
     return Section("reproduce", "Reproduce", blocks=tuple(blocks), formats=Formats.PAGE)
+
+
+def _in_words(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What a record of the environment holds under the names, and with the units, that people know."""
+    for name, value in environment.items():
+        label, written = _ENVIRONMENT.get(name, (name, str))
+        try:
+            yield label, written(value)
+        except ValueError:  # a record of another version
+            yield label, value
+
+
+def _bytes_of(value: str) -> str:
+    return size(int(value))
+
+
+def _rate_of(value: str) -> str:
+    return bandwidth(float(value))
+
+
+def _capability(value: str) -> str:
+    """``9.0`` for ``[9, 0]``."""
+    return ".".join(value.strip("[]").split(", "))
+
+
+_ENVIRONMENT: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    "cuda": ("CUDA", str),
+    "llvm": ("LLVM for NNC", {"True": "yes", "False": "no"}.__getitem__),
+    "gpu": ("GPU", str),
+    "capability": ("compute capability", _capability),
+    "gpu_count": ("GPUs", str),
+    "gpu_memory_bytes": ("GPU memory", _bytes_of),
+    "gpu_memory_gb_per_s": ("memory bandwidth, by the driver", _rate_of),
+    "gpu_l2_bytes": ("L2 cache", _bytes_of),
+}
 
 
 def _facts(pairs: Iterable[tuple[str, str | None]]) -> Facts:
@@ -109,7 +144,7 @@ def log(report: Report) -> Section:
     )
     text += f", {stats.user_output:,} of the program's own, {stats.unrecognised:,} unknown"
     if stats.truncated:
-        text += f", {stats.truncated} blocks cut off"
+        text += f", {stats.truncated:,} blocks cut off"
     unknown = tuple(
         f"{line.file}:{line.line}: {line.text[:_LONGEST_LINE]}"
         for line in stats.first_unrecognised[:_UNKNOWN_LINES]

@@ -34,7 +34,7 @@ def _others(compiled: int) -> str:
 def _compiled_again(runtimes: Sequence[GroupRuntime]) -> str:
     named = ", ".join(map(_runtime, runtimes[:_MOST]))
     more = f", {len(runtimes) - _MOST} more" if len(runtimes) > _MOST else ""
-    return f"compiled {len(runtimes)} times, for different inputs: {named}{more}"
+    return f"compiled {len(runtimes):,} times, for different inputs: {named}{more}"
 
 
 def _runtime(runtime: GroupRuntime) -> str:

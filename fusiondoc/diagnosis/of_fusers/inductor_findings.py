@@ -62,7 +62,7 @@ def breaks(report: Report, context: Context) -> Iterable[Finding]:
     """FD121: each line at which the graph broke."""
     for row in report.compiled.breaks if report.compiled is not None else ():
         number = f" ({row.number})" if row.number is not None else ""
-        times = f", {row.count} times" if row.count > 1 else ""
+        times = f", {row.count:,} times" if row.count > 1 else ""
         where = f" in {row.function}" if row.function is not None else ""
         yield finding(
             "FD121",
@@ -97,7 +97,7 @@ def recompiles(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _times(number: int) -> str:
-    return f" {number} times" if number > 1 else ""
+    return f" {number:,} times" if number > 1 else ""
 
 
 def _guards(row: RecompileRow) -> str:
@@ -130,7 +130,7 @@ def calls(report: Report, context: Context) -> Iterable[Finding]:
         code = CODES[row.reason.code]
         if code.remedy is None or code.loss is Loss.NONE or row.op == NAMELESS:
             continue
-        times = f" ({row.count} times)" if row.count > 1 else ""
+        times = f" ({row.count:,} times)" if row.count > 1 else ""
         layers = f" (layer {folded(row.layers)})" if any(row.layers) else ""
         moved = around.get(row.index, 0)
         costs = f"; {in_bytes(moved)} go through memory to and from it" if moved else ""

@@ -251,7 +251,7 @@ def stayed_basic(report: Report, context: Context) -> Iterable[Finding]:
     """FD24x: one finding for each row of basic operators that a rule names."""
     for row in report.unfused:
         code = CODES[row.reason.code]
-        times = f" ({row.count} times)" if row.count > 1 else ""
+        times = f" ({row.count:,} times)" if row.count > 1 else ""
         layers = f" (layer {folded(row.layers)})" if any(row.layers) else ""
         yield finding(
             code.code,

@@ -16,7 +16,7 @@ from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.fusers import FUSERS, is_fusible, taken_by
-from fusiondoc.model import count, dataclass
+from fusiondoc.model import count, dataclass, multiple
 from fusiondoc.model.aot import AotFunction
 from fusiondoc.model.code_kinds import Loss
 from fusiondoc.model.codes import CODES
@@ -63,7 +63,7 @@ def shapes_fixed(report: Report, context: Context) -> Iterable[Finding]:
         if several and one.compiles > 1:
             yield finding(
                 "FD106",
-                f"{one.name} was compiled {one.compiles} times for {len(one.shapes)} kinds of arguments:"
+                f"{one.name} was compiled {one.compiles:,} times for {len(one.shapes):,} kinds of arguments:"
                 f" {_few(one.shapes)}",
                 source=one.user_source,
                 remedy=Remedy("Pad the arguments to a few sizes;", "or torch.compile(..., dynamic=True).")
@@ -431,7 +431,7 @@ def _finding(row: Unfused, run: RunFacts, advice: Advice) -> Finding:
         kept = count(row.keeps_out, "operator")
         message = f"{row.op} keeps {kept} out of groups ({places}{where}): {row.reason.text}"
     else:
-        times = f" ({row.count} times)" if row.count > 1 else ""
+        times = f" ({row.count:,} times)" if row.count > 1 else ""
         phase = f" in {row.phase}" if row.phase else ""
         where = f" ({where[2:]})" if where else ""
         message = f"{row.op}{times} is not fused{phase}{where}: {row.reason.text}"
@@ -474,7 +474,7 @@ def listed(rows: Sequence[Unfused]) -> str:
     for row in rows:
         counts[row.op] = counts.get(row.op, 0) + row.count
     most = sorted(counts.items(), key=lambda item: -item[1])
-    names = [op + (f" x{number}" if number > 1 else "") for op, number in most[:4]]
+    names = [op + multiple(number) for op, number in most[:4]]
     return ", ".join(names) + (f" and {len(most) - 4} more" if len(most) > 4 else "")
 
 

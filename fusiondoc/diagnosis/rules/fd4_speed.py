@@ -131,7 +131,7 @@ def _row(row: Sequence[Group], report: Report) -> Finding:
     )
     return finding(
         "FD406",
-        f"{len(row)} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes longer"
+        f"{len(row):,} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes longer"
         " than moving its data",
         source=row[0].first_line,
         evidence=[line for group in row for line in group.evidence[:1]][:3],
@@ -151,7 +151,7 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
         cost = _cost(report, [row.steady for row in rows if row.steady is not None])
         yield finding(
             "FD407",
-            f"The model was compiled for each of {len(rows)} shapes of its inputs{cost}",
+            f"The model was compiled for each of {len(rows):,} shapes of its inputs{cost}",
             remedy=Remedy(
                 f"Allow groups that take any size: {ANY_SIZE.text} (torch.jit.set_fusion_strategy);",
                 "or pad the inputs to fewer shapes.",
@@ -324,7 +324,7 @@ def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
     took = f"{times[0]:.1f} us" if len(times) == 1 else f"{times[0]:.1f} to {times[-1]:.1f} us"
     yield finding(
         "FD402",
-        f"{len(rows)} of {len(report.kernels)} kernels are launch-bound ({_list(rows)}): they move"
+        f"{len(rows):,} of {len(report.kernels):,} kernels are launch-bound ({_list(rows)}): they move"
         f" less than {launch_bound_below(peak) / 1e6:.1f} MB, which takes less time than the launch itself"
         f" (about {FLOOR_MS * 1e3:g} us); they took {took}",
         evidence=[line for kernel in rows for line in kernel.evidence[:1]][:3],

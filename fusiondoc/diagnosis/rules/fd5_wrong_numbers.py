@@ -44,7 +44,7 @@ def _of_wrong_numbers(
     differ = "differs" if len(names) == 1 else "differ"
     return finding(
         "FD501",
-        f"{len(names)} of {count(total, kind)} {differ} from eager: {'; '.join(worst)},"
+        f"{len(names):,} of {count(total, kind)} {differ} from eager: {'; '.join(worst)},"
         f" {_passes(wrong, rows)}",
         source=first_user_source(only),
         severity="warning" if all(row.by == "statistics" for row in wrong) else None,
