@@ -106,7 +106,7 @@ def _capability(value: str) -> str:
 
 _ENVIRONMENT: Mapping[str, tuple[str, Callable[[str], str]]] = {
     "cuda": ("CUDA", str),
-    "llvm": ("LLVM for NNC", {"True": "yes", "False": "no"}.__getitem__),
+    "llvm": ("LLVM in torch", {"True": "yes", "False": "no"}.__getitem__),
     "gpu": ("GPU", str),
     "capability": ("compute capability", _capability),
     "gpu_count": ("GPUs", str),
