@@ -331,7 +331,7 @@ def test_no_layout_is_advised_for_reductions(tmp_path: Path) -> None:
     assert "reduces over dimensions before the last" in found["FD262"].message
     assert "batch normalisation" in (found["FD262"].advice or "")
     assert "the same elements in the same order" in (found["FD263"].advice or "")
-    assert report.plan == []
+    assert not report.plan
     differences = {
         access.difference
         for row in report.boundaries

@@ -31,11 +31,12 @@ from fusiondoc.fusers.inductor.compilation import (
     Part,
     Refusal,
 )
+from fusiondoc.fusers.inductor.node_kinds import READ_WINDOWS
 from fusiondoc.graph.shared_tensors import MOST_BOUNDARIES, Boundaries
 from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.reasons import SharedAccess, StayedApart
 from fusiondoc.model.reasons.reason import Reason
-from fusiondoc.operators import NAMES_OF_REDUCTIONS, OF_MANY_ELEMENTS
+from fusiondoc.operators import LIBRARY, NAMES_OF_REDUCTIONS, OF_MANY_ELEMENTS
 
 MOST_READERS = 64
 """Nodes after a reader of a tensor that are paired with it: as many as torch tries
@@ -343,7 +344,7 @@ def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
     if not found:
         compared = [(buffer, difference_between(*indices)) for buffer, indices in _indices(pair)]
         found = [SharedAccess(buffer, one.value) for buffer, one in compared if one is not Difference.UNKNOWN]
-    return _with_reductions(pair, found)
+    return _by_operators(pair, found)
 
 
 def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
@@ -354,7 +355,7 @@ def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
         difference = Difference.LOOPS if first == second else difference_between(first, second)
         if difference is not Difference.UNKNOWN:
             found.append(SharedAccess(buffer, difference.value))
-    return _with_reductions(pair, found)
+    return _by_operators(pair, found)
 
 
 def _indices(pair: _Pair) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -366,21 +367,39 @@ def _indices(pair: _Pair) -> Iterator[tuple[str, tuple[str, str]]]:
             yield buffer, (first, second)
 
 
-def _with_reductions(pair: _Pair, accesses: Sequence[SharedAccess]) -> tuple[SharedAccess, ...]:
-    """Another order as that of a reduction, where one of the two reduces before the last dimension."""
-    reducing = [node for node in (pair.first, pair.second) if _reduces(node)]
+def _by_operators(pair: _Pair, accesses: Sequence[SharedAccess]) -> tuple[SharedAccess, ...]:
+    """The differences that a reduction or a pooling makes, whatever the layout."""
     return tuple(
-        replace(access, difference=Difference.REDUCTION.value)
-        if access.difference == Difference.ORDER.value
-        and any(_reduces_before_the_last(node, access.buffer) for node in reducing)
-        else access
+        replace(access, difference=_by_operator(pair, access.buffer, Difference(access.difference)).value)
         for access in accesses
     )
+
+
+def _by_operator(pair: _Pair, buffer: str, difference: Difference) -> Difference:
+    reducing = [node for node in (pair.first, pair.second) if _reduces(node)]
+    if difference is Difference.ORDER:
+        before = any(_reduces_before_the_last(node, buffer) for node in reducing)
+        return Difference.REDUCTION if before else difference
+    if difference is Difference.COUNT:
+        if any(_is_unrolled(node, buffer) for node in reducing):
+            return Difference.REDUCTION
+        if any(operator_name(one.target) in _READ_WINDOWS for one in pair.second.operators):
+            return Difference.WINDOWS
+    return difference
+
+
+_READ_WINDOWS = READ_WINDOWS | LIBRARY
 
 
 def _reduces_before_the_last(node: Node, buffer: str) -> bool:
     index, sizes = _index([*node.final.writes, *node.final.reads], buffer), node.final.sizes
     return index is not None and sizes is not None and reduces_before_the_last(index, sizes)
+
+
+def _is_unrolled(node: Node, buffer: str) -> bool:
+    """Whether a small reduction reads all elements of a result at once."""
+    index = _index(node.final.reads, buffer)
+    return index is not None and len(index.split("; ")) > 1
 
 
 def _index(accesses: Sequence[Access], buffer: str) -> str | None:

@@ -38,6 +38,11 @@ _REDUCTION = Remedy(
     nothing=Nothing.OTHER,
 )
 
+_WINDOWS = Remedy(
+    "Nothing: a pooling or a change of resolution reads windows of the tensor, which no layout changes.",
+    nothing=Nothing.OTHER,
+)
+
 _LOOPS = Remedy(
     "Nothing in the program: both take the same elements in the same order, and Inductor's C++ backend found"
     " no loops that both can have.",
@@ -76,12 +81,14 @@ def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
     differences = _differences(cause)
     if Difference.REDUCTION in differences and differences <= _NO_LAYOUT:
         return _REDUCTION
+    if Difference.WINDOWS in differences and differences <= _NO_LAYOUT:
+        return _WINDOWS
     if cause.code in _OF_SIZES and Difference.LOOPS in differences and differences <= _NO_LAYOUT:
         return _LOOPS
     return CODES[cause.code].remedy
 
 
-_NO_LAYOUT = frozenset((Difference.REDUCTION, Difference.BROADCAST, Difference.LOOPS))
+_NO_LAYOUT = frozenset((Difference.REDUCTION, Difference.WINDOWS, Difference.BROADCAST, Difference.LOOPS))
 """Differences of accesses that another layout of the tensor does not remove."""
 
 _OF_SIZES = frozenset((CODE_OF_CAUSE[ApartCause.SIZES], CODE_OF_CAUSE[ApartCause.REDUCTIONS]))

@@ -175,6 +175,8 @@ class Difference(Enum):
     """In another order."""
     REDUCTION = "reduction"
     """In another order, because one reduces over dimensions that are not the last."""
+    WINDOWS = "windows"
+    """One reads windows of it, as a pooling does."""
     LOOPS = "loops"
     """In the same order, in loops of other sizes: 16384 elements, and 2 times 8192."""
     PART = "part"

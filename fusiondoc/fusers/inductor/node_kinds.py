@@ -37,6 +37,13 @@ _CALL_KINDS = {
 _LIBRARY_CLASSES = ("Convolution", "Linear", "QConv", "QLinear", "MKLPacked", "Mkldnn", "WeightInt4")
 """How the classes of oneDNN's calls begin (mkldnn_ir.py)."""
 _OWN_NAMESPACES = ("aten.", "prims.")
+READ_WINDOWS = frozenset(
+    (
+        "prims::_low_memory_max_pool_with_offsets",
+        "prims::_low_memory_max_pool_offsets_to_indices",
+    )
+)
+"""Operators of its own that read windows of a tensor (torch/_inductor/inductor_prims.py, 2.13)."""
 _VIEWS = ("aten.view_as_real.", "aten.view_as_complex.", "aten.view.dtype")
 
 

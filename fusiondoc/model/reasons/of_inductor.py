@@ -61,7 +61,9 @@ class SharedAccess:
 
     buffer: str
     """Its name in the generated code."""
-    difference: Literal["order", "reduction", "loops", "part", "count", "broadcast", "opaque", "unknown"]
+    difference: Literal[
+        "order", "reduction", "windows", "loops", "part", "count", "broadcast", "opaque", "unknown"
+    ]
     """``Difference`` of fusers/inductor/causes.py."""
     text: str | None = None
     """Torch's own comparison: ``different offset: 0 v.s. 48``; None where fusiondoc compared them."""

@@ -61,6 +61,7 @@ _CAUSES: Mapping[str, str] = {
 _DIFFERENCES: Mapping[str, str] = {
     "order": "in another order",
     "reduction": "in another order, as one of them reduces over dimensions before the last",
+    "windows": "by one of them in windows",
     "loops": "in the same order, but in loops of other sizes",
     "part": "in another part",
     "count": "for another number of elements",
