@@ -7,7 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import Run
+import warm_torch
+from command_line import ROOT, Run
+from thorough import THOROUGH
+
+from fusiondoc.workflows import history_bisect
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("history live")]
 
@@ -34,8 +38,20 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_the_commit_of_a_loss_is_found_by_bisection(tmp_path: Path, fusiondoc: Run) -> None:
-    """Of four commits the third loses the group; the first and the last one were checked."""
+def test_the_commit_of_a_loss_is_found_by_bisection(
+    tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four commits the third loses the group; the first and the last one were checked.
+
+    Each check is a process. At a push its children are forks of the process that has torch.
+    """
+    server = None if THOROUGH else warm_torch.server()
+    if server:
+        warm = f"import warm_torch; warm_torch.use({server!r})"
+        imports = (
+            f"import sys; sys.path.append({str(ROOT / 'tests')!r}); {warm}; {history_bisect._OWN_COMMAND}"
+        )
+        monkeypatch.setattr(history_bisect, "_OWN_COMMAND", imports)
     git(tmp_path, "init", "-q")
     (tmp_path / ".gitignore").write_text(".fusiondoc\n*.jsonl\nfusions.yaml\n")
     (tmp_path / "fusions.yaml").write_text(SECTIONS)

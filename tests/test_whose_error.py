@@ -172,7 +172,6 @@ SIGNALLED = """
 
 
 @pytest.mark.torch
-@pytest.mark.cold
 @pytest.mark.parametrize(
     ("when", "status", "code"),
     [
