@@ -89,6 +89,7 @@ BY_RECIPE = (
     OneLine("maximum", "return x.maximum(y)", "return torch.max(x, y)"),
     OneLine("clamp_min", "return torch.clamp_min(x, 1)", "return torch.clamp(x, min=1)"),
     OneLine("clamp_min", "return x.clamp_min(1)", "return torch.clamp(x, min=1)"),
+    OneLine("clamp", "return x.clamp(-y, y)", "return torch.min(torch.max(x, -y), y)"),
     OneLine("sign", "return torch.sign(x - 1)", f"h = x - 1\nreturn {_SIGN}"),
     OneLine("softplus", "return F.softplus(x)",
             "return torch.clamp(x, min=0) + torch.log1p(torch.exp(-torch.abs(x)))"),

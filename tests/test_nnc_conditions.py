@@ -127,7 +127,7 @@ ADVICE = {
     ("aten::remainder", "FD211"): "x - n * torch.floor(x / n)",
     ("aten::div", "FD211"): "torch.floor(x / y)",
     ("aten::pow", "FD211"): "torch.exp(",
-    ("aten::clamp", "FD211"): "torch.max and torch.min",
+    ("aten::clamp", "FD211"): "torch.min(torch.max(x, y), z)",
     ("aten::mul", "FD211"): "float(x.item())",
     ("aten::to", "FD215"): "Compute in float32 on the CPU",
     ("aten::add", "FD215"): "Compute in float32 on the CPU",

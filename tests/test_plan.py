@@ -19,6 +19,7 @@ from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis import lines_of_changes
 from fusiondoc.diagnosis.commands import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.shown_operators import ShownOperators
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange
 from fusiondoc.model.remedies import Setting
@@ -235,6 +236,18 @@ def test_no_group_reads_the_dtype_of_what_it_makes() -> None:
     assert plans.with_changes({rows["aten::add", "llama.py:45:12"]}) == []
     (group,) = plans.with_changes({rows["aten::matmul", "llama.py:43:12"]})
     assert group.groups == ("G3",), "not G2, which makes q"
+
+
+def test_the_dimensions_of_a_prelu_are_those_of_its_convolution() -> None:
+    """In training no type is profiled outside differentiable graphs."""
+    report = program("conv2d", "batch_norm", "prelu", "sum", edges=[(0, 1), (1, 2), (2, 3)])
+    nodes = [
+        replace(node, inputs=("Tensor",), first=index - 1 if index else None)
+        for index, node in enumerate(report.programs[0].nodes)
+    ]
+    report = replace(report, programs=(replace(report.programs[0], nodes=tuple(nodes)),))
+    ranks = [ShownOperators(report).known_rank(row) for row in report.unfused]
+    assert ranks == [None, None, 4, None], "a convolution takes a single picture too"
 
 
 def test_an_operator_without_a_neighbour_makes_no_group() -> None:

@@ -119,6 +119,7 @@ ALL_DIMENSIONS = "[0, 1]"  # in ``after``: all dimensions of the tensors of ``in
 _OVER_ALL: GivenOverload = "all_dimensions"
 _X = "x=float32[4,8]"
 _XY = "x=float32[4,8] y=float32[4,8]"
+_XYZ = f"{_XY} z=float32[4,8]"
 _CELL = (
     "x=float32[4,8] h=float32[4,16] c=float32[4,16] w_ih=float32[64,8] w_hh=float32[64,16] b_ih=float32[64]"
 )
@@ -249,6 +250,8 @@ RECIPES: tuple[Recipe, ...] = (
         _X, "clamp", difference=EXACT),
     Recipe("clamp_max", "torch.clamp_max(x, 0.5)", "torch.clamp(x, max=0.5)",
         _X, "clamp", difference=EXACT),
+    Recipe("clamp", "torch.clamp(x, y, z)", "torch.min(torch.max(x, y), z)",
+        _XYZ, "max min", difference=EXACT, arguments=True, answers="tensor_limits", kinks="both bounds"),
     Recipe("maximum", "torch.maximum(x, y)", "torch.max(x, y)",
         _XY, "max", difference=EXACT),
     Recipe("minimum", "torch.minimum(x, y)", "torch.min(x, y)",

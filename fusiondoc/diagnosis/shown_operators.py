@@ -11,7 +11,7 @@ from fusiondoc.diagnosis.recipes_of_rows import recipes_of
 from fusiondoc.diagnosis.rules import RunFacts
 from fusiondoc.model.report import ProgramNode, Report, Unfused
 from fusiondoc.model.source import Source
-from fusiondoc.operators import IN_PLACE_ASSIGNS
+from fusiondoc.operators import IN_PLACE_ASSIGNS, NORMALISE, OF_EACH_ELEMENT
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 _PARTS = ("aten::slice", "aten::select")
@@ -24,6 +24,8 @@ class ShownOperators:
     def __init__(self, report: Report) -> None:
         self._types: dict[int | None, list[Sequence[str]]] = {}
         """Row (``Unfused.index``) -> the types of the tensors that it takes, for each of its nodes."""
+        self._ranks: dict[int | None, set[int | None]] = {}
+        """Row -> how many dimensions the first tensor of each of its nodes has; None: not known."""
         self._assigned: dict[int | None, set[Assigned | None]] = {}
         """Row -> what each of its nodes assigns."""
         for program in report.programs:
@@ -32,6 +34,7 @@ class ShownOperators:
                     continue
                 for row in node.rows:
                     self._types.setdefault(row, []).append(node.inputs)
+                    self._ranks.setdefault(row, set()).add(_rank(node, program.nodes))
                     if node.op in IN_PLACE_ASSIGNS:
                         self._assigned.setdefault(row, set()).add(_assigned(node, program.nodes))
         self._of_line: dict[tuple[str, str], list[Unfused]] = {}
@@ -91,10 +94,10 @@ class ShownOperators:
     def known_rank(self, row: Unfused) -> int | None:
         """How many dimensions the operator's first tensor has, where it is the same in all nodes of its line:
         a change of the line is made in all its calls."""
-        ranks = set(map(dimensions_of, self._first_types(row)))
+        ranks = set(self._ranks.get(row.index, ()))
         for line in row.users_lines:
             for other in self._of_line.get((row.op, line), ()):
-                ranks.update(map(dimensions_of, self._first_types(other)))
+                ranks.update(self._ranks.get(other.index, ()))
         return ranks.pop() if len(ranks) == 1 else None
 
     def likely_rank(self, row: Unfused) -> int | None:
@@ -108,6 +111,28 @@ class ShownOperators:
 
     def _first_types(self, row: Unfused) -> list[str]:
         return [types[0] for types in self._types.get(row.index, ())]
+
+
+_CONVOLVES = {f"aten::conv{number}d": number + 2 for number in (1, 2, 3)}
+"""Convolution -> the dimensions of a batch that it takes."""
+_KEEPS_RANK = NORMALISE.union(_CONVOLVES, (f"aten::{name}" for name in OF_EACH_ELEMENT))
+_OF_CHANNELS = ("aten::prelu", "aten::_prelu_kernel")
+_MOST_MAKERS = 8
+"""Nodes that are looked at for the dimensions of a tensor whose type was not profiled."""
+
+
+def _rank(node: ProgramNode, nodes: Sequence[ProgramNode]) -> int | None:
+    """The dimensions of a node's first tensor; where no type of it was profiled, those of what it was made of
+    by operators that keep them. Channels are dimension 1 for a PReLU, as for a convolution of a batch."""
+    of_channels = node.op in _OF_CHANNELS
+    for _ in range(_MOST_MAKERS):
+        rank = dimensions_of(node.inputs[0]) if node.inputs else None
+        if rank is not None or node.first is None or nodes[node.first].op not in _KEEPS_RANK:
+            return rank
+        node = nodes[node.first]
+        if of_channels and node.op in _CONVOLVES:
+            return _CONVOLVES[node.op]
+    return None
 
 
 def _only(found: Collection[Assigned | None]) -> Assigned | None:

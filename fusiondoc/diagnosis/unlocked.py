@@ -16,7 +16,7 @@ from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
-from fusiondoc.model.reasons import Detail, Detour, OutOfRegion
+from fusiondoc.model.reasons import Detail, Detour, DissolvedRegion, OutOfRegion
 from fusiondoc.model.report import ProgramNode, Report
 from fusiondoc.operators import ELEMENTWISE, IN_PLACE_ASSIGNS, LIBRARY, PERMUTATIONS, VIEWS
 from fusiondoc.parsers.ir.types import HALVES, TensorType, parse_type
@@ -191,8 +191,8 @@ class Plans:
             return True
         if row is None or node.op in LIBRARY or not self._takes(node.op):
             return False
-        if isinstance(self._details[row], OutOfRegion):
-            return False  # the arguments that it has have no gradient formula
+        if _stays_out_of_regions(self._details[row]):
+            return False
         if node.op in self._facts.operators.pairs_only and len(node.inputs) != 2:
             return False
         if node.op in self._facts.operators.with_dimensions_only and not all(
@@ -321,6 +321,14 @@ def _blocks(plan: _Plan, changed: AbstractSet[int]) -> list[int | None]:
     nodes = plan.graph.nodes
     gone = {index for index, row in enumerate(plan.rows) if row in changed and nodes[index].kind == "control"}
     return [plan.graph.block_around(inside, gone) for inside in plan.graph.inside]
+
+
+def _stays_out_of_regions(detail: Detail | None) -> bool:
+    """Whether it is in no differentiable graph whatever changes around it: its arguments have no gradient
+    formula, or its graph was taken apart for one of the tensors that it reads."""
+    if isinstance(detail, DissolvedRegion):
+        return detail.why in ("not_profiled", "shares_memory")
+    return isinstance(detail, OutOfRegion)
 
 
 def _waits_for_number(first: Detail | None, last: Detail | None) -> bool:

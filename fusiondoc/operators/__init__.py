@@ -37,6 +37,9 @@ none."""
 OF_MANY_ELEMENTS = of(Kind.REDUCES | Kind.NORMALISES) - ELEMENTWISE
 """Operators whose results are never functions of single elements."""
 
+NORMALISE = of(Kind.NORMALISES)
+"""Operators whose results have the sizes of their input, and depend on many elements of it."""
+
 NAMES_OF_REDUCTIONS = frozenset(row.short for row in OPERATORS if row.kind & Kind.REDUCES)
 """Names of functions and methods whose result without further arguments has no dimensions."""
 

@@ -38,7 +38,6 @@ _OVERLOADS: Mapping[str, str | Remedy] = {
         "Write torch.exp(y * torch.log(x)) for x > 0;", "an exponent that is a number is taken as is."
     ),
     "aten::where": "Give torch.where tensors: torch.zeros_like(x) or torch.full_like(x, value) for a number.",
-    "aten::clamp": "Give torch.clamp numbers, or write torch.max and torch.min with its tensors.",
 }
 """Operators of which it takes other overloads -> how to call these
 (``fixtures/logs/refused_numbers.py``)."""
@@ -113,6 +112,8 @@ def _other_overload(op: str, types: Sequence[str]) -> Overload:
     """An overload by the types of its arguments."""
     if op == "aten::div" and len(types) > 2:
         return Overload(op, "nnc", "rounding_mode")
+    if op == "aten::clamp" and not {*types[1:]}.issubset((*_NUMBERS, "NoneType")):
+        return Overload(op, "nnc", "tensor_limits")
     if len(types) < 2:
         return Overload(op, "nnc", "other_types", ", ".join(types))
     if types[0] in _NUMBERS:

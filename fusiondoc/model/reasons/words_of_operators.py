@@ -55,6 +55,7 @@ def overload(detail: Overload) -> str:
     given = {
         "rounding_mode": "with a rounding mode",
         "number_first": "a number before the tensor",
+        "tensor_limits": "tensors as limits",
     }.get(detail.given, detail.types)
     return f"{title} has a rule for {detail.op}, but not for this overload ({given})"
 
