@@ -78,6 +78,7 @@ class Plans:
         joins: AbstractSet[int] = frozenset(),
     ) -> None:
         self._joins = joins
+        self._gradients = bool(gradients)
         self._fuser, self._torch = fuser, torch
         self._facts = facts_of(fuser)
         self._without = self._facts.operators.inference_only if gradients else frozenset[str]()
@@ -110,6 +111,7 @@ class Plans:
                 continue
             free = [self._free(node, row, changed) for node, row in zip(plan.graph.nodes, plan.rows)]
             self._keep_views_that_must_stay(plan.graph, free)
+            self._keep_views_of_gradients(plan.graph, free)
             for members in would_fuse(plan.graph, free, self._limits(plan, free, changed)):
                 group = self._group(plan, members, changed)
                 if group is not None:
@@ -215,6 +217,17 @@ class Plans:
             if free[view] and not self._may_move(graph, view, free):
                 free[view] = False
                 todo += views.intersection((*graph.before[view], *graph.after[view]))
+
+    def _keep_views_of_gradients(self, graph: PlanGraph, free: list[bool]) -> None:
+        """The gradient of an operator of two tensors reads the sizes of both
+        (``AD_sizes_if_not_equal_multi_0`` of torch/csrc/jit/runtime/symbolic_script.cpp): a view that makes
+        one of them is read outside its group then, and stays."""
+        if not self._gradients:
+            return
+        for index, node in enumerate(graph.nodes):
+            if free[index] and node.op in self._facts.operators.pulled_in:
+                takers = (graph.nodes[taker] for taker in graph.after[index])
+                free[index] = not any(one.kind == "operator" and len(one.inputs) > 1 for one in takers)
 
     def _may_move(self, graph: PlanGraph, view: int, free: Sequence[bool]) -> bool:
         """Whether there is something to fuse with on both sides of a view, and on one side all of it works on
