@@ -84,7 +84,7 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
     if gpu:
         capability = ".".join(map(str, found.capability or ()))
         bandwidth = found.gpu_memory_gb_per_s
-        speed = f", memory {bandwidth:g} GB/s" if bandwidth else ""
+        speed = f", memory {bandwidth:,.0f} GB/s" if bandwidth else ""
         print_result(f"gpu     {gpu}  (compute capability {capability}{speed}; {found.gpu_count} in all)")
         if measured is not None:
             share = f", {measured / bandwidth:.0%} of that" if bandwidth else ""

@@ -154,6 +154,11 @@ def _tried_by_fix(fixes: Fixes) -> str:
     return f"fusiondoc fix tried {count(len(fixes.tried), 'change')} and kept {kept or 'none'}"
 
 
+def _number(left: int) -> str:
+    """Behind "the other"."""
+    return f" {left:,}" if left != 1 else " one"
+
+
 def _fused(report: Report, each: EachRank | None) -> str:
     """How much is fused, of what the fuser can take."""
     cover = report.coverage
@@ -166,8 +171,7 @@ def _fused(report: Report, each: EachRank | None) -> str:
     if report.groups and cover.fraction is not None and cover.ops_total is not None:
         return (
             f"{on_each}{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take are"
-            " fused; no known change fuses the other"
-            f" {cover.ops_total - cover.ops_fused:,}"
+            f" fused; no known change fuses the other{_number(cover.ops_total - cover.ops_fused)}"
         )
     if report.groups:
         return f"{on_each}{report.fused_operators:,} operators are fused; no other is known to be fusible"

@@ -29,7 +29,7 @@ def title(program: Program) -> str:
     groups = sum(node.kind == "group" for node in program.nodes)
     others = sum(node.reason is not None and node.op not in NO_OPERATORS for node in program.nodes)
     regions = sum(node.kind == "region" for node in program.nodes)
-    parts = [count(groups, "group"), f"{others} outside"]
+    parts = [count(groups, "group"), f"{others:,} outside"]
     if regions:
         parts.insert(0, count(regions, "differentiable graph"))
     return f"{' · '.join(words)} — {', '.join(parts)}"

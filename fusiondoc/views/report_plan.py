@@ -25,7 +25,9 @@ MOST_STEPS = 3
 def plan(report: Report) -> Section:
     """Empty for a saved report that has neither a plan nor a reason why there is none."""
     if report.plan:
-        return Section("plan", TITLE, blocks=(Steps(tuple(map(_step, report.plan))),))
+        shared = _shared_command(report)
+        steps = Steps(tuple(_step(change, without_command=shared is not None) for change in report.plan))
+        return Section("plan", TITLE, blocks=(steps, *((shared,) if shared is not None else ())))
     blocks: list[Block] = [Sentences((report.plan_note,) if report.plan_note is not None else ())]
     if report.plan_note is not None and report.plan_try is not None:
         blocks.append(Command(report.plan_try, ONLY_TRYING))
