@@ -168,16 +168,18 @@ def count(lines: list[str]) -> dict[str, Any]:
     A plan is printed once, when its executor has made it: "Optimized Graph", the plan, and below it a section
     for each graph in it (profiling_graph_executor_impl.cpp, 2.13). Those of differentiable graphs are plans
     of their own. Where the guard of a group fails, its operators get a plan of their own for other types:
-    that is no group more. The debug state of the executors has the plans as objects, but not of gradients
-    where one of them never ran (it asserts that).
+    that is no group more. With differentiable graphs it may be that of another layer. The debug state of the
+    executors has the plans as objects, but not of gradients where one of them never ran (it asserts that).
     """
     found: dict[str, Any] = {"groups": 0, "inside": 0, "outside": collections.Counter()}
     bodies: dict[tuple[str, ...], set[str]] = {}
+    regions = False
     for sections in plans(lines):
+        regions = regions or any(name == OWN_EXECUTOR[0] for name, _ in sections)
         own = [one for one in sections if not one[0].startswith(OWN_EXECUTOR)]
         nodes = [(name, node) for name, section in own for node in section]
         others = bodies.get(operators_of([node for _, node in nodes]))
-        if others is not None and types_of([node for _, node in nodes]) not in others:
+        if not regions and others is not None and types_of([node for _, node in nodes]) not in others:
             continue
         for name, node in nodes:
             if node.kind in GROUPS:
