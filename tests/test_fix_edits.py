@@ -422,16 +422,19 @@ def test_only_what_fuses_more_is_better(before: Any, after: Any, kept: bool) -> 
 
 def versions(measure: Any) -> Any:
     """What makes and measures the programs of a search; no file stands behind them."""
-    return SimpleNamespace(measure=measure, lines_changed=lambda bundle: (), begin=lambda expected: None)
+    return alone(measure=measure, lines_changed=lambda bundle: (), begin=lambda expected: None)
+
+
+def alone(**parts: Any) -> Any:
+    """Versions that run one after the other."""
+    return SimpleNamespace(side_by_side=False, end_ahead=lambda: None, **parts)
 
 
 def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any:
     """A search that kept as many changes as there are speeds after the first."""
-    monkeypatch.setattr(fix_search, "speeds_of", lambda versions: speeds)
+    monkeypatch.setattr(fix_search, "speeds_of", lambda versions, ahead: speeds)
     version = Version(1, 2, 3, 0)
-    search: Any = fix_search.Search(
-        SimpleNamespace(), (version, SimpleNamespace()), 9, True, lambda line: None
-    )
+    search: Any = fix_search.Search(alone(), (version, SimpleNamespace()), 9, True, lambda line: None)
     for row in range(len(speeds) - 1):
         made = Change(ChangeKind.RECIPE, str(row), (Edit(Path("m.py"), row, row, str(row)),))
         search._steps.append(fix_search.Step(Bundle((made,)), (version, SimpleNamespace()), row))
@@ -456,7 +459,7 @@ def test_what_seems_slower_once_is_timed_again(monkeypatch: pytest.MonkeyPatch) 
     another time."""
     search = searched(monkeypatch, [None, Ratio(0.92, 0.85, 0.98)])
     turns = iter(([None, Ratio(0.92, 0.85, 0.98)], [None, Ratio(0.99, 0.93, 1.04)]))
-    monkeypatch.setattr(fix_search, "speeds_of", lambda versions: next(turns))
+    monkeypatch.setattr(fix_search, "speeds_of", lambda versions, ahead: next(turns))
     assert search.time() == Ratio(0.99, 0.93, 1.04)
     assert search.tried[0].outcome is Outcome.KEPT and search.tried[0].speed == Ratio(0.99, 0.93, 1.04)
     assert not list(turns)
@@ -690,7 +693,7 @@ def test_a_run_that_was_begun_stays_expected_until_it_is_measured() -> None:
         events.append(name_of(bundle))
         return Version(1, 15, 5, 0), SimpleNamespace()
 
-    made: Any = SimpleNamespace(measure=measure, lines_changed=lambda bundle: (), begin=begin)
+    made: Any = alone(measure=measure, lines_changed=lambda bundle: (), begin=begin)
     asked = Version(1, 11, 9, 0), SimpleNamespace()
     search: Any = fix_search.Search(made, asked, 24, False, lambda line: None)
     kinds = {"a": ChangeKind.OUT_OF_PLACE, "k": ChangeKind.KNOB, "l": ChangeKind.KNOB}

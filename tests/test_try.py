@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ from fusiondoc.views.formatting import verdict_on_tries
 from fusiondoc.views.report_checks import tried
 from fusiondoc.workflows import bench_turns, follow_ups
 from fusiondoc.workflows import speeds_in_turns as timed_in_turns
-from fusiondoc.workflows.speeds_in_turns import speeds_in_turns
+from fusiondoc.workflows.speeds_in_turns import TimedAhead, speeds_in_turns
 
 NET = """
     import torch
@@ -200,6 +201,28 @@ def test_what_was_tried_is_timed_in_turns_against_the_run_as_asked(tmp_path: Pat
     asked, same, other = speeds_in_turns([(request, "none"), (request, "none"), (request, None)])
     assert asked is None and other is None
     assert same is not None and same.low <= same.value <= same.high
+
+
+@pytest.mark.torch
+def test_processes_that_warmed_up_ahead_are_those_that_are_timed(tmp_path: Path) -> None:
+    """And one that nobody times ends with the others."""
+    (tmp_path / "net.py").write_text(
+        "import torch\ninputs = (torch.ones(4, 4),)\ndef model(x):\n    return torch.relu(x) + 1.0\n"
+    )
+    target = parse_target(str(tmp_path / "net.py"))
+    one, other, left = (
+        RunRequest(target, Path(sys.executable), seed=seed, cwd=tmp_path) for seed in range(3)
+    )
+    with contextlib.closing(TimedAhead(3)) as ahead:
+        for request in (one, one, other, left):
+            ahead.begin(request, "none")
+        begun = [run for _, run in ahead._begun]
+        assert len(begun) == 3
+        _, speed = speeds_in_turns([(one, "none"), (other, "none")], ahead)
+        assert speed is not None and speed.low <= speed.value <= speed.high
+        assert [bool(run.ms.get(0)) for run in begun] == [True, True, False]
+        assert ahead.take(one) is None and ahead.take(other) is None
+    assert not begun[2].child._thread.is_alive()
 
 
 def test_a_try_is_timed_in_two_processes_whose_difference_is_in_its_interval(

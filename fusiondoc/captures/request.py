@@ -255,6 +255,8 @@ class RunRequest:
     overlay: Mapping[str, str] = field(default_factory=dict)
     """Source files of the program -> files whose text runs instead of theirs (``fix``)."""
     results: KeptResults | None = None
+    threads: int | None = None
+    """Of torch on the CPU, for a model on a GPU that runs beside others; None: as many as torch takes."""
     record_inputs: bool = False
     """Record the files that the program reads (``probe/input_watch.py``)."""
     cwd: Path = field(default_factory=Path.cwd)

@@ -65,6 +65,8 @@ class ModelRun:
             loaded = ready(torch, spec, self._clock)
         finally:
             self._switches.write_own_fuser()
+        if spec.get("threads") and torch.cuda.is_initialized():
+            torch.set_num_threads(spec["threads"])
         if not self._runs_itself(loaded, te_watch):
             self._run_torchscript(loaded, before)
 

@@ -223,6 +223,7 @@ class BenchChild:
         self._control = folder / "control"
         self._writer: int | None = None
         self._pid: int | None = None
+        self._warms_up = False
         self._problem: Problem | None = None
         self._ending: Ending | None = None
         self._failed: OSError | None = None
@@ -264,11 +265,16 @@ class BenchChild:
         except OSError as error:
             self._failed = error
 
-    def warm_up(self) -> None:
-        """Have it warm up with every shape, and wait (``ready`` has the times). Raises ``Died`` if it does
-        not."""
-        self._wait(LoadedModel)
+    def begin_warm_up(self) -> None:
+        """Have it warm up with every shape as soon as it is loaded. Raises ``Died`` if it is no more."""
         self._send({"do": "warm"})
+        self._warms_up = True
+
+    def warm_up(self) -> None:
+        """Have it warm up, and wait (``ready`` has the times). Raises ``Died`` if it does not."""
+        if not self._warms_up:
+            self._wait(LoadedModel)
+            self.begin_warm_up()
         self._wait(Warmed)
 
     def round(self, number: int, shape: int = 0) -> Round:

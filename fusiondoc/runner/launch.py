@@ -253,6 +253,7 @@ def _spec(request: RunRequest, secret: bool) -> dict[str, Any]:
         "overlay": dict(request.overlay),
         "record_inputs": request.record_inputs,
         "results": asdict(request.results) if request.results is not None else None,
+        "threads": request.threads,
         **request.options().as_json(),
     }
 

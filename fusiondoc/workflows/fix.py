@@ -148,7 +148,9 @@ def fix_target(
             beside_each_other() if beside is None else beside,
         )
         with contextlib.closing(versions):
-            made = _search(found, Search(versions, unchanged, most_tries, timed, notify), request.cwd)
+            search = Search(versions, unchanged, most_tries, timed, notify)
+            with contextlib.closing(search):
+                made = _search(found, search, request.cwd)
         done.capture.keep_fixes(made.fixes)
         return made
 

@@ -18,7 +18,7 @@ from fusiondoc.model.change_plan import MOST_TOGETHER, Outcome, TriedFix, Versio
 from fusiondoc.workflows.fix_bundles import Bundle
 from fusiondoc.workflows.fix_versions import Versions
 from fusiondoc.workflows.run import Notify
-from fusiondoc.workflows.speeds_in_turns import speeds_in_turns
+from fusiondoc.workflows.speeds_in_turns import TimedAhead, speeds_in_turns
 
 
 def _can_time(versions: Sequence[Version]) -> bool:
@@ -26,11 +26,15 @@ def _can_time(versions: Sequence[Version]) -> bool:
     return versions[0].timeable is not None and any(one.timeable is not None for one in versions[1:])
 
 
-def speeds_of(versions: Sequence[tuple[Version, RunRequest]]) -> list[Ratio | None]:
+def speeds_of(versions: Sequence[tuple[Version, RunRequest]], ahead: TimedAhead) -> list[Ratio | None]:
     """The speed of each version against the first, timed in turns; None where it cannot be timed."""
     if not _can_time([version for version, _ in versions]):
         return [None] * len(versions)
-    return speeds_in_turns([(request, version.timeable) for version, request in versions])
+    return speeds_in_turns([(request, version.timeable) for version, request in versions], ahead)
+
+
+MOST_TIMED_AHEAD = 3
+"""Processes that warm up beside runs; each holds the memory of a model."""
 
 
 class Search:
@@ -56,6 +60,7 @@ class Search:
         """Which of the changes is tried, as notes say it: `` 2 of 5``."""
         self.together_tries = 0
         """Runs of the second round."""
+        self._ahead = TimedAhead(MOST_TIMED_AHEAD if timed and versions.side_by_side else 0)
 
     def run(self, found: Sequence[Bundle]) -> None:
         """All of them; those that did not help alone once more, if operators changed after them."""
@@ -118,11 +123,13 @@ class Search:
             return None
         if _can_time([step.version[0] for step in self._steps]):
             self._notify("timing changes that fuse more, in turns and without logs")
-        speeds = speeds_of([step.version for step in self._steps])
+        self._versions.end_ahead()  # they would disturb it
+        speeds = speeds_of([step.version for step in self._steps], self._ahead)
         if speeds[-1] is not None and speeds[-1].high < 1:
             # Where the host is the limit a round can be slow by chance, and a change lost by it.
             self._notify("timing it again: a change is dropped if it is slower twice")
-            speeds = speeds_of([step.version for step in self._steps])
+            self._begin_timing()
+            speeds = speeds_of([step.version for step in self._steps], self._ahead)
         for step, speed in zip(self._steps[1:], speeds[1:]):
             self.tried[step.row] = replace(self.tried[step.row], speed=speed)
         last = speeds[-1]
@@ -133,6 +140,16 @@ class Search:
             self.tried[step.row] = replace(self.tried[step.row], outcome=Outcome.SLOWER)
         del self._steps[best + 1 :]
         return speeds[best]
+
+    def _begin_timing(self) -> None:
+        """Let the processes that time what is kept so far warm up."""
+        if _can_time([step.version[0] for step in self._steps]):
+            for step in self._steps:
+                self._ahead.begin(step.version[1], step.version[0].timeable)
+
+    def close(self) -> None:
+        """End the processes that were not needed."""
+        self._ahead.close()
 
     def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, int]]:
         """All of a bundle at once; if that does not work, what is in it one by one. With their rows."""
@@ -249,6 +266,7 @@ class Search:
             self.tried[row] = done
         if outcome is Outcome.KEPT:
             self._steps.append(Step(wanted, (after, request), row))
+            self._begin_timing()
             self._notify(
                 f"proved: {bundle.title}: {before.groups} -> {count(after.groups, 'group')},"
                 f" {before.ops_fused} -> {count(after.ops_fused, 'operator')} fused"

@@ -27,7 +27,7 @@ from fusiondoc.operators import CONTROL_FLOW
 from fusiondoc.runner.launch import Progress, ShowProgress, run
 from fusiondoc.workflows.fix_bundles import Bundle
 from fusiondoc.workflows.load import report_of
-from fusiondoc.workflows.runs_ahead import RunsAhead
+from fusiondoc.workflows.runs_ahead import RunsAhead, threads_of_a_run
 from fusiondoc.workflows.speed import interpreted
 
 FOLDER = "fix"
@@ -81,6 +81,15 @@ class Versions:
             if not _in_eval_mode(bundle):  # that needs a run of its own before it
                 runs.append((_wanted(bundle), self._prepared_run(bundle, name)))
         self._ahead.begin(runs)
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether this machine makes runs beside each other."""
+        return self._ahead.makes_any
+
+    def end_ahead(self) -> None:
+        """End the runs that nobody waits for."""
+        self._ahead.end_all()
 
     def measure(self, bundle: Bundle, name: str) -> tuple[Version, RunRequest]:
         """Run a version of the program.
@@ -143,6 +152,7 @@ class Versions:
             self._request.with_setting(bundle.setting),
             overlay=overlay,
             results=results,
+            threads=threads_of_a_run() if self._ahead.makes_any else None,
             verify=True,
             command=(),
         )

@@ -21,8 +21,17 @@ _MOST = 6
 def beside_each_other() -> int:
     """How many runs this machine makes at a time in reasonable time; below 2 it is better to make one after
     the other."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores // _CORES_OF_A_RUN, _MOST)
+    return min(_cores() // _CORES_OF_A_RUN, _MOST)
+
+
+def threads_of_a_run() -> int:
+    """Threads for the work of a run on the CPU: as many as there are cores, runs beside each other wait for
+    each other's."""
+    return max(1, _cores() // _MOST)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class RunsAhead(Generic[Key, Made]):

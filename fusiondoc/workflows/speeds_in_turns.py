@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from fusiondoc.fusers import DYNAMO, choices
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model.bench import FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
 from fusiondoc.model.run_options import DEFAULTS
+from fusiondoc.runner.bench_child import Died
 from fusiondoc.runner.interpreter import find_python, inspect
 from fusiondoc.workflows.bench import silent
 from fusiondoc.workflows.bench_turns import (
@@ -28,16 +30,61 @@ _TWICE_WITHIN = 20.0
 """Seconds of warming up: a fuser that compiles for longer is not made to do it again."""
 
 
-def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[Ratio | None]:
+class TimedAhead:
+    """Processes of runs that will be timed, which load and warm up beside other work.
+
+    Args:
+        most: processes at a time; 0 for none.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._started = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="fusiondoc-ahead-")
+        self._begun: list[tuple[RunRequest, VariantRun]] = []
+
+    def begin(self, request: RunRequest, fuser: str | None) -> None:
+        """Start the process of a run, if there is room and it can be timed."""
+        if len(self._begun) >= self._most or any(known is request for known, _ in self._begun):
+            return
+        start = _start(request, fuser)
+        if start is None:
+            return
+        self._started += 1
+        with contextlib.suppress(FusiondocError, Died):
+            run = start(Path(self._folder.name) / str(self._started))
+            self._begun.append((request, run))
+            run.child.begin_warm_up()
+
+    def take(self, request: RunRequest) -> VariantRun | None:
+        """The process of a run; from now on it is the caller's."""
+        for number, (known, run) in enumerate(self._begun):
+            if known is request:
+                del self._begun[number]
+                return run
+        return None
+
+    def close(self) -> None:
+        """End those that nobody took, and remove the files of all."""
+        for _, run in self._begun:
+            run.child.kill()
+        self._begun.clear()
+        self._folder.cleanup()
+
+
+def speeds_in_turns(
+    requests: Sequence[tuple[RunRequest, str | None]], ahead: TimedAhead | None = None
+) -> list[Ratio | None]:
     """The speed of each request against the first, with its first inputs; None where it could not be timed.
 
     Args:
         requests: each with the fuser that its run had in effect.
+        ahead: processes that have begun to warm up.
 
     Raises:
         KeyboardInterrupt: the user stopped it.
     """
-    starts = [_start(request, fuser) for request, fuser in requests]
+    starts = [_first_taken(_start(request, fuser), request, ahead) for request, fuser in requests]
     present = [number for number, start in enumerate(starts) if start is not None]
     runs: dict[int, VariantRun] = {}
     with tempfile.TemporaryDirectory(prefix="fusiondoc-bench-") as name, silent() as bar:
@@ -54,6 +101,17 @@ def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[R
     first_times = _times(runs.get(0))
     others = (_against(first_times, _times(runs.get(number))) for number in range(1, len(requests)))
     return [None, *others]
+
+
+def _first_taken(start: Start | None, request: RunRequest, ahead: TimedAhead | None) -> Start | None:
+    """A function that first gives the process that has begun, if there is one, and then starts others."""
+    if start is None or ahead is None:
+        return start
+
+    def started(folder: Path) -> VariantRun:
+        return ahead.take(request) or start(folder)
+
+    return started
 
 
 def _start(request: RunRequest, fuser: str | None) -> Start | None:
