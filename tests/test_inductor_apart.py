@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import runs_of_processes
+from command_line import runs_in_this_process
 from thorough import every
 
-pytestmark = [pytest.mark.torch, pytest.mark.cold]
+pytestmark = pytest.mark.torch
 
 PROGRAMS = Path(__file__).with_name("apart_programs.py")
 CLASSES = [node for node in ast.parse(PROGRAMS.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
@@ -71,7 +71,7 @@ def counts(folder: Path) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def causes(folder: Path) -> dict[str, set[str]]:
     """The causes of boundaries that a report has, by the case that the lines of their ends are in."""
-    run = runs_of_processes(folder, folder / "cache")
+    run = runs_in_this_process(folder, folder / "cache")
     done = run("diagnose", PROGRAMS.name, "--script", "--no-run", "--format", "json", "--", *CODES)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

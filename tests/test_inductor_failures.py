@@ -10,7 +10,7 @@ import pytest
 from command_line import Run
 from running import write
 
-pytestmark = [pytest.mark.torch, pytest.mark.cold]
+pytestmark = pytest.mark.torch
 
 WITH_PRINT = """
 import torch

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import runs_of_processes
+from command_line import runs_in_this_process
 from running import write
 
 from fusiondoc.captures.capture import Capture
 
-pytestmark = [pytest.mark.torch, pytest.mark.cold]
+pytestmark = pytest.mark.torch
 
 SUMS = """
 import torch
@@ -34,7 +34,7 @@ KNOB = "cpp.max_horizontal_fusion_size"
 def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     folder = tmp_path_factory.mktemp("sums")
     write(folder, "model.py", SUMS)
-    run = runs_of_processes(folder, folder / "cache")
+    run = runs_in_this_process(folder, folder / "cache")
     done = run("diagnose", "model.py", "--fuser", "inductor", "--no-run", "--try", "--format", "json")
     assert done.returncode == 0, done.stderr
     return folder, done

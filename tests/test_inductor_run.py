@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Run, runs_of_processes
-from running import write
+import warm_torch
+from command_line import Run, runs_in_this_process
+from running import python_apart, write
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.fusers.inductor.compilation import CallKind, Compilation, CompiledGraph, FinalKind, Part
 from fusiondoc.workflows.load import parse_capture
 
-pytestmark = [pytest.mark.torch, pytest.mark.cold]
+pytestmark = pytest.mark.torch
 
 BLOCK = """
 import torch
@@ -79,14 +80,10 @@ print(json.dumps({"finals": finals, "codes": codes, "counters": counters, "moved
 def oracle(folder: Path, *arguments: str) -> dict[str, Any]:
     """What torch itself says of the same program: no code of ours takes part."""
     write(folder, "oracle.py", ORACLE)
-    done = subprocess.run(
-        [sys.executable, "oracle.py", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
+    done = python_apart(
+        folder / "oracle.py", *arguments, cwd=folder, env={**os.environ, **warm_torch.COMPILES}
     )
+    assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -107,7 +104,7 @@ def block(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Co
     """The block with its gradients, its kernels not compiled."""
     folder = tmp_path_factory.mktemp("block")
     write(folder, "model.py", BLOCK)
-    run = runs_of_processes(folder, folder / "cache")
+    run = runs_in_this_process(folder, folder / "cache")
     done = run("diagnose", "model.py", "--fuser", "inductor", "--no-run", "--backward", "--format", "json")
     assert done.returncode == 0, done.stderr
     return folder, done

@@ -1,7 +1,8 @@
 """Children that start with torch imported: forks of a process that did that once, not two seconds for each.
 That process is one for all workers of xdist.
 
-They differ from what a user starts in nothing but that: a supervisor, a process and session of their own,
+Runs of torch.compile, for which torch reads other variables at its import, are forks of another one. Children
+differ from what a user starts in nothing but that: a supervisor, a process and session of their own,
 their own pipe, environment, folder and end. Where a variable differs that torch or a library reads when it is
 imported, and in tests with the mark ``cold`` (how a process starts, is stopped or dies), a child is a new
 process. A ``fusiondoc`` that is a process itself has warm children where ``command()`` starts it.
@@ -18,16 +19,21 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from fusiondoc.fusers.inductor.variables import ARTIFACTS, LOGS, OWN
 from fusiondoc.runner import child
 from fusiondoc.runner.supervisor_order import SupervisorOrder
 
 SERVER = Path(__file__).parent / "live" / "warm_server.py"
 START = Path(__file__).parent / "live" / "warm_fusiondoc.py"
+COMPILES = {**OWN, LOGS: ",".join(ARTIFACTS)}
+"""What torch reads at its import in a run of torch.compile."""
 
 allowed = True
 """Whether the test that runs now may have warm children."""
@@ -66,9 +72,10 @@ class WarmSupervisor:
 class Warm:
     """The process that has torch, started when it is first needed; at ``path``, that of another process."""
 
-    def __init__(self, path: str | None = None) -> None:
+    def __init__(self, path: str | None = None, variables: Mapping[str, str] = MappingProxyType({})) -> None:
         self._control: socket.socket | None = None
         self._path = path
+        self._variables = variables
 
     def path(self) -> str:
         """Where the server listens."""
@@ -99,7 +106,8 @@ class Warm:
             own = _connected(self._path)
         else:
             run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-            folder = Path(tempfile.gettempdir(), f"warm-torch-{run}")
+            kind = "-compiles" if self._variables else ""
+            folder = Path(tempfile.gettempdir(), f"warm-torch-{run}{kind}")
             folder.mkdir(mode=0o700, exist_ok=True)  # the server deletes it
             self._path = str(folder / "socket")
             with (folder / "lock").open("w") as alone:
@@ -121,7 +129,10 @@ class Warm:
             self._process = subprocess.Popen(  # kept: forgotten, it is a ResourceWarning
                 [sys.executable, str(SERVER), str(listener.fileno()), str(folder)],
                 pass_fds=[listener.fileno()],
-                env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                env={
+                    **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                    **self._variables,
+                },
                 start_new_session=True,
                 stdout=subprocess.DEVNULL,  # buffered as a pipe is
             )
@@ -151,15 +162,24 @@ def use(path: str | None = None) -> None:
     if not (hasattr(socket, "send_fds") and hasattr(os, "pidfd_open")):
         return
     warm = _used = Warm(path)
+    # For runs of torch.compile: with Inductor imported, and with what it reads at that time.
+    compiles = Warm(variables=COMPILES)
+    order_of_thread = threading.local()
+    start = child._start_supervisor
+
+    def start_supervisor(order: SupervisorOrder) -> Any:
+        order_of_thread.compiles = OWN.keys() <= order.environment.keys()
+        return start(order)
 
     def popen(command: Sequence[str], **options: Any) -> Any:
         if allowed and "-c" in command:
             control, told = options["pass_fds"]
-            return warm.start(command, control, told)
+            return (compiles if order_of_thread.compiles else warm).start(command, control, told)
         return subprocess.Popen(command, **options)
 
     stand_in = types.SimpleNamespace(**{**vars(subprocess), "Popen": popen})
     child.subprocess = stand_in  # type: ignore[assignment]
+    child._start_supervisor = start_supervisor
     own = child.other_start
     # A command's own server would import torch once more.
     child.other_start = lambda: _no_other if allowed else own()

@@ -30,12 +30,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
+STARTED_WITH = dict(os.environ)  # torch adds to it
+
+import torch  # noqa: E402
 
 with contextlib.suppress(ImportError):
     import sympy  # noqa: F401 - and half a second, which torch imports at the first trace
     import torch._functorch.aot_autograd  # and one to two more: at a step of an optimizer, or by AOTAutograd
-    import torch._inductor.pattern_matcher  # noqa: F401 - and one: where AOTAutograd joins equal operators
+    import torch._inductor.pattern_matcher  # and one: where AOTAutograd joins equal operators
+
+    if "TORCHINDUCTOR_COMPILE_THREADS" in os.environ:  # the server for runs of torch.compile
+        import torch._inductor.codegen.cpp
+        import torch._inductor.compile_fx
+        import torch.export._trace
 
 MOST_BYTES = 1 << 16
 AT_START = (
@@ -45,13 +52,16 @@ AT_START = (
     "KMP_",
     "MKL_",
     "OPENBLAS_",
-    "TORCH_",
+    "TORCH",
+    "CXX",
     "CUDA_",
     "NVIDIA_",
     "COVERAGE_P",
     "COV_",
 )
 """Prefixes of variables that Python, libraries, torch or coverage read when they are loaded."""
+TRACE = "TORCH_TRACE"
+"""Read by a function of torch that a fork can call again; another folder in each run."""
 
 
 class Become(BaseException):
@@ -63,7 +73,7 @@ def at_start(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name.startswith(AT_START) and name != "PYTHONPATH"
+        if name.startswith(AT_START) and name not in ("PYTHONPATH", TRACE)
     }
 
 
@@ -138,7 +148,7 @@ def supervise(request: dict[str, Any], control: int, told: int, out: int) -> Non
         words = [os.fsdecode(one) for one in command]
         program = words[2:] if words[1:2] == ["-u"] else words[1:]
         is_file = bool(program) and program[0].endswith(".py") and Path(program[0]).exists()
-        same = words[0] == sys.executable and at_start(variables) == at_start(os.environ)
+        same = words[0] == sys.executable and at_start(variables) == at_start(STARTED_WITH)
         if is_file and same and not has_own_torch(variables):
             os._exit = lambda status: None  # type: ignore[assignment]  # "finally" of the supervisor
             raise Become(leave, variables, program, words[1] == "-u")
@@ -169,6 +179,9 @@ def prepare(leave: Any, variables: Mapping[str, str], argv: list[str], unbuffere
     os.closerange(3, 256)
     os.environ.clear()
     os.environ.update(variables)
+    if TRACE in variables:
+        torch._logging._internal.LOG_TRACE_HANDLER = None
+        torch._logging._internal._init_logs()
     sys.stdout.reconfigure(line_buffering=unbuffered)  # type: ignore[union-attr]
     sys.argv = argv
     folders = variables.get("PYTHONPATH", "").split(os.pathsep)
