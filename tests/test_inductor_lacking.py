@@ -130,3 +130,49 @@ def test_a_log_that_is_cut_counts_rounds_without_an_end(recording: Recording, tm
     cut = tmp_path / "cut.log"
     cut.write_bytes(data[: random.Random(recording.name).randrange(begin + 60, end)])
     assert report_from([str(cut)]).parse.truncated == 1
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    (
+        b"2024-01-01T00:00:00Z ",
+        b"web-1  | ",
+        b"build\tTest\t2024-01-01T00:00:%02d.1234567Z ",
+        b"[01:02:%02d] ",
+    ),
+)
+@pytest.mark.parametrize("name", ("mlp", "warm_cache"))
+def test_a_trace_behind_times_or_tags_is_read_like_the_plain_one(
+    name: str, prefix: bytes, tmp_path: Path
+) -> None:
+    trace = FIXTURES / "inductor" / "2.11" / name / "dedicated_log_torch_trace_a.log.xz"
+    log = tmp_path / "ci.log"
+    with log.open("wb") as file:
+        for number, line in enumerate(lzma.decompress(trace.read_bytes()).splitlines(keepends=True)):
+            file.write((prefix % (number // 50 % 60) if b"%" in prefix else prefix) + line)
+    plain, report = report_from([str(trace)]), report_from([str(log)])
+    assert shown_of(log) == shown_of(trace) and report.groups
+    assert [one.code for one in report.findings] == [one.code for one in plain.findings]
+    assert report.parse.truncated == report.parse.user_output == 0
+
+
+def test_a_trace_that_is_cut_within_any_line_counts_as_cut(tmp_path: Path) -> None:
+    data = lzma.decompress((COMPOSITE.parent / "mlp" / "dedicated_log_torch_trace_a.log.xz").read_bytes())
+    draw, cut = random.Random(1), tmp_path / "cut.log"
+    for _ in range(8):
+        at = draw.randrange(1000, len(data))
+        cut.write_bytes(data[:at] if b"\n" not in data[at - 1 : at + 1] else data[: at - 2])
+        assert report_from([str(cut)]).parse.truncated >= 1
+
+
+@pytest.mark.parametrize("end", (b"] [0/0] [__output_c", b"] [0/0] ", b"12:41", b"_inductor/gr"))
+def test_a_log_that_is_cut_within_a_prefix_counts_as_cut(end: bytes, tmp_path: Path) -> None:
+    """What a user pasted may have no line end behind its last line, which is not cut then."""
+    data = lzma.decompress((COMPOSITE / "log.xz").read_bytes())
+    prefix = b"V1124 15:01:12.643000 611 torch/_inductor/graph.py:2552] [0/0] [__output_code] "
+    last = prefix[: prefix.find(end) + len(end)] if end in prefix else b"V1124 15:" + end
+    log = tmp_path / "cut.log"
+    log.write_bytes(data + last)
+    assert report_from([str(log)]).parse.truncated == 1
+    log.write_bytes(data.rstrip(b"\n"))
+    assert report_from([str(log)]).parse.truncated == 0

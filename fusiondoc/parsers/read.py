@@ -294,6 +294,7 @@ class Reading:
         number = 1
         machines = self._machines if own is None and blocks is None else None
         tagged = TaggedLog(log, read, self._counts.line_cut, blocks, machines)
+        tag: Tag = None
         for tag, text in tagged.stretches():
             if own is not None and (tag is None or rank_of(tag) is None):
                 tag = own  # its name tells more than what stands before its lines
@@ -308,7 +309,7 @@ class Reading:
             self._counts.lines += count
             number += count
         if self._compiled is not None:
-            self._compiled.end_log(log)
+            self._compiled.end_log(log, tag, tagged.without_end)
         if own is not None:
             self._by_files = True
         elif self._first is None:

@@ -45,10 +45,10 @@ class TorchOutputs:
         self._files.take(path, data.decode("utf-8", "replace"), log)
         self._counts.recognised += data.count(b"\n") + (not data.endswith(b"\n"))
 
-    def end_log(self, log: LogInput) -> None:
-        """A log ends. Its name tells the rank of a file of TORCH_TRACE."""
+    def end_log(self, log: LogInput, last: Tag = None, without_end: bool = False) -> None:
+        """A log ends, its last line with the tag ``last``. The name tells the rank of a trace."""
         for tag, output in self._open.items():
-            output.close()
+            output.close(without_end and tag == last)
             rank = log.rank if log.rank is not None else rank_in_name(log.name)
             output.parts.rank = rank if rank is not None else output.parts.rank
             if output.lines:

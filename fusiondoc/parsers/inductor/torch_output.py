@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fusiondoc.fusers.inductor.compilation import Line
 from fusiondoc.parsers.inductor import LIMIT, may_hold_lines
+from fusiondoc.parsers.inductor.cut_ends import ends_cut
 from fusiondoc.parsers.inductor.graph_breaks import graph_break, limit_reached, recompile
 from fusiondoc.parsers.inductor.graph_parts import PartsOfProcess
 from fusiondoc.parsers.inductor.log_lines import LogLine, log_line
@@ -76,6 +77,8 @@ class TorchOutput:
         self._in_unread = False
         """The payload of a record that is skipped."""
         self._held = 0
+        self._last = b""
+        """The last piece of the text."""
 
     def take(self, text: bytes, log: int, number: int) -> Iterator[tuple[int, bytes]]:
         """Take lines of a log out.
@@ -87,6 +90,7 @@ class TorchOutput:
         Yields:
             What is left, in pieces of consecutive lines: the line of its first, and the piece.
         """
+        self._last = text
         is_open = self._record is not None or self._in_unread
         if not is_open and not may_hold_lines(text):
             self._end_messages()
@@ -259,8 +263,11 @@ class TorchOutput:
         parts.recompiles += [again] if again is not None else []
         return again is not None
 
-    def close(self) -> None:
-        """The text ends: what is open is read as far as it came."""
+    def close(self, without_end: bool = False) -> None:
+        """The text ends, maybe ``without_end`` of its last line: what is open is read as far as it came."""
         self._end_record()
         self._end_messages()
+        if not self.parts.cut:  # else what lost its end is counted
+            self.parts.cut_records += ends_cut(self._last, without_end)
+        self._last = b""
         self.trace.close()

@@ -127,8 +127,9 @@ class OuterPrefix:
             if 0 < found.start() <= _MOST_PREFIX:
                 shape = _DIGITS.sub(b"0", line[: found.start()])
                 shapes[shape] = shapes.get(shape, 0) + 1
-        outer = [shape for shape, count in shapes.items() if count >= 3 and not shape.isspace()]
-        if not marked or sum(shapes[shape] for shape in outer) * 2 < marked:
+        often = [shape for shape, count in shapes.items() if count >= 3 and not shape.isspace()]
+        outer = [shape for shape in often if not any(_ends_in_payload(shape, one) for one in often)]
+        if not marked or sum(shapes[shape] for shape in often) * 2 < marked:
             return None
         return OuterPrefix.of_shapes({both for one in outer for both in _of_both_streams(one)})
 
@@ -187,6 +188,11 @@ class OuterPrefix:
         return OuterPrefix((*self.patterns, *patterns), (*self.shapes, *shapes))
 
 
+def _ends_in_payload(shape: bytes, outer: bytes) -> bool:
+    """Whether a text before a marker is a prefix and the tab and blanks of a payload (TORCH_TRACE)."""
+    return shape.startswith(outer + b"\t") and shape[len(outer) :].isspace()
+
+
 _STREAM = re.compile(rb"\bstd(?:err|out)\b|(?<=Z0)[EO]|(?<=Z 0)[EO]")
 _OTHER_STREAM = {b"stderr": b"stdout", b"stdout": b"stderr", b"E": b"O", b"O": b"E"}
 _STDOUT = {b"stderr": b"stdout", b"E": b"O"}
@@ -222,7 +228,8 @@ def with_those_of_tracebacks(outer: OuterPrefix | None, text: bytes) -> OuterPre
     while at >= 0 and len(shapes) < _MOST_SHAPES:
         line = text.rfind(b"\n", 0, at) + 1
         prefix = _without_torch(text[max(line, at - _MOST_PREFIX - 1) : at])
-        known = outer is not None and outer.split(prefix)[0] == prefix
+        own = outer.split(prefix)[0] if outer is not None else None
+        known = own is not None and (own == prefix or _ends_in_payload(prefix, own))
         if len(prefix) <= _MOST_PREFIX and _WORD.search(prefix) and not known and _goes_on(text, at, prefix):
             shapes.add(_DIGITS.sub(b"0", prefix))
         at = text.find(_TRACEBACK, at + 1)

@@ -214,6 +214,8 @@ class TaggedLog:
         """Of the last stretch: it is read with the next one."""
         self.may_leave: int | None = None
         """Lines of the last stretch from here on may be left."""
+        self.without_end = False
+        """The last line that was read has no line end."""
 
     @property
     def first(self) -> bytes | None:
@@ -256,7 +258,8 @@ class TaggedLog:
                 coloured = _rows_with_colours(chunk)
             text = clean(coloured.joined(chunk) if coloured is not None else chunk)
             if text:
-                yield text if text.endswith(b"\n") else text + b"\n"
+                self.without_end = not text.endswith(b"\n")
+                yield text + b"\n" if self.without_end else text
         if coloured is not None and (text := clean(coloured.rest())):
             yield text
 
