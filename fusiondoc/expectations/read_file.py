@@ -4,6 +4,7 @@ what is well-formed becomes the model of it."""
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
@@ -38,6 +39,10 @@ def load(file: FilePath, codes: Container[str] = ()) -> Expectations:
     return loads(read_text(file), str(file), codes)
 
 
+def _written_by(name: str) -> str:
+    return f"fusiondoc check TARGET --expect {shlex.quote(name)} --update writes it."
+
+
 def read_text(file: FilePath) -> str:
     """The file as text, line ends as they are. UsageError if it cannot be read."""
     try:
@@ -45,9 +50,7 @@ def read_text(file: FilePath) -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8 text (byte {error.start})", "Save it as UTF-8.") from None
     except OSError as error:
-        raise UsageError(
-            f"Cannot read {file}: {error.strerror}", "--update writes it from what is found."
-        ) from None
+        raise UsageError(f"Cannot read {file}: {error.strerror}", _written_by(str(file))) from None
     except ValueError as error:
         raise UsageError(f"Cannot read {str(file)!r}: {error}", "Name a YAML file.") from None
 
@@ -73,7 +76,7 @@ def loads(
         )
     root = yaml_text.compose(text, name)
     if root is None:
-        raise UsageError(f"{name} is empty", "--update writes it from what is found.")
+        raise UsageError(f"{name} is empty", _written_by(name))
     reader = _Reader(Problems(name, position_in_words), codes)
     sections = reader.file(root)
     policy = reader.policy(root)

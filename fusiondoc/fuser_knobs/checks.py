@@ -245,9 +245,9 @@ def check_knob(name: str, value: str | None = None, torch_version: TorchVersion 
             for knob in catalogue.knobs()
             if name in knob.in_python or short in (knob.setter, knob.getter)
         ]
-        meant = f"Its name here is '{by_torch_name[0].name}'." if by_torch_name else None
         names = [knob.name for knob in catalogue.knobs()]
-        raise UsageError(f"There is no knob '{name}'. {meant or did_you_mean(name, names)}", _SEE)
+        meant = f"Its name here is '{by_torch_name[0].name}'." if by_torch_name else nearest(name, names)
+        raise UsageError(f"There is no knob '{name}'" + (f". {meant}" if meant is not None else ""), _SEE)
     version = as_version(torch_version)
     if not exists_in(knob.exists, version):
         raise UsageError(

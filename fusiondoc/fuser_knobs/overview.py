@@ -271,12 +271,8 @@ def find(name: str, shown: Overview) -> list[Found]:
     if found:
         return found
     near = nearest(name, [found_entry.entry.name for found_entry in shown.entries()])
-    if near is None:
-        near = did_you_mean(name, [knob.name for knob in shown.knobs])
-    raise UsageError(
-        f"There is no knob, variable, option, dump or log file '{name}'. {near}",
-        "fusiondoc knobs --all lists all.",
-    )
+    text = f"There is no knob, variable, option, dump or log file '{name}'"
+    raise UsageError(f"{text}. {near}" if near is not None else text, "fusiondoc knobs --all lists all.")
 
 
 def _means(name: str, short: str, entry: Entry) -> bool:

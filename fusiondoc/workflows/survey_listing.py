@@ -233,7 +233,9 @@ def _store(address: str) -> tuple[Any, str]:
     try:
         store, path = url_to_fs(address)
     except ImportError as error:
-        raise CannotRun(f"Reading {address}: {error}", "Install that package: pip install ...") from None
+        raise CannotRun(
+            f"Reading {address}: {error}", "Install that package with pip, beside fusiondoc."
+        ) from None
     except ValueError as error:
         raise UsageError(
             f"{address}: {error}", "For example: s3://bucket/folder or gs://bucket/folder."
