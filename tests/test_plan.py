@@ -238,6 +238,20 @@ def test_no_group_reads_the_dtype_of_what_it_makes() -> None:
     assert group.groups == ("G3",), "not G2, which makes q"
 
 
+def test_a_batch_norm_is_in_no_promise_where_others_count_batches() -> None:
+    """In place, and past that count no other is moved: of ``norm(x) + norm(y)`` an H200 joined one."""
+    edges = [(0, 1), (1, 2)]
+    for counts, expected in ((False, 2), (True, 0)):
+        report = program("batch_norm", "add_", "conv2d", "add_", edges=edges)
+        nodes = list(report.programs[0].nodes)
+        nodes[0] = replace(nodes[0], inputs=nodes[0].inputs * 5)
+        if not counts:
+            nodes.pop()
+        plan = replace(report.programs[0], nodes=tuple(nodes))
+        groups = Plans(replace(report, programs=(plan,)), "nvfuser", None).with_changes({1})
+        assert sum(len(group.ops) for group in groups) == expected
+
+
 def test_the_dimensions_of_a_prelu_are_those_of_its_convolution() -> None:
     """In training no type is profiled outside differentiable graphs."""
     report = program("conv2d", "batch_norm", "prelu", "sum", edges=[(0, 1), (1, 2), (2, 3)])

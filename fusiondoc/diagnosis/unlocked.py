@@ -18,7 +18,15 @@ from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import Detail, Detour, DissolvedRegion, OutOfRegion
 from fusiondoc.model.report import ProgramNode, Report
-from fusiondoc.operators import ELEMENTWISE, IN_PLACE_ASSIGNS, LIBRARY, PERMUTATIONS, VIEWS
+from fusiondoc.operators import (
+    ELEMENTWISE,
+    IN_PLACE_ASSIGNS,
+    LIBRARY,
+    NORMALISE,
+    PERMUTATIONS,
+    VIEWS,
+    is_in_place,
+)
 from fusiondoc.parsers.ir.types import HALVES, TensorType, parse_type
 
 PlanGraph = Graph[ProgramNode]
@@ -112,6 +120,7 @@ class Plans:
             free = [self._free(node, row, changed) for node, row in zip(plan.graph.nodes, plan.rows)]
             self._keep_views_that_must_stay(plan.graph, free)
             self._keep_views_of_gradients(plan.graph, free)
+            _keep_what_reads_state(plan.graph, free)
             for members in would_fuse(plan.graph, free, self._limits(plan, free, changed)):
                 group = self._group(plan, members, changed)
                 if group is not None:
@@ -295,6 +304,20 @@ class Plans:
         if ops not in self._many:
             self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
+
+
+def _keep_what_reads_state(graph: PlanGraph, free: list[bool]) -> None:
+    """In training every batch norm counts its batches in place. All attributes may share memory (``AliasDb``
+    of torch/csrc/jit/ir/alias_analysis.cpp), so one that reads its statistics is not moved past the counter
+    of another: which of them are joined is not known."""
+    if not any(
+        is_in_place(node.op) and not graph.before[index] and not free[index] and node.reason != "FD232"
+        for index, node in enumerate(graph.nodes)
+    ):
+        return
+    for index, node in enumerate(graph.nodes):
+        if node.op in NORMALISE and len(graph.before[index]) < len(node.inputs):
+            free[index] = False
 
 
 def _device_of(tensor: TensorType) -> str | None:
