@@ -225,6 +225,28 @@ def test_processes_that_warmed_up_ahead_are_those_that_are_timed(tmp_path: Path)
     assert not begun[2].child._thread.is_alive()
 
 
+def test_what_warms_up_for_long_is_timed_again_in_the_same_processes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A short warm-up has two processes each time, which end; a long one a single process that goes on."""
+    monkeypatch.setattr(timed_in_turns, "_TWICE_WITHIN", 1e-6)
+    (tmp_path / "net.py").write_text(
+        "import torch\ninputs = (torch.ones(4, 4),)\ndef model(x):\n    return torch.relu(x) + 1.0\n"
+    )
+    target = parse_target(str(tmp_path / "net.py"))
+    one, other = (RunRequest(target, Path(sys.executable), seed=seed, cwd=tmp_path) for seed in range(2))
+    with contextlib.closing(TimedAhead(1)) as ahead:
+        pids = []
+        for _ in range(2):
+            _, speed = speeds_in_turns([(one, "none"), (other, "none")], ahead)
+            assert speed is not None and speed.low <= speed.value <= speed.high
+            pids.append([run.child._pid for _, run in ahead._begun])
+        kept = [run for _, run in ahead._begun]
+        assert pids[0] == pids[1] and len(set(pids[0])) == 2
+        assert all(len(run.processes(0)) == 1 for run in kept)
+    assert not any(run.child.is_alive for run in kept)
+
+
 def test_a_try_is_timed_in_two_processes_whose_difference_is_in_its_interval(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -224,6 +224,7 @@ class BenchChild:
         self._writer: int | None = None
         self._pid: int | None = None
         self._warms_up = False
+        self._is_warm = False
         self._problem: Problem | None = None
         self._ending: Ending | None = None
         self._failed: OSError | None = None
@@ -271,11 +272,13 @@ class BenchChild:
         self._warms_up = True
 
     def warm_up(self) -> None:
-        """Have it warm up, and wait (``ready`` has the times). Raises ``Died`` if it does not."""
+        """Have it warm up, once, and wait (``ready`` has the times). Raises ``Died`` if it does not."""
         if not self._warms_up:
             self._wait(LoadedModel)
             self.begin_warm_up()
-        self._wait(Warmed)
+        if not self._is_warm:
+            self._wait(Warmed)
+            self._is_warm = True
 
     def round(self, number: int, shape: int = 0) -> Round:
         """Run a round and wait for its time; ``Died`` if there is none."""
@@ -308,6 +311,11 @@ class BenchChild:
         self._thread.join(self._timeout)
         self.kill()
         return found
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it takes commands."""
+        return self._writer is not None and self._thread.is_alive()
 
     def kill(self) -> None:
         """End it at once, whatever it does."""

@@ -244,6 +244,7 @@ def run_in_turns(
     bar: BenchProgress,
     about: str,
     only_times: bool = False,
+    keeps: bool = False,
 ) -> tuple[list[VariantRun], bool]:
     """Every variant in the requested number of processes, those of the same number in turns; and whether the
     user interrupted.
@@ -253,8 +254,9 @@ def run_in_turns(
         request: says rounds, processes and the time limit.
         about: the phase, for the progress.
         only_times: of the first shape alone, and nothing else is looked at.
+        keeps: where there is one process of each, they live on for more rounds, and the caller ends them.
     """
-    first = _Turns(starts, request, folder, bar, about, only_times)
+    first = _Turns(starts, request, folder, bar, about, only_times, keeps=keeps)
     interrupted = first.run()
     for number in range(1, first.processes):
         if interrupted:
@@ -278,6 +280,7 @@ class _Turns:
 
     Args:
         number: which process of each variant, from 0; the first ones are looked at as well as timed.
+        keeps: as in ``run_in_turns``.
     """
 
     def __init__(
@@ -289,8 +292,10 @@ class _Turns:
         about: str,
         only_times: bool,
         number: int = 0,
+        keeps: bool = False,
     ) -> None:
         self._starts = starts
+        self._keeps = keeps
         self._request = request
         self._folder = folder / str(number) if number else folder
         self._bar = bar
@@ -319,12 +324,18 @@ class _Turns:
             interrupted = True
         finally:
             for run in self.runs:
-                if run.why is None and not interrupted and self._looks:
-                    run.benched = run.child.end()
-                run.child.kill()
-                if run.child.ready and self._looks:
-                    run.fallbacks = _fallbacks(run.child.log)
+                self._end(run, interrupted)
         return interrupted
+
+    def _end(self, run: VariantRun, interrupted: bool) -> None:
+        """End its process, and take what it shows at its end."""
+        going_on = run.why is None and not interrupted
+        if going_on and self._looks:
+            run.benched = run.child.end()
+        if not (going_on and self._keeps and self.processes == 1):
+            run.child.kill()
+        if run.child.ready and self._looks:
+            run.fallbacks = _fallbacks(run.child.log)
 
     def _warm_up(self) -> None:
         """One after the other: a compilation beside another one would take longer. Some may have warmed up
@@ -334,6 +345,7 @@ class _Turns:
             self._say(f"{run.name} warms up", number)
             try:
                 run.child.warm_up()
+                run.further = []
                 run.ms = {shape: [] for shape in run.child.ready if not (self._only_first and shape)}
             except Died as died:
                 run.why = str(died)

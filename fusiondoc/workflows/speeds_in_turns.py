@@ -50,11 +50,15 @@ class TimedAhead:
         start = _start(request, fuser)
         if start is None:
             return
-        self._started += 1
         with contextlib.suppress(FusiondocError, Died):
-            run = start(Path(self._folder.name) / str(self._started))
+            run = start(self.new_folder())
             self._begun.append((request, run))
             run.child.begin_warm_up()
+
+    def new_folder(self) -> Path:
+        """Of a process that may live as long as this; not made yet."""
+        self._started += 1
+        return Path(self._folder.name) / str(self._started)
 
     def take(self, request: RunRequest) -> VariantRun | None:
         """The process of a run; from now on it is the caller's."""
@@ -63,6 +67,10 @@ class TimedAhead:
                 del self._begun[number]
                 return run
         return None
+
+    def give_back(self, request: RunRequest, run: VariantRun) -> None:
+        """Keep a process that was timed: to time it again takes no warming up."""
+        self._begun.append((request, run))
 
     def close(self) -> None:
         """End those that nobody took, and remove the files of all."""
@@ -93,9 +101,19 @@ def speeds_in_turns(
             target=first.target, pythons=(first.python,), timeout=first.timeout, twice_within=_TWICE_WITHIN
         )
         started, interrupted = run_in_turns(
-            [start for start in starts if start is not None], limits, Path(name) / "runs", bar, "", True
+            [start for start in starts if start is not None],
+            limits,
+            Path(name) / "runs",
+            bar,
+            "",
+            only_times=True,
+            keeps=ahead is not None,
         )
         runs = dict(zip(present, started))
+        if ahead is not None:
+            for number, run in runs.items():
+                if run.child.is_alive:
+                    ahead.give_back(requests[number][0], run)
     if interrupted:
         raise KeyboardInterrupt
     first_times = _times(runs.get(0))
@@ -104,12 +122,13 @@ def speeds_in_turns(
 
 
 def _first_taken(start: Start | None, request: RunRequest, ahead: TimedAhead | None) -> Start | None:
-    """A function that first gives the process that has begun, if there is one, and then starts others."""
+    """A function that first gives the process that has begun, if there is one, and then starts others, whose
+    files stay as long as ``ahead``."""
     if start is None or ahead is None:
         return start
 
     def started(folder: Path) -> VariantRun:
-        return ahead.take(request) or start(folder)
+        return ahead.take(request) or start(ahead.new_folder())
 
     return started
 
