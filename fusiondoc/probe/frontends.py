@@ -169,7 +169,7 @@ def uses_aot(torch: Any, model: Any) -> str | None:
     return None
 
 
-def comes_to_inductor(torch: Any, model: Any) -> str | None:
+def comes_to_torch_compile(torch: Any, model: Any) -> str | None:
     """How the model comes to torch.compile with its default backend by itself, as the end of a sentence; None
     if it does not."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
@@ -196,7 +196,7 @@ def ran_compiled(
     """
     own = None
     if fusers.may_be_inductor(torch, spec, fuser):
-        own = comes_to_inductor(torch, loaded.model)
+        own = comes_to_torch_compile(torch, loaded.model)
     if own is None and not fusers.is_compiler(fuser):
         return False
     from .inductor_run import CompiledRun

@@ -33,7 +33,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import of_file, of_name
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError
-from fusiondoc.fusers import FRONTENDS, facts_of
+from fusiondoc.fusers import DYNAMO, FRONTENDS, facts_of
 from fusiondoc.model.source import from_package
 from fusiondoc.numbers import pair_of
 from fusiondoc.probe import CALLER, FUSER
@@ -318,6 +318,7 @@ def run_model(
     """
     label = request.target.text
     off = off_in_process(importlib.import_module("torch"))
+    fn, request = _of_torch_compile(fn, request)
     of_python = any(one.compiles_python and one.fuser == request.fuser for one in FRONTENDS.values())
     target = write_target(fn, inputs[0], folder, label, request.trace, inputs[1:], by_name or of_python)
     # What was traced for an archive is not to be traced again.
@@ -340,6 +341,22 @@ def run_model(
     if done.failed is not None:
         raise done.failed
     return done
+
+
+def _of_torch_compile(fn: Any, request: RunRequest) -> tuple[Any, RunRequest]:
+    """What ``torch.compile`` made runs under its fuser, unless another was requested: for a function the one
+    inside, as its wrapper has no name by which a child could import it."""
+    from fusiondoc.probe.frontends import comes_to_torch_compile
+    from fusiondoc.probe.models import not_compiled
+
+    fuser = DYNAMO.fuser or request.fuser
+    if request.fuser not in ("auto", fuser) or (request.frontend or "auto") != "auto":
+        return fn, request
+    torch: Any = importlib.import_module("torch")
+    if comes_to_torch_compile(torch, fn) is None:
+        return fn, request
+    inner = fn if isinstance(fn, torch.nn.Module) else not_compiled(fn, lambda _: None)
+    return inner, replace(request, fuser=fuser)
 
 
 def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest) -> None:
