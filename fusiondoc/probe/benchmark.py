@@ -146,8 +146,7 @@ class Bench:
         steady = min(warm)
         sizes = steps.given.sizes
         difference, why_not = self._difference(built, steps, expected)
-        number = self._seconds / steady * sizes if steady > 0 else MOST_STEPS
-        whole = max(1, round(max(LEAST_STEPS, min(MOST_STEPS, number)) / sizes)) * sizes
+        whole = self._steps_of_round(steady, sizes)
         self._warm[shape] = _Warm(steps, whole)
         self._records.write(
             "ready",
@@ -161,7 +160,22 @@ class Bench:
             why_no_difference=why_not,
         )
 
+    def _steps_of_round(self, steady: float, sizes: int) -> int:
+        """How many steps last about as long as a round should, each ``steady`` seconds."""
+        number = self._seconds / steady * sizes if steady > 0 else MOST_STEPS
+        return max(1, round(max(LEAST_STEPS, min(MOST_STEPS, number)) / sizes)) * sizes
+
+    def _settle(self, built: Built) -> None:
+        """Measure the steps once more: others may have slowed the warm-up down."""
+        for warm in self._warm.values():
+            steady = min(warm.steps.warm_up(built, lambda: None))
+            warm.number = self._steps_of_round(steady, warm.steps.given.sizes)
+        self._records.write("warmed", shapes=len(self._warm))
+
     def _obey(self, built: Built, command: dict[str, Any], cuda: bool) -> None:
+        if command["do"] == "settle":
+            self._settle(built)
+            return
         shape = command["shape"]
         steps, number = self._warm[shape].steps, self._warm[shape].number
         if command["do"] == "round":

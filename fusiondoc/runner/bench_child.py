@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,10 @@ from fusiondoc.model import dataclass
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.interpreter import probe_command
 
+_TO_END = 10.0
+"""Seconds that the process may take to end."""
+_TO_COME_UP = 1.0
+"""Seconds in which one that is still being started is waited for; it is ended when it has come up."""
 _POLL = 0.003
 """Seconds between two looks at the records: short beside a round, long beside a look."""
 
@@ -198,6 +203,10 @@ class Died(Exception):
     """The child ended, or had to be ended, before it answered; the message says why."""
 
 
+class _Killed(Exception):
+    """The process is not wanted any more."""
+
+
 class BenchChild:
     """Runs the probe's action "bench" in a process of its own.
 
@@ -228,6 +237,9 @@ class BenchChild:
         self._problem: Problem | None = None
         self._ending: Ending | None = None
         self._failed: OSError | None = None
+        self._unread: deque[Reply] = deque()
+        """Replies that nothing has waited for yet."""
+        self._killed = False
         self.facts: TorchFacts | None = None
         self.chosen: Chosen | None = None
         self.inputs: dict[int, InputsOfShape] = {}
@@ -262,23 +274,42 @@ class BenchChild:
 
     def _run(self) -> None:
         try:
-            self._ending = self._child.run()
+            self._ending = self._child.run(self._end_if_killed)
         except OSError as error:
             self._failed = error
+        except _Killed:
+            pass
+
+    def _end_if_killed(self) -> None:
+        if self._killed:
+            raise _Killed  # which ends the process on the way out
 
     def begin_warm_up(self) -> None:
-        """Have it warm up with every shape as soon as it is loaded. Raises ``Died`` if it is no more."""
+        """Have it warm up with every shape as soon as it is loaded, beside others. Raises ``Died`` if it is
+        no more."""
         self._send({"do": "warm"})
         self._warms_up = True
 
+    def has_warmed_up(self) -> bool:
+        """Wait for the end of the warm-up that has begun; whether it is warm and lives."""
+        if not self._is_warm:
+            try:
+                self._wait(Warmed)
+            except Died:
+                return False
+            self._is_warm = True
+        return self.is_alive
+
     def warm_up(self) -> None:
-        """Have it warm up, once, and wait (``ready`` has the times). Raises ``Died`` if it does not."""
-        if not self._warms_up:
+        """Have it warm up, once, and wait (``ready`` has the times). If it is warm, its steps are measured
+        again: others may have slowed them down. Raises ``Died`` if it does not."""
+        if self._is_warm:
+            self._send({"do": "settle"})
+        elif not self._warms_up:
             self._wait(LoadedModel)
             self.begin_warm_up()
-        if not self._is_warm:
-            self._wait(Warmed)
-            self._is_warm = True
+        self._wait(Warmed)
+        self._is_warm = True
 
     def round(self, number: int, shape: int = 0) -> Round:
         """Run a round and wait for its time; ``Died`` if there is none."""
@@ -319,13 +350,14 @@ class BenchChild:
 
     def kill(self) -> None:
         """End it at once, whatever it does."""
+        self._killed = True
         self._close()
         self._take()
         if self._thread.is_alive() and self._pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(os.getpgid(self._pid), signal.SIGKILL)
         if self._thread.ident is not None:
-            self._thread.join(10)
+            self._thread.join(_TO_END if self._pid is not None else _TO_COME_UP)
 
     def _close(self) -> None:
         writer, self._writer = self._writer, None
@@ -341,7 +373,9 @@ class BenchChild:
         began = time.perf_counter()
         while True:
             ended = not self._thread.is_alive()
-            for reply in self._take():
+            self._take()
+            while self._unread:
+                reply = self._unread.popleft()
                 began = time.perf_counter()
                 if isinstance(reply, kind):
                     return reply
@@ -352,9 +386,9 @@ class BenchChild:
                 raise Died(f"it gave no answer for {self._timeout:g} s (--timeout)")
             time.sleep(_POLL)
 
-    def _take(self) -> list[Reply]:
-        new = self._records.new()
-        for reply in new:
+    def _take(self) -> None:
+        for reply in self._records.new():
+            self._unread.append(reply)
             if isinstance(reply, Started):
                 self._pid = reply.pid
             elif isinstance(reply, TorchFacts):
@@ -369,7 +403,6 @@ class BenchChild:
                 self.unfit[reply.shape] = _reason(reply.type, reply.message)
             elif isinstance(reply, Problem) and self._problem is None:
                 self._problem = reply
-        return new
 
     @property
     def problem(self) -> Problem | None:

@@ -12,7 +12,8 @@ import difflib
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,14 +118,16 @@ def fix_target(
             "Give the Python file that it was made from.",
         )
     request = replace(request, seed=request.seed if request.seed is not None else 0)
+    phases = _Phases()
     with tempfile.TemporaryDirectory(prefix="fusiondoc-fix-") as name, forks():
         folder = Path(name)
         asking = replace(
             request, verify=True, results=KeptResults(str(results_file(folder, False)), compare=False)
         )
-        done = diagnose_target(
-            asking, store, follow_ups=FollowUps(rerun=False), notify=notify, progress=progress
-        )
+        with phases.phase("the unchanged program"):
+            done = diagnose_target(
+                asking, store, follow_ups=FollowUps(rerun=False), notify=notify, progress=progress
+            )
         error = done.capture.error()
         if error is not None:
             if done.report.groups:
@@ -150,9 +153,32 @@ def fix_target(
         with contextlib.closing(versions):
             search = Search(versions, unchanged, most_tries, timed, notify)
             with contextlib.closing(search):
-                made = _search(found, search, request.cwd)
+                made = _search(found, search, request.cwd, phases)
         done.capture.keep_fixes(made.fixes)
+        notify(phases.in_words)
         return made
+
+
+class _Phases:
+    """How long each phase took."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """The block is that phase."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds[name] = time.monotonic() - began
+
+    @property
+    def in_words(self) -> str:
+        """ "took 40 s: the unchanged program 9 s, changed programs 20 s, timing 11 s" """
+        parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self._seconds.items())
+        return f"took {sum(self._seconds.values()):.0f} s: {parts}"
 
 
 def _must_be_model(request: RunRequest, capture: Capture, report: Report) -> None:
@@ -216,11 +242,13 @@ def _with_other_arguments(changes: Sequence[Change]) -> Iterable[str]:
 _MOST_TITLES = 3
 
 
-def _search(found: _ToTry, search: Search, cwd: Path) -> Found:
+def _search(found: _ToTry, search: Search, cwd: Path, phases: _Phases) -> Found:
     interrupted, speed = False, None
     try:
-        search.run(found.bundles)
-        speed = search.time()
+        with phases.phase("changed programs"):
+            search.run(found.bundles)
+        with phases.phase("timing"):
+            speed = search.time()
     except (Interrupted, KeyboardInterrupt):
         interrupted = True
     files = tuple(_files(found.program.files, search.edits))

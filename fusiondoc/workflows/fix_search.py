@@ -61,6 +61,7 @@ class Search:
         self.together_tries = 0
         """Runs of the second round."""
         self._ahead = TimedAhead(MOST_TIMED_AHEAD if timed and versions.side_by_side else 0)
+        versions.make_room = self._make_room
 
     def run(self, found: Sequence[Bundle]) -> None:
         """All of them; those that did not help alone once more, if operators changed after them."""
@@ -146,6 +147,10 @@ class Search:
         if _can_time([step.version[0] for step in self._steps]):
             for step in self._steps:
                 self._ahead.begin(step.version[1], step.version[0].timeable)
+
+    def _make_room(self) -> None:
+        self._versions.end_ahead()
+        self._ahead.end_others()
 
     def close(self) -> None:
         """End the processes that were not needed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +71,8 @@ class Versions:
         self._ahead: RunsAhead[_Wanted, Version] = RunsAhead(beside)
         self._prepared: dict[_Wanted, _VersionRun] = {}
         self._measured: set[_Wanted] = set()
+        self.make_room: Callable[[], None] = self.end_ahead
+        """Ends all that takes memory beside a run."""
 
     def begin(self, expected: Iterable[tuple[Bundle, str]]) -> None:
         """Begin the runs of versions that will probably be measured next, where runs are made ahead."""
@@ -107,7 +109,7 @@ class Versions:
         prepared = self._prepared_run(bundle, name)
         version = self._ahead.take(wanted)
         if version is not None and version.problem is not None:
-            self._ahead.end_all()  # it may have lacked the memory or the time that they had
+            self.make_room()  # it may have lacked the memory or the time that others had
             version = None
         if version is None:
             version = self._made(prepared)

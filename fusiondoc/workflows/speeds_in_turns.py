@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.errors import FusiondocError
-from fusiondoc.fusers import DYNAMO, choices
+from fusiondoc.fusers import DYNAMO, choices, facts_of
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model.bench import FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
 from fusiondoc.model.run_options import DEFAULTS
@@ -40,11 +40,14 @@ class TimedAhead:
     def __init__(self, most: int) -> None:
         self._most = most
         self._started = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="fusiondoc-ahead-")
+        self._folder = tempfile.TemporaryDirectory(prefix="fusiondoc-ahead-", ignore_cleanup_errors=True)
         self._begun: list[tuple[RunRequest, VariantRun]] = []
 
     def begin(self, request: RunRequest, fuser: str | None) -> None:
-        """Start the process of a run, if there is room and it can be timed."""
+        """Start the process of a run, if there is room and it can be timed. None of torch.compile: it
+        times kernels to choose among them."""
+        if not facts_of(fuser).of_torchscript:
+            return
         if len(self._begun) >= self._most or any(known is request for known, _ in self._begun):
             return
         start = _start(request, fuser)
@@ -72,11 +75,16 @@ class TimedAhead:
         """Keep a process that was timed: to time it again takes no warming up."""
         self._begun.append((request, run))
 
+    def end_others(self, wanted: Sequence[RunRequest] = ()) -> None:
+        """End those that nobody took and that are not of these runs."""
+        for known, run in self._begun:
+            if not any(known is request for request in wanted):
+                run.child.kill()
+        self._begun = [one for one in self._begun if any(one[0] is request for request in wanted)]
+
     def close(self) -> None:
         """End those that nobody took, and remove the files of all."""
-        for _, run in self._begun:
-            run.child.kill()
-        self._begun.clear()
+        self.end_others()
         self._folder.cleanup()
 
 
@@ -92,6 +100,8 @@ def speeds_in_turns(
     Raises:
         KeyboardInterrupt: the user stopped it.
     """
+    if ahead is not None:
+        ahead.end_others([request for request, _ in requests])
     starts = [_first_taken(_start(request, fuser), request, ahead) for request, fuser in requests]
     present = [number for number, start in enumerate(starts) if start is not None]
     runs: dict[int, VariantRun] = {}
@@ -122,13 +132,20 @@ def speeds_in_turns(
 
 
 def _first_taken(start: Start | None, request: RunRequest, ahead: TimedAhead | None) -> Start | None:
-    """A function that first gives the process that has begun, if there is one, and then starts others, whose
-    files stay as long as ``ahead``."""
+    """A function that first gives the process that has begun, if there is one that lives, and then starts
+    others, whose files stay as long as ``ahead``."""
     if start is None or ahead is None:
         return start
 
     def started(folder: Path) -> VariantRun:
-        return ahead.take(request) or start(ahead.new_folder())
+        begun = ahead.take(request)
+        warm = False
+        try:
+            warm = begun is not None and begun.child.has_warmed_up()
+        finally:
+            if begun is not None and not warm:
+                begun.child.kill()  # beside others it may have lacked memory
+        return begun if begun is not None and warm else start(ahead.new_folder())
 
     return started
 
