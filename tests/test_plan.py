@@ -14,10 +14,12 @@ from conftest import FIXTURES, ROOT, Run
 from plan_lines import by_recipe, out_of_place
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
+from fusiondoc.changes.change import Change
 from fusiondoc.changes.recipes import recipe_for
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis import lines_of_changes
 from fusiondoc.diagnosis.commands import can_run_again, compare_logs, run_again
+from fusiondoc.diagnosis.gains import best
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.shown_operators import ShownOperators
 from fusiondoc.diagnosis.unlocked import Plans
@@ -236,6 +238,19 @@ def test_no_group_reads_the_dtype_of_what_it_makes() -> None:
     assert plans.with_changes({rows["aten::add", "llama.py:45:12"]}) == []
     (group,) = plans.with_changes({rows["aten::matmul", "llama.py:43:12"]})
     assert group.groups == ("G3",), "not G2, which makes q"
+
+
+def test_what_a_recipe_leaves_outside_counts_against_it() -> None:
+    """Of two calls on a line one joins a group; the other becomes two operators outside."""
+    report = program("mul", "add_", "conv2d", "add_", edges=[(0, 1), (1, 2), (2, 3)])
+    nodes = list(report.programs[0].nodes)
+    nodes[3] = replace(nodes[3], rows=nodes[1].rows)
+    rows = (report.unfused[0], replace(report.unfused[1], count=2), report.unfused[2])
+    report = replace(report, programs=(replace(report.programs[0], nodes=tuple(nodes)),), unfused=rows)
+    for parts, freed in ((1, 2), (2, 1)):
+        change = Change(ChangeKind.RECIPE, "", rows=(1,), parts=parts)
+        (rated,) = best([change], Plans(report, "nvfuser", None), report)
+        assert rated.gain.operators == freed
 
 
 def test_a_batch_norm_is_in_no_promise_where_others_count_batches() -> None:

@@ -51,5 +51,7 @@ class Change:
     """The operators go."""
     joins: bool = False
     """It makes the whole tensor anew where its operators change a part."""
+    parts: int = 1
+    """Operators that it writes for one."""
     folded: int = 0
     """Batch norms of its rows that become part of the convolutions before them."""

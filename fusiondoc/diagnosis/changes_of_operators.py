@@ -381,6 +381,7 @@ def _write_by_recipe(row: Unfused, run: RunFacts) -> Change | None:
         note="; ".join(_conditions(row, run, recipe)) or None,
         sure=not recipe.shown,
         conditional=recipe.needs is not None and not dimensions,
+        parts=len(recipe.operators),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
@@ -114,7 +115,7 @@ def _rated(found: Sequence[Change], plans: Plans, report: Report) -> list[Rated]
     whole = plans.with_changes(every)
     rated = []
     for one in found:
-        gains = _of_removed(one, report) or _on_the_plans(one, every, whole, plans)
+        gains = _of_removed(one, report) or _on_the_plans(one, every, whole, plans, report)
         gains = gains or _by_what_is_kept_out(one, report)
         if gains is not None:
             rated.append(gains)
@@ -132,14 +133,20 @@ def _of_removed(one: Change, report: Report) -> Rated | None:
 
 
 def _on_the_plans(
-    one: Change, every: AbstractSet[int], whole: Sequence[WouldBeGroup], plans: Plans
+    one: Change, every: AbstractSet[int], whole: Sequence[WouldBeGroup], plans: Plans, report: Report
 ) -> Rated | None:
-    """What all changes gain less what they gain without this one; None where no group changes."""
+    """What all changes gain less what they gain without this one; None where no group changes. Where an
+    operator of its line stays outside, all that is written for it does."""
     mine = set(one.rows)
     groups = [group for group in whole if not mine.isdisjoint(group.changed)]
     if not groups:
         return None
-    return Rated(one, Gain.of(whole).less(Gain.of(plans.with_changes(every - mine))), groups)
+    gain = Gain.of(whole).less(Gain.of(plans.with_changes(every - mine)))
+    inside = sum(row in mine for group in groups for row in group.written)
+    more = (one.parts - 1) * max(0, sum(report.unfused[row].count for row in mine) - inside)
+    if more:
+        gain = replace(gain, operators=max(min(1, gain.operators), gain.operators - more))
+    return Rated(one, gain, groups)
 
 
 def _by_what_is_kept_out(one: Change, report: Report) -> Rated | None:

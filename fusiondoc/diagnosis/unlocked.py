@@ -51,6 +51,8 @@ class WouldBeGroup:
     """Of tensors that need not be written and read again; None where no type of them is known."""
     views: tuple[str, ...] = ()
     """Views that it takes in as operators: one operator beside them is a group too."""
+    written: tuple[int, ...] = ()
+    """The row of each operator that is changed in it."""
 
 
 _COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
@@ -259,7 +261,8 @@ class Plans:
 
     def _group(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int]) -> WouldBeGroup | None:
         """The group of these nodes; None without a change in it, or of one operator."""
-        rows = frozenset(row for row in (plan.rows[index] for index in members) if row is not None)
+        every = [row for row in (plan.rows[index] for index in members) if row is not None]
+        rows = frozenset(every)
         if rows.isdisjoint(changed):
             return None
         nodes = plan.graph.nodes
@@ -275,7 +278,8 @@ class Plans:
             return None
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         saved = plan.graph.kept_in_registers(members, views_of(plan.graph))
-        return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved, views)
+        written = tuple(filter(changed.__contains__, every))
+        return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved, views, written)
 
     def _beside(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int]) -> int:
         """How many of the members a change makes two operators of: an addition to a part, and what joins the
