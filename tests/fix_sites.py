@@ -40,5 +40,8 @@ def site(text: str, op: str, line: int) -> Site:
 
 def in_plans(*types: Sequence[str]) -> Any:
     """A report with plans in which an operator of ``site`` takes these types, once each."""
-    nodes = [SimpleNamespace(kind="operator", op="aten::relu_", rows=(0,), inputs=inputs) for inputs in types]
+    nodes = [
+        SimpleNamespace(kind="operator", op="aten::relu_", rows=(0,), inputs=inputs, first=None)
+        for inputs in types
+    ]
     return SimpleNamespace(programs=[SimpleNamespace(nodes=nodes)], groups=[], unfused=[])

@@ -88,8 +88,10 @@ def test_partners_in_place_exist(torch_has: Any) -> None:
 def test_views_are_those_whose_schema_aliases_the_input(torch_has: Any) -> None:
     aliases = set(torch_has["aliases"]) & set(BY_NAME)
     # Their schemas do not say so: ``_unsafe_view`` has only a version counter of its own
-    # (aten/src/ATen/native/TensorShape.cpp), and ``dropout`` returns its input in evaluation (Dropout.cpp).
-    assert of(Kind.VIEW | Kind.HANDS_ON) - aliases == {"aten::_unsafe_view", "aten::dropout"}
+    # (aten/src/ATen/native/TensorShape.cpp), ``dropout`` returns its input in evaluation (Dropout.cpp), and
+    # ``type_as`` where it has that type already (TensorConversions.cpp).
+    own = {"aten::_unsafe_view", "aten::dropout", "aten::type_as"}
+    assert of(Kind.VIEW | Kind.HANDS_ON) - aliases == own
     assert aliases <= of(Kind.VIEW | Kind.HANDS_ON)
 
 

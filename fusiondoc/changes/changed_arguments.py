@@ -4,9 +4,9 @@ view of one, an attribute of the module."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, names_in
+from fusiondoc.changes.source_file import LOOPS, Function, ParsedFile, arguments_of, names_in
 from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
 
 _SHARE = frozenset(op.rpartition("::")[2] for op in VIEWS | HANDS_ON) | {
@@ -21,14 +21,144 @@ _MOST_STEPS = 50
 """Names that are followed to what is assigned to them."""
 
 
-def changes_argument(file: ParsedFile, line: int) -> bool:
-    """Whether a line changes in place what the caller of its function has too."""
-    for node in file.on_line(line):
-        tensor = _changed(file, node)
-        function = file.function_of(node)
-        if tensor is not None and function is not None and _is_callers(file, function, tensor):
+def changes_argument(file: ParsedFile, line: int, through_calls: bool = True) -> bool:
+    """Whether a line changes in place what the caller of its function has too.
+
+    Args:
+        through_calls: a function of the program may give back what it is given.
+    """
+    changes = _changes(file, line)
+    return any(_is_callers(file, function, tensor, through_calls) for function, tensor in changes)
+
+
+def changes_what_has_another_name(file: ParsedFile, line: int) -> bool:
+    """Whether another name of its function that is read later, or an attribute, may hold the memory that a
+    line changes in place: ``skip = h`` before ``h += x``."""
+    for function, tensor in _changes(file, line):
+        whole = _whole(file, tensor)
+        if not isinstance(whole, ast.Name):
+            continue
+        others = _names_behind(file, function, tensor) - {whole.id}
+        if any(_is_read_after(file, function, one, whole) for one in others):
+            return True
+        if _is_kept(file, function, whole):
             return True
     return False
+
+
+def is_in_a_container(file: ParsedFile, line: int) -> bool:
+    """Whether the tensor that a line changes in place stands in a list, a tuple or a dictionary of its
+    function, or is appended to one: no plan shows who reads it there."""
+    for function, tensor in _changes(file, line):
+        whole = _whole(file, tensor)
+        if isinstance(whole, ast.Name) and _is_contained(file, function, whole):
+            return True
+    return False
+
+
+def _changes(file: ParsedFile, line: int) -> Iterator[tuple[Function, ast.expr]]:
+    """The tensors that a line changes in place, each with its function."""
+    for node in file.on_line(line):
+        tensor, function = _changed(file, node), file.function_of(node)
+        if tensor is not None and function is not None:
+            yield function, tensor
+
+
+def _names_behind(file: ParsedFile, function: Function, tensor: ast.expr) -> set[str]:
+    """The names whose memory the tensor may have, by what is assigned to each."""
+    found: set[str] = set()
+    todo: list[ast.expr] = [tensor]
+    for one in todo:  # which grows
+        whole = _whole(file, one)
+        if isinstance(whole, ast.Name) and len(todo) <= _MOST_STEPS:
+            found.add(whole.id)
+            todo += _values(file, function, whole)[0]
+        else:
+            todo += _passed_on(file, whole, through_calls=False)
+    return found
+
+
+def _is_kept(file: ParsedFile, function: Function, name: ast.Name) -> bool:
+    """Whether something else has been assigned the memory of a name: ``skip = h``, ``z = h.view(-1)``."""
+    for use in names_in(function, name.id):
+        if not isinstance(use.ctx, ast.Load) or not _is_before(file, use, name):
+            continue
+        statement = file.statement_of(use)
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+            continue
+        if use in _roots(file, statement.value) and _is_needed(file, function, statement, name):
+            return True
+    return False
+
+
+def _is_needed(
+    file: ParsedFile, function: Function, statement: ast.Assign | ast.AnnAssign, name: ast.Name
+) -> bool:
+    """Whether a statement also assigns to an attribute, or to another name that is read later."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    parts = [part for target in targets for part in (getattr(target, "elts", None) or [target])]
+    for one in parts:
+        if not isinstance(one, ast.Name):
+            return True
+        if one.id != name.id and _is_read_after(file, function, one.id, name):
+            return True
+    return False
+
+
+def _is_read_after(file: ParsedFile, function: Function, other: str, name: ast.Name) -> bool:
+    """Whether another name is read behind the change of this one, or in a loop around it."""
+    loops = [above for above in file.parents(name) if isinstance(above, LOOPS)]
+    reads = [use for use in names_in(function, other) if isinstance(use.ctx, ast.Load)]
+    return any(use.lineno > name.lineno or any(loop in file.parents(use) for loop in loops) for use in reads)
+
+
+def _is_before(file: ParsedFile, use: ast.Name, name: ast.Name) -> bool:
+    """Whether a use of a name may come before it is changed: above it, or in a loop around both in which the
+    name is not made anew."""
+    if use.lineno < name.lineno:
+        return True
+    loops = [above for above in file.parents(name) if isinstance(above, LOOPS)]
+    return any(loop in file.parents(use) for loop in loops) and not _made_between(file, name)
+
+
+def _roots(file: ParsedFile, value: ast.expr) -> list[ast.expr]:
+    """The expressions whose memory a value may have."""
+    roots, todo = [], [value]
+    for one in todo:  # which grows
+        whole = _whole(file, one)
+        roots.append(whole)
+        todo += _passed_on(file, whole, through_calls=False)
+    return roots
+
+
+def _is_contained(file: ParsedFile, function: Function, name: ast.Name) -> bool:
+    uses = names_in(function, name.id)
+    return any(_is_held(file, use) and _is_before(file, use, name) for use in uses)
+
+
+def _is_held(file: ParsedFile, use: ast.Name) -> bool:
+    """Whether a list, a tuple or a dictionary holds the tensor of a name from here on; not what ``torch.cat``
+    is given, or a function returns."""
+    above = file.parent(use)
+    if isinstance(above, ast.Call):
+        return isinstance(above.func, ast.Attribute) and above.func.attr in _KEEPERS
+    if not isinstance(above, (ast.List, ast.Tuple, ast.Dict)) or not isinstance(use.ctx, ast.Load):
+        return False
+    return isinstance(file.parent(above), (ast.Assign, ast.AnnAssign, ast.List, ast.Tuple, ast.Dict))
+
+
+_KEEPERS = frozenset(("append", "insert", "extend", "setdefault"))
+
+
+def _made_between(file: ParsedFile, name: ast.Name) -> bool:
+    """Whether a name is assigned anew in the loop before it is changed there."""
+    function = file.function_of(name)
+    loops = [above for above in file.parents(name) if isinstance(above, LOOPS)]
+    if function is None or not loops:
+        return False
+    return any(
+        loops[0] in file.parents(one) and one.lineno < name.lineno for one in _bound(file, function, name.id)
+    )
 
 
 def _changed(file: ParsedFile, node: ast.AST) -> ast.expr | None:
@@ -41,26 +171,49 @@ def _changed(file: ParsedFile, node: ast.AST) -> ast.expr | None:
 
 
 def _changed_by_call(file: ParsedFile, call: ast.Call) -> ast.expr | None:
-    if not isinstance(call.func, ast.Attribute) or not is_in_place(call.func.attr):
+    if not isinstance(call.func, ast.Attribute):
         return None
+    if not is_in_place(call.func.attr):
+        owner = call.func.value
+        of_module = isinstance(owner, ast.Name) and owner.id == "self" and bool(call.args)
+        return call.args[0] if of_module else None  # of a module with inplace=True
     if file.meaning(call.func) is None:
         return call.func.value
     return call.args[0] if call.args else None
 
 
-def _is_callers(file: ParsedFile, function: Function, tensor: ast.expr) -> bool:
+def _is_callers(file: ParsedFile, function: Function, tensor: ast.expr, through_calls: bool) -> bool:
     """Whether the tensor may be one that the function was called with, or part of one."""
     given = {argument.arg for argument in arguments_of(function)}
     todo: list[ast.expr] = [tensor]
     for one in todo:  # which grows
         whole = _whole(file, one)
         if not isinstance(whole, ast.Name) or len(todo) > _MOST_STEPS:
+            todo += _passed_on(file, whole, through_calls)
             continue
         values, is_first = _values(file, function, whole)
         if not is_first and whole.id in given:
             return True
         todo += values
     return False
+
+
+def _passed_on(file: ParsedFile, node: ast.expr, through_calls: bool) -> Sequence[ast.expr]:
+    """What a value may be as it is: both sides of ``a if b else c``, the elements of a tuple or list, and
+    what a function of the program, or the class of a named tuple, is given."""
+    if isinstance(node, ast.IfExp):
+        return node.body, node.orelse
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return node.elts
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and through_calls:
+        return [*node.args, *(keyword.value for keyword in node.keywords)]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.args if node.func.attr in _OF_SEVERAL else ()
+    return ()
+
+
+_OF_SEVERAL = frozenset(("broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"))
+"""Functions whose results are views of their arguments."""
 
 
 def _whole(file: ParsedFile, node: ast.expr) -> ast.expr:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusiondoc.graph import Graph, graph_of
-from fusiondoc.graph.shared_memory import may_be_read_as_it_was
+from fusiondoc.graph.shared_memory import is_read_beside, may_be_read_as_it_was
 from fusiondoc.model.report import ProgramNode, Report, Unfused
-from fusiondoc.operators import ELEMENTWISE, HANDS_ON, VIEWS, is_in_place
+from fusiondoc.operators import CONTROL_FLOW, ELEMENTWISE, HANDS_ON, VIEWS, is_in_place
 
 _Node = tuple[Graph[ProgramNode], int]
 """A plan and a node index."""
@@ -64,13 +64,17 @@ class RowsInPlans:
         """
         return any(may_be_read_as_it_was(*node) for node in self._nodes_of(row))
 
+    def is_read_beside(self, row: Unfused) -> bool:
+        """Whether something reads what an operator changes in place, behind it, and not as its result."""
+        return any(is_read_beside(*node) for node in self._nodes_of(row))
+
 
 def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
     """The same of a node: ``m.mul_(0.9).add_(x)`` adds to ``m``."""
     todo, seen = [node], {node}
     while todo:
         taker = todo.pop()
-        if len(graph.before[taker]) < len(graph.nodes[taker].inputs):
+        if graph.nodes[taker].first is None or len(graph.before[taker]) < len(graph.nodes[taker].inputs):
             return True
         for maker in graph.before[taker]:
             if maker not in seen and _may_share(graph.nodes[maker]):
@@ -80,11 +84,24 @@ def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
 
 
 def _may_share(node: ProgramNode) -> bool:
-    """Whether the result of a node may have the memory of its input; a cast to another type makes its own."""
+    """Whether the result of a node may have the memory of its input; a cast to another type makes its own.
+    A branch, a loop, or what takes a tuple or list apart, hands on what it is given."""
+    if node.op in _TAKE_APART:
+        return True
     if node.op in HANDS_ON:
         return not node.outputs or "Tensor" in node.outputs or node.inputs[:1] == node.outputs[:1]
     return node.op in VIEWS or is_in_place(node.op)
 
+
+_TAKE_APART = CONTROL_FLOW | {
+    "prim::TupleUnpack",
+    "prim::TupleIndex",
+    "prim::ListUnpack",
+    "aten::__getitem__",
+    "prim::ListConstruct",
+    "prim::TupleConstruct",
+    "aten::unbind",
+}
 
 _CONVOLUTIONS = frozenset(["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"])
 """Those that batch norms are folded into (``supportedConvNode``,

@@ -3,14 +3,18 @@ program that ran also those that only a run can judge."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from fusiondoc.changes.change import Change
-from fusiondoc.changes.changed_arguments import changes_argument
-from fusiondoc.changes.source_file import parsed_text
+from fusiondoc.changes.changed_arguments import (
+    changes_argument,
+    changes_what_has_another_name,
+    is_in_a_container,
+)
+from fusiondoc.changes.source_file import ParsedFile, parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.lines_of_changes import Lines
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
@@ -113,7 +117,18 @@ class SuggestedChanges:
         place, the caller would see it unchanged."""
         if not is_in_place(row.op):
             return False
-        return _changes_argument(row, self.report) and self._plans.may_come_from_outside(row)
+        return _on_a_line(row, self.report, changes_argument) and self._plans.may_come_from_outside(row)
+
+    def _another_name_sees(self, row: Unfused) -> bool:
+        """Whether another name of the program reads what the operator changes in place, or may."""
+        if not is_in_place(row.op):
+            return False
+        if _on_a_line(row, self.report, is_in_a_container):
+            return True
+        return self._plans.is_read_beside(row) and (
+            _on_a_line(row, self.report, partial(changes_argument, through_calls=False))
+            or _on_a_line(row, self.report, changes_what_has_another_name)
+        )
 
     def _in_the_plan(self, one: Change, row: Unfused) -> Change | None:
         """The change with what the operator's plans show of it; None where they show that it would not
@@ -124,7 +139,7 @@ class SuggestedChanges:
             return None
         if one.kind is ChangeKind.MOVE and one.sure:
             return one if self._plans.before_one_tensor(row) else None
-        if one.kind in _OUT_OF_PLACE and self.caller_sees(row):
+        if one.kind in _OUT_OF_PLACE and (self.caller_sees(row) or self._another_name_sees(row)):
             return None
         if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._plans.may_be_read_as_it_was(row):
             return replace(one, conditional=True, note=ONE_NAME)
@@ -142,13 +157,13 @@ def _read_with(row: Unfused, report: Report) -> list[int]:
     ]
 
 
-def _changes_argument(row: Unfused, report: Report) -> bool:
-    """Whether a line of the operator's changes in place a tensor that its function was called with."""
+def _on_a_line(row: Unfused, report: Report, holds: Callable[[ParsedFile, int], bool]) -> bool:
+    """Whether something holds of a line of the operator's, by the text of its file."""
     for source in map(Source.parse, row.users_lines):
         if source is None or report.texts is None:
             continue
         text = report.texts.source(source.file)
         file = parsed_text(text, source.file) if text is not None else None
-        if file is not None and changes_argument(file, source.line):
+        if file is not None and holds(file, source.line):
             return True
     return False

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fusiondoc.graph import Graph
 from fusiondoc.model.report import ProgramNode
-from fusiondoc.operators import VIEWS, is_in_place
+from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
 
 
 def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
@@ -24,6 +24,14 @@ def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
         if named_anew and max(readers) > writer:
             return True
     return False
+
+
+def is_read_beside(graph: Graph[ProgramNode], writer: int) -> bool:
+    """Whether something behind an operator in place reads the memory that it changes, and does not take its
+    result. False where the plan does not show what made that memory."""
+    memory = _Memory(graph, VIEWS | HANDS_ON)
+    made = memory.made_by().get(writer)
+    return made is not None and memory.is_read_beside(made, writer)
 
 
 class Order(NamedTuple):
@@ -77,12 +85,13 @@ def order_of(graph: Graph[ProgramNode], free: Sequence[bool], joins: AbstractSet
 class _Memory:
     """Which nodes of a plan share memory with what they take: views, and operators in index."""
 
-    def __init__(self, graph: Graph[ProgramNode]) -> None:
+    def __init__(self, graph: Graph[ProgramNode], sharing: AbstractSet[str] = VIEWS) -> None:
+        """``sharing``: operators whose result has the memory of their first input, or may have."""
         self._graph = graph
         operators = [i for i, one in enumerate(graph.nodes) if one.kind == "operator"]
         self.writers = [i for i in operators if is_in_place(graph.nodes[i].op)]
         """In order."""
-        self._views = {i for i in operators if graph.nodes[i].op in VIEWS}
+        self._views = {i for i in operators if graph.nodes[i].op in sharing}
         self._shares = self._views.union(self.writers)
 
     def made_by(self) -> dict[int, int]:

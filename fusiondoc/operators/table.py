@@ -191,7 +191,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("_cast_Float", ELEMENTWISE | CASTS, 1),
     Operator("_to_copy", COPIES | CASTS, 1),
     Operator("to", COPIES | CASTS | HANDS_ON, 2, gradient=Gradient("never", "arguments")),
-    Operator("type_as", ELEMENTWISE | CASTS, 2, gradient=FORMULA),
+    Operator("type_as", ELEMENTWISE | CASTS | HANDS_ON, 2, gradient=FORMULA),
     # Random numbers
     Operator("_fused_dropout", ELEMENTWISE | RANDOM, 1),
     Operator("alpha_dropout", ELEMENTWISE | RANDOM, 1, in_place=True, flag=3, modules={"AlphaDropout": 1}),

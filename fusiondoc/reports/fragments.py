@@ -12,7 +12,7 @@ from fusiondoc.comparison import Comparison
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
-from fusiondoc.rendering.blocks import Section, Sentences, Step, Steps
+from fusiondoc.rendering.blocks import Command, Section, Sentences, Step, Steps
 from fusiondoc.rendering.printable import visible
 from fusiondoc.views import comparison_words as words
 from fusiondoc.views.formatting import fuser, machine, near, near_paths_of, runs_of, verdict, with_near_paths
@@ -93,6 +93,8 @@ def _to_do(section: Section) -> Iterator[str]:
             yield f"<ol>{''.join(map(_step, block.rows))}</ol>"
         elif isinstance(block, Sentences):
             yield from (_line("div", text) for text in block.lines)
+        elif isinstance(block, Command):
+            yield from _command(block)
 
 
 def _step(step: Step) -> str:
@@ -100,9 +102,13 @@ def _step(step: Step) -> str:
     lines += [_line("div", text) for text in (step.unlocks, step.position, step.note, step.proof) if text]
     lines += [_line("pre", code) for code in (step.diff, step.code) if code]
     if step.command is not None:
-        lines += [_line("div", step.command.lead)] if step.command.lead else []
-        lines.append(f'<code style="overflow-wrap:anywhere">{_safe(step.command.text)}</code>')
+        lines += _command(step.command)
     return f"<li>{''.join(lines)}</li>"
+
+
+def _command(command: Command) -> list[str]:
+    lead = [_line("div", command.lead)] if command.lead else []
+    return [*lead, f'<code style="overflow-wrap:anywhere">{_safe(command.text)}</code>']
 
 
 def _circumstances(report: Report) -> str:

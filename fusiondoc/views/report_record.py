@@ -12,6 +12,7 @@ from fusiondoc.fusers import variables_set
 from fusiondoc.model import count
 from fusiondoc.model.report import Fallback, Finding, Group, Report, Unfused
 from fusiondoc.model.runs import Expectation
+from fusiondoc.numbers import figure, whole_number
 from fusiondoc.rendering.blocks import (
     Block,
     Code,
@@ -92,11 +93,13 @@ def _in_words(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _bytes_of(value: str) -> str:
-    return size(int(value))
+    number = whole_number(value)
+    return size(number) if number is not None else value
 
 
 def _rate_of(value: str) -> str:
-    return bandwidth(float(value))
+    number = figure(value)
+    return bandwidth(number) if number is not None else value
 
 
 def _capability(value: str) -> str:

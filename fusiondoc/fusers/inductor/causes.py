@@ -13,7 +13,7 @@ from enum import Enum
 from math import prod
 from re import Pattern
 
-from fusiondoc.numbers import all_whole
+from fusiondoc.numbers import all_whole, whole_number
 
 
 class ApartCause(Enum):
@@ -268,13 +268,12 @@ class _Index:
         """Elements from one turn of each loop to the next, 0 of a loop it does not depend on; None where the
         expression is no sum of loops with whole strides."""
         strides = [0] * len(self.sizes)
-        variables = sorted(set(_VARIABLE.findall(self.loops)), key=lambda name: int(name[1:]))
-        numbers = {name: int(name[1:]) for name in variables}
         for term in self.loops.split(" + "):
-            stride, _, name = term.rpartition("*")
-            if numbers.get(name, len(strides)) >= len(strides) or not (stride or "1").isdigit():
+            stride, _, variable = term.rpartition("*")
+            number, step = whole_number(variable[1:]), whole_number(stride or "1")
+            if number is None or number >= len(strides) or step is None:
                 return None
-            strides[numbers[name]] = int(stride or 1)
+            strides[number] = step
         return strides
 
     @property
