@@ -119,7 +119,7 @@ class SuggestedChanges:
             return False
         return _on_a_line(row, self.report, changes_argument) and self._plans.may_come_from_outside(row)
 
-    def _another_name_sees(self, row: Unfused) -> bool:
+    def another_name_sees(self, row: Unfused) -> bool:
         """Whether another name of the program reads what the operator changes in place, or may."""
         if not is_in_place(row.op):
             return False
@@ -139,7 +139,7 @@ class SuggestedChanges:
             return None
         if one.kind is ChangeKind.MOVE and one.sure:
             return one if self._plans.before_one_tensor(row) else None
-        if one.kind in _OUT_OF_PLACE and (self.caller_sees(row) or self._another_name_sees(row)):
+        if one.kind in _OUT_OF_PLACE and (self.caller_sees(row) or self.another_name_sees(row)):
             return None
         if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._plans.may_be_read_as_it_was(row):
             return replace(one, conditional=True, note=ONE_NAME)

@@ -373,8 +373,15 @@ def not_fused(changes: SuggestedChanges) -> Iterable[Finding]:
         if row.ran is False or CODES[row.reason.code].remedy is None or row.op == "prim::GetAttr":
             continue
         if _unchangeable(row, changes.run) is None:
-            seen = changes.caller_sees(row)
-            yield _finding(row, changes.run, _CALLER_SEES if seen else advice_on(row, changes.run, change))
+            seen = _seen_elsewhere(changes, row)
+            yield _finding(row, changes.run, seen or advice_on(row, changes.run, change))
+
+
+def _seen_elsewhere(changes: SuggestedChanges, row: Unfused) -> Advice | None:
+    """What to do about an update in place that more than its own name has; None of another operator."""
+    if changes.caller_sees(row):
+        return _CALLER_SEES
+    return _ANOTHER_NAME_SEES if changes.another_name_sees(row) else None
 
 
 _CALLER_SEES = Advice(
@@ -384,6 +391,13 @@ _CALLER_SEES = Advice(
     )
 )
 
+
+_ANOTHER_NAME_SEES = Advice(
+    nothing(
+        "Nothing, while another name, a list or a view of this tensor is read after the update:",
+        "out of place, it would keep the old values.",
+    )
+)
 
 _UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], Nothing], ...] = (
     (of_torch, Nothing.FORMULAS),
