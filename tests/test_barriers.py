@@ -85,7 +85,7 @@ def test_the_first_finding_is_the_barrier_that_can_be_changed():
     }
     first = next(f for f in report.findings if f.code.startswith("FD2"))
     assert first is report.findings[0]
-    assert first.message.startswith("aten::hardswish_ keeps 18 operators out of groups (19 places")
+    assert first.message.startswith("aten::hardswish_ (19 times) keeps 18 operators out of groups")
     assert first.recipe == "x * (torch.clamp(x + 3, 0, 6) / 6) instead of F.hardswish(x)"
     assert first.advice is not None and "torch.nn.Hardswish" in first.advice
 

@@ -440,15 +440,13 @@ def _finding(row: Unfused, run: RunFacts, advice: Advice) -> Finding:
     where = f", layer {folded(row.layers)}" if row.layers else ""
     if row.called_from:
         where += f", called from {', '.join(row.called_from)}"
+    where = f" ({where[2:]})" if where else ""
+    times = f" ({row.count:,} times)" if row.count > 1 else ""
     if row.keeps_out:
-        places = count(row.count, "place")
-        kept = count(row.keeps_out, "operator")
-        message = f"{row.op} keeps {kept} out of groups ({places}{where}): {row.reason.text}"
+        effect = f"keeps {count(row.keeps_out, 'operator')} out of groups"
     else:
-        times = f" ({row.count:,} times)" if row.count > 1 else ""
-        phase = f" in {row.phase}" if row.phase else ""
-        where = f" ({where[2:]})" if where else ""
-        message = f"{row.op}{times} is not fused{phase}{where}: {row.reason.text}"
+        effect = f"is not fused{f' in {row.phase}' if row.phase else ''}"
+    message = f"{row.op}{times} {effect}{where}: {row.reason.text}"
     return finding(
         code.code,
         message,
