@@ -130,6 +130,12 @@ class SuggestedChanges:
             or _on_a_line(row, self.report, changes_what_has_another_name)
         )
 
+    def _alters_what_others_see(self, one: Change, row: Unfused) -> bool:
+        """Whether a change takes an update away that the caller, or another name, sees."""
+        if one.kind not in (*_OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
+            return False
+        return self.caller_sees(row) or self.another_name_sees(row)
+
     def _in_the_plan(self, one: Change, row: Unfused) -> Change | None:
         """The change with what the operator's plans show of it; None where they show that it would not
         help."""
@@ -139,7 +145,7 @@ class SuggestedChanges:
             return None
         if one.kind is ChangeKind.MOVE and one.sure:
             return one if self._plans.before_one_tensor(row) else None
-        if one.kind in _OUT_OF_PLACE and (self.caller_sees(row) or self.another_name_sees(row)):
+        if self._alters_what_others_see(one, row):
             return None
         if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._plans.may_be_read_as_it_was(row):
             return replace(one, conditional=True, note=ONE_NAME)
