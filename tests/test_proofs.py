@@ -42,9 +42,12 @@ BLOCK = """
 TWO_NAMES = """
     import torch
 
+    def same(x):
+        return x
+
     def model(x, y):
         z = x * 2.0
-        kept = z
+        kept = same(z)  # a plan does not follow what a function gives back
         z += y
         return torch.tanh(z) * kept
 

@@ -70,7 +70,12 @@ class UserError(Exception):
 
 _PLUMBING = tuple(
     os.path.join("", "torch", *parts)
-    for parts in (("jit", ""), ("_jit_internal.py",), ("nn", "modules", "module.py"))
+    for parts in (
+        ("jit", ""),
+        ("_jit_internal.py",),
+        ("nn", "modules", "module.py"),
+        ("_dynamo", "eval_frame.py"),
+    )
 )
 """torch's frames between a call and the user's code or the scripting error: they do not help the user."""
 
