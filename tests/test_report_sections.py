@@ -6,11 +6,13 @@ from dataclasses import replace
 from io import StringIO
 from tokenize import STRING
 from tokenize import generate_tokens as tokenize
+from typing import Any
 
 from command_line import ROOT
 from rich.console import Group as Lines
 from test_plan import with_command
 
+import fusiondoc
 from fusiondoc.api import report_from
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.runs import Expectation, Speed, Spread
@@ -128,3 +130,14 @@ def test_expectations_are_one_list_in_markdown_and_on_a_page() -> None:
     assert comment.index("❌ **broken**") < comment.index("✅ **holds**") and "`e.yaml:3`" in comment
     entry = page[page.index('<section id="expectations"') :].split("</li>")[0]
     assert 'href="#G1"' in entry and "a group; found none" in entry and "1 of 2 hold, 1 broken." in entry
+
+
+def test_an_environment_of_another_version_is_shown_as_it_is() -> None:
+    """Its values are texts of whoever wrote the report."""
+    report: Any = fusiondoc.parse(ROOT / "fixtures" / "compare" / "one-group.log")
+    known = {"llvm": "False", "gpu_memory_bytes": "150000000000", "gpu_memory_gb_per_s": "4814.3"}
+    odd = {"llvm": "in parts", "gpu_memory_bytes": "plenty", "gpu_memory_gb_per_s": "fast"}
+    shown = fusiondoc.render(replace(report, environment=known), "html")
+    assert all(words in shown for words in (">no<", "150 GB", "4,814 GB/s"))
+    shown = fusiondoc.render(replace(report, environment=odd), "html")
+    assert all(words in shown for words in odd.values())

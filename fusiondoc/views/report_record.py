@@ -86,10 +86,7 @@ def _in_words(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """What a record of the environment holds under the names, and with the units, that people know."""
     for name, value in environment.items():
         label, written = _ENVIRONMENT.get(name, (name, str))
-        try:
-            yield label, written(value)
-        except ValueError:  # a record of another version
-            yield label, value
+        yield label, written(value)
 
 
 def _bytes_of(value: str) -> str:
@@ -102,6 +99,10 @@ def _rate_of(value: str) -> str:
     return bandwidth(number) if number is not None else value
 
 
+def _yes_or_no(value: str) -> str:
+    return {"True": "yes", "False": "no"}.get(value, value)
+
+
 def _capability(value: str) -> str:
     """``9.0`` for ``[9, 0]``."""
     return ".".join(value.strip("[]").split(", "))
@@ -109,7 +110,7 @@ def _capability(value: str) -> str:
 
 _ENVIRONMENT: Mapping[str, tuple[str, Callable[[str], str]]] = {
     "cuda": ("CUDA", str),
-    "llvm": ("LLVM in torch", {"True": "yes", "False": "no"}.__getitem__),
+    "llvm": ("LLVM in torch", _yes_or_no),
     "gpu": ("GPU", str),
     "capability": ("compute capability", _capability),
     "gpu_count": ("GPUs", str),
