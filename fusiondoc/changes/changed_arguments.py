@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.changes.source_file import LOOPS, Function, ParsedFile, arguments_of, names_in
+from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, names_in
 from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
 
 _SHARE = frozenset(op.rpartition("::")[2] for op in VIEWS | HANDS_ON) | {
@@ -38,7 +38,8 @@ def changes_what_has_another_name(file: ParsedFile, line: int) -> bool:
         whole = _whole(file, tensor)
         if not isinstance(whole, ast.Name):
             continue
-        others = _names_behind(file, function, tensor) - {whole.id}
+        behind = {name.id for name, _ in _origins(file, function, tensor, through_calls=False)}
+        others = behind - {whole.id}
         if any(_is_read_after(file, function, one, whole) for one in others):
             return True
         if _is_kept(file, function, whole):
@@ -64,24 +65,26 @@ def _changes(file: ParsedFile, line: int) -> Iterator[tuple[Function, ast.expr]]
             yield function, tensor
 
 
-def _names_behind(file: ParsedFile, function: Function, tensor: ast.expr) -> set[str]:
-    """The names whose memory the tensor may have, by what is assigned to each."""
-    found: set[str] = set()
+def _origins(
+    file: ParsedFile, function: Function, tensor: ast.expr, through_calls: bool
+) -> Iterator[tuple[ast.Name, bool]]:
+    """The names whose memory the tensor may have, by what is assigned to each; and whether one has been
+    assigned on every way there, so that it is no argument any more."""
     todo: list[ast.expr] = [tensor]
     for one in todo:  # which grows
         whole = _whole(file, one)
         if isinstance(whole, ast.Name) and len(todo) <= _MOST_STEPS:
-            found.add(whole.id)
-            todo += _values(file, function, whole)[0]
+            values, is_first = _values(file, function, whole)
+            yield whole, is_first
+            todo += values
         else:
-            todo += _passed_on(file, whole, through_calls=False)
-    return found
+            todo += _passed_on(file, whole, through_calls)
 
 
 def _is_kept(file: ParsedFile, function: Function, name: ast.Name) -> bool:
     """Whether something else has been assigned the memory of a name: ``skip = h``, ``z = h.view(-1)``."""
     for use in names_in(function, name.id):
-        if not isinstance(use.ctx, ast.Load) or not _is_before(file, use, name):
+        if not isinstance(use.ctx, ast.Load) or not _is_before(file, function, use, name):
             continue
         statement = file.statement_of(use)
         if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
@@ -107,18 +110,18 @@ def _is_needed(
 
 def _is_read_after(file: ParsedFile, function: Function, other: str, name: ast.Name) -> bool:
     """Whether another name is read behind the change of this one, or in a loop around it."""
-    loops = [above for above in file.parents(name) if isinstance(above, LOOPS)]
+    loops = file.loops_around(name)
     reads = [use for use in names_in(function, other) if isinstance(use.ctx, ast.Load)]
     return any(use.lineno > name.lineno or any(loop in file.parents(use) for loop in loops) for use in reads)
 
 
-def _is_before(file: ParsedFile, use: ast.Name, name: ast.Name) -> bool:
+def _is_before(file: ParsedFile, function: Function, use: ast.Name, name: ast.Name) -> bool:
     """Whether a use of a name may come before it is changed: above it, or in a loop around both in which the
     name is not made anew."""
     if use.lineno < name.lineno:
         return True
-    loops = [above for above in file.parents(name) if isinstance(above, LOOPS)]
-    return any(loop in file.parents(use) for loop in loops) and not _made_between(file, name)
+    loops = file.loops_around(name)
+    return any(loop in file.parents(use) for loop in loops) and not _made_between(file, function, name)
 
 
 def _roots(file: ParsedFile, value: ast.expr) -> list[ast.expr]:
@@ -133,7 +136,7 @@ def _roots(file: ParsedFile, value: ast.expr) -> list[ast.expr]:
 
 def _is_contained(file: ParsedFile, function: Function, name: ast.Name) -> bool:
     uses = names_in(function, name.id)
-    return any(_is_held(file, use) and _is_before(file, use, name) for use in uses)
+    return any(_is_held(file, use) and _is_before(file, function, use, name) for use in uses)
 
 
 def _is_held(file: ParsedFile, use: ast.Name) -> bool:
@@ -150,15 +153,11 @@ def _is_held(file: ParsedFile, use: ast.Name) -> bool:
 _KEEPERS = frozenset(("append", "insert", "extend", "setdefault"))
 
 
-def _made_between(file: ParsedFile, name: ast.Name) -> bool:
-    """Whether a name is assigned anew in the loop before it is changed there."""
-    function = file.function_of(name)
-    loops = [above for above in file.parents(name) if isinstance(above, LOOPS)]
-    if function is None or not loops:
-        return False
-    return any(
-        loops[0] in file.parents(one) and one.lineno < name.lineno for one in _bound(file, function, name.id)
-    )
+def _made_between(file: ParsedFile, function: Function, name: ast.Name) -> bool:
+    """Whether a name is assigned anew in the nearest loop around it before it is changed there."""
+    loop = file.loops_around(name)[0]
+    bound = _bound(file, function, name.id)
+    return any(loop in file.parents(one) and one.lineno < name.lineno for one in bound)
 
 
 def _changed(file: ParsedFile, node: ast.AST) -> ast.expr | None:
@@ -185,17 +184,8 @@ def _changed_by_call(file: ParsedFile, call: ast.Call) -> ast.expr | None:
 def _is_callers(file: ParsedFile, function: Function, tensor: ast.expr, through_calls: bool) -> bool:
     """Whether the tensor may be one that the function was called with, or part of one."""
     given = {argument.arg for argument in arguments_of(function)}
-    todo: list[ast.expr] = [tensor]
-    for one in todo:  # which grows
-        whole = _whole(file, one)
-        if not isinstance(whole, ast.Name) or len(todo) > _MOST_STEPS:
-            todo += _passed_on(file, whole, through_calls)
-            continue
-        values, is_first = _values(file, function, whole)
-        if not is_first and whole.id in given:
-            return True
-        todo += values
-    return False
+    names = _origins(file, function, tensor, through_calls)
+    return any(not is_first and name.id in given for name, is_first in names)
 
 
 def _passed_on(file: ParsedFile, node: ast.expr, through_calls: bool) -> Sequence[ast.expr]:

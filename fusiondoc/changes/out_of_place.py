@@ -16,7 +16,7 @@ from fusiondoc.changes.assigned_names import outlives_call
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
-from fusiondoc.changes.source_file import LOOPS, ParsedFile, names_in, walk
+from fusiondoc.changes.source_file import ParsedFile, names_in, walk
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import FILLS, FLAGS, VIEWS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
 from fusiondoc.operators.signs import NODE_OF_SIGN
@@ -219,8 +219,8 @@ def _read_later(file: ParsedFile, node: ast.Call, name: str) -> bool:
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
     if any(isinstance(target, ast.Name) and target.id == name for target in targets):
         return False
-    loops = [above for above in file.parents(node) if isinstance(above, LOOPS)]
-    start = min([file.span(statement)[1], *(file.span(loop)[0] for loop in loops)])
+    starts_of_loops = (file.span(loop)[0] for loop in file.loops_around(node))
+    start = min([file.span(statement)[1], *starts_of_loops])
     own = set(walk(statement))
     uses = (use for use in names_in(function, name) if use not in own)
     return any(file.span(use)[0] >= start for use in uses)

@@ -252,6 +252,10 @@ class ParsedFile:
             yield above
             above = self.parent(above)
 
+    def loops_around(self, node: ast.AST) -> list[ast.AST]:
+        """From the nearest one outward."""
+        return [above for above in self.parents(node) if isinstance(above, LOOPS)]
+
     def call_of_argument(self, node: ast.AST) -> ast.Call | None:
         """The call that an expression is an argument of."""
         above = self.parent(node)
@@ -351,7 +355,7 @@ class ParsedFile:
     def reads_after(self, statement: ast.AST, name: str) -> bool:
         """Whether a name stands behind a statement of its function, or in a loop around it."""
         function, end = self.function_of(statement), self.span(statement)[1]
-        if function is None or any(isinstance(above, LOOPS) for above in self.parents(statement)):
+        if function is None or self.loops_around(statement):
             return True
         return any(self.span(use)[0] >= end for use in names_in(function, name))
 

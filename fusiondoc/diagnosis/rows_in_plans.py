@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusiondoc.graph import Graph, graph_of
-from fusiondoc.graph.shared_memory import is_read_beside, may_be_read_as_it_was
+from fusiondoc.graph.shared_memory import ReadBeside, may_be_read_as_it_was
 from fusiondoc.model.report import ProgramNode, Report, Unfused
 from fusiondoc.operators import CONTROL_FLOW, ELEMENTWISE, HANDS_ON, VIEWS, is_in_place
 
@@ -25,6 +25,8 @@ class RowsInPlans:
                 for row in node.rows:
                     self._nodes.setdefault(row, []).append((graph, index))
         self._groups = {group.id: group for group in report.groups}
+        self._read_beside: dict[int, ReadBeside] = {}
+        """By the identity of a plan, which its rows keep alive."""
         self._of_each_element: dict[str, bool] = {}
         """Group -> whether all its operators work on each element by itself."""
 
@@ -66,7 +68,12 @@ class RowsInPlans:
 
     def is_read_beside(self, row: Unfused) -> bool:
         """Whether something reads what an operator changes in place, behind it, and not as its result."""
-        return any(is_read_beside(*node) for node in self._nodes_of(row))
+        return any(self._read_beside_in(graph).holds_of(node) for graph, node in self._nodes_of(row))
+
+    def _read_beside_in(self, graph: Graph[ProgramNode]) -> ReadBeside:
+        if id(graph) not in self._read_beside:
+            self._read_beside[id(graph)] = ReadBeside(graph)
+        return self._read_beside[id(graph)]
 
 
 def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:

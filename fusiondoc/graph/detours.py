@@ -175,7 +175,7 @@ class Crossings:
         return index if index < len(self._stops) and self._stops[index] <= high else None
 
     def writer(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
-        """The first node between two of one block that changes a tensor in index, wherever it stands, or that
+        """The first node between two of one block that changes a tensor in place, wherever it stands, or that
         waits in that block."""
         found = [_next(indexes, low, high) for indexes in (self._writers, self._waits.get(block, ()))]
         return min((one for one in found if one is not None), default=None)

@@ -1,4 +1,4 @@
-"""What of a plan waits for operators that change its tensors in index: nothing that reads such a tensor is
+"""What of a plan waits for operators that change its tensors in place: nothing that reads such a tensor is
 moved past them (``AliasDb::moveBeforeTopologicallyValid``, which every fusion pass calls)."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
 
 
 def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
-    """Whether what a node changes in index may be read under another name: it is a view, a view was made of
+    """Whether what a node changes in place may be read under another name: it is a view, a view was made of
     it, or it is read again behind the node (``skip = h`` before ``h += y``)."""
     named_anew = bool(graph.after[writer])  # else it is h.relu_() alone
     for maker in graph.before[writer]:
@@ -26,19 +26,25 @@ def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
     return False
 
 
-def is_read_beside(graph: Graph[ProgramNode], writer: int) -> bool:
-    """Whether something behind an operator in place reads the memory that it changes, and does not take its
-    result. False where the plan does not show what made that memory."""
-    memory = _Memory(graph, VIEWS | HANDS_ON)
-    made = memory.made_by().get(writer)
-    return made is not None and memory.is_read_beside(made, writer)
+class ReadBeside:
+    """Which operators in place change memory that something else of the plan reads."""
+
+    def __init__(self, graph: Graph[ProgramNode]) -> None:
+        self._memory = _Memory(graph, VIEWS | HANDS_ON)
+        self._made_by = self._memory.made_by()
+
+    def holds_of(self, writer: int) -> bool:
+        """Whether something behind the operator reads the memory that it changes, and does not take its
+        result. False where the plan does not show what made that memory."""
+        made = self._made_by.get(writer)
+        return made is not None and self._memory.is_read_beside(made, writer)
 
 
 class Order(NamedTuple):
-    """What operators in index add to the edges of a plan: node -> nodes before it."""
+    """What operators in place add to the edges of a plan: node -> nodes before it."""
 
     takes: dict[int, list[int]]
-    """Those whose result it takes once they are written out of index: it reads what they changed."""
+    """Those whose result it takes once they are written out of place: it reads what they changed."""
     waits: dict[int, list[int]]
     """Those that have to run before it: one of the two changes a tensor that the other reads."""
 
@@ -59,7 +65,7 @@ def order_of(graph: Graph[ProgramNode], free: Sequence[bool], joins: AbstractSet
             writers.setdefault(made_by[index], []).append(index)
     for made, those in writers.items():
         readers = memory.readers(made)
-        # Through a view it may change what others read whole: out of index it would not.
+        # Through a view it may change what others read whole: out of place it would not.
         stays = [
             one
             for one in those
@@ -83,7 +89,7 @@ def order_of(graph: Graph[ProgramNode], free: Sequence[bool], joins: AbstractSet
 
 
 class _Memory:
-    """Which nodes of a plan share memory with what they take: views, and operators in index."""
+    """Which nodes of a plan share memory with what they take: views, and operators in place."""
 
     def __init__(self, graph: Graph[ProgramNode], sharing: AbstractSet[str] = VIEWS) -> None:
         """``sharing``: operators whose result has the memory of their first input, or may have."""
@@ -104,7 +110,7 @@ class _Memory:
         return made
 
     def is_read_beside(self, made: int, writer: int) -> bool:
-        """Whether something behind an operator in index reads the memory that it changes, and does not take
+        """Whether something behind an operator in place reads the memory that it changes, and does not take
         its result."""
         return any(one > writer for one in self.readers(made, writer))
 

@@ -64,11 +64,16 @@ class TimedAhead:
         return Path(self._folder.name) / str(self._started)
 
     def take(self, request: RunRequest) -> VariantRun | None:
-        """The process of a run; from now on it is the caller's."""
+        """The process of a run, when it has warmed up; from now on it is the caller's. None where there is
+        none that lives: beside others it may have lacked memory."""
         for number, (known, run) in enumerate(self._begun):
             if known is request:
+                is_warm = run.child.has_warmed_up()  # an interruption here leaves it to ``close``
                 del self._begun[number]
-                return run
+                if is_warm:
+                    return run
+                run.child.kill()
+                return None
         return None
 
     def give_back(self, request: RunRequest, run: VariantRun) -> None:
@@ -138,14 +143,7 @@ def _first_taken(start: Start | None, request: RunRequest, ahead: TimedAhead | N
         return start
 
     def started(folder: Path) -> VariantRun:
-        begun = ahead.take(request)
-        warm = False
-        try:
-            warm = begun is not None and begun.child.has_warmed_up()
-        finally:
-            if begun is not None and not warm:
-                begun.child.kill()  # beside others it may have lacked memory
-        return begun if begun is not None and warm else start(ahead.new_folder())
+        return ahead.take(request) or start(ahead.new_folder())
 
     return started
 
