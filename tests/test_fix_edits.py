@@ -465,6 +465,51 @@ def test_what_seems_slower_once_is_timed_again(monkeypatch: pytest.MonkeyPatch) 
     assert not list(turns)
 
 
+@pytest.mark.parametrize("room", [1, 2])
+def test_a_change_of_source_code_warms_up_while_it_is_run(room: int) -> None:
+    """Where there are cores for the unchanged program and it; a change that does not help is not timed."""
+    order: list[str] = []
+    requests = {
+        name: SimpleNamespace(name=name) for name in ("unchanged", "useful", "useless", "--fuser nnc")
+    }
+
+    class Ahead:
+        def begin(self, request: Any, fuser: str) -> None:
+            if request.name not in order:
+                order.append(request.name)
+
+        def end_others(self, wanted: Any) -> None:
+            order[:] = [name for name in order if name in {one.name for one in wanted}]
+
+    def request_of(bundle: Bundle, name: str) -> Any:
+        return requests[bundle.changes[-1].title]
+
+    def measure(bundle: Bundle, name: str) -> tuple[Version, Any]:
+        request = request_of(bundle, name)
+        began.append((request.name, tuple(order)))
+        launches = 5 if bundle.changes[0].title == "useful" else 9
+        return Version(1, 2, launches, 0, timeable="nvfuser"), request
+
+    began: list[tuple[str, tuple[str, ...]]] = []
+    made: Any = versions(measure)
+    made.room, made.request_of = room, request_of
+    unchanged = Version(1, 2, 9, 0, timeable="nvfuser"), requests["unchanged"]
+    search: Any = fix_search.Search(made, unchanged, 9, True, lambda line: None)
+    search._ahead = Ahead()
+    kinds = {
+        "useful": ChangeKind.RECIPE,
+        "useless": ChangeKind.OUT_OF_PLACE,
+        "--fuser nnc": ChangeKind.FUSER,
+    }
+    search.run([Bundle((Change(kind, title),)) for title, kind in kinds.items()])
+    ahead = room > 1
+    assert dict(began) == {
+        "useful": ("unchanged", "useful") if ahead else (),
+        "useless": ("unchanged", "useful", *(["useless"] if ahead else [])),
+        "--fuser nnc": ("unchanged", "useful"),
+    }
+
+
 def second_round(launches: dict[str, int], kinds: dict[str, Any]) -> Any:
     """A search among changes named by a letter; how many kernels each set of them has."""
 

@@ -36,6 +36,9 @@ def speeds_of(versions: Sequence[tuple[Version, RunRequest]], ahead: TimedAhead)
 MOST_TIMED_AHEAD = 3
 """Processes that warm up beside runs; each holds the memory of a model."""
 
+_TIMED_WITH_NEXT = 2
+"""Those of the unchanged program and of a change that is not yet known to help."""
+
 
 class Search:
     """Tries one change after the other on top of those that were kept."""
@@ -71,12 +74,14 @@ class Search:
             self._progress = f" {number} of {len(found)}"
             no_gain = [one for _, _, one in waiting]
             self._versions.begin(self._expected(found[number - 1 :], no_gain))
+            self._begin_timing_of_next(bundle)
             for one, index in self._try_whole(bundle):
                 outcome = self.tried[index].outcome
                 if outcome is Outcome.NO_GAIN:
                     waiting.append((rewritten, index, one))
                 elif outcome is Outcome.KEPT and one.kind.in_source:
                     rewritten += 1
+            self._ahead.end_others([step.version[1] for step in self._steps])
         self._progress = ""
         for before, index, bundle in waiting:
             if rewritten > before and self._left > 0:
@@ -147,6 +152,20 @@ class Search:
         if _can_time([step.version[0] for step in self._steps]):
             for step in self._steps:
                 self._ahead.begin(step.version[1], step.version[0].timeable)
+
+    def _begin_timing_of_next(self, bundle: Bundle) -> None:
+        """Let the processes that time a change of source code warm up while it is run, where cores are
+        idle: a fuser compiles in them for as long as in the run."""
+        fuser = self.original[0].timeable
+        if fuser is None or not bundle.kind.in_source or self._versions.room < _TIMED_WITH_NEXT:
+            return
+        changes = self._steps[-1].changes
+        if overlapping([*changes.edits, *bundle.edits]):
+            return
+        request = self._versions.request_of(changes.plus(bundle), _name(bundle))
+        if request is not None:
+            self._ahead.begin(self.original[1], fuser)
+            self._ahead.begin(request, fuser)
 
     def _make_room(self) -> None:
         self._versions.end_ahead()

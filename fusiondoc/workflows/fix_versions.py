@@ -89,6 +89,15 @@ class Versions:
         """Whether this machine makes runs beside each other."""
         return self._ahead.makes_any
 
+    @property
+    def room(self) -> int:
+        """How many more processes this machine has cores for."""
+        return self._ahead.room
+
+    def request_of(self, bundle: Bundle, name: str) -> RunRequest | None:
+        """The request that ``measure`` will run; None for one that needs a run of its own before it."""
+        return None if _in_eval_mode(bundle) else self._prepared_run(bundle, name).request
+
     def end_ahead(self) -> None:
         """End the runs that nobody waits for."""
         self._ahead.end_all()

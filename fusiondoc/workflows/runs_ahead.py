@@ -51,6 +51,11 @@ class RunsAhead(Generic[Key, Made]):
         """Whether any run begins before its result is wanted."""
         return self._most > 0
 
+    @property
+    def room(self) -> int:
+        """How many more processes this machine has cores for."""
+        return _cores() // _CORES_OF_A_RUN - len(self._workers)
+
     def begin(self, expected: Sequence[tuple[Key, Callable[[], Made]]]) -> None:
         """Begin those that come next, in this order, as far as there is room; end those that are no longer
         expected."""
