@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 class Model(nn.Module):
     def forward(self, params: List[Tensor], grads: List[Tensor]) -> Tensor:
-        total = torch.zeros(1)
+        total = torch.zeros(1, device=params[0].device)
         for p, g in zip(params, grads):
             g = g * 0.5 + 1.0
             p.add_(g, alpha=-0.01)
