@@ -99,7 +99,7 @@ def reports(folder: Path, program: Path) -> dict[str, object]:
     return dict(report)
 
 
-@pytest.mark.parametrize("version", ["3.10", "this"] if THOROUGH or python_of("3.10") is None else ["3.10"])
+@pytest.mark.parametrize("version", ["3.10", "this"] if THOROUGH else ["3.10"])
 @pytest.mark.nightly
 def test_the_wheel_works_where_nothing_else_is_and_makes_the_same_reports(
     wheel: Path, tmp_path: Path, fusiondoc: Run, version: str
