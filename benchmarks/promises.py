@@ -207,14 +207,20 @@ def diagnosed(program: Path, fuser: str, backward: bool, folder: Path) -> Json |
 
 
 def measured(paths: typing.Sequence[Path], fuser: str, backward: bool) -> dict[str, Json]:
-    """By path, the counts of each program; a path is missing where the process ended in it."""
+    """By path, the counts of each program; a path is missing where the process ended in it. What is slow to
+    compile several times in one process is run in a process of its own."""
     command = [sys.executable, str(JUDGE), fuser, str(int(backward)), *map(str, paths)]
+    late: list[Path] = []
     try:
         output = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS).stdout
     except subprocess.TimeoutExpired as error:
         output = error.stdout.decode() if isinstance(error.stdout, bytes) else (error.stdout or "")
+        late = [path for path in paths[1:] if f'"path": "{path}"' not in output]
     rows = [json.loads(line[6:]) for line in output.splitlines() if line.startswith("JUDGE ")]
-    return {row["path"]: row for row in rows}
+    found = {row["path"]: row for row in rows}
+    for path in late:
+        found |= measured([path], fuser, backward)
+    return found
 
 
 def runs(program: Path, fuser: str, backward: bool) -> bool:

@@ -82,6 +82,15 @@ PROGRAMS = """
         return y * 2.0
 
 
+    def before_a_with_block_ends(x: Tensor) -> Tensor:
+        y = x.tanh() * 2.0
+        with torch.no_grad():
+            z = y.cumsum(0)
+            z /= 3.0
+            z = z + 1.0
+        return z.exp() * y
+
+
     class Box:
         def __init__(self, low: Tensor) -> None:
             self.low = low
@@ -225,6 +234,15 @@ def test_nothing_is_moved_past_python_and_the_end_of_a_with_block(diagnosed: Any
 
 
 @pytest.mark.torch
+def test_no_operator_is_promised_to_a_group_past_the_end_of_a_with_block(diagnosed: Any) -> None:
+    (change,) = diagnosed("before_a_with_block_ends", "--input", "float32[4,8]")["plan"]
+    assert (change["change"], change["unlocks"]) == (
+        "Write z = z / 3.0 instead of z /= 3.0",
+        "1 group of div+add",
+    )
+
+
+@pytest.mark.torch
 def test_where_does_not_join_a_group_with_what_its_condition_waits_for(diagnosed: Any) -> None:
     """Two groups stay two: the maximum is of the first, and the second waits for it."""
     report = diagnosed("newton")
@@ -358,6 +376,36 @@ OTHER_NAMES = """
         x = x + 1
         x += 1
 """
+
+CHOSEN_BY_TENSORS = """
+    import torch
+    from torch import Tensor
+
+    def f(self, x: Tensor, ids: Tensor, state: list[Tensor], n: int):
+        a = self.table[ids]
+        a += 1
+        b = self.table[0, ids[n]]
+        b += 1
+        c = x[ids > 0]
+        c += 1
+        d = self.table[n]
+        d += 1  # the caller's
+        x[ids] += 1  # the caller's
+        e = state[n]
+        e += 1  # the caller's
+
+    def g(self, ids: Tensor, n: int):
+        ids = n
+        a = self.table[ids]
+        a += 1  # the caller's
+"""
+
+
+def test_elements_chosen_by_a_tensor_are_a_new_tensor() -> None:
+    text = textwrap.dedent(CHOSEN_BY_TENSORS)
+    for number, line in enumerate(text.splitlines(), 1):
+        if "+=" in line:
+            assert changes_argument(parsed(text), number) == ("the caller's" in line), line
 
 
 def test_elements_views_and_attributes_are_the_callers_under_any_name() -> None:

@@ -12,7 +12,7 @@ from fusiondoc.changes.moved_views import moved_over_lines
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis import next_steps
 from fusiondoc.diagnosis.changes_of_operators import change_of
-from fusiondoc.diagnosis.gains import Gain, best
+from fusiondoc.diagnosis.gains import Gain, Rated, best
 from fusiondoc.diagnosis.planned_changes import Step, planned_step
 from fusiondoc.diagnosis.rules import Context, RunFacts, run_facts
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
@@ -129,6 +129,26 @@ def test_a_plan_has_three_changes_of_which_what_may_not_hold_counts_half() -> No
     changes[-1] = replace(changes[-1], conditional=True)
     found = best(changes, Plans(report, "nnc", None), report)
     assert rows[-1] not in [one.change.rows[0] for one in found]
+
+
+def test_no_promise_counts_on_a_change_that_is_not_shown() -> None:
+    """``sub`` and ``masked_fill`` would be one group; ``sub`` is the fourth of the plan."""
+    made = Made()
+    sub, fill = made.node("aten::sub_", "FD230"), made.node("aten::masked_fill", "FD201")
+    kept, add = made.node("aten::masked_fill", "FD201"), made.node("aten::add", "FD225")
+    made.node("group"), made.node("aten::abs_", "FD230"), made.node("group")
+    report = made.report((sub, fill), (kept, add), (4, 5), (5, 6))
+    changes = [
+        Change(ChangeKind.RECIPE, "where", rows=(1, 2)),
+        Change(ChangeKind.OUT_OF_PLACE, "sub", rows=(0,), conditional=True),
+        Change(ChangeKind.OUT_OF_PLACE, "abs", rows=(4,)),
+    ]
+    plans = Plans(report, "nnc", None)
+    everything = best(changes, plans, report)
+    assert {one.change.title: one.gain.operators for one in everything} == {"where": 4, "sub": 2, "abs": 1}
+    further = Rated(Change(ChangeKind.KNOB, "on"), Gain(9, 10**9), everything[0].groups)
+    shown = best(changes, plans, report, [further])
+    assert {one.change.title: one.gain.operators for one in shown} == {"on": 9, "where": 2, "abs": 1}
 
 
 def advised(change: str, *codes: str) -> Step:

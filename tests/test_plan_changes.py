@@ -466,3 +466,18 @@ def test_nnc_is_promised_no_operator_of_half_types_on_the_cpu(dtype: str, device
     made.node("group")
     found = Plans(made.report((0, 1)), "nnc", None).with_changes({0})
     assert bool(found) == fuses
+
+
+@pytest.mark.parametrize(("types", "fuses"), [
+    ("Float(4, 8, strides=[8, 1], device=cpu)", True), ("Tensor", True), ("Float(device=cpu)", True),
+    ("Float(*, *, requires_grad=0, device=cpu)", False), ("FloatTensor(requires_grad=0, device=cpu)", False),
+])  # fmt: skip
+def test_nnc_is_promised_no_operator_whose_sizes_were_not_always_equal(types: str, fuses: bool) -> None:
+    """Live, torch 2.13 makes no group of ``update /= denom`` in a loop over parameters of several sizes, out
+    of place either."""
+    made = Made()
+    made.node("aten::div_", "FD230", types=types)
+    made.node("group")
+    report = made.report((0, 1))
+    assert bool(Plans(report, "nnc", None).with_changes({0})) == fuses
+    assert Plans(report, "nvfuser", None).with_changes({0})  # which takes sizes that it does not know

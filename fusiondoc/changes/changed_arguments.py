@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, names_in
+from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, dotted, names_in
 from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
 
 _SHARE = frozenset(op.rpartition("::")[2] for op in VIEWS | HANDS_ON) | {
@@ -72,7 +72,7 @@ def _origins(
     assigned on every way there, so that it is no argument any more."""
     todo: list[ast.expr] = [tensor]
     for one in todo:  # which grows
-        whole = _whole(file, one)
+        whole = _whole(file, one, copied=one is not tensor)
         if isinstance(whole, ast.Name) and len(todo) <= _MOST_STEPS:
             values, is_first = _values(file, function, whole)
             yield whole, is_first
@@ -128,7 +128,7 @@ def _roots(file: ParsedFile, value: ast.expr) -> list[ast.expr]:
     """The expressions whose memory a value may have."""
     roots, todo = [], [value]
     for one in todo:  # which grows
-        whole = _whole(file, one)
+        whole = _whole(file, one, copied=True)
         roots.append(whole)
         todo += _passed_on(file, whole, through_calls=False)
     return roots
@@ -206,9 +206,15 @@ _OF_SEVERAL = frozenset(("broadcast_tensors", "meshgrid", "atleast_1d", "atleast
 """Functions whose results are views of their arguments."""
 
 
-def _whole(file: ParsedFile, node: ast.expr) -> ast.expr:
-    """What an expression is an element, an attribute or a view of, or what it changes in place."""
+def _whole(file: ParsedFile, node: ast.expr, copied: bool = False) -> ast.expr:
+    """What an expression is an element, an attribute or a view of, or what it changes in place.
+
+    Args:
+        copied: it is read: ``x[index]`` with a tensor is a new tensor; where it is assigned, it is ``x``.
+    """
     while True:
+        if copied and isinstance(node, ast.Subscript) and _is_by_tensor(file, node):
+            return node
         if isinstance(node, (ast.Subscript, ast.Attribute)):
             node = node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -222,6 +228,32 @@ def _whole(file: ParsedFile, node: ast.expr) -> ast.expr:
                 return node
         else:
             return node
+
+
+def _is_by_tensor(file: ParsedFile, node: ast.Subscript) -> bool:
+    """Whether elements are chosen by a tensor: ``table[ids]``, ``x[0, rows]``, ``x[y > 0]``."""
+    function = file.function_of(node)
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return function is not None and any(_is_given_tensor(function, part) for part in parts)
+
+
+def _is_given_tensor(function: Function, node: ast.expr) -> bool:
+    """Whether it is an argument of the type of a tensor that keeps its name, elements of one, or what a
+    comparison or an operator makes of these."""
+    if isinstance(node, ast.Subscript):
+        return _is_given_tensor(function, node.value)
+    if isinstance(node, ast.Compare):
+        return _is_given_tensor(function, node.left)
+    if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
+        return _is_given_tensor(function, node.operand)
+    if isinstance(node, ast.BinOp):
+        return _is_given_tensor(function, node.left) or _is_given_tensor(function, node.right)
+    if not isinstance(node, ast.Name) or any(
+        isinstance(one.ctx, ast.Store) for one in names_in(function, node.id)
+    ):
+        return False
+    kinds = (one.annotation for one in arguments_of(function) if one.arg == node.id)
+    return any((dotted(kind) or "").rpartition(".")[2] == "Tensor" for kind in kinds)
 
 
 def _values(file: ParsedFile, function: Function, name: ast.Name) -> tuple[list[ast.expr], bool]:

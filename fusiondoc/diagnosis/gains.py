@@ -82,12 +82,18 @@ def best(
     together = [one for one in found if not _stands_alone(one)]
     for most in (MOST_TRIED, MOST):
         together = [one.change for one in _rated(together, plans, report)[:most]]
-    rated = [*_rated(together, plans, report), *rated_before]
+    others = list(rated_before)
     for one in found:
         if _stands_alone(one):
-            rated += _rated([one], plans, report)
-    rated.sort(key=lambda one: _order(one, report))
-    return rated[:MOST]
+            others += _rated([one], plans, report)
+    while True:
+        rated = [*_rated(together, plans, report), *others]
+        rated.sort(key=lambda one: _order(one, report))
+        shown = [one.change for one in rated[:MOST]]
+        left = [one for one in together if one in shown]
+        if len(left) == len(together):
+            return rated[:MOST]
+        together = left  # no promise counts on what is not shown
 
 
 _REBUILT = (ChangeKind.MOVE_VIEW, ChangeKind.BRANCH, ChangeKind.CONSTANT, ChangeKind.SPLIT, ChangeKind.MOVE)

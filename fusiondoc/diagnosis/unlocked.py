@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -67,6 +68,8 @@ class _Plan:
     """For each node the position of its row in ``report.unfused``; None without one."""
     properties: Sequence[tuple[int, int]] = ()
     """The second node reads the dtype, device or layout of what the first makes."""
+    stops: Sequence[int] = ()
+    """Of each side effect that no group reaches across, how many nodes stand before it."""
 
 
 class Plans:
@@ -100,7 +103,12 @@ class Plans:
         position: dict[int | None, int] = {row.index: at for at, row in enumerate(report.unfused)}
         position.pop(None, None)
         self._plans = [
-            _Plan(graph_of(program), [position.get(node.row) for node in program.nodes], program.properties)
+            _Plan(
+                graph_of(program),
+                [position.get(node.row) for node in program.nodes],
+                program.properties,
+                program.stops if self._facts.limits.stops_at_side_effects else (),
+            )
             for program in report.programs
             if program.specialisation == 1
         ]
@@ -180,7 +188,7 @@ class Plans:
             if _waits_for_number(details[maker], details[taker]):
                 return True
             first, last = plan.graph.nodes[maker], plan.graph.nodes[taker]
-            if last.op in self._cut_before:
+            if last.op in self._cut_before or bisect(plan.stops, maker) < bisect(plan.stops, taker):
                 return True
             if not (first.kind == last.kind == "group" and first.inside == last.inside):
                 return False  # those of two blocks were kept apart by the branch between them
@@ -198,7 +206,7 @@ class Plans:
         """Whether it can be in a group, as far as it is known."""
         if node.kind == "group":
             return True
-        if self._takes_refused_halves(node):
+        if self._takes_refused_halves(node) or self._has_refused_sizes(node):
             return False
         if row is not None and row in changed:
             return True
@@ -302,6 +310,15 @@ class Plans:
         devices = self._facts.limits.halves_on
         given = [one for one in map(parse_type, node.inputs) if isinstance(one, TensorType)]
         return any(one.dtype in HALVES and _device_of(one) not in (None, *devices) for one in given)
+
+    def _has_refused_sizes(self, node: ProgramNode) -> bool:
+        """Whether the profile has no sizes of one of its tensors, as they were not always equal (parameters
+        that a loop goes through), and the fuser needs them (``allShapesAreKnown`` of
+        torch/csrc/jit/passes/tensorexpr_fuser.cpp). Of a tensor without a type nothing was profiled."""
+        if not self._facts.limits.profiled_sizes:
+            return False
+        types = [one for one in map(parse_type, (*node.inputs, *node.outputs)) if isinstance(one, TensorType)]
+        return any(one.dtype is not None and one.dtype_and_sizes is None for one in types)
 
     def _is_of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._ops_of(node)

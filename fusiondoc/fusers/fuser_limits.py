@@ -30,6 +30,8 @@ class FuserLimits:
     """Scalar types of tensors that a group takes; None where that is not known."""
     halves_on: frozenset[str] = frozenset(("cpu", "cuda"))
     """Devices on which it takes half types."""
+    profiled_sizes: bool = False
+    """Whether it takes no operator on tensors whose sizes were not always equal while they were profiled."""
     numbers_for_tensors: bool | None = None
     """Whether a number does in the place of a tensor in its operators; None: not known."""
     most_dimensions: int | None = None

@@ -131,6 +131,7 @@ class _ProgramTable:
                 values_left_out=drawing.values_left_out,
                 edges_left_out=drawing.edges_left_out,
                 properties=tuple(drawing.properties),
+                stops=tuple(drawing.stops),
             )
         )
         return len(self._programs) - 1
@@ -186,6 +187,7 @@ class _Drawing:
         self.edges: list[tuple[int, int]] = []
         """In order."""
         self.properties: list[tuple[int, int]] = []
+        self.stops: list[int] = []
         self.edges_left_out = 0
         """Edges beyond ``most_edges``."""
         self.cut = 0
@@ -215,6 +217,7 @@ class _Drawing:
             row = self._stream.row(self._use, graph.part, node.index)
             self.nodes.append(self._drawn(node, row, ids.get(node.index), inside, drawn_first))
             self._add_edges(flow, node, start, shown)
+        self.stops += sorted({start + before for before, _, _ in flow.stops if before < shown})
         pairs = ((a + start, b + start) for a, b in flow.property_pairs if max(a, b) < shown)
         self.properties += islice(pairs, max(0, self._most_edges - len(self.properties)))
 
