@@ -313,8 +313,8 @@ class Plans:
 
     def _has_refused_sizes(self, node: ProgramNode) -> bool:
         """Whether the profile has no sizes of one of its tensors, as they were not always equal (parameters
-        that a loop goes through), and the fuser needs them (``allShapesAreKnown`` of
-        torch/csrc/jit/passes/tensorexpr_fuser.cpp). Of a tensor without a type nothing was profiled."""
+        that a loop goes through), and the fuser needs them. Of a tensor without a type nothing was
+        profiled."""
         if not self._facts.limits.profiled_sizes:
             return False
         types = [one for one in map(parse_type, (*node.inputs, *node.outputs)) if isinstance(one, TensorType)]

@@ -164,7 +164,7 @@ LIMITS = FuserLimits(
     # torch/csrc/jit/tensorexpr/types.h
     dtypes=frozenset(("Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long", "Short", "Char", "Byte")),
     halves_on=frozenset(("cuda",)),
-    profiled_sizes=True,
+    profiled_sizes=True,  # allShapesAreKnown of torch/csrc/jit/passes/tensorexpr_fuser.cpp
     numbers_for_tensors=True,
     evaluator_without_llvm=True,
     any_size=True,
