@@ -1,4 +1,4 @@
-"""A doctor for operator fusion in TorchScript.
+"""A doctor for operator fusion in TorchScript and torch.compile.
 
 ``parse``, ``diagnose``, ``compare``, ``bench``, ``render``, ``survey`` and ``capture`` are those of
 :mod:`fusiondoc.api`, which is imported when one of them is used: the command line, which is in

@@ -692,7 +692,7 @@ def test_the_python_function_refuses_what_the_command_refuses_and_renders(tmp_pa
         fusiondoc.bench(tmp_path / "model.py", variants=["nvfusr"])
     with pytest.raises(UsageError, match="at least 6"):
         fusiondoc.bench(tmp_path / "model.py", rounds=3)
-    with pytest.raises(UsageError, match="There is no knob 'single_nod'"):
+    with pytest.raises(UsageError, match="there is no knob 'single_nod'"):
         fusiondoc.bench(tmp_path / "model.py", knobs={"single_nod": True})
     with pytest.raises(TypeError, match="'bakward'"):
         fusiondoc.bench(tmp_path / "model.py", bakward=True)

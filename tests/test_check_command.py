@@ -183,7 +183,7 @@ def test_a_log_with_the_name_of_a_module_is_told(fusiondoc: Run, tmp_path: Path)
     ("args", "said"),
     [
         (["train.log"], "check needs --expect FILE.yaml"),
-        (["train.log", "--expect", "none.yaml"], "Cannot read none.yaml"),
+        (["train.log", "--expect", "none.yaml"], "cannot read none.yaml"),
         (["trian.log", "--expect", "good.yaml"], "nor a target"),
         (["trian.log", "--expect", "good.yaml"], "Did you mean train.log"),
         (["none.py", "--expect", "good.yaml"], "there is no file 'none.py'"),

@@ -151,7 +151,7 @@ def test_what_cannot_be_edited_is_left_alone(text: str, said: str, fusiondoc: Ru
 
 def test_a_file_that_cannot_be_written(fusiondoc: Run, tmp_path: Path) -> None:
     done = fusiondoc("check", REJECTS, "--expect", "no/folder/f.yaml", "--update")
-    assert done.returncode == 2 and "Cannot write no/folder/f.yaml" in done.stderr
+    assert done.returncode == 2 and "cannot write no/folder/f.yaml" in done.stderr
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -84,7 +84,7 @@ def test_a_fault_with_a_full_stderr_is_still_a_fault(tmp_path: Path) -> None:
 def test_a_closed_stdout_is_an_error_where_something_was_to_be_printed(command: str, tmp_path: Path) -> None:
     done = run_shell(f"fusiondoc {command} >&-", tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: The standard output is closed, so the result cannot be printed\n")
+    assert done.stderr.startswith("error: the standard output is closed, so the result cannot be printed\n")
     assert "\nnext: Name a file with --output" in done.stderr
     assert done.stderr.count("\n") == 2
 
@@ -114,7 +114,7 @@ def test_no_memory_is_no_fault_of_fusiondoc(
         main(["parse", str(LOG)])
     assert ended.value.code == 4
     told = capsys.readouterr().err
-    assert told.startswith("error: There is not enough memory for this.\nnext: Raise the limit")
+    assert told.startswith("error: there is not enough memory for this.\nnext: Raise the limit")
     assert "report it" not in told
 
 
@@ -128,7 +128,7 @@ def test_a_limit_of_memory_is_named(tmp_path: Path) -> None:
     for limit in every(5, (199_500, 214_500, 222_000, 238_500, 250_000)):  # where Python ends depends on it
         done = run_shell(f"ulimit -v {limit}; exec fusiondoc parse train.log", tmp_path)
         assert done.returncode == 4, done.stderr
-        assert done.stderr.startswith("error: There is not enough memory")
+        assert done.stderr.startswith("error: there is not enough memory")
 
 
 def started(arguments: Sequence[object], folder: Path) -> subprocess.Popen[str]:

@@ -89,7 +89,7 @@ def test_the_exported_variables_are_those_of_a_run(tmp_path: Path, fusiondoc) ->
         (("--export", "trian.py"), 2, "Did you mean 'train.py'"),
         (("--export", "train.py", "--knob", "fusion_strategie=STATIC:1"), 2, "fusion_strategy"),
         (("--python", "/no/such/python"), 2, "no interpreter"),
-        (("somewhere",), 2, "Unexpected argument 'somewhere'"),
+        (("somewhere",), 2, "unexpected argument 'somewhere'"),
     ],
 )
 def test_wrong_usage(

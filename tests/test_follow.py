@@ -287,7 +287,7 @@ def test_quiet_logs_end_after_the_time_given(fusiondoc: Run, tmp_path: Path) -> 
     [
         (["--follow", "."], "is a folder"),
         (["--follow", "train.log.gz"], "is compressed"),
-        (["--follow", "none/train.log"], "No such folder: none"),
+        (["--follow", "none/train.log"], "no such folder: none"),
         (["--follow", "a.log", "b.log"], "takes one LOG"),
         (["--follow"], "takes one LOG"),
         (["--idle", "3", "a.log"], "Add --follow"),

@@ -167,9 +167,9 @@ def test_every_line_is_a_run_or_is_named(made: Path, tmp_path: Path) -> None:
     found = history([str(made)])
     assert sum(len(model.runs) for model in found.models) == 24
     assert [one.source.rpartition(":")[2] for one in found.unreadable] == ["25", "26", "28"]
-    with pytest.raises(UsageError, match="No run is of a model"):
+    with pytest.raises(UsageError, match="no run is of a model"):
         history([str(made)], model="nothing")
-    with pytest.raises(UsageError, match="No runs in"):
+    with pytest.raises(UsageError, match="no runs in"):
         (tmp_path / "empty.jsonl").write_text("")
         history([str(tmp_path / "empty.jsonl")])
 

@@ -221,7 +221,7 @@ def test_xz_that_needs_much_memory_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("fusiondoc.parsers.lines.log_files.MOST_XZ_MEMORY", 1 << 20)
     log = tmp_path / "log.xz"
     log.write_bytes(lzma.compress(b"one\n"))
-    with pytest.raises(UsageError, match="Cannot read"):
+    with pytest.raises(UsageError, match="cannot read"):
         list(read_chunks(LogInput("log.xz", log)))
 
 
@@ -231,7 +231,7 @@ def test_what_its_name_alone_calls_compressed_is_refused(ending: str, tmp_path: 
         pytest.importorskip("zstandard")
     log = tmp_path / f"log{ending}"
     log.write_bytes(b"no such thing " * 300)
-    with pytest.raises(UsageError, match="Cannot read"):
+    with pytest.raises(UsageError, match="cannot read"):
         list(read_chunks(LogInput(log.name, log)))
 
 

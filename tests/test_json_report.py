@@ -52,7 +52,7 @@ def test_output_goes_to_the_file_and_its_ending_gives_the_format(fusiondoc: Run,
 def test_a_report_that_cannot_be_written(fusiondoc: Run) -> None:
     done = fusiondoc("parse", LOGS[0], "--output", "no/such/folder/report.json")
     assert done.returncode == 2
-    assert "Cannot write" in done.stderr and "Traceback" not in done.stderr
+    assert "cannot write" in done.stderr and "Traceback" not in done.stderr
     full = fusiondoc("parse", LOGS[0], "--output", "/dev/full", "--format", "text")
     assert full.returncode == 2
     assert "No space left" in full.stderr and "Traceback" not in full.stderr

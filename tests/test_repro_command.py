@@ -22,7 +22,7 @@ def test_without_a_group_they_are_listed(fusiondoc: Run) -> None:
 def test_an_unknown_group_lists_those_that_are_there(fusiondoc: Run) -> None:
     done = fusiondoc("repro", LOG, "--group", "G7")
     assert done.returncode == 2
-    assert "There is no group 'G7'" in done.stderr
+    assert "there is no group 'G7'" in done.stderr
     assert "There are: G1, G2, G3\n" in done.stderr
     assert "Traceback" not in done.stderr
 

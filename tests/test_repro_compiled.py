@@ -189,9 +189,9 @@ def test_without_an_option_the_parts_are_listed(fusiondoc: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--boundary", "99"), "There is no boundary 99"),
-        (("--kernel", "K99"), "There is no kernel 'K99'"),
-        (("--group", "G99"), "There is no group 'G99'"),
+        (("--boundary", "99"), "there is no boundary 99"),
+        (("--kernel", "K99"), "there is no kernel 'K99'"),
+        (("--group", "G99"), "there is no group 'G99'"),
         (("--boundary", "1", "--kernel", "K1"), "name different parts"),
         (("--group", "G1", "--minimise", "--trust-log"), "--minimise is for groups of TorchScript"),
     ],

@@ -240,5 +240,5 @@ def test_switches_that_the_file_throws_are_set_back(tmp_path: Path) -> None:
 def test_options_of_a_script_without_the_dashes(tmp_path: Path, fusiondoc: Run) -> None:
     write(tmp_path, "train.py", "import torch\n")
     done = fusiondoc("diagnose", "train.py", "--epochs", "1")
-    assert done.returncode == 2 and "No such option" in done.stderr
+    assert done.returncode == 2 and "no such option" in done.stderr
     assert "--script FILE.py -- OPTIONS" in done.stderr

@@ -73,7 +73,7 @@ def test_processes_that_append_at_a_time_lose_nothing(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs.jsonl").mkdir()
-    with pytest.raises(UsageError, match="Cannot write"):
+    with pytest.raises(UsageError, match="cannot write"):
         append_lines(tmp_path / "runs.jsonl", [failed_line("m", "x")])
 
 

@@ -497,8 +497,8 @@ def test_copies_in_a_store_that_tells_no_sizes(reports: Path, monkeypatch: pytes
 
 def test_what_is_wrong_is_said(tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, said in (
-        (("nowhere",), "No such file or folder: nowhere"),
-        ((tmp_path,), "No reports, logs or captures"),
+        (("nowhere",), "no such file or folder: nowhere"),
+        ((tmp_path,), "no reports, logs or captures"),
         ((GOLDEN, "--address", "x"), "--address is for"),
         ((GOLDEN, "-o", tmp_path / "a.xyz"), "no format has the ending .xyz"),
         ((GOLDEN, "--format", "parquet"), "--output runs.parquet"),

@@ -97,5 +97,5 @@ def test_a_bucket_has_the_answer_of_a_folder(server: str, tmp_path: Path) -> Non
 
 
 def test_a_bucket_that_is_not_there(server: str) -> None:
-    with pytest.raises(UsageError, match=r"Cannot list s3://nowhere|There is nothing at s3://nowhere"):
+    with pytest.raises(UsageError, match=r"cannot list s3://nowhere|there is nothing at s3://nowhere"):
         survey(["s3://nowhere/reports"])

@@ -9,11 +9,10 @@ import contextlib
 import errno
 import gc
 import importlib
-import io
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,10 +24,10 @@ from fusiondoc.errors import CANNOT_RUN, INTERRUPTED, OWN_FAULT, FusiondocError,
 from fusiondoc.version import __version__
 
 COMMANDS = {
-    "diagnose": "Run a model under a fuser and report what fused, what did not and why.",
-    "parse": "Make the same report from logs or captures; needs neither torch nor a GPU.",
+    "diagnose": "Run a model and report what fused, what did not and why.",
+    "parse": "Make the same report of logs or captures; needs neither torch nor a GPU.",
     "check": "Exit 1 unless the expected fusion groups exist; --update writes the file.",
-    "history": "Say how groups, coverage and times of models moved over commits and runs.",
+    "history": "Show how groups, coverage and times of models moved over commits and runs.",
     "kernels": "List generated kernels; print or save their code and other dumps.",
     "compare": "Show what changed between two logs, captures or saved reports.",
     "fix": "Find changes to a program that fuse more, try each, and print a diff or apply it.",
@@ -70,7 +69,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            raise click.UsageError(f"No such command '{args[0]}'. {did_you_mean(args[0], COMMANDS)}", ctx)
+            raise click.UsageError(f"no such command '{args[0]}'. {did_you_mean(args[0], COMMANDS)}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         own = rest[: rest.index("--")] if "--" in rest else rest
         if (
@@ -112,10 +111,9 @@ def _remove_unpacked() -> None:
 )
 @click.version_option(__version__, prog_name="fusiondoc")
 def cli() -> None:
-    """A doctor for operator fusion in TorchScript.
+    """Show which operators of a PyTorch model became one kernel, which did not and why, and what to change.
 
-    Which operators were fused into which groups, which were not and why, what fell back, and how fast each
-    kernel is.
+    It reads what the fusers of TorchScript and torch.compile write.
 
     \b
     Examples:
@@ -173,12 +171,17 @@ _COLLECT_AFTER = (50_000, 20, 100)
 those of Python (700, 10, 10) a sixth of the time of ``parse`` goes into looking for them."""
 
 
-def _print_wrong_usage(error: click.ClickException) -> None:
-    shown = io.StringIO()
-    error.show(file=shown)
-    _print_error(shown.getvalue().rstrip("\n"))
-    if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name == "diagnose":
-        print("next: Options of a script of yours: diagnose --script FILE.py -- OPTIONS", file=sys.stderr)
+def _print_wrong_usage(error: click.ClickException, words: Sequence[str]) -> None:
+    """click's own message in the form of all others: a small letter, and the next step. click does not name
+    the command of an option that lacks its argument; ``words`` of the command line do."""
+    message = error.format_message().rstrip(".")
+    _print_error(f"error: {message[:1].lower()}{message[1:]}")
+    command = words[0] if words and words[0] in COMMANDS else ""
+    if command == "diagnose" and isinstance(error, click.NoSuchOption):
+        own = "; options of a script follow --: fusiondoc diagnose --script FILE.py -- OPTIONS"
+    else:
+        own = ""
+    print(f"next: {' '.join(['fusiondoc', *filter(None, [command])])} --help{own}", file=sys.stderr)
 
 
 def _print_with_hint(error: FusiondocError) -> None:
@@ -190,9 +193,9 @@ def _print_with_hint(error: FusiondocError) -> None:
 def _print_system_error(error: OSError) -> None:
     _print_error(f"error: {error}")
     if error.errno == errno.ENOSPC:
-        print("next: free some space, or choose another file with --output.", file=sys.stderr)
+        print("next: Free some space, or choose another file with --output.", file=sys.stderr)
     else:
-        print("next: check the path and its permissions.", file=sys.stderr)
+        print("next: Check the path and its permissions.", file=sys.stderr)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -215,7 +218,7 @@ def main(argv: list[str] | None = None) -> None:
         _print_with_hint(error)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        _print_wrong_usage(error)
+        _print_wrong_usage(error, sys.argv[1:] if argv is None else argv)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         interrupted()
@@ -261,7 +264,7 @@ def interrupted() -> NoReturn:
 def memory_is_full() -> NoReturn:
     """The end where this machine, or what this process may have of it, has no more memory (status 4)."""
     print(
-        "error: There is not enough memory for this.\n"
+        "error: there is not enough memory for this.\n"
         "next: Raise the limit of this process (ulimit -v, or that of the container), use a machine with more"
         " memory, or read a part of the log: head -c 500000000 LOG | fusiondoc parse -",
         file=sys.stderr,

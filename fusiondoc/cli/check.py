@@ -401,7 +401,7 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
             write_whole(file, mark + after.encode("utf-8"))
         except OSError as error:
             raise UsageError(
-                f"Cannot write {file}: {error.strerror}", "Choose another file with --expect."
+                f"cannot write {file}: {error.strerror}", "Choose another file with --expect."
             ) from None
     difference = difflib.unified_diff(
         before.splitlines(), after.splitlines(), f"{file} (before)", f"{file} (now)", lineterm=""

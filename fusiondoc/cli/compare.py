@@ -187,7 +187,7 @@ def _check_words(values: tuple[str, ...]) -> None:
         if value not in WORDS and value not in SEVERITIES and value.upper() not in CODES:
             known = f"Known: {', '.join((*WORDS, *SEVERITIES))}, and codes such as FD201."
             hint = nearest(value, (*WORDS, *SEVERITIES, *CODES)) or known
-            raise UsageError(f"Unknown word '{value}' for --fail-on", hint)
+            raise UsageError(f"unknown word '{value}' for --fail-on", hint)
 
 
 def _share(text: str) -> float:

@@ -43,7 +43,7 @@ def read(path: str, kind: str) -> Settings | None:
     try:
         text = read_within(file).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"Cannot read {shown}: {error}", "It must be a text file in UTF-8.") from None
+        raise UsageError(f"cannot read {shown}: {error}", "It must be a text file in UTF-8.") from None
     return _toml(file, shown, text) if kind == "toml" else _yaml(file, shown, text)
 
 

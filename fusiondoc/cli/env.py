@@ -52,7 +52,7 @@ def command(
         return
     if script_args:
         raise UsageError(
-            f"Unexpected argument '{script_args[0]}'", "For a target: fusiondoc env --export TARGET"
+            f"unexpected argument '{script_args[0]}'", "For a target: fusiondoc env --export TARGET"
         )
     from fusiondoc.runner import remembered_bandwidth
     from fusiondoc.runner.interpreter import inspect, measure_bandwidth, try_everything

@@ -143,7 +143,7 @@ def page(code: str) -> str:
         if recipe is not None:
             return recipe
         raise UsageError(
-            f"No such finding code: {code}. {_nearest(name)}", "fusiondoc explain lists all codes."
+            f"no such finding code: {code}. {_nearest(name)}", "fusiondoc explain lists all codes."
         )
     return (PAGES / f"{name}.md").read_text(encoding="utf-8")
 
@@ -160,7 +160,7 @@ def glossary_page(terms: Sequence[str] = ()) -> str:
     for term in terms:
         if term.strip().lower() not in entries:
             raise UsageError(
-                f"The glossary has no entry '{term}'. {did_you_mean(term.strip().lower(), entries)}",
+                f"the glossary has no entry '{term}'. {did_you_mean(term.strip().lower(), entries)}",
                 "fusiondoc explain --glossary prints all of it.",
             )
     return "\n\n".join(entries[term.strip().lower()] for term in terms) + "\n"

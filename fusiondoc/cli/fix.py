@@ -29,7 +29,7 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
     """Refuse a file whose ending says no format before anything runs."""
     if value is not None and not value.parent.is_dir():
         raise UsageError(
-            f"Cannot write {value}: there is no folder {value.parent}", "Make the folder, or choose another."
+            f"cannot write {value}: there is no folder {value.parent}", "Make the folder, or choose another."
         )
     if value is not None and value.suffix.lower() not in _ENDINGS and not ctx.params.get("format_"):
         raise UsageError(

@@ -331,7 +331,7 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
     script = options["script"] or options["as_module"]
     if script_args and not script:
         raise UsageError(
-            f"Unexpected argument '{script_args[0]}'",
+            f"unexpected argument '{script_args[0]}'",
             "Arguments after the target are for a script that runs as it is: --script FILE.py -- ARGS",
         )
     if options["script"] and options["as_module"]:

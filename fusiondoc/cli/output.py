@@ -65,7 +65,7 @@ def output_checked(ctx: click.Context, param: click.Parameter, value: Path | Non
     option = f"--{param.name}".replace("_", "-") if param.name is not None else "--output"
     if not value.parent.is_dir():
         raise UsageError(
-            f"Cannot write {value}: there is no folder {value.parent}",
+            f"cannot write {value}: there is no folder {value.parent}",
             f"Choose another file with {option}, or make the folder first.",
         )
     ending = value.suffix.lower()
@@ -170,7 +170,7 @@ def check_fail_on(values: tuple[str, ...]) -> None:
     for value in values:
         if value not in SEVERITIES and value.upper() not in CODES:
             raise UsageError(
-                f"Unknown severity or code '{value}' for --fail-on",
+                f"unknown severity or code '{value}' for --fail-on",
                 did_you_mean(value, (*SEVERITIES, *CODES)),
             )
 
@@ -303,7 +303,7 @@ def write_file(file: Path, data: bytes | Iterable[bytes], option: str) -> None:
                 out.write(part)
     except OSError as error:
         raise UsageError(
-            f"Cannot write {file}: {error.strerror}", f"Choose another file with {option}."
+            f"cannot write {file}: {error.strerror}", f"Choose another file with {option}."
         ) from None
     notify(f"wrote {file}")
 

@@ -29,7 +29,7 @@ class _Closed(io.RawIOBase):
         if size and not self._refused:
             self._refused = True  # what is left in the buffer is written once more when Python ends
             raise UsageError(
-                "The standard output is closed, so the result cannot be printed",
+                "the standard output is closed, so the result cannot be printed",
                 "Name a file with --output, or leave the standard output open: >FILE instead of >&-",
             )
         return size

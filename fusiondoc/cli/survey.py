@@ -148,7 +148,7 @@ def _reached(found: Survey, cause: str) -> Iterator[str]:
 def _format(format_: str | None, output: Path | None) -> str:
     if output is not None and not output.parent.is_dir():
         raise UsageError(
-            f"Cannot write {output}: there is no folder {output.parent}",
+            f"cannot write {output}: there is no folder {output.parent}",
             "Make the folder, or choose another.",
         )
     if format_ is None and output is not None:

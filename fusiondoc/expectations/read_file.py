@@ -50,9 +50,9 @@ def read_text(file: FilePath) -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8 text (byte {error.start})", "Save it as UTF-8.") from None
     except OSError as error:
-        raise UsageError(f"Cannot read {file}: {error.strerror}", _written_by(str(file))) from None
+        raise UsageError(f"cannot read {file}: {error.strerror}", _written_by(str(file))) from None
     except ValueError as error:
-        raise UsageError(f"Cannot read {str(file)!r}: {error}", "Name a YAML file.") from None
+        raise UsageError(f"cannot read {str(file)!r}: {error}", "Name a YAML file.") from None
 
 
 def loads(

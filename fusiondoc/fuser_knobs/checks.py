@@ -138,7 +138,7 @@ def _check_name(name: str, torch_version: TorchVersion) -> None:
         # The whole list is long and mostly about other things than fusion.
         guess = did_you_mean(name, [entry.name for entry in known if entry.does])
     raise UnknownWord(
-        f"No file '{name}' of torch writes to the log: {JIT_LOG} would print nothing for it. {guess}",
+        f"no file '{name}' of torch writes to the log: {JIT_LOG} would print nothing for it. {guess}",
         f"It takes names of C++ files of torch without folder, such as {' or >>'.join(pass_files())}.",
     )
 
@@ -247,11 +247,11 @@ def check_knob(name: str, value: str | None = None, torch_version: TorchVersion 
         ]
         names = [knob.name for knob in catalogue.knobs()]
         meant = f"Its name here is '{by_torch_name[0].name}'." if by_torch_name else nearest(name, names)
-        raise UsageError(f"There is no knob '{name}'" + (f". {meant}" if meant is not None else ""), _SEE)
+        raise UsageError(f"there is no knob '{name}'" + (f". {meant}" if meant is not None else ""), _SEE)
     version = as_version(torch_version)
     if not exists_in(knob.exists, version):
         raise UsageError(
-            f"The knob '{name}' is in torch {describe(knob.exists)}, not in {_torch(version)}.", _SEE
+            f"the knob '{name}' is in torch {describe(knob.exists)}, not in {_torch(version)}.", _SEE
         )
     if value is not None:
         _check_value(knob, value.strip())
@@ -283,7 +283,7 @@ def value_form(kind: str) -> str:
 def _check_value(knob: Knob, value: str) -> None:
     if knob.kind == "function":
         raise UsageError(
-            f"The knob '{knob.name}' takes a Python function, which cannot be written here.",
+            f"the knob '{knob.name}' takes a Python function, which cannot be written here.",
             f"Call {knob.in_python[0]} in your own program.",
         )
     if knob.kind == "text":

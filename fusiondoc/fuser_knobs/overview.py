@@ -271,7 +271,7 @@ def find(name: str, shown: Overview) -> list[Found]:
     if found:
         return found
     near = nearest(name, [found_entry.entry.name for found_entry in shown.entries()])
-    text = f"There is no knob, variable, option, dump or log file '{name}'"
+    text = f"there is no knob, variable, option, dump or log file '{name}'"
     raise UsageError(f"{text}. {near}" if near is not None else text, "fusiondoc knobs --all lists all.")
 
 

@@ -200,7 +200,7 @@ def _short(text: str) -> str:
 
 def _refused(why: str) -> UsageError:
     return UsageError(
-        f"No file is written for this group: {why}",
+        f"no file is written for this group: {why}",
         "A written file is a program, so it takes only what a fusion group can hold. Is the log whole, and "
         "from somebody you know? If a fuser did make this group, report it together with the log.",
     )

@@ -200,7 +200,7 @@ def groups_of(
     graphs = {found.group.id: found for found in cached_graphs(logs)}
     if not graphs:
         raise UsageError(
-            "There is no fusion group in this log: it holds no graph of a plan, or nothing was fused",
+            "there is no fusion group in this log: it holds no graph of a plan, or nothing was fused",
             f"Record it with PYTORCH_JIT_LOG_LEVEL={_levels()}; fusiondoc parse shows what the log has.",
         )
     return Groups(tuple(found.group for found in graphs.values()), logs, graphs, shown or {})
@@ -244,13 +244,13 @@ def pick(known: Groups, name: str) -> Found:
         ids = [group.id for group in known.groups]
         there = ", ".join(ids[:_SHOWN_IDS]) + (", ..." if len(ids) > _SHOWN_IDS else "")
         raise UsageError(
-            f"There is no group '{name}'. There are: {there}",
+            f"there is no group '{name}'. There are: {there}",
             "Name one with --group; without it, fusiondoc repro lists them with their operators.",
         )
     found = known.graphs.get(group.id) or find_group(group, known.logs)
     if found is None:
         raise UsageError(
-            f"The graph of group {group.id} is not found again in {_position(group, known)}",
+            f"the graph of group {group.id} is not found again in {_position(group, known)}",
             "Was the log changed or read from a pipe? Give the file itself.",
         )
     return found
@@ -274,7 +274,7 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
     if not recipe.outputs:
         why = one_line("; ".join(recipe.problems)) or "it is empty"
         raise UsageError(
-            f"Nothing of group {group.id} can be rebuilt: {why}",
+            f"nothing of group {group.id} can be rebuilt: {why}",
             f"See {known.position(found.file, found.line)}.",
         )
     title = _title(found, known)
@@ -398,5 +398,5 @@ def write_file(path: Path, text: str) -> None:
         write_whole(path, text.encode("utf-8"))
     except OSError as error:
         raise UsageError(
-            f"Cannot write {path}: {error.strerror}", "Choose another file with --output."
+            f"cannot write {path}: {error.strerror}", "Choose another file with --output."
         ) from None

@@ -77,7 +77,7 @@ def write_archive(path: Path, members: Sequence[Member]) -> None:
     """
     zipped = path.name.lower().endswith(".zip")
     if zipped and sum(member.size for member in members) >= 1 << 31:
-        raise UsageError("A zip file takes no more than 2 GiB", "Name a .tar.xz file.")
+        raise UsageError("a zip file takes no more than 2 GiB", "Name a .tar.xz file.")
     with whole_file(path) as file:
         if zipped:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=False) as packed:

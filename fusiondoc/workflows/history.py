@@ -50,7 +50,7 @@ def history(
     if not earlier.runs and not later.runs:
         why = f": {later.unreadable[0].why}" if later.unreadable else ""
         raise UsageError(
-            f"No runs in {', '.join(sources)}{why}",
+            f"no runs in {', '.join(sources)}{why}",
             "fusiondoc check --history FILE.jsonl adds a line for each run.",
         )
     series: dict[_Series, list[RunLine]] = defaultdict(list)
@@ -96,7 +96,7 @@ def _wanted(series: Iterable[_Series], model: str | None) -> list[_Series]:
     found = [key for key in ordered if is_named(key.model, model)]
     if not found:
         names = sorted({key.model for key in ordered if key.model is not None})
-        raise UsageError(f"No run is of a model '{model}'", did_you_mean(model, names))
+        raise UsageError(f"no run is of a model '{model}'", did_you_mean(model, names))
     return found
 
 

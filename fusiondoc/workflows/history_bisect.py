@@ -112,19 +112,19 @@ def _ends(history: History, folder: Path) -> tuple[str, str]:
     changes = sorted(lost or first_broken(history), key=lambda one: one[0])
     if not changes:
         raise UsageError(
-            "No group is lost, and no model is broken that held before: there is nothing to bisect",
+            "no group is lost, and no model is broken that held before: there is nothing to bisect",
             "fusiondoc history lists all.",
         )
     _, good, bad = changes[-1]
     if good is None or bad is None or good == bad:
         raise UsageError(
-            "The runs before and after the loss are not of two known commits",
+            "the runs before and after the loss are not of two known commits",
             "Runs know their commit where the program is in a git repository.",
         )
     for commit in (good, bad):
         if git(folder, "cat-file", "commit", commit) is None:
             raise UsageError(
-                f"This repository has no commit {commit}", "Run it in the program's, with its whole history."
+                f"this repository has no commit {commit}", "Run it in the program's, with its whole history."
             )
     return good, bad
 
@@ -168,7 +168,7 @@ def _git(folder: Path, *arguments: str) -> str:
     if done.returncode:
         why = " ".join((done.stderr or done.stdout).split())[:300]
         raise CannotRun(
-            f"The command git {arguments[0]} failed: {why}", "Run git bisect by hand with fusiondoc check."
+            f"the command git {arguments[0]} failed: {why}", "Run git bisect by hand with fusiondoc check."
         )
     return done.stdout
 

@@ -91,7 +91,7 @@ def _of_file(file: Path) -> Iterator[bytes]:
                 yield line
     except OSError as error:
         raise UsageError(
-            f"Cannot read {file}: {error.strerror}", "fusiondoc check --history FILE.jsonl writes one."
+            f"cannot read {file}: {error.strerror}", "fusiondoc check --history FILE.jsonl writes one."
         ) from None
 
 

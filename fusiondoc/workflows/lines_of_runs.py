@@ -101,7 +101,7 @@ def append_lines(file: Path, lines: Iterable[RunLine]) -> None:
         with alone(file), file.open("ab") as out:
             out.write(text.encode("ascii"))
     except OSError as error:
-        raise UsageError(f"Cannot write {file}: {error.strerror}", "Choose another file.") from None
+        raise UsageError(f"cannot write {file}: {error.strerror}", "Choose another file.") from None
 
 
 def _lost(report: Report) -> tuple[str, ...]:

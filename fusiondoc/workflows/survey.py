@@ -59,7 +59,7 @@ def survey(
     listing = listed(names, model_from)
     if not listing.items:
         raise UsageError(
-            f"No reports, logs or captures in {', '.join(names)}",
+            f"no reports, logs or captures in {', '.join(names)}",
             "Reports end in .json, logs in .log, .txt, .out or .err (also compressed).",
         )
     used = engine_of(engine, address, workers, len(listing.items))

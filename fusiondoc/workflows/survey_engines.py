@@ -175,7 +175,7 @@ class Dask:
         try:
             self._client: Any = self._package.Client(address, timeout=20)
         except (OSError, ValueError) as error:
-            raise CannotRun(f"No Dask scheduler at {address}: {error}", "Check --address.") from None
+            raise CannotRun(f"no Dask scheduler at {address}: {error}", "Check --address.") from None
         self._seen: set[str] = set(self._now())
         """All that were there, and all that have worked."""
         self._worked: set[str] = set()
@@ -265,7 +265,7 @@ class Ray:
                 ray.init(address=address or "auto", log_to_driver=False, logging_level="ERROR")
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise CannotRun(
-                    f"No Ray cluster at {address or 'auto'}: {' '.join(str(error).split())[:200]}",
+                    f"no Ray cluster at {address or 'auto'}: {' '.join(str(error).split())[:200]}",
                     "Start one with ray start --head, and name it: --address HOST:6379",
                 ) from None
         # Its threads print what happens to workers to the standard output, where the answer goes.

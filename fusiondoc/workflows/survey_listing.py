@@ -152,7 +152,7 @@ def _in_folder(name: str) -> Listing:
     top = Path(name)
     if not top.exists():
         raise UsageError(
-            f"No such file or folder: {name}", "Give paths of reports, logs, captures or folders."
+            f"no such file or folder: {name}", "Give paths of reports, logs, captures or folders."
         )
     if top.is_file():
         return Listing((Item(name, top.stat().st_size),), 0)
@@ -227,14 +227,14 @@ def _store(address: str) -> tuple[Any, str]:
         url_to_fs = importlib.import_module("fsspec.core").url_to_fs
     except ImportError:
         raise CannotRun(
-            f"Reading {address} needs the package fsspec, which is not installed",
+            f"reading {address} needs the package fsspec, which is not installed",
             "pip install 'fusiondoc[fleet]', and the package for that store: s3fs, gcsfs, adlfs ...",
         ) from None
     try:
         store, path = url_to_fs(address)
     except ImportError as error:
         raise CannotRun(
-            f"Reading {address}: {error}", "Install that package with pip, beside fusiondoc."
+            f"reading {address}: {error}", "Install that package with pip, beside fusiondoc."
         ) from None
     except ValueError as error:
         raise UsageError(
@@ -249,10 +249,10 @@ def _in_store(address: str) -> Listing:
         found = store.find(path, detail=True)
     except Exception as error:  # every store has errors of its own
         raise UsageError(
-            f"Cannot list {address}: {error}", "Check the address and its permissions."
+            f"cannot list {address}: {error}", "Check the address and its permissions."
         ) from None
     if not found:
-        raise UsageError(f"There is nothing at {address}", "Check the address.")
+        raise UsageError(f"there is nothing at {address}", "Check the address.")
     captures = _outermost_captures(found)
     sizes: Counter[str] = Counter()
     items: list[Item] = []

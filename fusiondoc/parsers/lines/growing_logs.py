@@ -76,7 +76,7 @@ class GrowingLog:
             self._file = open_given(path)
         except OSError as error:
             raise UsageError(
-                f"Cannot read {path}: {error.strerror or error}", "Check its permissions."
+                f"cannot read {path}: {error.strerror or error}", "Check its permissions."
             ) from None
         opened = os.fstat(self._file.fileno())
         self._identity = (opened.st_dev, opened.st_ino)
@@ -164,9 +164,9 @@ class GrowingPipe:
     def blocks(self) -> Iterator[bytes]:
         """The bytes as they come."""
         if self._path is None and sys.stdin is None:
-            raise UsageError("The standard input is closed", "Pipe a log into it, or name a file.")
+            raise UsageError("the standard input is closed", "Pipe a log into it, or name a file.")
         if self._path is not None and not os.access(self._path, os.R_OK):
-            raise UsageError(f"Cannot read {self._path}: Permission denied", "Check its permissions.")
+            raise UsageError(f"cannot read {self._path}: Permission denied", "Check its permissions.")
         threading.Thread(target=self._wait, daemon=True).start()
         yield from _first_ones_together(self._read())
 
@@ -263,6 +263,6 @@ def check_growing(path: Path) -> None:
     if path.suffix.lower() in COMPRESSED:
         raise UsageError(f"{path} is compressed, and such a file cannot be followed", "Leave out --follow.")
     if not is_there(path.parent):
-        raise UsageError(f"No such folder: {path.parent}", "Give the path of the log that will be written.")
+        raise UsageError(f"no such folder: {path.parent}", "Give the path of the log that will be written.")
     if kind is not None:
         raise UsageError(f"{path} is {kind}", "Give the path of a log, or - for stdin.")

@@ -90,7 +90,7 @@ def _logs_in(folder: Path) -> list[LogInput]:
     if not paths:
         endings = ", ".join(LOG_ENDINGS)
         raise UsageError(
-            f"No log files in the folder {folder}",
+            f"no log files in the folder {folder}",
             f"Name the files, or give them one of the endings {endings}"
             f" (also compressed: {', '.join(COMPRESSED)}).",
         )
@@ -135,7 +135,7 @@ def _not_found(argument: str, path: Path) -> NotFound:
 def _open(log: LogInput) -> IO[bytes]:
     if log.path is None:
         if sys.stdin is None:
-            raise UsageError("The standard input is closed", "Pipe a log into it, or name a file.")
+            raise UsageError("the standard input is closed", "Pipe a log into it, or name a file.")
         with contextlib.suppress(io.UnsupportedOperation):  # a test's
             refuse_endless(sys.stdin.buffer.fileno(), Path("/dev/stdin"))
         return sys.stdin.buffer
@@ -217,7 +217,7 @@ def _open_zst(path: Path) -> IO[bytes]:
         import zstandard
     except ImportError:
         raise CannotRun(
-            f"Reading {path} needs the package zstandard, which is not installed",
+            f"reading {path} needs the package zstandard, which is not installed",
             "pip install 'fusiondoc[zst]', or decompress it first: zstd -d " + str(path),
         ) from None
     file = open_regular(path)
@@ -249,7 +249,7 @@ def read_chunks(
     try:
         stream = _open(log)
     except OSError as error:
-        raise UsageError(f"Cannot read {log.name}: {error.strerror or error}", _what_to_do(error)) from None
+        raise UsageError(f"cannot read {log.name}: {error.strerror or error}", _what_to_do(error)) from None
     with stream:
         yield from whole_lines(_blocks(stream, log), cut)
 
@@ -315,7 +315,7 @@ def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
         except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
             if not anything:
                 raise UsageError(
-                    f"Cannot read {log.name}: {error}",
+                    f"cannot read {log.name}: {error}",
                     "By its ending it is compressed: check that it is, or rename it.",
                 ) from None
             part = b""  # cut off: what was read counts

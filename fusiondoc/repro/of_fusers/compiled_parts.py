@@ -112,7 +112,7 @@ class CompiledParts:
     def _of_boundary(self, number: int) -> _Chosen:
         there = self._compiled.boundaries
         if not 1 <= number <= len(there):
-            raise self._none(f"There is no boundary {number}: there are {len(there)}")
+            raise self._none(f"there is no boundary {number}: there are {len(there)}")
         boundary = there[number - 1]
         for graph in self._rows.graphs:
             nodes = GraphBoundaries(graph.found, graph.end).nodes_at(boundary)
@@ -121,7 +121,7 @@ class CompiledParts:
                 why = f": {cause.code} {one_line(cause.text)}" if cause is not None else ""
                 title = f"The boundary {_ends(boundary)} of {self._shown}{why}."
                 return _Chosen(graph, nodes, title, f"boundary_{number}")
-        raise self._none(f"The nodes of boundary {number} are not found again")
+        raise self._none(f"the nodes of boundary {number} are not found again")
 
     def _of_kernel(self, name: str) -> _Chosen:
         known = [kernel for kernel in self._compiled.kernels if name in (kernel.id, kernel.name)]
@@ -131,14 +131,14 @@ class CompiledParts:
                 if nodes and graph.kernels.get(kernel.name) == kernel.id:
                     title = f"Kernel {kernel.id} ({one_line(kernel.name)}) of {self._shown}."
                     return _Chosen(graph, nodes, title, kernel.id)
-        raise self._none(f"There is no kernel '{one_line(name)}'")
+        raise self._none(f"there is no kernel '{one_line(name)}'")
 
     def _of_group(self, name: str) -> _Chosen:
         for graph in self._rows.graphs:
             for index, id_ in graph.groups.items():
                 if id_.lower() == name.lower():
                     return _Chosen(graph, [graph.found.nodes[index]], f"Group {id_} of {self._shown}.", id_)
-        raise self._none(f"There is no group '{one_line(name)}'")
+        raise self._none(f"there is no group '{one_line(name)}'")
 
     def _none(self, what: str) -> UsageError:
         return UsageError(f"{what} in {self._shown}", f"fusiondoc repro {self._shown} lists what there is.")

@@ -103,7 +103,7 @@ def _statement(operator: GraphOperator, names: AbstractSet[str]) -> str:
     given = operator.arguments
     if given is None:
         raise UsageError(
-            f"The log does not contain the arguments of {one_line(operator.name)}",
+            f"the log does not contain the arguments of {one_line(operator.name)}",
             "Record it again, with TORCH_LOGS=post_grad_graphs or TORCH_TRACE, or run: fusiondoc diagnose",
         )
     call = _call(given)
@@ -177,7 +177,7 @@ def _is_device(node: ast.Call) -> bool:
 
 def _refused(why: str) -> UsageError:
     return UsageError(
-        f"No file is written for this part: {why}",
+        f"no file is written for this part: {why}",
         "A written file is a program, so it takes only torch's own operators. Name a boundary or kernel"
         " without this one; fusiondoc repro lists them.",
     )
