@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar
 
-MARKS = (b"zq", b"(971")
-"""A graph that holds one of them is read by itself."""
+_MARKS = (b"zq", b"(971")
 _MARK = re.compile(r"zq(\d{5})zq|\(971(\d{5})71")
 """A mark, and the number of its text in the graph."""
 _SIZE = re.compile(rb"\(\d+")
@@ -72,6 +71,11 @@ class Whole(Kept[Part]):
 
     def get(self) -> Part:
         return self._part
+
+
+def holds_mark(text: bytes) -> bool:
+    """Whether a text of a graph may be taken for a mark: no pattern is made of it."""
+    return any(mark in text for mark in _MARKS)
 
 
 class NoPattern(Exception):

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
-from itertools import count
-from operator import itemgetter
+from collections.abc import Callable, Collection, Sequence
+from hashlib import sha256
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 from fusiondoc.parsers.jit.patterns import (
-    MARKS,
     MOST_TOKENS,
     Canonical,
     Kept,
@@ -29,6 +27,7 @@ from fusiondoc.parsers.jit.patterns import (
     Whole,
     canonical_digest,
     canonical_kept,
+    holds_mark,
     marked,
     patterns_of,
     texts_of,
@@ -39,8 +38,11 @@ _TOKEN = re.compile(rb"([%#(](?:(?<=%)[A-Za-z0-9_.]+|(?<=#) .*|(?<=[A-Za-z0-9_]\
 before the alternatives: so it is found in half of the time."""
 _NUMBER = re.compile(rb"[0-9](?<![A-Za-z=0-9][0-9])[0-9]{0,17}(?![0-9)])")
 """A number that may differ: no part of a scalar type (``Float8_e5m2``), no ``requires_grad=1``, no device."""
+_DIGITS = b"0123456789"
+"""All those of names and source positions may differ."""
 _NAME = re.compile(rb"%[\w.]+")
-_SIGN = ord("%")
+_OF_NAMES = ord("%")
+_OF_TYPES = ord("(")
 
 _MOST_TEXT = 1 << 20
 """Bytes of a graph that is kept as a pattern: to cut it up takes ten times as many."""
@@ -64,20 +66,19 @@ class _CutText:
         self.rest = parts[::2]
         self.tokens = parts[1::2]
         """Those between, in order."""
-        self.common = blake2b(b"\0".join(self.rest), digest_size=20)
+        self.common = sha256(b"\0".join(self.rest))
 
     def nameless(self) -> bytes:
         """The digest of the text without the names of values: equal graphs have equal ones."""
         digest = self.common.copy()
-        digest.update(bytes(map(itemgetter(0), self.tokens)))
-        digest.update(b"\0".join([token for token in self.tokens if token[0] != _SIGN]))
+        digest.update(b"\0".join([token if token[0] != _OF_NAMES else b"%" for token in self.tokens]))
         return digest.digest()
 
 
 class _Tokens(NamedTuple):
     """What differs in graphs that are read together."""
 
-    different: list[bytes]
+    different: Collection[bytes]
     """Each token once, in the order of its first occurrence."""
     lines: bytes
     """The same, each on a line of its own."""
@@ -86,17 +87,18 @@ class _Tokens(NamedTuple):
 
 
 def _tokens_of(cuts: Sequence[_CutText], about: object) -> _Tokens:
-    tokens = [token for cut in cuts for token in cut.tokens]
     first_at: dict[bytes, int] = {}
+    tokens = chain.from_iterable([cut.tokens for cut in cuts])
     order = array("I", map(first_at.setdefault, tokens, count()))
-    different = list(first_at)
-    lines = b"\n".join(different)
-    digest = blake2b(_NUMBER.sub(b"0", lines), digest_size=20)
+    lines = b"\n".join(first_at)
+    types = b"\n".join([token for token in first_at if token[0] == _OF_TYPES])
+    digest = sha256(_NUMBER.sub(b"0", types))
+    digest.update(lines.translate(None, _DIGITS))
     for cut in cuts:
         digest.update(cut.common.digest())
     digest.update(order.tobytes())
     digest.update(repr(about).encode("utf-8", "surrogatepass"))
-    return _Tokens(different, lines, digest.digest())
+    return _Tokens(first_at, lines, digest.digest())
 
 
 class PrintedForms:
@@ -114,7 +116,7 @@ class PrintedForms:
     def nameless(self, text: bytes) -> bytes:
         """The digest of a printed graph without the names of values: equal graphs have equal ones."""
         cut = self._cut(text)
-        return cut.nameless() if cut is not None else blake2b(_NAME.sub(b"%", text), digest_size=20).digest()
+        return cut.nameless() if cut is not None else sha256(_NAME.sub(b"%", text)).digest()
 
     def read(self, texts: Sequence[bytes], about: object, reader: Reader) -> Sequence[Kept[Any]]:
         """The parts of what ``reader`` reads of the texts.
@@ -126,7 +128,7 @@ class PrintedForms:
         if len(cuts) < len(texts) or sum(map(len, texts)) > _MOST_TEXT:
             return whole(reader, texts)
         tokens = _tokens_of(cuts, about)
-        own = texts_of(tokens.lines) if tokens.different else []
+        own = texts_of(tokens.lines) if tokens.lines else []
         if len(set(own)) < len(own):
             return whole(reader, texts)
         if tokens.form not in self._patterns:
@@ -163,17 +165,11 @@ def whole(reader: Reader, texts: Sequence[bytes]) -> Sequence[Kept[Any]]:
 
 
 def _can_be_cut(text: bytes) -> bool:
-    return (
-        len(text) <= _MOST_TEXT
-        and text.isascii()
-        and b"\r" not in text
-        and b"\0" not in text
-        and not any(mark in text for mark in MARKS)
-    )
+    return len(text) <= _MOST_TEXT and text.isascii() and b"\r" not in text and b"\0" not in text
 
 
-def _patterns(cuts: Sequence[_CutText], different: Sequence[bytes], reader: Reader) -> Patterns | None:
-    if len(different) > MOST_TOKENS:
+def _patterns(cuts: Sequence[_CutText], different: Collection[bytes], reader: Reader) -> Patterns | None:
+    if len(different) > MOST_TOKENS or any(map(holds_mark, chain(different, *(cut.rest for cut in cuts)))):
         return None
     with_mark = {token: marked(token, number) for number, token in enumerate(different)}
     texts = []

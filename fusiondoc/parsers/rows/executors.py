@@ -277,9 +277,9 @@ class _Fallbacks:
         self._gradients: dict[tuple[str, ...], dict[Checks, list[tuple[int, GradientPlan, PlanUse]]]] = {}
         """The first plan of each gradient, and how many there were before it, by the kinds of its inputs and
         by its checks."""
-        self._groups: dict[HashedOps, list[PlanGroup]] = {}
+        self._groups: dict[HashedOps, dict[_Specialised, PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
-        self._bodies: list[tuple[HashedOps, list[PlanGroup]]] = []
+        self._bodies: list[tuple[HashedOps, dict[_Specialised, PlanGroup]]] = []
         """The first of them, as far as ``_shared`` has them."""
         self._shared = SharedOperators()
         self._with_groups: set[int] = set()
@@ -335,9 +335,7 @@ class _Fallbacks:
         if id(use) not in self._with_groups:
             self._with_groups.add(id(use))
             for ops, group in zip(plan.group_operators, plan.every_group):
-                same = self._groups.setdefault(ops, [])
-                if not any(known.body == group.body and known.inputs == group.inputs for known in same):
-                    same.append(group)
+                self._groups.setdefault(ops, {}).setdefault((group.body, group.inputs), group)
         self._regions += [(ops, executor.stands_for) for ops in plan.regions]
         self._inside += plan.groups_inside
 
@@ -375,7 +373,7 @@ class _Fallbacks:
         ops = plan.operators
         exact = self._groups.get(ops)
         if exact is not None:
-            return tuple(exact)
+            return tuple(exact.values())
         self._plans.update(self._compared.of(known).content for known in self._to_plans)
         self._to_plans.clear()
         if plan.content in self._plans:
@@ -396,13 +394,13 @@ class _Fallbacks:
         for body, groups in islice(self._groups.items(), len(self._bodies), None):
             self._shared.add(body)
             self._bodies.append((body, groups))
-        best: tuple[float, list[PlanGroup]] = (0.5, [])
+        best: tuple[float, Mapping[_Specialised, PlanGroup]] = (0.5, {})
         for index, count in sorted(self._shared.shared(ops).items()):
             body, groups = self._bodies[index]
             share = count / (len(ops) + len(body) - count)
             if share > best[0]:
                 best = (share, groups)
-        return tuple(best[1])
+        return tuple(best[1].values())
 
     def _around(self, plan: _Compared) -> tuple[PlanGroup, ...]:
         """The groups that the executor of the region with the operators of this plan stands for; its own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fusiondoc.model.reasons import Stated
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.parsers.facts import PlanUse
 from fusiondoc.parsers.jit.plan import LooseNode, Op
@@ -34,6 +35,10 @@ class StatedReasons:
             self._with.add(statements.hashes())
         self._of_several = self._open_those_of_several()
         """Hash of an operator that several plans have statements about -> these, with their phase."""
+        self._best: dict[tuple[int, str | None], Sequence[Statement]] = {}
+        """The best of them, by operator and phase: a formula stands in as many nodes as plans."""
+        self._reasons: dict[tuple[str, Stated], Reason] = {}
+        """Those that statements give, by code and detail."""
         self._alike: dict[Reason, Reason] = {}
         """Equal reasons -> the first of them: there are few."""
         self._latest: Reason | None = None
@@ -53,9 +58,14 @@ class StatedReasons:
             return best_of([statement for statement in own if statement.is_about(node.value)])
         if own:
             return best_of(own)
-        planned = self._of_plans(key)
-        same_phase = [statement for its_phase, statement in planned if its_phase == phase]
-        return best_of(same_phase) or best_of(self._anywhere(key))
+        best = self._best.get((hash(key), phase))
+        if best is None:
+            planned = self._of_plans(key)
+            same_phase = [statement for its_phase, statement in planned if its_phase == phase]
+            best = best_of(same_phase) or best_of(self._anywhere(key))
+            if hash(key) in self._of_several:
+                self._best[hash(key), phase] = best
+        return best
 
     def of_kind(self, node: LooseNode) -> Sequence[Statement]:
         """Statements about the kind of node on that line: they hold for all of them."""
@@ -92,7 +102,11 @@ class StatedReasons:
 
     def reason(self, statement: Statement) -> Reason:
         """The reason that a statement gives."""
-        return self.one_of_equal(Reason.of(statement.code, statement.detail, stated=True))
+        key = statement.code, statement.detail
+        known = self._reasons.get(key)
+        if known is None:
+            known = self._reasons[key] = self.one_of_equal(Reason.of(*key, stated=True))
+        return known
 
     def one_of_equal(self, reason: Reason) -> Reason:
         """The first of equal reasons: rows are found by it."""

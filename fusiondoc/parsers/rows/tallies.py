@@ -85,7 +85,10 @@ class Tally:
 class CountedRow:
     """A row of operators outside groups, while it is counted."""
 
-    __slots__ = ("count", "kept", "layers", "lines", "moved", "number", "ran", "reason", "statements")
+    __slots__ = (
+        *("count", "kept", "layers", "lines", "moved", "number", "ran", "reason", "statements"),
+        "_latest",
+    )
 
     def __init__(self, reason: Reason, number: int, ran: bool | None = None) -> None:
         self.reason = reason
@@ -100,6 +103,14 @@ class CountedRow:
         """The number in each layer, in order."""
         self.statements: dict[int, array[int]] | None = None
         """Lines of statements, by the id of the array."""
+        self._latest: Sequence[Statement] = ()
+
+    def add_statements(self, statements: Sequence[Statement]) -> None:
+        """Make their lines evidence, once; nodes that share statements come after one another."""
+        if statements is not self._latest:
+            self._latest = statements
+            for statement in statements:
+                self.add_statement(statement)
 
     def add_statement(self, statement: Statement) -> None:
         """Make its lines evidence, once."""

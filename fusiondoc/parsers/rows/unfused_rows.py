@@ -137,8 +137,7 @@ class _Part(NamedTuple):
 
 def _add_lines(row: CountedRow, use: PlanUse, node: LooseNode, statements: Sequence[Statement]) -> None:
     """The lines of the log that show the reason: the statements', else the operator's own."""
-    for statement in statements:
-        row.add_statement(statement)
+    row.add_statements(statements)
     if not any(statement.lines for statement in statements):
         row.lines.extend(use.places(node.line))
 
@@ -271,13 +270,14 @@ class _UnfusedTable:
         # Statements of its own pass about the nodes of one line name each of them.
         own_pass = part.number == OUTER and part.of_fusion_pass and bool(part.use.stated)
         statements = [self._stated.about(part.use, part.phase, node, own_pass) for node in counted]
-        refused = self._refused(counted, statements)
-        stated_of = {id(node): stated for node, stated in zip(counted, statements)}
+        reasons = [self._stated.reason(stated[0]) if stated else None for stated in statements]
+        refused = self._refused(counted, reasons)
+        stated_of = dict(zip(map(id, counted), zip(reasons, statements)))
         totals = RowTotals()
         settled: dict[tuple[str, str | None, str | None], list[CountedRow]] = {}
         for node in left:
             flow_node = part.flow_node(node)
-            reason, stated = self._reason(part, refused, node, stated_of[id(node)])
+            reason, stated = self._reason(part, refused, node, *stated_of[id(node)])
             ran = flow_node.ran if flow_node is not None else None
             row = self.rows.of((node.op, node.source, part.phase, reason, ran))
             if flow_node is not None:
@@ -308,14 +308,12 @@ class _UnfusedTable:
 
     # -- reasons that the log states -------------------------------------------------------------------------
 
-    def _refused(
-        self, nodes: Sequence[LooseNode], statements: Sequence[Sequence[Statement]]
-    ) -> dict[int, Reason]:
+    def _refused(self, nodes: Sequence[LooseNode], reasons: Sequence[Reason | None]) -> dict[int, Reason]:
         """Node index in the flow -> why the fuser does not take the node, whatever stands next to it."""
         refused = {}
-        for node, stated in zip(nodes, statements):
-            if stated and stated[0].code not in ABOUT_A_MERGE:
-                refused[node.node] = self._stated.reason(stated[0])
+        for node, stated in zip(nodes, reasons):
+            if stated is not None and stated.code not in ABOUT_A_MERGE:
+                refused[node.node] = stated
         return refused
 
     # -- reasons that are worked out -------------------------------------------------------------------------
@@ -325,13 +323,13 @@ class _UnfusedTable:
         part: _Part,
         refused: Mapping[int, Reason],
         node: LooseNode,
+        stated: Reason | None,
         statements: Sequence[Statement],
     ) -> tuple[Reason, Sequence[Statement]]:
-        """The reason of a node, and the statements that show it."""
+        """The reason of a node, which the log may state, and the statements that show it."""
         flow_node = part.flow_node(node)
         if flow_node is not None and flow_node.ran is False:
             return _NEVER_RAN, statements
-        stated = self._stated.reason(statements[0]) if statements else None
         if part.flow is None or self._work_out is None:
             return stated or part.given or _UNKNOWN, statements
         outside = self._outside(part, refused, node, part.flow)
