@@ -40,7 +40,7 @@ from fusiondoc.model.runs import Verification
 from fusiondoc.reports.fixes_found import as_json, as_markdown
 from fusiondoc.views.fix_words import lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
-from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, unified_diff
+from fusiondoc.workflows.fix import ChangedFile, apply, unified_diff
 from fusiondoc.workflows.fix_bundles import Bundle
 from fusiondoc.workflows.fix_versions import Rounding
 from fusiondoc.workflows.git_files import uncommitted
@@ -646,29 +646,6 @@ def test_no_second_blank_line_is_left_where_an_import_goes() -> None:
     place = text.index("Optional[int]")
     edit = Edit(Path("m.py"), place, place + len("Optional[int]"), "int")
     assert changed_text(text, without_unused(parsed(text), (edit,))) == "# why\n\nx: int\n"
-
-
-def test_what_fix_tried_as_rows_of_the_table_of_tries() -> None:
-    before, after = Version(1, 2, 5, 0, outside=6), Version(2, 9, 3, 0, outside=1)
-    wrong = Version(2, 9, 3, 0, wrong=("output 0 differs",), outside=1)
-    speed = Ratio(1.2, 1.1, 1.3)
-    tried = (
-        TriedFix(ChangeKind.RECIPE, "x + y", ("m.py:1",), (), Outcome.KEPT, before, after, speed),
-        TriedFix(
-            ChangeKind.RECIPE, "freeze", (), (), Outcome.FAILED, after, Version(0, 0, 0, 0, problem="no")
-        ),
-        TriedFix(ChangeKind.RECIPE, "other", (), (), Outcome.WRONG, after, wrong),
-    )
-    rows = as_tries(Fixes("m.py", before, after, tried, "diff"))
-    assert [one.change for one in rows] == ["fix: x + y", "fix: freeze", "fix: other"]
-    assert (rows[0].groups, rows[0].ops_fused, rows[0].unfused, rows[0].speed) == (2, 9, 1, speed)
-    assert rows[1].problem == "no" and rows[2].wrong == 1
-    # What fuses no more than what was kept before it does not help, though it does fuse more than as asked.
-    nothing = TriedFix(ChangeKind.RECIPE, "z", (), (), Outcome.NO_GAIN, after, after)
-    asked = replace(rows[0], change="unchanged", ops_fused=2, unfused=6, speed=None)
-    every = [asked, asked, *as_tries(Fixes("m.py", before, after, (*tried, nothing), "diff"), 2)]
-    assert [one.against for one in every[2:]] == [0, 2, 2, 2]
-    assert [one.helps(every[one.against]) for one in every[2:]] == [True, False, False, False]
 
 
 def found() -> Fixes:

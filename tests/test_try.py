@@ -122,29 +122,6 @@ def test_more_runs_and_a_change_that_fails(fusiondoc: Run, tmp_path: Path) -> No
 
 
 @pytest.mark.torch
-def test_eval_mode_and_other_numbers(fusiondoc: Run, tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        "drop.py",
-        """
-        import torch
-
-        class Drop(torch.nn.Module):
-            def forward(self, x):
-                return torch.nn.functional.dropout(x * 2.0 + 1.0, 0.5, self.training).relu() + 1.0
-
-        model = Drop()
-        inputs = (torch.randn(8, 8),)
-        """,
-    )
-    report, said = diagnose(fusiondoc, tmp_path, "drop.py", "--try-eval", "--fuser", "none", "--verify")
-    tries = {one["change"]: one for one in report["tries"]}
-    assert tries["eval mode"]["exit"] == 0
-    assert all(one["wrong"] == 0 for one in tries.values())
-    assert "trying" in said
-
-
-@pytest.mark.torch
 def test_nothing_to_try(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "small.py", "import torch\n\ndef f(x):\n    return (x * 2.0 + 1.0).relu()\n")
     options = ("small.py:f", "--input", "float32[4]", "--runs", 3, "--try")

@@ -34,7 +34,7 @@ def command(context: click.Context, format_: str | None) -> None:
     """List, show and remove the captures in .fusiondoc/; without a subcommand: list.
 
     The newest 20 captures stay (--keep-last of the commands that run a model), and those that were named
-    (--name) or kept (--keep, `keep`). A capture is named by its folder, its name, latest, latest~1 (the one
+    (--name) or kept (`keep`). A capture is named by its folder, its name, latest, latest~1 (the one
     before) and so on, or a part of its folder's name that only one has, here and in parse, kernels, check,
     compare, repro and bundle.
 

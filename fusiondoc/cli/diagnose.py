@@ -33,7 +33,6 @@ from fusiondoc.cli.output import (
 from fusiondoc.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
-    from fusiondoc.captures.request import RunRequest
     from fusiondoc.model.report import Report
     from fusiondoc.runner.launch import ShowProgress
     from fusiondoc.workflows.run import Finished
@@ -50,10 +49,6 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--try", "try_changes", is_flag=True, help="Run again with each change that the findings suggest."
-)
-@click.option("--try-eval", is_flag=True, help="As --try, and with the model in eval mode.")
-@click.option(
-    "--try-fixes", is_flag=True, help="As --try, and with the changes to the program that fix tries."
 )
 @click.option(
     "--time",
@@ -83,8 +78,6 @@ def command(
     fail_on: tuple[str, ...],
     no_rerun: bool,
     try_changes: bool,
-    try_eval: bool,
-    try_fixes: bool,
     timed: bool,
     live: bool,
     trace_file: Path | None,
@@ -112,7 +105,7 @@ def command(
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 
     launcher = launcher_arguments()
-    if launcher and any((timed, trace_file, try_changes, try_eval, try_fixes)):
+    if launcher and any((timed, trace_file, try_changes)):
         raise UsageError(
             "--time, --trace-file and --try are for a run of one process",
             "Leave them out, or leave out --nproc-per-node.",
@@ -121,8 +114,7 @@ def command(
     follow_ups = FollowUps(
         rerun=not (no_rerun or launcher),
         timing=timed or trace_file is not None,
-        tries=try_changes or try_fixes,
-        eval_mode=try_eval,
+        tries=try_changes,
     )
     done = diagnose_target(
         request,
@@ -133,8 +125,6 @@ def command(
         notify=notify,
         progress=_progress(live),
     )
-    if try_fixes:
-        done = _with_fixes(request, done)
     report = without_suppressed(done.report)
     if _has_more_than_an_error(done, report) or _is_document(format_, output):
         emit(report, format_, output)
@@ -156,13 +146,6 @@ def _progress(live: bool) -> ShowProgress:
     from fusiondoc.workflows.follow import live_progress, live_view
 
     return live_progress(lambda label: live_view(label, notify), terminal_progress)
-
-
-def _with_fixes(request: RunRequest, done: Finished) -> Finished:
-    from fusiondoc.runner.launch import terminal_progress
-    from fusiondoc.workflows.fix import with_fixes
-
-    return with_fixes(request, done, notify, terminal_progress)
 
 
 def _has_more_than_an_error(done: Finished, report: Report) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fusiondoc.cli.options import make_request, run_options
+from fusiondoc.cli.options import export_options, make_request
 from fusiondoc.cli.output import format_option, print_result
 from fusiondoc.errors import UsageError
 from fusiondoc.fusers import choices, facts_of, with_evaluator
@@ -28,15 +28,15 @@ SCHEMA = "fusiondoc.env/1"
 @click.option("--export", "export", metavar="TARGET", help="Print variables and lines for your own launcher.")
 @click.option("--measure", is_flag=True, help="Measure the memory bandwidth of the GPU; reports then use it.")
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="")
-@run_options
+@export_options
 @format_option()
 def command(
     export: str | None, measure: bool, script_args: tuple[str, ...], format_: str | None, **options: Any
 ) -> None:
-    """Say which fusers this machine can run, and what to install for those it cannot.
+    """Show which fusers this machine can run, and what to install for the others.
 
-    With --export TARGET and the options of diagnose: the exact variables and Python lines that make your own
-    launcher log what diagnose would record.
+    With --export TARGET: the exact variables and Python lines that make your own launcher log what diagnose
+    would record.
 
     \b
     Examples:

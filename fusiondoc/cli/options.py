@@ -118,6 +118,19 @@ def _click_type(option: RunOption) -> dict[str, Any]:
     return by_kind.get(option.kind, {})
 
 
+_AS_MODULE = click.option(
+    "-m",
+    "--module",
+    "as_module",
+    is_flag=True,
+    help="TARGET is a module or package: run it as python -m does; its own arguments after --.",
+)
+_PYTHON = click.option(
+    "--python",
+    type=click.Path(),
+    metavar="PATH",
+    help="The interpreter whose torch runs the model; by default this one.",
+)
 _OPTIONS = (
     run_option("fuser"),
     run_option("frontend"),
@@ -127,13 +140,7 @@ _OPTIONS = (
     run_option("inputs"),
     run_option("trace"),
     run_option("script"),
-    click.option(
-        "-m",
-        "--module",
-        "as_module",
-        is_flag=True,
-        help="TARGET is a module or package: run it as python -m does; its own arguments after --.",
-    ),
+    _AS_MODULE,
     run_option("mode"),
     run_option("dynamic"),
     run_option("no_run"),
@@ -145,18 +152,12 @@ _OPTIONS = (
     run_option("log_limit"),
     run_option("knobs"),
     run_option("dumps"),
-    click.option(
-        "--python",
-        type=click.Path(),
-        metavar="PATH",
-        help="The interpreter whose torch runs the model; by default this one.",
-    ),
+    _PYTHON,
     click.option(
         "--name",
         metavar="NAME",
         help="Name the capture, for fusiondoc compare NAME latest; it is kept until it is removed by name.",
     ),
-    click.option("--keep", is_flag=True, help="Keep the capture until it is removed by name."),
     click.option(
         "--keep-last",
         metavar="N",
@@ -220,6 +221,14 @@ def model_name_option(command: F) -> F:
 def run_options(command: F) -> F:
     """Add every option on how a model runs."""
     for option in reversed((*_OPTIONS, _CAPTURES_IN)):
+        command = option(command)
+    return command
+
+
+def export_options(command: F) -> F:
+    """The options of a run that decide which variables and lines its launcher needs."""
+    of_run = (run_option(name) for name in ("dumps", "knobs", "script", "fuser"))
+    for option in (_PYTHON, _AS_MODULE, *of_run):
         command = option(command)
     return command
 
@@ -290,7 +299,7 @@ def store_for(options: dict[str, Any]) -> CaptureStore:
     name = options.get("name")
     if name is not None and is_target(name):
         raise UsageError(f"--name {name}: that is the form of a target", "Choose a name without .py or .pt.")
-    return CaptureStore(name=name, keep=bool(options.get("keep")), notify=notify)
+    return CaptureStore(name=name, notify=notify)
 
 
 def names_of(texts: Iterable[str]) -> tuple[str, ...]:
@@ -336,7 +345,7 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         )
     if options["script"] and options["as_module"]:
         raise UsageError("--script is for a file, and -m for a module", "Leave one of them out.")
-    if options["step_function"] is not None and not script:
+    if options.get("step_function") is not None and not script:
         raise UsageError(
             "--step-function is for a script that runs as it is",
             "A model's step is its forward pass, with --backward and the backward pass. For a script: "

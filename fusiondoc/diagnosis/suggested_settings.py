@@ -10,7 +10,7 @@ from fusiondoc.diagnosis.changes_of_operators import NO_RULE
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fusers import FUSERS, facts_of, operators_of_knobs, taken_by
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.codes import CODES, DYNAMIC, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.codes import CODES, DYNAMIC, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.lacking_constants import lacks_constant
 from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Report, Unfused
@@ -100,11 +100,6 @@ def of_module_in_place(row: Unfused) -> bool:
 
 def _is_folded(row: Unfused) -> bool:
     return row.op in _FOLDED or lacks_constant(row.reason.detail)
-
-
-def eval_mode() -> Change:
-    """Requested with ``--try-eval``: it changes what the model computes, so no finding does it alone."""
-    return _flag(ChangeKind.EVAL, EVAL, "--eval")
 
 
 def _flag(kind: ChangeKind, title: str, name: str, codes: tuple[str, ...] = ()) -> Change:

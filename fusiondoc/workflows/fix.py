@@ -2,7 +2,7 @@
 
 ``fix --apply`` writes the changed files, with a backup beside each. Nothing is written unless everything
 can be: files inside the project only, unchanged since they were read, without uncommitted changes of the
-user's on the lines that change. ``diagnose --try-fixes`` has what was tried as rows of the table of tries.
+user's on the lines that change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.store import CaptureLocation, Within
+from fusiondoc.captures.store import CaptureLocation
 from fusiondoc.captures.trust import project_root
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.edits import Edit, SourceText, changed_text, read_text
@@ -28,11 +28,11 @@ from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
-from fusiondoc.errors import FusiondocError, UsageError
+from fusiondoc.errors import UsageError
 from fusiondoc.fusers import DYNAMO
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
 from fusiondoc.model import dataclass
-from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
+from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults
 from fusiondoc.model.report import Report
 from fusiondoc.runner.fork_servers import forks
 from fusiondoc.runner.launch import ShowProgress, no_progress
@@ -40,22 +40,15 @@ from fusiondoc.whole_files import read_within, write_whole
 from fusiondoc.workflows.fix_bundles import Bundle, alters_signature, bundles, described
 from fusiondoc.workflows.fix_search import Search
 from fusiondoc.workflows.fix_versions import (
-    FOLDER,
     Interrupted,
     Rounding,
     Versions,
     measured,
     results_file,
 )
-from fusiondoc.workflows.follow_ups import UNCHANGED
-from fusiondoc.workflows.follow_ups import measured as measured_try
 from fusiondoc.workflows.git_files import uncommitted
-from fusiondoc.workflows.load import report_of
-from fusiondoc.workflows.run import Finished, FollowUps, Notify, diagnose_target, silent
+from fusiondoc.workflows.run import FollowUps, Notify, diagnose_target, silent
 from fusiondoc.workflows.runs_ahead import beside_each_other
-
-MOST_BESIDE_TRIES = 8
-"""Runs of changed programs of ``diagnose --try-fixes``."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,6 @@ def fix_target(
     allow_signature: bool = False,
     most_tries: int = MOST_TRIES,
     timed: bool = True,
-    other_fusers: bool = True,
     beside: int | None = None,
     notify: Notify = silent,
     progress: ShowProgress = no_progress,
@@ -101,7 +93,6 @@ def fix_target(
         inference: also try what changes the program for inference: eval mode.
         allow_signature: also try what changes the arguments of a function.
         timed: leave out what is slower; else speed is not looked at.
-        other_fusers: also try another fuser.
         beside: how many versions run at a time; None for as many as this machine has cores for.
 
     The capture of the unchanged program keeps what was found, so that its report knows it.
@@ -137,8 +128,6 @@ def fix_target(
             raise KeyboardInterrupt
         _must_be_model(request, done.capture, done.report)
         found = _found(asking, done.capture, done.report, inference, allow_signature)
-        if not other_fusers:
-            found = replace(found, bundles=tuple(one for one in found.bundles if one.setting.fuser is None))
         rounding = Rounding(done.capture.records.rounding)
         unchanged = measured(done.report, done.capture, rounding), replace(asking, results=None)
         versions = Versions(
@@ -277,74 +266,6 @@ def _files(files: Iterable[ParsedFile], edits: Sequence[Edit]) -> Iterable[Chang
         if own:
             own = without_unused(file, own)
             yield ChangedFile(file.source, changed_text(file.source.text, own), own)
-
-
-def with_fixes(
-    request: RunRequest,
-    done: Finished,
-    notify: Notify = silent,
-    progress: ShowProgress = no_progress,
-) -> Finished:
-    """The finished run with the changes to its program among its tries; its capture keeps them.
-
-    A target that ``fix`` cannot change, such as a script, is named in a note and left as it is.
-    """
-    if done.failed is not None or done.interrupted:
-        return done
-    try:
-        location = Within(done.capture.path, f"{FOLDER}/unchanged")
-        fixes = fix_target(
-            request,
-            location,
-            most_tries=MOST_BESIDE_TRIES,
-            other_fusers=False,  # --try has tried it
-            notify=notify,
-            progress=progress,
-        ).fixes
-    except FusiondocError as error:
-        notify(f"note: --try-fixes: {error.message}")
-        return done
-    rows = done.report.tries or (measured_try(UNCHANGED, (), done.report, done.capture, done.failed),)
-    done.capture.keep_tries((*rows, *as_tries(fixes, len(rows))))
-    done.capture.keep_fixes(fixes)
-    if fixes.diff:
-        notify(f"the changes as a diff: fusiondoc fix {request.target.text}")
-    report = report_of(done.capture)
-    return replace(done, report=report, interrupted=done.interrupted or fixes.interrupted)
-
-
-def as_tries(fixes: Fixes, number: int = 1) -> list[Try]:
-    """A row for each change, made on top of those kept before it, which is the order of the rows. What was
-    kept is held against the unchanged program, what was left out against what was kept before it.
-
-    Args:
-        number: of rows before these.
-    """
-    rows: list[Try] = []
-    kept = 0
-    for index, one in enumerate(fixes.tried, number):
-        rows.append(_row(one, 0 if one.outcome in (Outcome.KEPT, Outcome.SLOWER) else kept))
-        kept = index if one.outcome is Outcome.KEPT else kept
-    return rows
-
-
-def _row(one: TriedFix, against: int) -> Try:
-    after: Version = one.after
-    return Try(
-        change=f"fix: {one.change}",
-        codes=(),
-        groups=after.groups,
-        ops_fused=after.ops_fused,
-        unfused=after.outside,
-        fallbacks=after.fallbacks,
-        gb_per_s=None,
-        steady_seconds=None,
-        exit=0 if after.problem is None else 3,
-        problem=after.problem,
-        wrong=len(after.wrong),
-        speed=one.speed,
-        against=against,
-    )
 
 
 def apply(files: Sequence[ChangedFile], cwd: Path, force: bool) -> list[tuple[Path, Path]]:

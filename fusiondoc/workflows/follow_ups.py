@@ -20,7 +20,6 @@ from fusiondoc.captures.process_records import SCRIPT, StepsTaken
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.changes.change import Change
-from fusiondoc.diagnosis.suggested_settings import eval_mode
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fusers import DYNAMO
 from fusiondoc.fusers.torchscript import TORCHSCRIPT
@@ -47,7 +46,6 @@ def run_tries(
     request: RunRequest,
     capture: Capture,
     report: Report,
-    with_eval: bool,
     notify: Callable[[str], None],
     progress: ShowProgress,
 ) -> bool:
@@ -56,14 +54,7 @@ def run_tries(
     from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 
     program = UserProgram.of(request, capture, report)
-    training, changes = program.training, list(SuggestedChanges.of_program(program).of_run)
-    if with_eval and training and not request.eval:
-        changes.append(eval_mode())
-    elif with_eval:
-        notify(
-            "note: --try-eval: the target is "
-            + ("in eval mode already" if training is False else "no module")
-        )
+    changes = SuggestedChanges.of_program(program).of_run
     if not changes:
         notify("note: --try: no finding suggests a change that can be made here")
         return True

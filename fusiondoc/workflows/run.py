@@ -147,18 +147,12 @@ class FollowUps:
     """Without logs: eager against fused, and where the time of a step goes."""
     tries: bool = False
     """With each change that the findings suggest."""
-    eval_mode: bool = False
-    """With the model in eval mode; this implies ``tries``."""
     profile: bool = False
     """Without logs: where the time of a step goes; ``timing`` implies it."""
 
     @property
     def takes_times(self) -> bool:
         return self.timing or self.profile
-
-    @property
-    def tries_changes(self) -> bool:
-        return self.tries or self.eval_mode
 
 
 @dataclass(frozen=True)
@@ -268,9 +262,9 @@ def report_run(
             if finished:
                 finished = run_profile(request, capture, notify, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
-        if follow_ups.tries_changes and finished:
+        if follow_ups.tries and finished:
             with forks():
-                finished = run_tries(request, capture, report, follow_ups.eval_mode, notify, progress)
+                finished = run_tries(request, capture, report, notify, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
         return Finished(report, capture, failed, not finished)
 
