@@ -22,6 +22,7 @@ from fusiondoc.changes.changed_arguments import (
 )
 
 PROGRAMS = """
+    import warnings
     from enum import Enum
     from typing import List
 
@@ -89,6 +90,14 @@ PROGRAMS = """
             z /= 3.0
             z = z + 1.0
         return z.exp() * y
+
+
+    def around_a_warning_in_a_branch(x: Tensor) -> Tensor:
+        y = x.cumsum(0)
+        y /= 3.0
+        if x.dim() > 7:
+            warnings.warn("many dimensions")
+        return y + 1.0
 
 
     class Box:

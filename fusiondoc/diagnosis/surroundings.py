@@ -179,10 +179,10 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     crossings = _crossings_of(place.flow)
     for partner in partners:
         low, high = sorted((node.index, partner.index))
-        stop = crossings.stop(low, high)
+        stop = crossings.stop(low, high, node.block)
         if stop is not None:
-            _, kind, source = place.flow.stops[stop]
-            return Reason.of("FD227", SideEffect(OperatorAt(kind, source), partner.op))
+            effect = place.flow.stops[stop]
+            return Reason.of("FD227", SideEffect(OperatorAt(effect.kind, effect.source), partner.op))
         crossed = crossings.writer(low, high, node.block)
         if crossed is not None:
             return Reason.of("FD227", WriteBetween(at(nodes[crossed]), partner.op))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -66,10 +66,15 @@ class _Plan:
     graph: PlanGraph
     rows: Sequence[int | None]
     """For each node the position of its row in ``report.unfused``; None without one."""
-    properties: Sequence[tuple[int, int]] = ()
+    properties: Sequence[tuple[int, int]]
     """The second node reads the dtype, device or layout of what the first makes."""
-    stops: Sequence[int] = ()
-    """Of each side effect that no group reaches across, how many nodes stand before it."""
+    stops: Mapping[int | None, Sequence[int]]
+    """Block -> of each side effect in it that no group reaches across, how many nodes stand before it."""
+
+    def stops_between(self, maker: int, taker: int) -> bool:
+        """Whether such a side effect stands between two nodes, in the block of the second."""
+        stops = self.stops.get(self.graph.nodes[taker].inside, ())
+        return bisect(stops, maker) < bisect(stops, taker)
 
 
 class Plans:
@@ -107,7 +112,7 @@ class Plans:
                 graph_of(program),
                 [position.get(node.row) for node in program.nodes],
                 program.properties,
-                program.stops if self._facts.limits.stops_at_side_effects else (),
+                _by_block(program.stops if self._facts.limits.stops_at_side_effects else ()),
             )
             for program in report.programs
             if program.specialisation == 1
@@ -188,7 +193,7 @@ class Plans:
             if _waits_for_number(details[maker], details[taker]):
                 return True
             first, last = plan.graph.nodes[maker], plan.graph.nodes[taker]
-            if last.op in self._cut_before or bisect(plan.stops, maker) < bisect(plan.stops, taker):
+            if last.op in self._cut_before or plan.stops_between(maker, taker):
                 return True
             if not (first.kind == last.kind == "group" and first.inside == last.inside):
                 return False  # those of two blocks were kept apart by the branch between them
@@ -325,6 +330,13 @@ class Plans:
         if ops not in self._many:
             self._many[ops] = not ELEMENTWISE.issuperset(ops)
         return self._many[ops]
+
+
+def _by_block(stops: Iterable[tuple[int, int | None]]) -> Mapping[int | None, Sequence[int]]:
+    found: dict[int | None, list[int]] = {}
+    for before, block in stops:
+        found.setdefault(block, []).append(before)
+    return found
 
 
 def _keep_what_reads_state(graph: PlanGraph, free: list[bool]) -> None:

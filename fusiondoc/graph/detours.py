@@ -160,7 +160,10 @@ class Crossings:
     """What of a plan no operator is moved past."""
 
     def __init__(self, flow: Flow) -> None:
-        self._stops = [before for before, _, _ in flow.stops]
+        self._stops: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        """By block: how many nodes stand before each, and its index."""
+        for index, stop in enumerate(flow.stops):
+            self._stops.setdefault(stop.block, []).append((stop.before, index))
         self._writers: list[int] = []
         self._waits: dict[tuple[int, ...], list[int]] = {}
         for node in flow.nodes:
@@ -169,10 +172,11 @@ class Crossings:
             elif is_in_place(node.op):
                 self._writers.append(node.index)
 
-    def stop(self, low: int, high: int) -> int | None:
-        """Which of the stops of the flow stands first between two nodes."""
-        index = bisect_right(self._stops, low)
-        return index if index < len(self._stops) and self._stops[index] <= high else None
+    def stop(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
+        """Which of the stops of the flow stands first between two nodes of one block, in that block."""
+        stops = self._stops.get(block, [])
+        at = bisect_left(stops, (low + 1, 0))
+        return stops[at][1] if at < len(stops) and stops[at][0] <= high else None
 
     def writer(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
         """The first node between two of one block that changes a tensor in place, wherever it stands, or that

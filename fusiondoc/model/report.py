@@ -270,8 +270,9 @@ class Program:
     """Edges between its nodes beyond those in ``edges``."""
     properties: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
     """The second node reads the dtype, device or layout of what the first makes (``y.to(x.dtype)``)."""
-    stops: tuple[int, ...] = field(default=(), metadata={"json": False})
-    """Of each side effect (a print, the end of a ``with`` block), how many nodes stand before it."""
+    stops: tuple[tuple[int, int | None], ...] = field(default=(), metadata={"json": False})
+    """Of each side effect (a print, the end of a ``with`` block), how many nodes stand before it, and the
+    node that it stands in."""
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,17 @@ class Operand(NamedTuple):
     """The index in the flow of the one node that makes it; None for several and for none."""
 
 
+class Stop(NamedTuple):
+    """One of SIDE_EFFECTS. What stands in a block around its own is moved past that block."""
+
+    before: int
+    """How many nodes of the flow stand before it."""
+    kind: str
+    source: str | None
+    block: tuple[int, ...]
+    """The control nodes it stands in, outermost first."""
+
+
 Indexes = Collection[int]
 """Indexes in the flow, each once. A plan can have 100,000 nodes: a tuple while there are few."""
 
@@ -160,8 +171,8 @@ class Flow:
         self.regions = False
         self.gradients = False
         """A tensor in it was profiled with ``requires_grad=1``."""
-        self.stops: list[tuple[int, str, str | None]] = []
-        """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
+        self.stops: list[Stop] = []
+        """Each of SIDE_EFFECTS, in order."""
         self.property_reads: Mapping[int, Sequence[PropertyRead]] = {}
         """Operator -> the nodes that read the dtype, device or layout of its result."""
         self.property_pairs: Sequence[tuple[int, int]] = ()

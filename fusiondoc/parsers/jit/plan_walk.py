@@ -24,7 +24,7 @@ from fusiondoc.parsers.jit import (
     of_autodiff,
     only_sized,
 )
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, PYTHON, REGION, SIDE_EFFECTS, Flow
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, PYTHON, REGION, SIDE_EFFECTS, Flow, Stop
 from fusiondoc.parsers.jit.gradient_plans import gradient_plan
 from fusiondoc.parsers.jit.group_bodies import GroupNode, group_of
 from fusiondoc.parsers.jit.layers import Layers, layers_of
@@ -309,7 +309,7 @@ class _Walk:
         if is_guarded(node):
             self._guarded(node, block)
             return
-        self._note_side_effect(node)
+        self._note_side_effect(node, block)
         if node.blocks:
             self._control(node, block)
         elif is_operator(node):
@@ -328,10 +328,10 @@ class _Walk:
             self._flow.alias(value.name, (inner,))
             self._numbers.alias(value.name, inner)
 
-    def _note_side_effect(self, node: Node) -> None:
+    def _note_side_effect(self, node: Node, block: tuple[int, ...]) -> None:
         kind = PYTHON if node.kind.startswith(PYTHON) else node.kind
         if kind in SIDE_EFFECTS:
-            self._flow.stops.append((len(self._flow.nodes), kind, node.source))
+            self._flow.stops.append(Stop(len(self._flow.nodes), kind, node.source, block))
         if kind == "prim::SetAttr":
             self._flow.store(node)
 

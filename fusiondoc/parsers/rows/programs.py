@@ -131,7 +131,7 @@ class _ProgramTable:
                 values_left_out=drawing.values_left_out,
                 edges_left_out=drawing.edges_left_out,
                 properties=tuple(drawing.properties),
-                stops=tuple(drawing.stops),
+                stops=tuple(dict.fromkeys(drawing.stops)),
             )
         )
         return len(self._programs) - 1
@@ -187,7 +187,7 @@ class _Drawing:
         self.edges: list[tuple[int, int]] = []
         """In order."""
         self.properties: list[tuple[int, int]] = []
-        self.stops: list[int] = []
+        self.stops: list[tuple[int, int | None]] = []
         self.edges_left_out = 0
         """Edges beyond ``most_edges``."""
         self.cut = 0
@@ -217,7 +217,10 @@ class _Drawing:
             row = self._stream.row(self._use, graph.part, node.index)
             self.nodes.append(self._drawn(node, row, ids.get(node.index), inside, drawn_first))
             self._add_edges(flow, node, start, shown)
-        self.stops += sorted({start + before for before, _, _ in flow.stops if before < shown})
+        for stop in flow.stops:
+            if stop.before < shown:
+                inside = start + stop.block[-1] if stop.block else graph.region
+                self.stops.append((start + stop.before, inside))
         pairs = ((a + start, b + start) for a, b in flow.property_pairs if max(a, b) < shown)
         self.properties += islice(pairs, max(0, self._most_edges - len(self.properties)))
 
