@@ -248,6 +248,7 @@ class Reading:
     def __init__(self, layers: Sequence[LiveLayers] = (), phases: Mapping[str, str] | None = None) -> None:
         self._began = time.perf_counter()
         self._counts = LineCounts()
+        self._facts: dict[Tag, Facts] = {}
         self._streams: dict[Tag, Stream] = {}
         self._first: Tag = None
         self._logs = 0
@@ -356,23 +357,25 @@ class Reading:
     def _stream(self, tag: Tag) -> Stream:
         stream = self._streams.get(tag)
         if stream is None:
-            stream = Stream(Facts(phases=self._phases, texts=self._texts), self._counts, self._layers)
-            self._streams[tag] = stream
+            facts = self._facts.setdefault(tag, Facts(phases=self._phases, texts=self._texts))
+            stream = self._streams[tag] = Stream(facts, self._counts, self._layers)
         return stream
 
     def close(self) -> None:
-        """There are no more logs: what is open is cut off."""
+        """There are no more logs: what is open is cut off. A quarter of the memory is by what later lines are
+        recognised."""
         for stream in self._streams.values():
             stream.close()
+        self._streams.clear()
 
     def report(
         self, files: list[str], sources: SourceMap | None = None, work_out: WorkOut | None = None
     ) -> tuple[Report, Observed]:
         """What the lines read so far show; ``files`` names the logs in order."""
-        for tag, rank in ranks(self._streams, self._first).items():
-            self._streams[tag].facts.rank = rank
-        by = "files" if self._by_files else source_of_ranks(self._streams, self._first)
-        facts = [stream.facts for stream in self._streams.values()]
+        for tag, rank in ranks(self._facts, self._first).items():
+            self._facts[tag].rank = rank
+        by = "files" if self._by_files else source_of_ranks(self._facts, self._first)
+        facts = list(self._facts.values())
         for use in (use for one in facts for use in one.plans):
             use.stated.settle()
         report, observed = assemble(facts, files, sources or {}, work_out, _stats(self._counts, files))

@@ -98,6 +98,10 @@ def many_small_groups(report: Report, context: Context) -> Iterable[Finding]:
     """FD406: launch-bound groups one after the other."""
     peak = report.peak.gb_per_s if report.peak is not None else None
     kernels = {kernel.id: kernel for kernel in report.kernels}
+    refused: dict[str | None, set[str]] = {}
+    for one in report.unfused:
+        if one.reason.stated:
+            refused.setdefault(one.phase, set()).add(one.op)
     row: list[Group] = []
     for group in (*report.groups, None):
         small = group is not None and _is_small(group, kernels, launch_bound_below(peak))
@@ -105,7 +109,7 @@ def many_small_groups(report: Report, context: Context) -> Iterable[Finding]:
             row.append(group)
             continue
         if len(row) >= IN_A_ROW:
-            yield _row(row, report)
+            yield _row(row, sorted(refused.get(row[0].phase, ())))
         row = [group] if small and group is not None else []
 
 
@@ -124,11 +128,9 @@ def _follows(one: Group, other: Group) -> bool:
     return (one.phase, one.rank, one.kind) == (other.phase, other.rank, other.kind)
 
 
-def _row(row: Sequence[Group], report: Report) -> Finding:
+def _row(row: Sequence[Group], between: Sequence[str]) -> Finding:
+    """The finding. ``between``: operators of its phase that a fuser refused."""
     phase = f" of the {row[0].phase}" if row[0].phase else ""
-    between = sorted(
-        {one.op for one in report.unfused if one.phase == row[0].phase and one.reason.stated},
-    )
     return finding(
         "FD406",
         f"{len(row):,} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes longer"

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from itertools import chain
 
-from fusiondoc.parsers.jit.plan import DiffGraph, HashedOps
+from fusiondoc.parsers.jit.plan import DiffGraph, HashedOps, Op
 
 
 class SharedOperators:
@@ -68,8 +69,18 @@ class RanPlans:
         so most of the tensor operators must agree.
         """
         mine = {(node.op, node.source) for node in inner.loose}
+        held = sorted((self._with(op) for op in mine), key=_size)
+        # A plan with more than half of them has one of any half: thousands of plans have those of formulas.
+        candidates = set(chain.from_iterable(chain.from_iterable(held[: (len(held) + 1) // 2])))
         shared: Counter[int] = Counter()
-        for op in mine:
-            copies = self._copies.get(f"prim::{op[0][len('aten::') :]}_copy", ())
-            shared.update({*self._plans.of(hash(op)), *copies})
+        for plans, copies in held:
+            shared.update(candidates.intersection(plans).union(candidates.intersection(copies)))
         return not mine or max(shared.values(), default=0) * 2 > len(mine)
+
+    def _with(self, op: Op) -> tuple[Collection[int], Collection[int]]:
+        """The plans that hold an operator, and those that may have a copy in its place."""
+        return self._plans.of(hash(op)), self._copies.get(f"prim::{op[0][len('aten::') :]}_copy", ())
+
+
+def _size(held: tuple[Collection[int], Collection[int]]) -> int:
+    return len(held[0]) + len(held[1])
