@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from test_plan_changes import TENSOR, Made, planned
@@ -225,6 +227,46 @@ def test_of_two_views_the_first_stays_where_more_reads_its_result() -> None:
     assert list(moved_over_lines(file, 3)) == []
     (alone,) = moved_over_lines(file, 4)
     assert len(alone.statements) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_read"),
+    [
+        (["h = x * 2", "y = h.add_(1)", "return y"], False),
+        (["h = x * 2", "y = h.add_(1)", "return y + h"], True),
+        (["h = x * 2", "h = h.add_(1)", "return h"], False),
+        (["h = x * 2", "for _ in range(3):", "    y = h.add_(1)", "return y"], True),
+        (["y = x", "for _ in range(3):", "    h = y * 2", "    y = h.add_(1)", "return y"], False),
+        (
+            [
+                "h = y = w = x",
+                "for _ in range(3):",
+                "    w = w + h",
+                "    h = y * 2",
+                "    y = h.add_(1)",
+                "return w",
+            ],
+            True,
+        ),
+        (["h = x * 2", "if h.add_(1).sum() > 0:", "    return h", "return x"], True),
+    ],
+)
+def test_a_name_is_read_after_an_update_where_torch_gives_another_result_out_of_place(
+    lines: list[str], is_read: bool
+) -> None:
+    torch = pytest.importorskip("torch")
+    text = "def f(x):\n" + "".join(f"    {line}\n" for line in lines)
+    file = parsed_text(text, "m.py")
+    assert file is not None
+    calls = [node for node in file.nodes if isinstance(node, ast.Call)]
+    (call,) = (one for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == "add_")
+    assert file.reads_after(call, "h") == is_read
+    results = []
+    for program in (text, text.replace("add_", "add")):
+        names: dict[str, Any] = {}
+        exec(program, names)
+        results.append(names["f"](torch.ones(3)).tolist())
+    assert (results[0] != results[1]) == is_read
 
 
 # -- better, and helps ---------------------------------------------------------------------------------------

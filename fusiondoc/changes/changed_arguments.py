@@ -40,7 +40,7 @@ def changes_what_has_another_name(file: ParsedFile, line: int) -> bool:
             continue
         behind = {name.id for name, _ in _origins(file, function, tensor, through_calls=False)}
         others = behind - {whole.id}
-        if any(_is_read_after(file, function, one, whole) for one in others):
+        if any(file.reads_after(whole, one) for one in others):
             return True
         if _is_kept(file, function, whole):
             return True
@@ -89,30 +89,21 @@ def _is_kept(file: ParsedFile, function: Function, name: ast.Name) -> bool:
         statement = file.statement_of(use)
         if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
             continue
-        if use in _roots(file, statement.value) and _is_needed(file, function, statement, name):
+        if use in _roots(file, statement.value) and _is_needed(file, statement, name):
             return True
     return False
 
 
-def _is_needed(
-    file: ParsedFile, function: Function, statement: ast.Assign | ast.AnnAssign, name: ast.Name
-) -> bool:
+def _is_needed(file: ParsedFile, statement: ast.Assign | ast.AnnAssign, name: ast.Name) -> bool:
     """Whether a statement also assigns to an attribute, or to another name that is read later."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     parts = [part for target in targets for part in (getattr(target, "elts", None) or [target])]
     for one in parts:
         if not isinstance(one, ast.Name):
             return True
-        if one.id != name.id and _is_read_after(file, function, one.id, name):
+        if one.id != name.id and file.reads_after(name, one.id):
             return True
     return False
-
-
-def _is_read_after(file: ParsedFile, function: Function, other: str, name: ast.Name) -> bool:
-    """Whether another name is read behind the change of this one, or in a loop around it."""
-    loops = file.loops_around(name)
-    reads = [use for use in names_in(function, other) if isinstance(use.ctx, ast.Load)]
-    return any(use.lineno > name.lineno or any(loop in file.parents(use) for loop in loops) for use in reads)
 
 
 def _is_before(file: ParsedFile, function: Function, use: ast.Name, name: ast.Name) -> bool:

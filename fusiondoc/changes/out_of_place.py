@@ -16,7 +16,7 @@ from fusiondoc.changes.assigned_names import outlives_call
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
-from fusiondoc.changes.source_file import ParsedFile, names_in, walk
+from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.operators import FILLS, FLAGS, VIEWS, WITHOUT_PLAIN, is_in_place, plain_name, sign_of
 from fusiondoc.operators.signs import NODE_OF_SIGN
@@ -198,7 +198,7 @@ def _assigned(file: ParsedFile, node: ast.Call, changed: ast.expr) -> tuple[Edit
             return None
         assert isinstance(changed, ast.Name)
         return (file.inserted(file.span(last)[0], f"{changed.id} = "),)
-    return None if isinstance(changed, ast.Name) and _read_later(file, node, changed.id) else ()
+    return None if isinstance(changed, ast.Name) and file.reads_after(node, changed.id) else ()
 
 
 def _viewed(file: ParsedFile, node: ast.expr) -> ast.expr | None:
@@ -208,22 +208,6 @@ def _viewed(file: ParsedFile, node: ast.expr) -> ast.expr | None:
     return (
         called.value if isinstance(called, ast.Attribute) and is_view and not file.meaning(called) else None
     )
-
-
-def _read_later(file: ParsedFile, node: ast.Call, name: str) -> bool:
-    """Whether the changed name is read again: ``y = x.add_(1)`` changes x too."""
-    statement = file.statement_of(node)
-    function = file.function_of(node)
-    if function is None or statement is None:
-        return True
-    targets = statement.targets if isinstance(statement, ast.Assign) else ()
-    if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-        return False
-    starts_of_loops = (file.span(loop)[0] for loop in file.loops_around(node))
-    start = min([file.span(statement)[1], *starts_of_loops])
-    own = set(walk(statement))
-    uses = (use for use in names_in(function, name) if use not in own)
-    return any(file.span(use)[0] >= start for use in uses)
 
 
 # -- inplace=True --------------------------------------------------------------------------------------------

@@ -352,12 +352,31 @@ class ParsedFile:
         numbered = (f"{wanted[0]}_{number}" for number in range(2, 1000))
         return next(name for name in (*wanted, *numbered) if name not in self.identifiers)
 
-    def reads_after(self, statement: ast.AST, name: str) -> bool:
-        """Whether a name stands behind a statement of its function, or in a loop around it."""
-        function, end = self.function_of(statement), self.span(statement)[1]
-        if function is None or self.loops_around(statement):
+    def reads_after(self, node: ast.AST, name: str) -> bool:
+        """Whether what a name stands for at a statement is read behind it, or in a loop around it."""
+        function, statement = self.function_of(node), self.statement_of(node)
+        if function is None or statement is None:
             return True
-        return any(self.span(use)[0] >= end for use in names_in(function, name))
+        if _assigns(statement, name):
+            return False
+        reads = [self.span(use)[0] for use in names_in(function, name) if self._is_read(use)]
+        _, end = self.span(statement)
+        loops = self.loops_around(statement)
+        if not loops:
+            return any(at >= end for at in reads)
+        start, _ = self.span(loops[-1])
+        block = self.block_of(statement)
+        above = block[: block.index(statement)]
+        made = max((self.span(one)[0] for one in above if _assigns(one, name)), default=end)
+        return any(start <= at < made or at >= end for at in reads)
+
+    def _is_read(self, use: ast.Name) -> bool:
+        return isinstance(use.ctx, ast.Load) or isinstance(self.parent(use), ast.AugAssign)
+
+
+def _assigns(statement: ast.stmt, name: str) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 
 
 _MOST_TEXT = 300_000
