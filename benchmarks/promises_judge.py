@@ -62,7 +62,19 @@ def load(path: str, device: str) -> tuple[Any, tuple[Any, ...]]:
     model = names["model"]
     if isinstance(model, torch.nn.Module):
         model = model.to(device)
-    return model, tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in inputs)
+    return model, moved(inputs, device)
+
+
+def moved(value: Any, device: str) -> Any:
+    """The same with all its tensors on a device, those in lists too (the state of an optimiser)."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: moved(part, device) for key, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        parts = [moved(part, device) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
 
 
 def tensors(value: Any) -> list[torch.Tensor]:

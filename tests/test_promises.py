@@ -100,3 +100,30 @@ def test_advice_of_the_command_line_is_made_and_judged(
     assert "as promised square forward" in printed
     assert printed.splitlines()[-1].endswith("as promised, 0 broken, 0 on a wrong line")
     assert status == 1  # a program that does not run proves nothing
+
+
+def test_a_program_that_did_not_come_to_its_turn_is_measured_alone(
+    harness: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = tmp_path / "judge.py"
+    judge.write_text(
+        "import json, sys, time\n"
+        "for path in sys.argv[3:]:\n"
+        "    print('JUDGE ' + json.dumps({'path': path, 'alone': len(sys.argv) == 4}), flush=True)\n"
+        "    time.sleep(30 if len(sys.argv) > 4 else 0)\n"
+    )
+    monkeypatch.setattr(harness, "JUDGE", judge)
+    monkeypatch.setattr(harness, "SECONDS", 2)
+    paths = [tmp_path / "a.py", tmp_path / "b.py"]
+    found = harness.measured(paths, "nnc", False)
+    assert {Path(name).name: row["alone"] for name, row in found.items()} == {"a.py": False, "b.py": True}
+
+
+def test_tensors_in_lists_go_to_the_device_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HARNESS.parent)
+    import torch
+    from promises_judge import moved, tensors
+
+    one = torch.zeros(2)
+    state = moved((one, [one, {"step": (one, 3)}]), "meta")
+    assert [tensor.device.type for tensor in tensors(state)] == ["meta"] * 3 and state[1][1]["step"][1] == 3
