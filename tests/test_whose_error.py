@@ -12,7 +12,7 @@ from running import write
 
 from fusiondoc.diagnosis.failing_read import groups_read
 from fusiondoc.errors import ModelFailed
-from fusiondoc.parsers.lines.error_texts import failing_line
+from fusiondoc.parsers.lines.error_texts import changed_result, failing_line
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 
@@ -250,6 +250,51 @@ def test_the_line_of_an_error_in_the_interpreter() -> None:
     assert failing_line("RuntimeError: LLVM Backend not found") is None
     failed = ModelFailed("rotary.py failed", output=f"RuntimeError: {traced}RuntimeError: size")
     assert failed.in_one_line == "RuntimeError: size"
+
+
+RESIDUAL = """
+    import torch
+    from torch import Tensor, nn
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.down = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.down(torch.tanh(self.up(x)) * x)
+            y += x
+            return y
+
+    model = Residual()
+    inputs = (torch.randn(2, 3, 4),)
+"""
+
+
+@pytest.mark.torch
+def test_an_update_that_torchscript_alone_refuses_is_written_out_of_place(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    write(tmp_path, "residual.py", RESIDUAL)
+    arguments = ("residual.py", "--fuser", "nnc", "--backward")
+    report, _ = report_of(fusiondoc, tmp_path, *arguments, status=3)
+    (finding,) = found(report, "FD905")
+    assert finding["advice"].startswith("Write ") and "residual.py:12 out of place" in finding["advice"]
+    text = (tmp_path / "residual.py").read_text()
+    (tmp_path / "residual.py").write_text(text.replace("y += x", "y = y + x"))
+    report, _ = report_of(fusiondoc, tmp_path, *arguments, status=0)
+    assert not found(report, "FD905")
+
+
+def test_what_a_differentiable_graph_keeps_and_is_changed() -> None:
+    """As torch 2.13 words it."""
+    text = (
+        "one of the variables needed for gradient computation has been modified by an inplace operation:"
+        " [torch.FloatTensor [3, 32]], which is output {}, is at version 1; expected version 0 instead."
+    )
+    of_graph = changed_result(text.format("0 of torch::jit::(anonymous namespace)::DifferentiableGraph"))
+    assert of_graph is not None and of_graph.lines == ()
+    assert changed_result(text.format("0 of TanhBackward0")) is None  # which eager mode refuses too
 
 
 @pytest.mark.torch

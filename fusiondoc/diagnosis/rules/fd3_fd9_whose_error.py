@@ -13,7 +13,7 @@ from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.failing_read import groups_read
 from fusiondoc.diagnosis.of_fusers.findings import compiler_at_fault
-from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.rules import Context, finding, in_package
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     ErrorOfRanks,
     errors_of_ranks,
@@ -26,7 +26,8 @@ from fusiondoc.model.change_plan import Try
 from fusiondoc.model.remedies import Remedy, Setting
 from fusiondoc.model.report import Fallback, Finding, Group, Report
 from fusiondoc.model.source import from_package
-from fusiondoc.parsers.lines.error_texts import failing_line, is_of_fuser
+from fusiondoc.operators import is_in_place
+from fusiondoc.parsers.lines.error_texts import changed_result, failing_line, is_of_fuser
 from fusiondoc.parsers.observed import LoggedError
 
 
@@ -170,7 +171,32 @@ def _recorded_error(report: Report, context: Context, error: Failure) -> Iterabl
     yield finding(
         "FD905",
         f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}{_without_fuser(fault)}",
-        remedy=_of_program(error.hint, _whose(report, context, failing_line(error.message))),
+        remedy=_out_of_place(report, error.message)
+        or _of_program(error.hint, _whose(report, context, failing_line(error.message))),
+    )
+
+
+_MOST_LINES = 3
+
+
+def _out_of_place(report: Report, message: str) -> Remedy | None:
+    """Of an error that an operator in place makes in TorchScript alone: to write it out of place."""
+    error = changed_result(message)
+    if error is None:
+        return None
+    users = [line for line in error.lines if not in_package(line)]
+    if users:
+        return Remedy(
+            f"Write {from_package(users[0])} out of place (y = y + x, inplace=False);",
+            "it changes the result of a differentiable graph, which TorchScript refuses while gradients are"
+            " recorded, and eager mode does not.",
+        )
+    rows = (row for row in report.unfused if is_in_place(row.op) and row.phase != "backward")
+    places = dict.fromkeys(line for row in rows for line in row.users_lines if not in_package(line))
+    where = f": one of {', '.join(list(map(from_package, places))[:_MOST_LINES])}" if places else ""
+    return Remedy(
+        f"Write out of place what changes the result of a differentiable graph{where};",
+        "the gradient of the graph needs the result as it was, where eager mode may not.",
     )
 
 

@@ -13,7 +13,7 @@ it is one of a fuser.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from re import Pattern
 from typing import NamedTuple
@@ -164,6 +164,31 @@ _SCRIPTED = re.compile(r'^ {2}File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTI
 _TRACED = re.compile(r"^([^\s(][^(\n]{0,1000})\((\d{1,9})\): ", re.MULTILINE)
 """Frames of a traced one, as Python's stack was then, the innermost first (torch/csrc/jit/python/
 python_tracer.cpp)."""
+
+
+_CHANGES_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation"
+"""Of autograd (torch/csrc/autograd/VariableTypeUtils.h); in TorchScript the result of a differentiable graph
+is one while gradients are recorded."""
+_CHANGED_RESULT = re.compile(
+    r"which is output \d{1,6} of torch::jit::.{0,60}DifferentiableGraph, is at version"
+)
+"""Of autograd's saved_variable.cpp: what a differentiable graph keeps for its gradient was changed."""
+
+
+class ChangedResult(NamedTuple):
+    """An error that an operator in place makes which changes the result of a differentiable graph."""
+
+    lines: Sequence[str]
+    """``file:line`` of the frames of TorchScript at the operator, the innermost first; none where the
+    backward pass found it."""
+
+
+def changed_result(message: str) -> ChangedResult | None:
+    """The error of an operator in place behind a differentiable graph; None of any other."""
+    frames = [f"{file}:{line}" for file, line in reversed(_SCRIPTED.findall(message))]
+    if _CHANGES_LEAF in message and frames:
+        return ChangedResult(frames)
+    return ChangedResult(()) if _CHANGED_RESULT.search(message) is not None else None
 
 
 def failing_line(message: str) -> str | None:
