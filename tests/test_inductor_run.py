@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -287,14 +286,7 @@ def test_a_block_of_a_running_program_shows_its_compiled_graphs(tmp_path: Path, 
     """And parameters of a compiled module have the names of eager: else ``--verify`` holds each gradient
     against none."""
     write(tmp_path, "program.py", IN_PROCESS)
-    done = subprocess.run(
-        [sys.executable, "program.py", str(tmp_path), fuser],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = python_apart(tmp_path / "program.py", tmp_path, fuser, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     frontend, effective, kinds = ast.literal_eval(done.stdout.splitlines()[-1])
     assert (frontend, effective) == ("dynamo", "inductor")

@@ -62,6 +62,8 @@ AT_START = (
 """Prefixes of variables that Python, libraries, torch or coverage read when they are loaded."""
 TRACE = "TORCH_TRACE"
 """Read by a function of torch that a fork can call again; another folder in each run."""
+COMPILER = "CXX"
+"""Read into a setting of Inductor, which a fork can write as torch does."""
 
 
 class Become(BaseException):
@@ -73,7 +75,7 @@ def at_start(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name.startswith(AT_START) and name not in ("PYTHONPATH", TRACE)
+        if name.startswith(AT_START) and name not in ("PYTHONPATH", TRACE, COMPILER)
     }
 
 
@@ -182,6 +184,8 @@ def prepare(leave: Any, variables: Mapping[str, str], argv: list[str], unbuffere
     if TRACE in variables:
         torch._logging._internal.LOG_TRACE_HANDLER = None
         torch._logging._internal._init_logs()
+    if variables.get(COMPILER) != STARTED_WITH.get(COMPILER) and "torch._inductor.config" in sys.modules:
+        torch._inductor.config.cpp.cxx = (None, variables.get(COMPILER, "g++"))
     sys.stdout.reconfigure(line_buffering=unbuffered)  # type: ignore[union-attr]
     sys.argv = argv
     folders = variables.get("PYTHONPATH", "").split(os.pathsep)
