@@ -18,11 +18,13 @@ from pathlib import Path
 import pytest
 import warm_torch
 from conftest import ROOT, Run
+from running import python_apart
 from thorough import every
 
 from fusiondoc.runner.interpreter import inspect
 
 ENTRY = "fusiondoc.pytest_plugin"
+PYTEST = ROOT / "tests" / "live" / "run_pytest.py"
 
 
 def entry_points() -> dict:
@@ -174,14 +176,19 @@ def run(folder: Path, cache: Path, files: dict[str, str], *options: str) -> Sess
     environment.update(FUSIONDOC_CACHE=str(cache), COLUMNS="100")
     for name, source in files.items():
         (folder / name).write_text(textwrap.dedent(source), encoding="utf-8")
-    if any("torch" in source for source in files.values()):
-        # Its children too are forks of the process that has torch.
+    words = [*PLUGIN, "-p", "no:cacheprovider", "-rA", *options, *files]
+    if not any("torch" in source for source in files.values()):
+        command = [sys.executable, str(PYTEST), *words]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+    else:
+        # It and its children are forks of the process that has torch.
         (folder / "conftest.py").write_text(
             f"import sys\nsys.path.append({str(ROOT / 'tests')!r})\n"
             f"import warm_torch\nwarm_torch.use({warm_torch.server()!r})\n"
         )
-    command = [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:cacheprovider", "-rA", *options, *files]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        done = python_apart(PYTEST, *words, cwd=folder, env=environment)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return Session(folder, done.stdout)
 
