@@ -1,8 +1,10 @@
 """Reports of torch.compile against torch itself, on programs and on causes of boundaries.
 
     PYTHONPATH=. python benchmarks/inductor_on_gpu.py FOLDER [-j 6] [--only TEXT] [--device cuda]
+    PYTHONPATH=. python benchmarks/inductor_on_gpu.py FOLDER --all --only compile_ --device cpu --generate
 
-Programs of ``promise_programs`` (``--all``: all of them), inference and with gradients. ``fusiondoc
+Programs of ``promise_programs`` (``--all``: all of them, and those of ``compile_programs``, some with dynamic
+shapes too), inference and with gradients. ``fusiondoc
 diagnose --fuser inductor`` reports on each; another process compiles it without fusiondoc
 (``inductor_oracle.py``). The oracles, of each run:
 
@@ -67,6 +69,8 @@ SOME = [
     "vae",
 ]
 """Programs that are run without --all: some of each kind."""
+DYNAMIC = ("masked_attention", "cumulative_rays")
+"""Those of ``compile_programs`` that are also compiled with dynamic shapes."""
 EQUAL = "equal"
 NO_DEVICE = "no device"
 NOT_A_NODE = ("NopKernelSchedulerNode", "MultiOutput")
@@ -239,15 +243,17 @@ def operators(report: Json) -> int:
     )
 
 
-def of_program(processes: Processes, path: Path, mode: str, on: str, folder: Path) -> Row:
+def of_program(
+    processes: Processes, path: Path, mode: str, on: str, options: Sequence[str], folder: Path
+) -> Row:
     """Both sides, and each oracle."""
-    row: Row = {"what": f"{path.stem} {mode}", "kind": "program"}
+    row: Row = {"what": named(path, mode, options), "kind": "program"}
     try:
-        oracle = processes.oracle(path, mode, "--device", on, folder=folder)
+        oracle = processes.oracle(path, mode, "--device", on, *options, folder=folder)
     except Failed as failed:
         return {**row, "oracle": str(failed)}
     (folder / "oracle.json").write_text(json.dumps(oracle), "utf-8")
-    asked = [path, "--device", on, *(["--backward"] if mode == "backward" else [])]
+    asked = [path, "--device", on, *options, *(["--backward"] if mode == "backward" else [])]
     try:
         report = processes.report(*asked, folder=folder)
     except Failed as failed:
@@ -340,9 +346,25 @@ def work(processes: Processes, on: str, every: bool) -> Iterator[tuple[str, Call
 
     for name in inductor_apart.CASES:
         yield name, partial(of_case, processes, name, on)
+    for path, mode, options in programs(every):
+        yield named(path, mode, options), partial(of_program, processes, path, mode, on, options)
+
+
+def named(path: Path, mode: str, options: Sequence[str]) -> str:
+    """What the run of a program is called."""
+    before = "compile_" if path.parent.name == "compile_programs" else ""
+    return " ".join([f"{before}{path.stem}", mode, *(option.strip("-") for option in options)])
+
+
+def programs(every: bool) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
+    """Each program, with its mode and the options of both sides."""
     for path in sorted((HERE / "promise_programs").glob("*.py")):
-        for mode in MODES if every or path.stem in SOME else ():
-            yield f"{path.stem} {mode}", partial(of_program, processes, path, mode, on)
+        if every or path.stem in SOME:
+            yield from ((path, mode, ()) for mode in MODES)
+    for path in sorted((HERE / "compile_programs").glob("*.py")) if every else ():
+        yield from ((path, mode, ()) for mode in MODES)
+        if path.stem in DYNAMIC:
+            yield from ((path, mode, ("--dynamic",)) for mode in MODES)
 
 
 def timed(root: Path, name: str, run: Callable[[Path], Row]) -> Row:

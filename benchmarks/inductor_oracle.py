@@ -1,6 +1,6 @@
 """What torch itself knows of a compiled program: an oracle for reports of torch.compile.
 
-    python benchmarks/inductor_oracle.py PROGRAM.py inference|backward [--device cuda]
+    python benchmarks/inductor_oracle.py PROGRAM.py inference|backward [--device cuda] [--dynamic]
     python benchmarks/inductor_oracle.py NAME both [--device cuda]
 
 Of a program, which names ``model`` and ``inputs``: the nodes of each ``Scheduler.nodes`` with the bytes that
@@ -76,7 +76,7 @@ def with_gradients(value: Any) -> list[torch.Tensor]:
     return []
 
 
-def of_program(program: str, mode: str, device: str) -> dict[str, Any]:
+def of_program(program: str, mode: str, device: str, dynamic: bool) -> dict[str, Any]:
     """Compile, run twice, profile the third step."""
     torch.manual_seed(0)
     named = runpy.run_path(program)
@@ -84,7 +84,7 @@ def of_program(program: str, mode: str, device: str) -> dict[str, Any]:
     arguments = moved(tuple(inputs() if callable(inputs) else inputs), device)
     if isinstance(model, torch.nn.Module):
         model = model.to(device)
-    compiled = torch.compile(model)
+    compiled = torch.compile(model, dynamic=dynamic or None)
     recorded = mode == "backward" or bool(with_gradients(arguments))
     seen = Seen()
 
@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("mode", choices=("inference", "backward", "both"))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--generate", action="store_true", help="compile no kernels (C++)")
+    parser.add_argument("--dynamic", action="store_true", help="compile with dynamic shapes")
     given = parser.parse_args()
     config.force_disable_caches = True
     if given.generate:
@@ -135,7 +136,7 @@ def main() -> None:
     if given.mode == "both":
         print(json.dumps(of_case(given.what, given.device)))
     else:
-        print(json.dumps(of_program(given.what, given.mode, given.device)))
+        print(json.dumps(of_program(given.what, given.mode, given.device, given.dynamic)))
 
 
 if __name__ == "__main__":

@@ -6,16 +6,21 @@ from dataclasses import replace
 
 import pytest
 from inductor_recordings import RECORDINGS, Recording, read
+from running import python_apart
 
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import FinalGraph
 from fusiondoc.fusers.inductor.compilation import (
     CallKind,
     Compilation,
     CompiledGraph,
     FinalKind,
+    FinalNode,
     GraphBreak,
+    GraphOperator,
     Refusal,
 )
 from fusiondoc.fusers.inductor.live_facts import with_live
+from fusiondoc.model.compiled import Accounts
 
 
 def as_scheduled(graph: CompiledGraph) -> CompiledGraph:
@@ -70,3 +75,50 @@ def test_what_torch_measured_comes_from_the_log() -> None:
     of_log = replace(live, refusals=(replace(tried, line=(0, 8)), measured))
     (graph,) = with_live(Compilation((of_log,)), Compilation((live,))).graphs
     assert graph.refusals == (tried, measured)
+
+
+SIZES = """
+import re
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from fusiondoc.probe.inductor_facts import type_text
+
+def last_columns(x):
+    last = x.shape[1] - 1
+    return x.new_zeros(last * 2, x.shape[0]), x[:, last:] * last
+
+graph = make_fx(last_columns, tracing_mode="symbolic")(torch.ones(3, 5))
+printed = graph.print_readable(print_output=False, include_stride=True, include_device=True)
+for node in graph.graph.nodes:
+    if node.op == "call_function":
+        expected = re.search(r"\\b%s: \\"(.*?)\\"" % node.name, printed)[1]
+        found = type_text(node.meta["val"])
+        print(expected == found, found)
+"""
+
+
+@pytest.mark.torch
+def test_types_of_tensors_and_sizes_are_those_that_torch_prints() -> None:
+    printed = python_apart(code=SIZES)
+    rows = [row.split(" ", 1) for row in printed.stdout.splitlines()]
+    assert [row for row in rows if row[0] != "True"] == [], printed.stderr
+    assert {text.startswith("Sym(") for _, text in rows} == {True, False}
+
+
+def test_a_size_is_an_operator_of_no_kernel() -> None:
+    """``x[:, last:]`` with dynamic shapes: the host computes ``last``."""
+    operators = (
+        GraphOperator("last", "call_function", "sub", (), "Sym(s0 - 1)"),
+        GraphOperator("mul", "call_function", "aten.mul.Tensor", ("last",), "f32[4, s0][s0, 1]cpu"),
+    )
+    graph = CompiledGraph(
+        "0/0",
+        "forward",
+        0,
+        operators=operators,
+        final=(FinalNode("op0", ("op0",), FinalKind.LOOPS, "SchedulerNode", operators=("last", "mul")),),
+        outputs=("mul",),
+    )
+    found = FinalGraph(graph)
+    assert [operator.name for operator in found.nodes[0].operators] == ["mul"]
+    assert found.accounts == Accounts(in_groups=1, in_calls=0, views=1, dead=0, not_found=())

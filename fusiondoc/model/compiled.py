@@ -18,7 +18,7 @@ class Accounts:
     in_groups: int
     in_calls: int
     views: int
-    """Views, and results of operators taken apart: nothing computes them."""
+    """Views, results of operators taken apart, and dynamic sizes: no kernel computes them."""
     dead: int
     """Nothing reads them."""
     not_found: tuple[str, ...]

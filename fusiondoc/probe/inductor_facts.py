@@ -110,13 +110,18 @@ def target_text(target: Any) -> str:
 
 
 def type_text(value: Any) -> str | None:
-    """``f32[64, 128][128, 1]cpu``, as FX graphs print it (torch/fx/graph.py, ``_type_repr``); None of a value
-    that is no tensor."""
+    """``f32[64, 128][128, 1]cpu``, ``Sym(s77)``, as FX graphs print it (torch/fx/graph.py, ``_type_repr``);
+    None of a value that is neither a tensor nor a number of dynamic shapes."""
+    if type(value).__name__ in _SYMBOLS:
+        return "Sym(%s)" % (value,)
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None:
         return None
     strides = or_none(lambda: "[%s]" % ", ".join(map(str, value.stride()))) or ""
     return "%s%s%s" % (_shaped(dtype, shape), strides, value.device)
+
+
+_SYMBOLS = ("SymInt", "SymFloat", "SymBool")
 
 
 def _shaped(dtype: Any, sizes: Iterable[Any]) -> str:

@@ -27,6 +27,8 @@ _TARGET = re.compile(r"(?:torch\.ops\.)?(\w+)\.(\w+)(?:\.\w+)?")
 _NUMBER = re.compile(r"_\d+\Z")
 GETITEM = "getitem"
 _ONEDNN = "mkldnn."
+_SYMBOL = "Sym("
+"""How torch prints the type of a number that it does not know when it compiles: ``Sym(s77)``."""
 _VIEWS_OF_FALLBACKS = frozenset(("aten::view_as_real", "aten::view_as_complex"))
 """Views for which Inductor makes a call, as it has no complex numbers."""
 
@@ -53,6 +55,11 @@ torch/_inductor/ir.py)."""
 def moves_nothing(op: str) -> bool:
     """Whether it is a view, or takes a result of an operator apart."""
     return op in VIEWS or op == GETITEM or op in _VIEWS_OF_FALLBACKS
+
+
+def is_a_size(operator: GraphOperator) -> bool:
+    """Whether its result is a number that the host computes: a dynamic size, or a formula of sizes."""
+    return operator.type is not None and operator.type.startswith(_SYMBOL)
 
 
 class Role(Enum):
@@ -139,7 +146,9 @@ class FinalGraph:
         return [
             one
             for one in self._in_order(final.operators)
-            if one.name not in self._in_calls and not moves_nothing(operator_name(one.target))
+            if one.name not in self._in_calls
+            and not moves_nothing(operator_name(one.target))
+            and not is_a_size(one)
         ]
 
     @cached_property
@@ -159,7 +168,7 @@ class FinalGraph:
         op = operator_name(operator.target)
         if operator.name in self._in_calls:
             return "in_calls"
-        if moves_nothing(op):
+        if moves_nothing(op) or is_a_size(operator):
             return "views"
         if operator.name in self._mentioned:
             return "in_groups"
