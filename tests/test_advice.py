@@ -313,6 +313,17 @@ def test_dimensions_are_listed_only_where_none_were_given(op: str, detail: Detai
     assert "[0, 1]" not in said("FD227", "aten::exp", run, detail=barrier)
 
 
+def test_a_convolution_between_has_one_advice_whoever_names_it():
+    """The log's "order or shared memory" is a relu before the convolution of a squeeze-and-excite block."""
+    run = replace(UNKNOWN, torch="2.13.0", fuser="nnc")
+    at = OperatorAt("aten::conv2d", "torch/nn/modules/conv.py:560")
+    barrier = Barrier(at, "refused", "nnc", "prim::TensorExprGroup", alone=True)
+    stated, found = (said(code, "aten::relu", run, detail=barrier) for code in ("FD216", "FD227"))
+    assert stated == found and "Reorder" not in stated
+    written = replace(barrier, operator=OperatorAt("aten::square", "m.py:3"), why="no_rule")
+    assert said("FD216", "aten::relu", run, detail=written).startswith("Change aten::square")
+
+
 def test_a_maximum_of_all_elements_has_a_rule_of_nvfuser_by_another_name():
     all_elements = Overload("aten::max", "nvfuser", "all_elements")
     run = replace(UNKNOWN, torch="2.1.2", fuser="nvfuser", gradients=False)

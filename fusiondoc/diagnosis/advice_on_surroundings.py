@@ -102,6 +102,8 @@ def _waits(row: Unfused) -> Remedy:
 
 def on_order(row: Unfused, run: RunFacts) -> str | Remedy:
     """FD216: what depends on it stands between."""
+    if isinstance(row.reason.detail, Barrier):
+        return on_separated(row, run)
     waits = _waits(row) if isinstance(row.reason.detail, Detour) else None
     return _reordered(row) or waits or general_remedy("FD216")
 
