@@ -316,7 +316,8 @@ def main() -> None:
                 row, results = measure(path, expected, fuser, backward == "1")
                 expected = results if expected is None else expected
             except Exception as error:
-                row = {"path": path, "error": f"{type(error).__name__}: {str(error).strip()[:200]}"}
+                text = str(error).strip()[-300:]  # TorchScript's own error comes last
+                row = {"path": path, "error": f"{type(error).__name__}: {text}"}
             print("JUDGE " + json.dumps(row), flush=True)
 
 
