@@ -26,6 +26,7 @@ LOGS = (
     "foreign/shapes.script.train.nvfuser",
     "foreign/lstm_cells.trace.eval.nvfuser",
     "logs/nnc-2.11-add-relu",
+    "logs/nnc-2.13-in-place",
 )
 OF_DUMPS = tuple(
     f"dumps/nvfuser-2.1.2-segmented.{option}"
