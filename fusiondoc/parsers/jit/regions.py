@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from sys import intern
 from typing import NamedTuple
 
@@ -70,7 +71,7 @@ class Regions:
         """Values that a differentiable graph returns -> the number in the order of the log, and the layers of
         the values, for each such graph whose gradient made no plan yet. A log has few different ones."""
         self._ending: dict[tuple[str, str], dict[_Values, None]] = {}
-        """The keys of ``_kept`` by stem and kind of their last value."""
+        """The keys of ``_kept`` by stem and kind of their last value, those of the latest graphs last."""
         self._number = 0
         self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
         """The last graph of a gradient: its inputs, the layers around it, and whether its pass printed it."""
@@ -86,7 +87,9 @@ class Regions:
         values = _values((one.name, one.type) for one in returned)
         self._kept.setdefault(values, []).append((self._number, tuple(one.layers for one in returned)))
         if values:
-            self._ending.setdefault(values[-1], {})[values] = None
+            alike = self._ending.setdefault(values[-1], {})
+            alike.pop(values, None)
+            alike[values] = None
         self._number += 1
 
     def around(self, names: tuple[str, ...]) -> Around | None:
@@ -139,29 +142,37 @@ class Regions:
             return last[1]
         self._gradient = None
         captured = _values(inputs[gradients:])
-        fitting = [values for values in self._that_may_end_so(captured) if _are_last_of(captured, values)]
-        if not fitting:
+        latest = self._latest_that_ends_so(captured)
+        if latest is None:
             return None
-        latest = max(fitting, key=lambda values: self._kept[values][-1][0])
         _, layers = self._kept[latest].pop()
+        alike = self._ending[latest[-1]]
         if not self._kept[latest]:
-            del self._kept[latest]
-            alike = self._ending[latest[-1]]
-            del alike[latest]
-            if not alike:
-                del self._ending[latest[-1]]
+            del self._kept[latest], alike[latest]
+        else:
+            self._ending[latest[-1]] = dict.fromkeys(sorted(alike, key=self._number_of))
+        if not alike:
+            del self._ending[latest[-1]]
         around = Around((), (), (), (), (*((),) * gradients, *layers[-len(captured) :]))
         self._gradient = (names, around, of_pass)
         return around
 
-    def _that_may_end_so(self, captured: _Values) -> Iterable[_Values]:
-        """Values that differentiable graphs return, whose last one may be the last of those captured."""
+    def _latest_that_ends_so(self, captured: _Values) -> _Values | None:
+        """The values that the latest differentiable graph returns of those whose last ones may be the ones
+        captured."""
         if not captured:
-            return ()
+            return None
         stem, kind = captured[-1]
-        if not stem:
-            return self._kept
-        return (*self._ending.get((stem, kind), ()), *self._ending.get(("", kind), ()))
+        ends = [(stem, kind), ("", kind)] if stem else [end for end in self._ending if end[1] == kind]
+        found: list[_Values] = []
+        for end in ends:
+            fitting = (one for one in reversed(self._ending.get(end, {})) if _are_last_of(captured, one))
+            found += islice(fitting, 1)
+        return max(found, key=self._number_of, default=None)
+
+    def _number_of(self, values: _Values) -> int:
+        """Of the latest graph that returns them."""
+        return self._kept[values][-1][0]
 
 
 def _input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
