@@ -39,9 +39,9 @@ from fusiondoc.model.bench import (
     rank_of_interval,
     ratio,
 )
-from fusiondoc.reports.bench_documents import as_csv, as_json, as_markdown, as_page
+from fusiondoc.reports.bench_documents import as_csv, as_markdown, as_page
 from fusiondoc.reports.bench_documents import as_text as render
-from fusiondoc.reports.json_format import read_bench
+from fusiondoc.reports.json_format import as_json, read_bench
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.views.bench_words import of_processes
 from fusiondoc.workflows import bench as workflow

@@ -37,7 +37,8 @@ from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.remedies import Setting
 from fusiondoc.model.runs import Verification
-from fusiondoc.reports.fixes_found import as_json, as_markdown
+from fusiondoc.reports.fixes_found import as_markdown
+from fusiondoc.reports.json_format import as_json
 from fusiondoc.views.fix_words import lines, verdict, why_not, within
 from fusiondoc.workflows import fix, fix_search
 from fusiondoc.workflows.fix import ChangedFile, apply, unified_diff

@@ -18,6 +18,7 @@ from fusiondoc.diagnosis.gains import Gain, Rated, best
 from fusiondoc.diagnosis.planned_changes import Step, planned_step
 from fusiondoc.diagnosis.rules import Context, RunFacts, run_facts
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
+from fusiondoc.graph.shared_memory import hands_on
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Try, Version
 from fusiondoc.model.reasons import Condition, ControlFlow
 from fusiondoc.model.reasons.reason import Reason
@@ -267,6 +268,16 @@ def test_a_name_is_read_after_an_update_where_torch_gives_another_result_out_of_
         exec(program, names)
         results.append(names["f"](torch.ones(3)).tolist())
     assert (results[0] != results[1]) == is_read
+
+
+def test_a_cast_to_its_own_type_may_hand_its_input_on_and_one_to_another_type_does_not() -> None:
+    torch = pytest.importorskip("torch")
+    x, made = torch.ones(4), Made()
+    for wanted, printed in ((torch.float32, "Float(4)"), (torch.float64, "Double(4)")):
+        node = made.nodes[made.node("aten::to")]
+        shares = x.to(wanted).data_ptr() == x.data_ptr()
+        assert hands_on(replace(node, inputs=("Float(4)",), outputs=(printed,))) == shares
+        assert hands_on(replace(node, inputs=("Tensor",), outputs=(printed,)))
 
 
 # -- better, and helps ---------------------------------------------------------------------------------------

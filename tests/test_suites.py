@@ -28,7 +28,7 @@ from fusiondoc.model.bench import (
 )
 from fusiondoc.probe.pass_inputs import TensorText, parse_input
 from fusiondoc.reports import bench_documents
-from fusiondoc.reports.bench_documents import as_json
+from fusiondoc.reports.json_format import as_json
 from fusiondoc.suites import SUITES, TUTORIAL, XFORMERS, Case
 
 SCHEMA = json.loads((ROOT / "docs" / "suite.schema.json").read_text("utf-8"))
@@ -152,7 +152,7 @@ def test_the_most_of_a_suite_names_its_case() -> None:
 
 def test_json_markdown_and_csv_have_all_of_it() -> None:
     suite = made()
-    data = json.loads(bench_documents.as_json(suite))
+    data = json.loads(as_json(suite))
     validate(data, SCHEMA)
     assert data["schema"] == "fusiondoc.suite/1" and len(data["cases"]) == 3
     page = bench_documents.as_markdown(suite)
@@ -170,8 +170,8 @@ def test_two_suites_are_compared_case_by_case(fusiondoc: Run, tmp_path: Path) ->
     assert changed is not None
     rows = [variant("nvfuser", OLD, 1.0) if one.name == "nvfuser" else one for one in changed.variants]
     cases = (new.cases[0], replace(new.cases[1], bench=replace(changed, variants=tuple(rows))))
-    a.write_text(bench_documents.as_json(replace(old, cases=(*old.cases[:2], replace(cases[0], sizes="x")))))
-    b.write_text(bench_documents.as_json(replace(new, cases=cases)))
+    a.write_text(as_json(replace(old, cases=(*old.cases[:2], replace(cases[0], sizes="x")))))
+    b.write_text(as_json(replace(new, cases=cases)))
     done = fusiondoc("compare", a, b, "--fail-on", "slower")
     text = " ".join(done.stdout.split())
     assert done.returncode == 1 and "2 slower" in text and "only in A: composite x" in text

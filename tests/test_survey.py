@@ -26,7 +26,7 @@ from valid_json import validate
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.survey_answers import MOST_SLOWEST, Survey, Work
 from fusiondoc.reports import survey_documents as documents
-from fusiondoc.reports.json_format import plain
+from fusiondoc.reports.json_format import as_json, plain
 from fusiondoc.views.survey_sections import verdict
 from fusiondoc.workflows import survey as workflow
 from fusiondoc.workflows import survey_copies, survey_engines, survey_facts, survey_listing, survey_tallies
@@ -215,7 +215,7 @@ def test_slow_runs_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: 
         said = f"the {MOST_SLOWEST} slowest runs of each, 3 more are left out"
         assert said in " ".join(documents.as_text(made).split()) and said in documents.as_page(made)
         assert f"{slow} slow kernels" in verdict(made)
-        assert json.loads(documents.as_json(made))["outliers_left_out"] == 3
+        assert json.loads(as_json(made))["outliers_left_out"] == 3
         assert documents.as_csv(made, "outliers").partition("\n")[0].endswith(",left_out")
 
 
@@ -527,7 +527,7 @@ def test_half_of_a_character_in_a_report_can_be_written(tmp_path: Path) -> None:
     data["groups"][0]["nodes"][0]["op"] = "aten::\ud800"
     (tmp_path / "a.json").write_text(json.dumps(data))
     made = survey([str(tmp_path)])
-    assert "aten::?" in documents.as_json(made).encode("utf-8").decode("utf-8")
+    assert "aten::?" in as_json(made).encode("utf-8").decode("utf-8")
 
 
 def test_the_documents(found: Survey, losing: Survey, reports: Path, fusiondoc: Run, tmp_path: Path) -> None:
@@ -537,7 +537,7 @@ def test_the_documents(found: Survey, losing: Survey, reports: Path, fusiondoc: 
     assert "Why operators are in no group" in page and "<script" not in page
     assert "torch 2.0.1 to 2.1.2" in page
     schema = json.loads((ROOT / "docs" / "survey.schema.json").read_text())
-    validate(json.loads(documents.as_json(found)), schema)
+    validate(json.loads(as_json(found)), schema)
     for table in documents.TABLES:
         rows = list(csv.reader(io.StringIO(documents.as_csv(found, table))))
         assert len(rows) == len(getattr(found, table)) + 1

@@ -198,14 +198,11 @@ def _in_order(variants: Collection[str]) -> tuple[str, ...]:
 
 
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
-    from fusiondoc.reports import bench_documents
+    from fusiondoc.reports import bench_documents, render_bench
 
-    if format_ == "html":
-        return bench_documents.as_page(bench)
-    if format_ != "text":
-        text: str = getattr(bench_documents, f"as_{format_}")(bench)
-        return text
-    return bench_documents.as_text(bench, **text_style(output), full=full)
+    if format_ == "text":
+        return bench_documents.as_text(bench, **text_style(output), full=full)
+    return render_bench(bench, format_)
 
 
 class _Bar:

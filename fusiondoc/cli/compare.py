@@ -150,6 +150,7 @@ def _compare_benches(
     from fusiondoc.comparison.bench_changes import SLOWER, compare_benches, compare_suites
     from fusiondoc.model.bench import Suite
     from fusiondoc.reports import bench_documents as documents
+    from fusiondoc.reports import json_format
 
     format_ = format_of(format_, output, ENDINGS)
     if format_ not in documents.FORMATS_OF_TWO:
@@ -165,7 +166,7 @@ def _compare_benches(
     if format_ == "text":
         text = documents.as_text(found, **text_style(output))
     else:
-        text = documents.as_json(found) if format_ == "json" else documents.as_markdown(found)
+        text = json_format.as_json(found) if format_ == "json" else documents.as_markdown(found)
     write(text, output)
     hits = {
         SLOWER: bool(found.having(SLOWER)),

@@ -159,10 +159,10 @@ def _notify_lines(lines: Iterable[str]) -> None:
 
 def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:
     from fusiondoc.rendering.printable import visible
-    from fusiondoc.reports import fixes_found
+    from fusiondoc.reports import fixes_found, json_format
 
     if kind == "json":
-        return fixes_found.as_json(fixes)
+        return json_format.as_json(fixes)
     if kind == "markdown":
         return fixes_found.as_markdown(fixes, here)
     # A terminal gets no control characters of the source; patch gets the diff as it is.

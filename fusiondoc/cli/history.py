@@ -110,12 +110,13 @@ def command(
 
 def _write(found: History, format_: str | None, output: Path | None) -> None:
     from fusiondoc.reports import history_documents as documents
+    from fusiondoc.reports import json_format
 
     format_ = format_of(format_, output)
     if format_ not in _FORMATS:
         raise UsageError(f"history has no format {format_}", f"Known: {', '.join(_FORMATS)}.")
     if format_ == "json":
-        write(documents.as_json(found), output)
+        write(json_format.as_json(found, indent=1), output)
     elif format_ == "html":
         write(documents.as_page(found), output)
     elif format_ == "markdown":

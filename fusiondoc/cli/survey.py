@@ -105,6 +105,7 @@ def command(
       fusiondoc survey reports/ --engine dask --address tcp://10.0.0.1:8786
     """
     format_ = _format(format_, output)
+    from fusiondoc.reports import json_format
     from fusiondoc.reports import survey_documents as documents
     from fusiondoc.workflows.survey import survey
 
@@ -123,7 +124,7 @@ def command(
     elif format_ == "csv":
         write(documents.as_csv(found, table), output)
     elif format_ == "json":
-        write(documents.as_json(found), output)
+        write(json_format.as_json(found, indent=1), output)
     elif format_ == "html":
         write(documents.as_page(found), output)
     else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusiondoc.graph import Graph, graph_of
-from fusiondoc.graph.shared_memory import ReadBeside, may_be_read_as_it_was
+from fusiondoc.graph.shared_memory import ReadBeside, hands_on, may_be_read_as_it_was
 from fusiondoc.model.report import ProgramNode, Report, Unfused
-from fusiondoc.operators import CONTROL_FLOW, ELEMENTWISE, HANDS_ON, VIEWS, is_in_place
+from fusiondoc.operators import CONTROL_FLOW, ELEMENTWISE, VIEWS, is_in_place
 
 _Node = tuple[Graph[ProgramNode], int]
 """A plan and a node index."""
@@ -91,24 +91,9 @@ def _may_come_from_outside(graph: Graph[ProgramNode], node: int) -> bool:
 
 
 def _may_share(node: ProgramNode) -> bool:
-    """Whether the result of a node may have the memory of its input; a cast to another type makes its own.
-    A branch, a loop, or what takes a tuple or list apart, hands on what it is given."""
-    if node.op in _TAKE_APART:
-        return True
-    if node.op in HANDS_ON:
-        return not node.outputs or "Tensor" in node.outputs or node.inputs[:1] == node.outputs[:1]
-    return node.op in VIEWS or is_in_place(node.op)
+    """Whether the result of a node may have the memory of what it takes."""
+    return node.op in VIEWS | CONTROL_FLOW or is_in_place(node.op) or hands_on(node)
 
-
-_TAKE_APART = CONTROL_FLOW | {
-    "prim::TupleUnpack",
-    "prim::TupleIndex",
-    "prim::ListUnpack",
-    "aten::__getitem__",
-    "prim::ListConstruct",
-    "prim::TupleConstruct",
-    "aten::unbind",
-}
 
 _CONVOLUTIONS = frozenset(["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution"])
 """Those that batch norms are folded into (``supportedConvNode``,

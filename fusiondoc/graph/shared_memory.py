@@ -4,7 +4,7 @@ moved past them (``AliasDb::moveBeforeTopologicallyValid``, which every fusion p
 from __future__ import annotations
 
 from bisect import bisect, bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -26,11 +26,20 @@ def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
     return False
 
 
+def hands_on(node: ProgramNode) -> bool:
+    """Whether the result of a node may be its input itself: a cast to another type makes a new tensor."""
+    if node.op not in HANDS_ON:
+        return False
+    taken, made = node.inputs[:1], node.outputs[:1]
+    is_known = taken and made and "Tensor" not in (*taken, *made)
+    return taken == made or not is_known
+
+
 class ReadBeside:
     """Which operators in place change memory that something else of the plan reads."""
 
     def __init__(self, graph: Graph[ProgramNode]) -> None:
-        self._memory = _Memory(graph, VIEWS | HANDS_ON)
+        self._memory = _Memory(graph, hands_on)
         self._made_by = self._memory.made_by()
 
     def holds_of(self, writer: int) -> bool:
@@ -91,13 +100,15 @@ def order_of(graph: Graph[ProgramNode], free: Sequence[bool], joins: AbstractSet
 class _Memory:
     """Which nodes of a plan share memory with what they take: views, and operators in place."""
 
-    def __init__(self, graph: Graph[ProgramNode], sharing: AbstractSet[str] = VIEWS) -> None:
-        """``sharing``: operators whose result has the memory of their first input, or may have."""
+    def __init__(
+        self, graph: Graph[ProgramNode], may_share: Callable[[ProgramNode], bool] = lambda node: False
+    ) -> None:
+        """``may_share``: whether a result may have the memory of the first input, beside that of a view."""
         self._graph = graph
         operators = [i for i, one in enumerate(graph.nodes) if one.kind == "operator"]
         self.writers = [i for i in operators if is_in_place(graph.nodes[i].op)]
         """In order."""
-        self._views = {i for i in operators if graph.nodes[i].op in sharing}
+        self._views = {i for i in operators if graph.nodes[i].op in VIEWS or may_share(graph.nodes[i])}
         self._shares = self._views.union(self.writers)
 
     def made_by(self) -> dict[int, int]:

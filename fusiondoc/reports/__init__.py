@@ -76,11 +76,12 @@ def _rendered(what: object, format_: str, renderers: dict[str, str], name: str) 
 def render_bench(bench: Bench, format_: str, *, width: int = 80, colour: bool = False) -> str:
     """The result of ``fusiondoc bench`` in a format; see ``render_report``."""
     from fusiondoc.reports import bench_documents as documents
+    from fusiondoc.reports import json_format
 
     if format_ == "text":
         return documents.as_text(bench, width=width, colour=colour)
     makers: dict[str, Callable[[Bench], str]] = {
-        "json": documents.as_json,
+        "json": json_format.as_json,
         "markdown": documents.as_markdown,
         "csv": documents.as_csv,
         "html": documents.as_page,

@@ -11,8 +11,7 @@ from fusiondoc.comparison.bench_changes import BenchComparison
 from fusiondoc.model.bench import Bench, BenchShape, Part, Suite
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
 from fusiondoc.rendering.blocks import Document
-from fusiondoc.rendering.printable import csv_table, in_json
-from fusiondoc.reports.json_format import plain
+from fusiondoc.rendering.printable import csv_table
 from fusiondoc.views.bench_sections import bench_document
 from fusiondoc.views.suite_sections import suite_document
 from fusiondoc.views.two_benches import two_benches_document
@@ -38,14 +37,6 @@ def as_page(timed: Timed) -> str:
 def as_markdown(timed: Timed) -> str:
     """The document as Markdown."""
     return markdown_documents.render(_document(timed))
-
-
-def as_json(timed: Timed) -> str:
-    """Keys in the order of the schema; what is not known is null."""
-    data = plain(timed)
-    assert isinstance(data, dict)
-    first = {"schema": data.pop("schema")}
-    return in_json(json.dumps({**first, **data}, indent=2, ensure_ascii=False)) + "\n"
 
 
 def _document(timed: Timed, full: bool = True) -> Document:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.checked_models import CheckedModels
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
-from fusiondoc.rendering.printable import in_json
-from fusiondoc.reports import code_annotations, junit, openmetrics, sarif
-from fusiondoc.reports.json_format import plain
+from fusiondoc.reports import code_annotations, json_format, junit, openmetrics, sarif
 from fusiondoc.views.checked_models_sections import checked_document
 
 
@@ -21,7 +18,7 @@ def as_text(checked: CheckedModels, *, width: int = 80, colour: bool = False, bl
 
 def as_json(checked: CheckedModels) -> str:
     """Keys in the order of the schema; what is not known is null."""
-    return in_json(json.dumps(plain(checked), indent=1, ensure_ascii=False)) + "\n"
+    return json_format.as_json(checked, indent=1)
 
 
 def as_markdown(checked: CheckedModels) -> str:

@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-import json
-
 from fusiondoc.model.history_answers import History
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
-from fusiondoc.rendering.printable import in_json
-from fusiondoc.reports.json_format import plain
 from fusiondoc.views.history_sections import MOST_NARROW, MOST_WIDE, history_document
 
 FORMATS = ("text", "markdown", "html", "json")
@@ -30,10 +26,3 @@ def as_markdown(history: History) -> str:
 def as_page(history: History) -> str:
     """The history as one self-contained page."""
     return pages.render(history_document(history, MOST_WIDE))
-
-
-def as_json(history: History) -> str:
-    """Keys in the order of the schema; what is not known is null."""
-    data = plain(history)
-    first = {"schema": data.pop("schema")}
-    return in_json(json.dumps({**first, **data}, indent=1, ensure_ascii=False)) + "\n"

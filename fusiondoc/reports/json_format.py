@@ -8,6 +8,7 @@ schema is refused.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,13 @@ def render(model: Report | Comparison) -> str:
 def render_in_parts(model: Report | Comparison) -> Iterator[str]:
     """The same, in parts: the text of a large report takes more memory than the report."""
     return map(in_json, parts_of(model, _first(model)))
+
+
+def as_json(document: Any, indent: int = 2) -> str:
+    """Any other document, its schema first; what is not known is null."""
+    data = plain(document)
+    first = {"schema": data.pop("schema")}
+    return in_json(json.dumps({**first, **data}, indent=indent, ensure_ascii=False)) + "\n"
 
 
 def as_dict(model: Report | Comparison) -> dict[str, Any]:

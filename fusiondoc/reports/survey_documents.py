@@ -4,7 +4,6 @@ Parquet for notebooks."""
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -21,8 +20,7 @@ from fusiondoc.model.survey_answers import (
     Unreadable,
 )
 from fusiondoc.rendering import pages, terminal_documents
-from fusiondoc.rendering.printable import csv_table, in_json
-from fusiondoc.reports.json_format import plain
+from fusiondoc.rendering.printable import csv_table
 from fusiondoc.views.survey_sections import MOST_NARROW, MOST_WIDE, survey_document
 
 TABLES: Mapping[str, type] = {
@@ -49,13 +47,6 @@ def as_text(survey: Survey, *, width: int = 80, colour: bool = False, blocks: bo
 def as_page(survey: Survey) -> str:
     """The survey as one self-contained page."""
     return pages.render(survey_document(survey, MOST_WIDE))
-
-
-def as_json(survey: Survey) -> str:
-    """Keys in the order of the schema; what is not known is null."""
-    data = plain(survey)
-    first = {"schema": data.pop("schema")}
-    return in_json(json.dumps({**first, **data}, indent=1, ensure_ascii=False)) + "\n"
 
 
 def _rows(survey: Survey, table: str) -> tuple[list[str], list[list[Any]]]:
