@@ -87,8 +87,15 @@ def changed(program: Path, report: Report, kind: str, into: Path) -> Path:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("gradients", [False, True])
-@pytest.mark.parametrize("name", ["giou_loss", "charbonnier_huber"])
+@pytest.mark.parametrize(
+    ("name", "gradients"),
+    [
+        ("giou_loss", False),
+        pytest.param("giou_loss", True, marks=pytest.mark.nightly),
+        pytest.param("charbonnier_huber", False, marks=pytest.mark.nightly),
+        ("charbonnier_huber", True),
+    ],
+)
 def test_elements_assigned_by_a_mask_are_chosen_with_where(
     name: str, gradients: bool, tmp_path: Path
 ) -> None:

@@ -97,7 +97,7 @@ def test_a_decorated_log_is_read_like_the_clean_one(name: str, tmp_path: Path) -
 @pytest.mark.parametrize("name", ("compare/before", "logs/nnc-2.11-add-relu"))
 def test_decorations_around_decorations(name: str, tmp_path: Path) -> None:
     """Blanks that a terminal left out at the end of a container's empty lines are lost."""
-    orders = every(3, sampled_orders(2, examples(800), 1))
+    orders = every(5, sampled_orders(2, examples(800), 1))
     lost = ({"80 columns without blanks", "containerd"},)
     wanted = [order for order in orders if {one.name for one in order} not in lost]
     assert alike(Clean(fixture(name), tmp_path / "run.log"), wanted) == []

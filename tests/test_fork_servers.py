@@ -84,14 +84,16 @@ def printed(log: str) -> dict[str, Any]:
 
 
 def test_a_fork_sees_what_a_new_process_sees(servers: ForkServers, tmp_path: Path) -> None:
+    """A server that is gone leaves the run to that process."""
     write(tmp_path, "m.py", PROGRAM)
     first, failed = run_target(tmp_path, "m.py", fuser="nnc")
     second, failed_too = run_target(tmp_path, "m.py", fuser="nnc")
     assert (failed, failed_too) == (None, None)
-    assert len(servers.running) == 1
-    servers.close()
-    child.set_other_start(None)
-    new, _ = run_target(tmp_path, "m.py", fuser="nnc")
+    (server,) = servers.running
+    os.kill(server, signal.SIGKILL)
+    os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+    new, failed_without = run_target(tmp_path, "m.py", fuser="nnc")
+    assert failed_without is None and servers.running == ()
     forked, again, fresh = (printed(log_of(capture)) for capture in (first, second, new))
     assert forked["facts"] == fresh["facts"]
     draws = zip(forked["drawn"], again["drawn"], fresh["drawn"])
@@ -102,16 +104,6 @@ def test_a_fork_sees_what_a_new_process_sees(servers: ForkServers, tmp_path: Pat
 
 def lines(capture: object) -> list[str]:
     return (capture.path / "records.jsonl").read_text().splitlines()  # type: ignore[attr-defined, no-any-return]
-
-
-def test_a_server_that_is_gone_leaves_the_run_to_a_new_process(servers: ForkServers, tmp_path: Path) -> None:
-    write(tmp_path, "m.py", PROGRAM)
-    assert run_target(tmp_path, "m.py", fuser="nnc")[1] is None
-    (server,) = servers.running
-    os.kill(server, signal.SIGKILL)
-    os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
-    assert run_target(tmp_path, "m.py", fuser="nnc")[1] is None
-    assert servers.running == ()
 
 
 def test_another_environment_has_another_server_and_other_programs_have_none(

@@ -43,7 +43,12 @@ def groups_of(report: Report) -> int:
     [
         (MASK, False, "    s = torch.where(m, -1e4, s)"),
         # A number has no gradient formula there; a tensor has, and both differentiable graphs become one.
-        (MASK, True, "    s = torch.where(m, torch.full([], -1e4, device=m.device), s)"),
+        pytest.param(
+            MASK,
+            True,
+            "    s = torch.where(m, torch.full([], -1e4, device=m.device), s)",
+            marks=pytest.mark.nightly,
+        ),
         (ATTENTION, True, "    s = torch.where(m, torch.full([], -1e4, device=m.device), s)"),
         (GATHER, False, "    return torch.index_select(torch.sigmoid(y), 0, m)"),
     ],
@@ -162,7 +167,9 @@ def test_every_change_of_slices_has_its_lines() -> None:
     ("name", "operators"),
     [
         ("box_decode", [1]),  # the aten::cat behind it gets its list from outside its differentiable graph
-        ("mixed_precision", [2]),  # with the subtraction alone: aten::to has no formula with these arguments
+        pytest.param(
+            "mixed_precision", [2], marks=pytest.mark.nightly
+        ),  # with the subtraction alone: aten::to has no formula with these arguments
         ("cross_attention", [3]),  # the division that ends the first differentiable graph among them
         ("glu_block", [1]),  # the chunk of the input keeps the product before it out
     ],
