@@ -192,8 +192,11 @@ def prepare(leave: Any, variables: Mapping[str, str], argv: list[str], unbuffere
     sys.path[:1] = [str(Path(argv[0]).parent), *filter(None, folders)]
 
 
-def end(status: int) -> None:
-    """What an interpreter does at its end: threads, ``atexit``, what is buffered; then nothing."""
+def end_of_fork(status: int) -> None:
+    """What an interpreter does at its end: threads, ``atexit``, what is buffered; then nothing.
+
+    The program runs in the names of this file: ``end``, which the probe has too, was once that of the probe.
+    """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for one in gc.get_objects():  # those of this program: what was there before it is frozen
@@ -229,5 +232,5 @@ if __name__ == "__main__":
     except SystemExit as stop:
         if not isinstance(stop.code, (int, type(None))):
             raise
-        end((stop.code or 0) & 0xFF)
-    end(0)
+        end_of_fork((stop.code or 0) & 0xFF)
+    end_of_fork(0)
