@@ -322,6 +322,13 @@ def test_nothing_to_do_is_said_with_the_numbers() -> None:
     assert "43 of the 47" in note and "kernels of libraries (aten::linear x19" in note
 
 
+def test_operators_without_a_rule_are_named_beside_kernels_of_libraries() -> None:
+    report = report_from([str(FIXTURES / "logs" / "nnc-2.13-split-blocks.log.xz")])
+    assert report.plan_title == "Nothing to do"
+    rest = "kernels of libraries (aten::linear x3) and operators without a rule (aten::cumsum), each a launch"
+    assert rest in (report.plan_note or "")
+
+
 def test_what_stands_alone_between_libraries_is_no_library(recordings: Path) -> None:
     """An MLP: nvFuser takes layer_norm and gelu, which have linear layers on both sides."""
     note = report_from([str(recordings / "torch-2.0.1" / "c07_mlp_fp16.optimized.log")]).plan_note or ""

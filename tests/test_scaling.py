@@ -388,3 +388,14 @@ def test_large_parts_of_a_text_are_written_one_by_one(tmp_path: Path) -> None:
     assert written == [300_000, 300_000, 300_000, 10_000]
     write_parts(parts, tmp_path / "all")
     assert (tmp_path / "all").read_text() == "".join(parts)
+
+
+def test_most_launches_outside_groups_are_not_nothing_to_do(tmp_path: Path) -> None:
+    """Four operators without a rule for each group: all that nvFuser takes is fused, and yet most is not."""
+    log = tmp_path / "one.log"
+    log.write_text("".join(model_of_groups(5)))
+    report = report_from([str(log)])
+    assert report.coverage.fraction == 1.0 and report.plan_title == "Not known without trying"
+    assert "(aten::erfinv x20), each a launch of its own" in (report.plan_note or "")
+    log.write_text(re.sub(r".*aten::erfinv.*\n", "", log.read_text()))
+    assert report_from([str(log)]).plan_title == "Nothing to do"

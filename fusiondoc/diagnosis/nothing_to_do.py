@@ -6,21 +6,24 @@ from __future__ import annotations
 from enum import Enum
 
 from fusiondoc.captures.ending import Ended
+from fusiondoc.diagnosis.changes_of_operators import NO_RULE
 from fusiondoc.diagnosis.commands import run_again
+from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
 from fusiondoc.diagnosis.planned_changes import can_be_fixed
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.rules.fd1_fd2_not_fused import listed
 from fusiondoc.diagnosis.speed_of_light import in_bytes
 from fusiondoc.diagnosis.step_time import IDLE
-from fusiondoc.fusers import takers, without_plan
+from fusiondoc.fusers import taken_by, takers, without_plan
 from fusiondoc.fusers.te import TE
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.equal_ranks import EachRank, each_rank
 from fusiondoc.model.remedies import Nothing
-from fusiondoc.model.report import Report
+from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.rows_by_index import rows_by_index
 from fusiondoc.model.runs import GROUPS, Steps
+from fusiondoc.operators import LIBRARY
 
 
 class Verdict(Enum):
@@ -112,8 +115,10 @@ def _may_have_died(report: Report) -> bool:
 
 
 def _nothing_is_left(report: Report) -> bool:
-    """Whether all that the fuser can take is fused, or it can take none, or nothing ran."""
-    if report.coverage.fraction == 1.0 or _none_is_taken(report):
+    """Whether all that the fuser can take is fused, and is most; or it can take none, or nothing ran."""
+    if report.coverage.fraction == 1.0 and report.groups:
+        return not _most_is_without_a_rule(report)
+    if _none_is_taken(report):
         return True
     return not report.groups and not _count_outside(report)
 
@@ -195,7 +200,7 @@ def _time_outside(report: Report) -> _TimeOutside:
         return _of_step(report.steps)
     small = any(one.code == "FD402" for one in report.findings)
     helps = "its kernels are too small to be slow: a larger batch or CUDA graphs help more than fusion"
-    return _TimeOutside(_libraries(report), helps if small else "")
+    return _TimeOutside(_rest(report), helps if small else "")
 
 
 _LEAST_SHARE = 0.1
@@ -212,16 +217,39 @@ def _of_step(steps: Steps) -> _TimeOutside:
     return _TimeOutside(f"the rest of the step is {named}", helps if waits else "")
 
 
-def _libraries(report: Report) -> str:
-    """The operators that kernels of libraries compute, and those between them."""
+def _rest(report: Report) -> str:
+    """The operators that kernels of libraries compute, those between them, and those without a rule."""
     rows = rows_by_index(report)
     named = {}
     for one in report.findings:
         if one.code == "FD236" and one.remedy is not None:
             named[one.remedy.nothing] = listed([rows[index] for index in one.rows if index in rows])
-    if Nothing.LIBRARY not in named:
-        return ""
-    text = f"the rest are kernels of libraries ({named[Nothing.LIBRARY]})"
-    if Nothing.BETWEEN_LIBRARIES in named:
-        text += f" and single operators between them ({named[Nothing.BETWEEN_LIBRARIES]})"
-    return text
+    parts = []
+    if Nothing.LIBRARY in named:
+        parts.append(f"kernels of libraries ({named[Nothing.LIBRARY]})")
+        if Nothing.BETWEEN_LIBRARIES in named:
+            parts.append(f"single operators between them ({named[Nothing.BETWEEN_LIBRARIES]})")
+    alone = _without_a_rule(report)
+    if alone:
+        parts.append(f"operators without a rule ({listed(alone)}), each a launch of its own")
+    *first, last = parts or [""]
+    return f"the rest are {' and '.join(filter(None, (', '.join(first), last)))}" if last else ""
+
+
+def _without_a_rule(report: Report) -> list[Unfused]:
+    """Rows that the fuser has no rule for, whatever their arguments, and that launch kernels of their own;
+    not those of libraries."""
+    fuser, torch = report.fuser.effective, report.environment.get("torch")
+    return [
+        row
+        for row in report.rows_that_may_have_run
+        if row.reason.code in NO_RULE
+        and not (fuser is not None and taken_by(row.op, fuser, torch))
+        and row.op not in LIBRARY
+        and row.op not in NOTHING_TO_GAIN
+    ]
+
+
+def _most_is_without_a_rule(report: Report) -> bool:
+    """Whether such operators outnumber the groups: most launches are then theirs."""
+    return sum(row.count for row in _without_a_rule(report)) > sum(one.count for one in report.first_groups)
