@@ -77,5 +77,21 @@ def test_what_was_a_group_of_another_fuser_is_named_by_lines(fusiondoc: Run, tmp
         (kernel,) = row["b"]
         assert {node["user_source"].split(":")[1] for node in kernel["nodes"]} == {line}
         assert row["outside"] == []
-    text = fusiondoc("compare", "nnc.json", "inductor.json", cwd=tmp_path).stdout
-    assert "G1 of A (3 operators: mul, add, relu) is computed by G1 of B" in " ".join(text.split())
+    text = " ".join(fusiondoc("compare", "nnc.json", "inductor.json", cwd=tmp_path).stdout.split())
+    assert "G1 of A (3 operators: mul, add, relu) is computed by G1 of B" in text
+    assert "Same 2 groups" in text and "G1 of A is now" not in text  # one answer on each group
+    assert fusiondoc(*COMPARE, "--fail-on", "split", "--fail-on", "group-gone", cwd=tmp_path).returncode == 0
+    _outside_in_b(tmp_path)
+    assert fusiondoc(*COMPARE, "--fail-on", "split", cwd=tmp_path).returncode == 0
+    done = fusiondoc(*COMPARE, "--fail-on", "group-gone", cwd=tmp_path)
+    assert done.returncode == 1 and "Changed 1 group (1 gone)" in " ".join(done.stdout.split())
+
+
+COMPARE = ("compare", "nnc.json", "inductor.json")
+
+
+def _outside_in_b(folder: Path) -> None:
+    """Change the report of torch.compile so that it has no group of line 7."""
+    report = json.loads((folder / "inductor.json").read_text())
+    report["groups"] = [one for one in report["groups"] if not one["nodes"][0]["user_source"].endswith(":7")]
+    (folder / "inductor.json").write_text(json.dumps(report))

@@ -111,6 +111,13 @@ class GroupByLines:
     boundaries: tuple[Boundary, ...]
     """The tensors that go through memory between these groups of B, most bytes first."""
 
+    @property
+    def kind(self) -> str:
+        """What became of the group: "one" group of B, "split", or "gone"."""
+        if not self.b:
+            return "gone"
+        return "one" if len(self.b) == 1 and not self.outside else "split"
+
 
 @dataclass(frozen=True)
 class UnfusedChange:
@@ -213,12 +220,14 @@ class Comparison:
     findings: tuple[FindingChange, ...]
     speed: tuple[ModelSpeedChange, ...]
     groups_same: int
-    """Groups of A that B has too, with the same operators, types and (where measured) speed."""
+    """Groups of A that B has too, with the same operators, types and (where measured) speed; of another
+    compiler, those whose lines one group of B computes."""
     kernels_same: int
     notes: tuple[str, ...]
     """What one side lacks, so that it could not be compared."""
     by_lines: tuple[GroupByLines, ...] = ()
-    """Where torch.compile made one side and TorchScript the other: each group of A by its lines."""
+    """Where torch.compile made one side and TorchScript the other: each group of A that has lines of the
+    program. These are not among ``groups``."""
     schema: str = SCHEMA
     unrelated: str | None = None
     """A sentence where A and B are of programs that have nothing in common."""
@@ -237,11 +246,14 @@ class Comparison:
     def same(self) -> bool:
         """Nothing changed in what was fused and how fast; environments and knobs may differ."""
         parts = (self.groups, self.unfused, self.fallbacks, self.kernels, self.findings, self.speed)
-        return not any(parts) and not self.coverage_changed
+        moved = any(one.kind != "one" for one in self.by_lines)
+        return not (any(parts) or moved or self.coverage_changed)
 
 
 def _group(kind: str) -> Callable[[Comparison], bool]:
-    return lambda c: any(kind in change.kinds for change in c.groups)
+    return lambda c: (
+        any(kind in change.kinds for change in c.groups) or any(one.kind == kind for one in c.by_lines)
+    )
 
 
 def _kernel(*kinds: str) -> Callable[[Comparison], bool]:

@@ -6,10 +6,10 @@ more in a compiled graph. So lines are held against each other, not operators.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.comparison import GroupByLines, GroupRef
+from fusiondoc.comparison import GroupByLines, GroupChange, GroupRef
 from fusiondoc.model.boundaries import Boundary
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, last_name
@@ -26,6 +26,18 @@ def groups_by_lines(a: Report, b: Report) -> tuple[GroupByLines, ...]:
     if (a.compiled is None) == (b.compiled is None):
         return ()
     return tuple(_by_lines(a, b))
+
+
+def without_those(changes: Sequence[GroupChange], rows: Sequence[GroupByLines]) -> tuple[GroupChange, ...]:
+    """The changes of groups that no row answers for: a group of A by what it is now, one of B as a part."""
+    of_a = {row.a.id for row in rows}
+    of_b = {ref.id for row in rows for ref in row.b}
+    return tuple(
+        change
+        for change in changes
+        if not any(ref.id in of_a for ref in change.a)
+        and (change.a or not any(ref.id in of_b for ref in change.b))
+    )
 
 
 def _by_lines(a: Report, b: Report) -> Iterator[GroupByLines]:

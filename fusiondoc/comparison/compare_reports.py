@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from fusiondoc.comparison import Comparison, ModelSpeedChange, Side, speed_change
-from fusiondoc.comparison.by_lines import groups_by_lines
+from fusiondoc.comparison.by_lines import groups_by_lines, without_those
 from fusiondoc.comparison.differences import differences, passes_differ
 from fusiondoc.comparison.finding_changes import fallback_changes, finding_changes
 from fusiondoc.comparison.group_changes import GroupChanges, other_work
@@ -46,7 +46,9 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         a.kernels, b.kernels, _numbered(clusters), slower_than, count_launches=not passes_differ(a, b)
     )
     unfused = unfused_changes(a, b, positions)
-    groups = GroupChanges(a, b, unfused, positions, slower_than).of_all(clusters)
+    by_lines = groups_by_lines(a, b)
+    groups = without_those(GroupChanges(a, b, unfused, positions, slower_than).of_all(clusters), by_lines)
+    moved = sum(one.a.instances for one in by_lines if one.kind != "one")
     same_groups = {cluster.a[0].group.id: cluster.b[0].group.id for cluster in on_both_sides}
     return Comparison(
         a=_side(a),
@@ -59,10 +61,10 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         kernels=kernels,
         findings=finding_changes(a, b, positions),
         speed=_model_speed(a, b, slower_than),
-        groups_same=a.fusion_groups - sum(len(change.a) * change.count for change in groups),
+        groups_same=a.fusion_groups - moved - sum(len(change.a) * change.count for change in groups),
         kernels_same=kernels_same,
         notes=notes(a, b),
-        by_lines=groups_by_lines(a, b),
+        by_lines=by_lines,
         unrelated=nothing_in_common(a, b, bool(on_both_sides)),
         reports=(a, b),
     )

@@ -38,7 +38,7 @@ MOST_IN_A_COMMENT = 30
 
 _TONES = {
     **dict.fromkeys(("gone", "split", "slower"), Tone.BAD),
-    **dict.fromkeys(("added", "merged", "faster"), Tone.GOOD),
+    **dict.fromkeys(("added", "merged", "faster", "one"), Tone.GOOD),
 }
 _UNWANTED = {
     "came": Status("new", Tone.BAD, "+"),
@@ -149,15 +149,10 @@ def _details(change: GroupChange) -> Iterator[str]:
 
 def _by_lines(one: GroupByLines) -> Item:
     """A group of one compiler, and what the other makes of its lines."""
-    apart = len(one.b) + len(one.outside)
-    status = Status("one" if apart == 1 else "several" if apart else "gone", _BY_PARTS[min(apart, 2)])
     details = [words.operators([ref]) for ref in one.b]
     named = [f"B {ref.id}: {text}" for ref, text in zip(one.b, details)]
     between = [words.boundary(boundary) for boundary in one.boundaries]
-    return Item((status,), words.by_lines(one), words.place([one.a]), (*named, *between))
-
-
-_BY_PARTS = {0: Tone.BAD, 1: Tone.GOOD, 2: Tone.DOUBTFUL}
+    return Item((_status(one.kind),), words.by_lines(one), words.place([one.a]), (*named, *between))
 
 
 def _unfused(comparison: Comparison) -> Iterator[Item]:

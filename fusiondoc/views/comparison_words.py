@@ -95,6 +95,7 @@ def _changed_groups(comparison: Comparison) -> Iterator[str]:
     kinds: Counter[str] = Counter()
     for change in comparison.groups:
         kinds[" and ".join(KINDS.get(kind, kind) for kind in change.kinds)] += change.count
+    kinds.update(one.kind for one in comparison.by_lines for _ in range(one.a.instances) if one.kind != "one")
     if kinds:
         named = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
         yield f"{count(sum(kinds.values()), 'group')} ({named})"
