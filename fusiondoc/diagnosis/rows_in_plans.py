@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import ReadBeside, hands_on, may_be_read_as_it_was
@@ -69,6 +70,19 @@ class RowsInPlans:
     def is_read_beside(self, row: Unfused) -> bool:
         """Whether something reads what an operator changes in place, behind it, and not as its result."""
         return any(self._read_beside_in(graph).holds_of(node) for graph, node in self._nodes_of(row))
+
+    def leaves_only_the_size(self, row: Unfused, reductions: AbstractSet[str]) -> bool:
+        """Whether the operator takes the result of a reduction that a group computes last, beside another
+        tensor, and nothing else takes it: out of place it joins the group, which does not return that result
+        any more, and the gradient of an operator of two tensors reads the sizes of both."""
+        return any(self._is_last_to_take(*node, reductions) for node in self._nodes_of(row))
+
+    def _is_last_to_take(self, graph: Graph[ProgramNode], index: int, reductions: AbstractSet[str]) -> bool:
+        node = graph.nodes[index]
+        if node.first is None or len(node.inputs) < 2 or set(graph.after[node.first]) != {index}:
+            return False
+        group = self._groups.get(graph.nodes[node.first].group or "")
+        return group is not None and len(group.ops) > 1 and group.ops[-1] in reductions
 
     def _read_beside_in(self, graph: Graph[ProgramNode]) -> ReadBeside:
         if id(graph) not in self._read_beside:

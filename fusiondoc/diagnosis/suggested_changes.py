@@ -19,6 +19,7 @@ from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.lines_of_changes import Lines
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, of_torchscript, run_facts
+from fusiondoc.fusers import facts_of
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
@@ -130,6 +131,14 @@ class SuggestedChanges:
             or _on_a_line(row, self.report, changes_what_has_another_name)
         )
 
+    def would_fail_out_of_place(self, row: Unfused) -> bool:
+        """Whether the fuser would fail in training at a group that the operator joins out of place: it
+        computes the size of a reduction before the group that makes what is reduced (FD307)."""
+        reductions = facts_of(self.run.fuser).operators.sized_reductions
+        if not (self.run.gradients and reductions and is_in_place(row.op)):
+            return False
+        return self._plans.leaves_only_the_size(row, reductions)
+
     def _alters_what_others_see(self, one: Change, row: Unfused) -> bool:
         """Whether a change takes an update away that the caller, or another name, sees."""
         if one.kind not in (*_OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
@@ -146,6 +155,8 @@ class SuggestedChanges:
         if one.kind is ChangeKind.MOVE and one.sure:
             return one if self._plans.before_one_tensor(row) else None
         if self._alters_what_others_see(one, row):
+            return None
+        if one.kind in _OUT_OF_PLACE and self.would_fail_out_of_place(row):
             return None
         if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._plans.may_be_read_as_it_was(row):
             return replace(one, conditional=True, note=ONE_NAME)

@@ -14,6 +14,7 @@ from fusiondoc.diagnosis.differentiable_graphs import gradients_recorded
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
+from fusiondoc.diagnosis.rules.updates_that_stay import stays_in_place
 from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
 from fusiondoc.fusers import FUSERS, is_fusible, taken_by
 from fusiondoc.model import count, dataclass, multiple
@@ -373,31 +374,9 @@ def not_fused(changes: SuggestedChanges) -> Iterable[Finding]:
         if row.ran is False or CODES[row.reason.code].remedy is None or row.op == "prim::GetAttr":
             continue
         if _unchangeable(row, changes.run) is None:
-            seen = _seen_elsewhere(changes, row)
-            yield _finding(row, changes.run, seen or advice_on(row, changes.run, change))
+            stays = stays_in_place(changes, row)
+            yield _finding(row, changes.run, stays or advice_on(row, changes.run, change))
 
-
-def _seen_elsewhere(changes: SuggestedChanges, row: Unfused) -> Advice | None:
-    """What to do about an update in place that more than its own name has; None of another operator."""
-    if changes.caller_sees(row):
-        return _CALLER_SEES
-    return _ANOTHER_NAME_SEES if changes.another_name_sees(row) else None
-
-
-_CALLER_SEES = Advice(
-    nothing(
-        "Nothing, if the caller reads this tensor afterwards, as an optimiser does its state;",
-        "else return a new tensor instead of changing the argument.",
-    )
-)
-
-
-_ANOTHER_NAME_SEES = Advice(
-    nothing(
-        "Nothing, while another name, a list or a view of this tensor is read after the update:",
-        "out of place, it would keep the old values.",
-    )
-)
 
 _UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], Nothing], ...] = (
     (of_torch, Nothing.FORMULAS),

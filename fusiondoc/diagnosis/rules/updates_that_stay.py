@@ -1,0 +1,44 @@
+"""Updates in place that must not be written out of place, and why."""
+
+from __future__ import annotations
+
+from fusiondoc.diagnosis.advice import Advice
+from fusiondoc.diagnosis.suggested_changes import SuggestedChanges
+from fusiondoc.fusers import fuser_title
+from fusiondoc.model.remedies import nothing
+from fusiondoc.model.report import Unfused
+
+
+def stays_in_place(changes: SuggestedChanges, row: Unfused) -> Advice | None:
+    """What to do about an update in place that must not be written out of place; None of another operator."""
+    if changes.caller_sees(row):
+        return _CALLER_SEES
+    if changes.another_name_sees(row):
+        return _ANOTHER_NAME_SEES
+    return _fuser_would_fail(changes.run.fuser) if changes.would_fail_out_of_place(row) else None
+
+
+_CALLER_SEES = Advice(
+    nothing(
+        "Nothing, if the caller reads this tensor afterwards, as an optimiser does its state;",
+        "else return a new tensor instead of changing the argument.",
+    )
+)
+
+
+_ANOTHER_NAME_SEES = Advice(
+    nothing(
+        "Nothing, while another name, a list or a view of this tensor is read after the update:",
+        "out of place, it would keep the old values.",
+    )
+)
+
+
+def _fuser_would_fail(fuser: str | None) -> Advice:
+    return Advice(
+        nothing(
+            f"Nothing in training: out of place, {fuser_title(fuser or '')} would compute the size of the"
+            " reduction before it, and the run fails (FD307).",
+            "Under torch.no_grad() write it out of place.",
+        )
+    )
