@@ -96,7 +96,7 @@ def _rows(report: Report) -> list[Unfused]:
 def _fuser(report: Report) -> str | None:
     state = report.fuser
     named: Iterable[str | None] = (state.effective, state.requested if state.effective is None else None)
-    return next((name for name in named if name in FUSERS and name in FUSERS), None)
+    return next((name for name in named if name in FUSERS), None)
 
 
 def _missing_plans(report: Report, observed: Observed) -> str | None:
