@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tarfile
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Run
+from conftest import FIXTURES
 from fix_sites import parsed
 from plan_lines import out_of_place
 from running import write
@@ -20,6 +22,7 @@ from fusiondoc.changes.changed_arguments import (
     changes_what_has_another_name,
     is_in_a_container,
 )
+from fusiondoc.workflows.load import report_from
 
 PROGRAMS = """
     import warnings
@@ -481,3 +484,20 @@ def test_no_update_is_advised_that_another_name_sees(tmp_path: Path) -> None:
     command = [sys.executable, "benchmarks/promises.py", "benchmarks/promise_programs_8"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert "0 broken, 0 on a wrong line" in done.stdout.splitlines()[-1], done.stdout[-2000:]
+
+
+def test_no_update_is_advised_that_would_make_nvfuser_fail(tmp_path: Path) -> None:
+    """A mean, masked in place: with ``error = error * mask`` this program ended in FD307 on an H200."""
+    capture = FIXTURES / "captures" / "sized-reduction-nvfuser-2.1.2.tar.xz"
+    with tarfile.open(capture) as archive:
+        archive.extractall(tmp_path)
+    folder = tmp_path / "sized-reduction-nvfuser-2.1.2"
+    report = report_from([str(folder)])
+    (found,) = (one for one in report.findings if "aten::mul_" in one.ops)
+    assert found.nothing_to_do and "FD307" in str(found.advice)
+    assert not [change for change in report.plan if change.edits]
+    # The masked tensor is another one: nothing keeps its update in place.
+    source = folder / "sources" / "0.py"
+    source.write_text(source.read_text().replace("error *= mask", "mask *= error"), "utf-8")
+    (found,) = (one for one in report_from([str(folder)]).findings if "aten::mul_" in one.ops)
+    assert "FD307" not in str(found.advice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, dotted, names_in
 from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
@@ -45,6 +46,23 @@ def changes_what_has_another_name(file: ParsedFile, line: int) -> bool:
         if _is_kept(file, function, whole):
             return True
     return False
+
+
+def changes_result_of(file: ParsedFile, line: int, functions: AbstractSet[str]) -> bool:
+    """Whether a line changes in place what one of these functions or methods gives: ``x.mean(1).mul_(y)``, or
+    ``m *= y`` below ``m = x.mean(1)``."""
+    for function, tensor in _changes(file, line):
+        values = _values(file, function, tensor)[0] if isinstance(tensor, ast.Name) else [tensor]
+        called = [
+            dotted(one.func) or getattr(one.func, "attr", "") for one in values if isinstance(one, ast.Call)
+        ]
+        if any(name.rpartition(".")[2] in functions for name in called):
+            return True
+    return False
+
+
+def _last_name(function: ast.expr) -> str | None:
+    return function.attr if isinstance(function, ast.Attribute) else dotted(function)
 
 
 def is_in_a_container(file: ParsedFile, line: int) -> bool:

@@ -26,6 +26,7 @@ class RowsInPlans:
                 for row in node.rows:
                     self._nodes.setdefault(row, []).append((graph, index))
         self._groups = {group.id: group for group in report.groups}
+        self._programs = {program.id: program for program in report.programs}
         self._read_beside: dict[int, ReadBeside] = {}
         """By the identity of a plan, which its rows keep alive."""
         self._of_each_element: dict[str, bool] = {}
@@ -71,18 +72,33 @@ class RowsInPlans:
         """Whether something reads what an operator changes in place, behind it, and not as its result."""
         return any(self._read_beside_in(graph).holds_of(node) for graph, node in self._nodes_of(row))
 
-    def leaves_only_the_size(self, row: Unfused, reductions: AbstractSet[str]) -> bool:
-        """Whether the operator takes the result of a reduction that a group computes last, beside another
-        tensor, and nothing else takes it: out of place it joins the group, which does not return that result
-        any more, and the gradient of an operator of two tensors reads the sizes of both."""
-        return any(self._is_last_to_take(*node, reductions) for node in self._nodes_of(row))
+    def takes_reduction(self, row: Unfused, reductions: AbstractSet[str], known: bool) -> bool:
+        """Whether the operator takes the result of such a reduction that a group computes, beside another
+        tensor.
 
-    def _is_last_to_take(self, graph: Graph[ProgramNode], index: int, reductions: AbstractSet[str]) -> bool:
+        Args:
+            known: it takes the result of one, as its program shows; else only what ends a group is one.
+        """
+        return any(self._takes_reduction(*node, reductions, known) for node in self._nodes_of(row))
+
+    def _takes_reduction(
+        self, graph: Graph[ProgramNode], index: int, reductions: AbstractSet[str], known: bool
+    ) -> bool:
         node = graph.nodes[index]
-        if node.first is None or len(node.inputs) < 2 or set(graph.after[node.first]) != {index}:
+        if node.first is None or len(node.inputs) < 2:
             return False
-        group = self._groups.get(graph.nodes[node.first].group or "")
-        return group is not None and len(group.ops) > 1 and group.ops[-1] in reductions
+        maker = graph.nodes[node.first]
+        if not known:
+            ops = self._ops_of(maker)
+            return set(graph.after[node.first]) == {index} and len(ops) > 1 and ops[-1] in reductions
+        region = self._programs.get(maker.program or "")
+        makers = region.nodes if region is not None else (maker,)
+        return any(not reductions.isdisjoint(self._ops_of(one)[1:]) for one in makers)
+
+    def _ops_of(self, node: ProgramNode) -> tuple[str, ...]:
+        """The operators of a group; of another node none."""
+        group = self._groups.get(node.group or "")
+        return group.ops if group is not None else ()
 
     def _read_beside_in(self, graph: Graph[ProgramNode]) -> ReadBeside:
         if id(graph) not in self._read_beside:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.changed_arguments import (
     changes_argument,
+    changes_result_of,
     changes_what_has_another_name,
     is_in_a_container,
 )
@@ -23,7 +24,7 @@ from fusiondoc.fusers import facts_of
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
-from fusiondoc.operators import IN_PLACE_ASSIGNS, is_in_place
+from fusiondoc.operators import IN_PLACE_ASSIGNS, is_in_place, plain_name
 from fusiondoc.parsers.observed import Observed
 
 if TYPE_CHECKING:
@@ -137,7 +138,11 @@ class SuggestedChanges:
         reductions = facts_of(self.run.fuser).operators.sized_reductions
         if not (self.run.gradients and reductions and is_in_place(row.op)):
             return False
-        return self._plans.leaves_only_the_size(row, reductions)
+        names = frozenset(map(plain_name, reductions))
+        by_text = _on_a_line(row, self.report, partial(changes_result_of, functions=names))
+        if not by_text and self.report.texts is not None:
+            return False
+        return self._plans.takes_reduction(row, reductions, known=by_text)
 
     def _alters_what_others_see(self, one: Change, row: Unfused) -> bool:
         """Whether a change takes an update away that the caller, or another name, sees."""
