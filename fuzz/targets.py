@@ -32,7 +32,13 @@ from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
 from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_places, read_trace
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
-from fusiondoc.reports import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
+from fusiondoc.reports import (
+    COMPARISON_FORMATS,
+    REPORT_FORMATS,
+    json_format,
+    render_comparison,
+    render_report,
+)
 from fusiondoc.reports import bench_documents as documents
 from fusiondoc.reports.json_format import read_bench, read_report
 from fusiondoc.workflows.bench import expanded
@@ -137,9 +143,10 @@ def bench(data: bytes) -> None:
     other = read_bench((HERE / "corpus" / "bench" / "nvfuser.json").read_bytes(), "other.json")
     for a, b in ((one, other), (other, one), (one, one)):
         found = compare_benches(a, b, ("a.json", "b.json"))
-        for name in documents.FORMATS_OF_TWO:
-            shown(getattr(documents, f"as_{name}")(found), name)
-    shown(documents.as_json(one), "json")
+        shown(documents.as_text(found), "text")
+        shown(json_format.as_json(found), "json")
+        shown(documents.as_markdown(found), "markdown")
+    shown(json_format.as_json(one), "json")
     shown(documents.as_csv(one), "csv")
     shown(documents.as_markdown(one), "markdown")
     shown(documents.as_text(one, width=80, full=True), "text")

@@ -158,7 +158,7 @@ def test_streams_that_are_closed(fusiondoc_process: Run, tmp_path: Path) -> None
     (tmp_path / "train.log").write_text("kernel1 run in 0.5 ms, achieved: 4 GB/s\n")
     no_input = fusiondoc_process("parse", "-", preexec_fn=lambda: os.close(0))
     assert no_input.returncode == 2
-    assert "The standard input is closed" in no_input.stderr
+    assert "the standard input is closed" in no_input.stderr
     no_output = fusiondoc_process("parse", "train.log", preexec_fn=lambda: os.close(1))
     assert no_output.returncode == 2 and "standard output is closed" in no_output.stderr
 

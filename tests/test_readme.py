@@ -98,6 +98,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
             for option in re.findall(r'add_argument\(\s*"(--[a-z-]+)"', script.read_text(encoding="utf-8"))
         ),
         "--depth",  # of git fetch, in docs/ci.md
+        *("--try-eval", "--try-fixes", "--nothing"),  # gone, and wrong, in docs/evidence/
         "--wheel",  # of python -m build, in docs/ci.md
         *("--rm", "--gpus"),  # of docker run, in docs/how-to/containers.md
         # Of torchrun, srun and mpirun, in docs/how-to/many-machines.md.

@@ -6,6 +6,7 @@ that little is done per line.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from re import Match
 
@@ -71,11 +72,12 @@ class Stream:
         self.facts = facts
         self._counts = counts
         self._run_ends = RunEnds()
-        self._gathering = Gathering(facts, counts, lambda: self.messages.settle(), layers)
-        self._tape = Tape(counts, self._gathering.take)
+        weak = weakref.proxy(self)  # logs are read without a collector: no part may hold the whole
+        self._gathering = Gathering(facts, counts, lambda: weak.messages.settle(), layers)
+        self._tape = tape = Tape(counts, self._gathering.take)
         self._repeats = Repeats(self._tape)
         self.messages = JitMessages(self._gathering, counts, self._tape)
-        self._text = DumpReader(lambda kind, lines, pos: self._tape.happens(pos, TextDump(kind, lines)))
+        self._text = DumpReader(lambda kind, lines, pos: tape.happens(pos, TextDump(kind, lines)))
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._old_frame = False
         self._frame_at = 0
