@@ -79,7 +79,15 @@ def test_a_fault_with_a_full_stderr_is_still_a_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [f"parse {LOG}", f"parse {LOG} --format json", "--help", "--version", "knobs", "explain FD201"]
+    "command",
+    [
+        f"parse {LOG}",
+        f"parse {LOG} --format json",
+        "--help",
+        "--version",
+        pytest.param("knobs", marks=pytest.mark.nightly),
+        "explain FD201",
+    ],
 )
 def test_a_closed_stdout_is_an_error_where_something_was_to_be_printed(command: str, tmp_path: Path) -> None:
     done = run_shell(f"fusiondoc {command} >&-", tmp_path)

@@ -51,7 +51,11 @@ def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that nothing of an earlier build gets into it."""
+    """That of CI, if it has been built (``FUSIONDOC_BUILT``, a folder); else built from a copy, so that
+    nothing of an earlier build gets into it."""
+    built = os.environ.get("FUSIONDOC_BUILT")
+    for ready in Path(built).glob("fusiondoc-*.whl") if built else ():
+        return ready
     folder = tmp_path_factory.mktemp("wheel")
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
