@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-_VOID = {"meta", "link", "br", "hr", "img", "input"}
+_VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
 _LEADS_OUT = ("src", "href", "action", "data", "poster", "srcset", "xlink:href", "formaction", "background")
 
 

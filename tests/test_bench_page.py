@@ -37,7 +37,7 @@ def bench_over_shapes() -> Bench:
 class Elements(HTMLParser):
     """Elements by name, with what they hold in attributes; complains where tags do not close."""
 
-    void = frozenset({"meta", "rect", "line", "circle", "polyline", "br"})
+    void = frozenset({"meta", "rect", "line", "circle", "polyline", "br", "wbr"})
 
     def __init__(self, page: str) -> None:
         super().__init__()

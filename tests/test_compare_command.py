@@ -327,7 +327,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list) -> None:
         self.tags.add(tag)
         self.links += [value for name, value in attrs if name in ("src", "href", "style", "onclick")]
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "br", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -193,7 +193,7 @@ class Shape(HTMLParser):
         self.text: list[str] = []
         self.scripts: list[str] = []
         self._open: list[str] = []
-        self.feed(text)
+        self.feed(text.replace("<wbr>", ""))  # as many as texts have long names
         self.close()
         self.balanced = not self._open
 

@@ -294,6 +294,32 @@ def test_overview_fit_search_and_sorting(browser: Browser, tmp_path: Path) -> No
     assert browser.messages() == []
 
 
+BROKEN_WORDS = """
+const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  const node = texts.currentNode;
+  if (node.parentElement.closest("pre, script, style, svg, .quotes, .sr")) continue;
+  for (const word of node.data.matchAll(/[A-Za-z0-9]{2,}/g)) {
+    const range = document.createRange();
+    range.setStart(node, word.index);
+    range.setEnd(node, word.index + word[0].length);
+    if (new Set([...range.getClientRects()].map(one => Math.round(one.top))).size > 1) found.push(word[0]);
+  }
+}
+return found;"""
+
+
+@pytest.mark.parametrize("width", [390, 800, 1280])
+def test_no_name_breaks_within_a_word(browser: Browser, tmp_path: Path, width: int) -> None:
+    log = tmp_path / "select.log"
+    log.write_text(large_log(groups=20, loose=400))
+    for one in (log, FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"):
+        opened(browser, tmp_path, one)
+        browser.resize(width, 900)
+        browser.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        assert browser.run(BROKEN_WORDS) == []
+
+
 def test_no_table_is_cut_at_a_usual_width(browser: Browser, tmp_path: Path) -> None:
     opened(browser, tmp_path, FIXTURES / "foreign" / "bert.trace.eval.nvfuser.log.xz")
     browser.resize(1400, 900)

@@ -39,7 +39,22 @@ CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
 
 def texts(page: str) -> str:
     """What the page says, without its tags."""
-    return unescape(re.sub(r"<[^>]+>", " ", page))
+    return unescape(re.sub(r"<[^>]+>", " ", page.replace("<wbr>", "")))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("aten::index_select ×4", "aten::<wbr>index_<wbr>select ×4"),
+        ("torch._C._jit_texpr", "torch.<wbr>_C.<wbr>_jit_<wbr>texpr"),
+        ("models/block.py:17", "models/<wbr>block.<wbr>py:17"),
+        ("aten::add 0.123456789012 __cuda__", "aten::add 0.123456789012 __cuda__"),
+        ("nnc --no-run", 'nnc <span class="whole">--no-run</span>'),
+        ("<b>x_y</b>::\x1b[31m", "&lt;b&gt;x_<wbr>y&lt;/b&gt;::\\x1b[31m"),
+    ],
+)
+def test_long_names_may_break_between_their_parts_alone(text: str, shown: str) -> None:
+    assert pages.breakable(text) == shown
 
 
 @pytest.mark.parametrize("log", [*every(3, LOGS), CAPTURE], ids=lambda p: p.name)

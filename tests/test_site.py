@@ -89,7 +89,8 @@ def test_every_shown_output_is_there() -> None:
 def test_the_page_of_the_encoder_layer_says_what_the_program_says_today(tmp_path: Path) -> None:
     folder = tool("shown_outputs").prepared(tmp_path)
     report = fusiondoc.parse(str(folder / "encoder-layer"))
-    page = html.unescape((ROOT / "docs" / "encoder-layer.html").read_text(encoding="utf-8"))
+    text = (ROOT / "docs" / "encoder-layer.html").read_text(encoding="utf-8")
+    page = html.unescape(text.replace("<wbr>", ""))
     assert len(report.findings) > 3
     assert [one.message for one in report.findings if one.message not in page] == []
     assert not any("\n" in one.message for one in report.findings)

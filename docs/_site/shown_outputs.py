@@ -25,7 +25,10 @@ BLOCK = re.compile(
 )
 
 
-_FIRST = ("Do this first", "Nothing to do", "No change is known that helps", "Not known without trying")
+_FIRST = (
+    *("Do this first", "Nothing to do", "Nothing to do about fusion"),
+    *("No change is known that helps", "Not known without trying"),
+)
 """Headings of the first screen, and not of a part of the report."""
 
 
@@ -65,8 +68,9 @@ def prepared(folder: Path) -> Path:
     (folder / "fixtures").symlink_to(ROOT / "fixtures")
     # A copy: reports show lines of files beneath the current folder only, and a link leads out of it.
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns(".fusiondoc"))
-    with tarfile.open(ROOT / "fixtures" / "captures" / "encoder-layer-nvfuser-2.1.2.tar.xz") as archive:
-        archive.extractall(folder)
+    for name in ("encoder-layer-nvfuser-2.1.2", "two-gpus-ddp-nvfuser-2.1.2"):
+        with tarfile.open(ROOT / "fixtures" / "captures" / f"{name}.tar.xz") as archive:
+            archive.extractall(folder)
     return folder
 
 

@@ -5,6 +5,7 @@ share, in which everything is escaped unless it is Markup and an unknown name is
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache, partial
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from fusiondoc.model import count
 from fusiondoc.rendering import plots, timelines
@@ -176,6 +177,7 @@ def _environment() -> Environment:
         placed=placed,
         script_data=script_data,
         figure=_figure,
+        breakable=breakable,
     )
     return made
 
@@ -185,6 +187,22 @@ def _finished(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
         return visible(value)
     return "" if value is None else value
+
+
+_LONG_WORD = re.compile(r"\S{16,}")
+_JOINT = re.compile(r"(?<=\w)(?:(?:::|/)(?=\w)|\.(?=[A-Za-z_])|_+(?=[^\W_]))")
+"""Between the parts of a name such as ``aten::index_select`` or ``models/block.py``, and not in a number."""
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+def breakable(text: str) -> Markup:
+    """The text with places where a narrow column may break its long names. An option is not broken at all."""
+    joined = _LONG_WORD.sub(_with_joints, str(escape(visible(text))))
+    return Markup(_OPTION.sub(r'<span class="whole">\g<0></span>', joined))
+
+
+def _with_joints(word: re.Match[str]) -> str:
+    return _JOINT.sub(r"\g<0><wbr>", word.group())
 
 
 def _kind(block: Block) -> str:
