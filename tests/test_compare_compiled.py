@@ -80,6 +80,8 @@ def test_what_was_a_group_of_another_fuser_is_named_by_lines(fusiondoc: Run, tmp
     text = " ".join(fusiondoc("compare", "nnc.json", "inductor.json", cwd=tmp_path).stdout.split())
     assert "G1 of A (3 operators: mul, add, relu) is computed by G1 of B" in text
     assert "Same 2 groups" in text and "G1 of A is now" not in text  # one answer on each group
+    assert "Kernels" not in text and "of two compilers, so kernels are not compared" in text
+    assert json.loads((tmp_path / "inductor.json").read_text())["kernels"]
     assert fusiondoc(*COMPARE, "--fail-on", "split", "--fail-on", "group-gone", cwd=tmp_path).returncode == 0
     _outside_in_b(tmp_path)
     assert fusiondoc(*COMPARE, "--fail-on", "split", cwd=tmp_path).returncode == 0

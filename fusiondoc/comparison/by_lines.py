@@ -23,9 +23,12 @@ _Line = tuple[str, int]
 
 def groups_by_lines(a: Report, b: Report) -> tuple[GroupByLines, ...]:
     """Each group of A that has lines of the program, where one of the two reports is of torch.compile."""
-    if (a.compiled is None) == (b.compiled is None):
-        return ()
-    return tuple(_by_lines(a, b))
+    return tuple(_by_lines(a, b)) if of_two_compilers(a, b) else ()
+
+
+def of_two_compilers(a: Report, b: Report) -> bool:
+    """Whether one of the two reports is of torch.compile."""
+    return (a.compiled is None) != (b.compiled is None)
 
 
 def without_those(changes: Sequence[GroupChange], rows: Sequence[GroupByLines]) -> tuple[GroupChange, ...]:

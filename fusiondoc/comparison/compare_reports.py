@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fusiondoc.comparison import Comparison, ModelSpeedChange, Side, speed_change
-from fusiondoc.comparison.by_lines import groups_by_lines, without_those
+from fusiondoc.comparison import Comparison, KernelChange, ModelSpeedChange, Side, speed_change
+from fusiondoc.comparison.by_lines import groups_by_lines, of_two_compilers, without_those
 from fusiondoc.comparison.differences import differences, passes_differ
 from fusiondoc.comparison.finding_changes import fallback_changes, finding_changes
 from fusiondoc.comparison.group_changes import GroupChanges, other_work
@@ -42,9 +42,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
     positions = Positions(a, b)
     clusters = _clusters(a, b, positions)
     on_both_sides = [cluster for cluster in clusters if cluster.a and cluster.b]
-    kernels, kernels_same = kernel_changes(
-        a.kernels, b.kernels, _numbered(clusters), slower_than, count_launches=not passes_differ(a, b)
-    )
+    kernels, kernels_same = _kernels(a, b, clusters, slower_than)
     unfused = unfused_changes(a, b, positions)
     by_lines = groups_by_lines(a, b)
     groups = without_those(GroupChanges(a, b, unfused, positions, slower_than).of_all(clusters), by_lines)
@@ -91,6 +89,16 @@ def _clusters(a: Report, b: Report, positions: Positions) -> list[Cluster]:
         return (group.instances[0].runs, group.fallback, frozenset(used.items()))
 
     return match(items_a, items_b, content_of)
+
+
+def _kernels(
+    a: Report, b: Report, clusters: Sequence[Cluster], slower_than: float
+) -> tuple[tuple[KernelChange, ...], int]:
+    """The changes, and how many are the same. Kernels of two compilers have nothing to be matched by."""
+    if of_two_compilers(a, b):
+        return (), 0
+    count_launches = not passes_differ(a, b)
+    return kernel_changes(a.kernels, b.kernels, _numbered(clusters), slower_than, count_launches)
 
 
 def _numbered(clusters: Sequence[Cluster]) -> Clusters:

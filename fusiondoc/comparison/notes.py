@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fusiondoc.comparison.by_lines import of_two_compilers
 from fusiondoc.comparison.differences import passes_differ, runs_of
 from fusiondoc.comparison.unfused_changes import lacks_plans
 from fusiondoc.model.report import Report
@@ -41,15 +42,22 @@ def _of_both(a: Report, b: Report) -> Iterator[str]:
         yield f"only {timed[0]} has times, so speed is not compared"
     elif not timed:
         yield "neither side has times, so speed is not compared"
+    if not of_two_compilers(a, b):
+        yield from _of_kernels(a, b)
+    elif a.kernels or b.kernels:
+        yield "A and B are of two compilers, so kernels are not compared"
+    stating = _sides(a, b, _states_reasons)
+    if len(stating) == 1 and a.unfused and b.unfused:
+        yield f"only {stating[0]} states reasons: a reason may differ because one log has fewer levels"
+
+
+def _of_kernels(a: Report, b: Report) -> Iterator[str]:
     with_code = _sides(a, b, _has_code)
     if len(with_code) == 1 and a.kernels and b.kernels:
         yield f"only {with_code[0]} has code of kernels (dump cuda_kernel)"
     untied = _sides(a, b, _has_untied_kernels)
     if untied:
         yield f"kernels of {' and '.join(untied)} are assigned to no group: they were matched by their code"
-    stating = _sides(a, b, _states_reasons)
-    if len(stating) == 1 and a.unfused and b.unfused:
-        yield f"only {stating[0]} states reasons: a reason may differ because one log has fewer levels"
     if passes_differ(a, b):
         yield f"A ran {runs_of(a)} passes and B {runs_of(b)}, so launches are not compared"
 

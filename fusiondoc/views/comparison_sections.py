@@ -82,7 +82,7 @@ def _facts(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield "B", f"{near(comparison.b.name)}: {words.side(comparison.b)}"
     yield "Changed", words.changed(comparison)
     same = count(comparison.groups_same, "group")
-    if comparison.a.kernels or comparison.b.kernels:
+    if comparison.kernels_same or comparison.kernels:
         same += f", {count(comparison.kernels_same, 'kernel')}"
     yield "Same", same
 
