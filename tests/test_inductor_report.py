@@ -341,6 +341,20 @@ def test_no_layout_is_advised_for_reductions(tmp_path: Path) -> None:
     assert {"reduction", "loops"} <= differences
 
 
+def test_no_layout_is_advised_for_a_mask_beside_a_pooling(tmp_path: Path) -> None:
+    """ReLU, a pooling and a leaky ReLU as they train: the masks that are saved for the gradients (``le``) read
+    the elements that the pooling reads in windows, before and after it."""
+    with tarfile.open(FIXTURES / "inductor" / "pooling-torch-2.13-cpu.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    report = parse(tmp_path / "pooling")
+    masks = {group.id for group in report.groups if group.ops == ("aten::relu", "aten::le")}
+    beside = [one for one in report.boundaries if {one.producer.group, one.consumer.group} & masks]
+    assert {one.producer.group in masks for one in beside if one.kind == READ_TWICE} == {True, False}
+    layouts = [one for one in report.findings if one.code == "FD262"]
+    assert layouts and all(one.severity == "note" and one.nothing_to_do for one in layouts)
+    assert not report.plan
+
+
 def test_a_kernel_before_a_split_reduction_has_its_cause(tmp_path: Path) -> None:
     """``h.abs().max()`` of 16384 elements on an H200: the first stage reads them as 2 times 8192. Torch's
     text is "no shared data"; both are in order, so that no layout changes anything."""

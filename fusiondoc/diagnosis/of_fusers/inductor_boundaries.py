@@ -380,12 +380,16 @@ def _by_operator(pair: _Pair, buffer: str, difference: Difference) -> Difference
     if difference is Difference.ORDER:
         before = any(_reduces_before_the_last(node, buffer) for node in reducing)
         return Difference.REDUCTION if before else difference
-    if difference is Difference.COUNT:
-        if any(_is_unrolled(node, buffer) for node in reducing):
-            return Difference.REDUCTION
-        if any(operator_name(one.target) in _READ_WINDOWS for one in pair.second.operators):
-            return Difference.WINDOWS
+    if difference is Difference.COUNT and any(_is_unrolled(node, buffer) for node in reducing):
+        return Difference.REDUCTION
+    if difference in (Difference.COUNT, Difference.UNKNOWN):
+        readers = [pair.second] if buffer in pair.written else [pair.first, pair.second]
+        return Difference.WINDOWS if any(map(_reads_windows, readers)) else difference
     return difference
+
+
+def _reads_windows(node: Node) -> bool:
+    return any(operator_name(one.target) in _READ_WINDOWS for one in node.operators)
 
 
 _READ_WINDOWS = READ_WINDOWS | LIBRARY
