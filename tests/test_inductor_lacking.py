@@ -55,7 +55,29 @@ def test_a_trace_without_code_says_so(fusiondoc: Run, tmp_path: Path) -> None:
     assert "unknown: no code is known that torch.compile generated" in shown
     found = {one["code"]: one for one in report["findings"]}
     assert found["FD923"]["message"].startswith("The log has no generated code")
-    assert "TORCH_TRACE=" in found["FD923"]["advice"]
+    assert "TORCH_TRACE=" in found["FD923"]["advice"] and "FD922" not in found
+    assert report["plan"][0]["codes"] == ["FD923"] and "output_code" in report["plan"][0]["change"]
+
+
+def test_what_code_without_comments_and_provenance_lacks_is_in_the_fusion_log(tmp_path: Path) -> None:
+    """C++ has no comments on operators, and 14 of 15 backward graphs have an empty provenance."""
+    recording = next(one for one in RECORDINGS if one.name == "2.13-norm")
+    trace, log = tmp_path / "trace.log", tmp_path / "fusion.log"
+    data = lzma.decompress(recording.trace.read_bytes()).decode()
+    bare = re.sub(r"(?m)^\t *(?:// |# (?!AOT ID)).*\n", "", data)
+    records = re.split(r"(?m)^(?=V\d)", bare)
+    emptied = [
+        f"{record.partition(chr(10))[0]}\n\t{{}}\n" if "provenance" in record.partition("\n")[0] else record
+        for record in records
+    ]
+    assert emptied != records and bare != data
+    trace.write_text("".join(emptied), "utf-8")
+    report = report_from([str(trace)])
+    assert report.plan[0].codes == ("FD923",) and not any(one.code == "FD922" for one in report.findings)
+    recorded = lzma.decompress(recording.log.read_bytes()).splitlines(keepends=True)
+    log.write_bytes(b"".join(line for line in recorded if b"[__fusion]" in line))
+    both = report_from([str(trace), str(log)])  # what the advice gives
+    assert not any(one.code.startswith("FD92") for one in both.findings) and both.coverage.is_known
 
 
 def test_texts_of_a_later_torch_are_counted_and_shown(fusiondoc: Run, tmp_path: Path) -> None:

@@ -184,11 +184,11 @@ def from_cache(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
-    """FD922: no artifact ``fusion``, so no reason of a boundary."""
+    """FD922: no artifact ``fusion``, so no reason of a boundary. Of graphs that lack more see FD923."""
     lacking = [
         graph
-        for graph in _graphs(report)
-        if not graph.decisions and not graph.from_cache and not graph.failed
+        for graph in _without_fusion_log(report)
+        if graph.accounts is not None and not graph.accounts.not_found
     ]
     if lacking:
         yield finding(
@@ -202,35 +202,59 @@ def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
+def _without_fusion_log(report: Report) -> Sequence[CompiledGraphRow]:
+    """Graphs that the scheduler worked on, and the log does not show how."""
+    return [
+        graph
+        for graph in _graphs(report)
+        if not graph.decisions and not graph.from_cache and not graph.failed
+    ]
+
+
 def without_operators(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: operators that no kernel or call is known to compute."""
     names = [name for graph in _graphs(report) if graph.accounts for name in graph.accounts.not_found]
     if names:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lacks_fusion = any(graph.accounts and graph.accounts.not_found for graph in _without_fusion_log(report))
+        decided = ", nor what Inductor's scheduler decided" if lacks_fusion else ""
         yield finding(
             "FD923",
-            f"The log does not show which kernel computes {', '.join(names[:MOST_NAMES])}{more}",
-            remedy="Run it with fusiondoc diagnose, which takes the operators of each kernel from Inductor"
-            " itself.",
+            f"The log does not show which kernel computes {', '.join(names[:MOST_NAMES])}{more}{decided}",
+            severity="warning" if lacks_fusion else None,
+            remedy=_ALL_TEXTS if lacks_fusion else _OF_A_RUN,
         )
-    lacking = _without_code(report)
-    if lacking is not None:
-        yield finding(
-            "FD923",
-            f"The log has no generated code: it does not show {lacking}",
-            remedy='Run it with TORCH_TRACE=FOLDER, or TORCH_LOGS="+fusion,post_grad_graphs,output_code".',
-        )
-
-
-def _without_code(report: Report) -> str | None:
-    """What a log without the generated code does not show."""
     bare = [graph for graph in _graphs(report) if graph.accounts is None and not graph.failed]
-    if bare:
-        return f"the operators of {_listed(bare)}"
+    in_code = {name for kernel in report.kernels for name in kernel.groups}
+    coded = [graph for graph in bare if not in_code.isdisjoint(graph.groups)]
+    for lacks, graphs in (
+        ("generated code", [graph for graph in bare if graph not in coded]),
+        ("graph after the post-grad passes", coded),
+    ):
+        if graphs:
+            yield finding(
+                "FD923",
+                f"The log has no {lacks}: it does not show the operators of {_listed(graphs)}",
+                severity="note" if any(graph.from_cache for graph in graphs) else "warning",  # FD921 is first
+                remedy=_ALL_TEXTS,
+            )
     nameless = sum(row.count for row in report.unfused if row.op == NAMELESS)
-    return (
-        f"what {count(nameless, 'call')} of it {'call' if nameless != 1 else 'calls'}" if nameless else None
-    )
+    if nameless and not bare:
+        calls = f"{count(nameless, 'call')} of it {'call' if nameless != 1 else 'calls'}"
+        yield finding(
+            "FD923",
+            f"The log has no generated code: it does not show what {calls}",
+            remedy=_ALL_TEXTS,
+        )
+
+
+_OF_A_RUN = Remedy(
+    "Run it with fusiondoc diagnose, which takes the operators of each kernel from Inductor itself."
+)
+_ALL_TEXTS = Remedy(
+    'Run it with TORCH_LOGS="+fusion,post_grad_graphs,output_code" and TORCHINDUCTOR_FORCE_DISABLE_CACHES=1;',
+    "TORCH_TRACE=FOLDER writes graphs and code too, but not what the scheduler decided.",
+)
 
 
 def unknown_texts(report: Report, context: Context) -> Iterable[Finding]:
