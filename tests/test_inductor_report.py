@@ -342,8 +342,8 @@ def test_no_layout_is_advised_for_reductions(tmp_path: Path) -> None:
 
 
 def test_no_layout_is_advised_for_a_mask_beside_a_pooling(tmp_path: Path) -> None:
-    """ReLU, a pooling and a leaky ReLU as they train: the masks that are saved for the gradients (``le``) read
-    the elements that the pooling reads in windows, before and after it."""
+    """ReLU, a pooling and a leaky ReLU as they train: the mask that is saved for the gradients (``le``) reads
+    the elements that the pooling reads in windows."""
     with tarfile.open(FIXTURES / "inductor" / "pooling-torch-2.13-cpu.tar.xz") as archive:
         archive.extractall(tmp_path)
     report = parse(tmp_path / "pooling")

@@ -216,7 +216,9 @@ def without_operators(report: Report, context: Context) -> Iterable[Finding]:
     names = [name for graph in _graphs(report) if graph.accounts for name in graph.accounts.not_found]
     if names:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        lacks_fusion = any(graph.accounts and graph.accounts.not_found for graph in _without_fusion_log(report))
+        lacks_fusion = any(
+            graph.accounts and graph.accounts.not_found for graph in _without_fusion_log(report)
+        )
         decided = ", nor what Inductor's scheduler decided" if lacks_fusion else ""
         yield finding(
             "FD923",

@@ -153,8 +153,10 @@ class FinalGraph:
 
     @cached_property
     def accounts(self) -> Accounts | None:
-        """Where each operator of the graph went; None where the graph is not known, or no final nodes. A graph
-        of views alone has none of these."""
+        """Where each operator of the graph went; None where the graph is not known, or no final nodes.
+
+        A graph of views alone has none of these.
+        """
         compiled = self.graph.failed is None and not self.graph.holds.isdisjoint((Part.CODE, Part.LAYERS))
         if not self.graph.operators or not (self.graph.final or compiled):
             return None
