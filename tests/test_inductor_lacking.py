@@ -74,6 +74,7 @@ def test_what_code_without_comments_and_provenance_lacks_is_in_the_fusion_log(tm
     trace.write_text("".join(emptied), "utf-8")
     report = report_from([str(trace)])
     assert report.plan[0].codes == ("FD923",) and not any(one.code == "FD922" for one in report.findings)
+    assert report.coverage.unknown == "the log does not show all operators of kernels"
     recorded = lzma.decompress(recording.log.read_bytes()).splitlines(keepends=True)
     log.write_bytes(b"".join(line for line in recorded if b"[__fusion]" in line))
     both = report_from([str(trace), str(log)])  # what the advice gives

@@ -186,9 +186,7 @@ def from_cache(report: Report, context: Context) -> Iterable[Finding]:
 def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
     """FD922: no artifact ``fusion``, so no reason of a boundary. Of graphs that lack more see FD923."""
     lacking = [
-        graph
-        for graph in _without_fusion_log(report)
-        if graph.accounts is not None and not graph.accounts.not_found
+        graph for graph in _without_fusion_log(report) if graph.accounts is not None and not _not_found(graph)
     ]
     if lacking:
         yield finding(
@@ -213,25 +211,32 @@ def _without_fusion_log(report: Report) -> Sequence[CompiledGraphRow]:
 
 def without_operators(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: operators that no kernel or call is known to compute."""
-    names = [name for graph in _graphs(report) if graph.accounts for name in graph.accounts.not_found]
+    names = [name for graph in _graphs(report) for name in _not_found(graph)]
     if names:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        lacks_fusion = any(
-            graph.accounts and graph.accounts.not_found for graph in _without_fusion_log(report)
-        )
-        decided = ", nor what Inductor's scheduler decided" if lacks_fusion else ""
+        undecided = any(map(_not_found, _without_fusion_log(report)))
         yield finding(
             "FD923",
-            f"The log does not show which kernel computes {', '.join(names[:MOST_NAMES])}{more}{decided}",
-            severity="warning" if lacks_fusion else None,
-            remedy=_ALL_TEXTS if lacks_fusion else _OF_A_RUN,
+            f"The log does not show which kernel computes {', '.join(names[:MOST_NAMES])}{more}"
+            f"{', nor what the scheduler decided' if undecided else ''}",
+            severity="warning" if undecided else None,
+            remedy=_ALL_TEXTS if undecided else _OF_A_RUN,
         )
-    bare = [graph for graph in _graphs(report) if graph.accounts is None and not graph.failed]
+
+
+def _not_found(graph: CompiledGraphRow) -> Sequence[str]:
+    return graph.accounts.not_found if graph.accounts is not None else ()
+
+
+def without_texts(report: Report, context: Context) -> Iterable[Finding]:
+    """FD923: graphs without code or operators."""
+    bare = _bare(report)
     in_code = {name for kernel in report.kernels for name in kernel.groups}
-    coded = [graph for graph in bare if not in_code.isdisjoint(graph.groups)]
+    with_code = [graph for graph in bare if not in_code.isdisjoint(graph.groups)]
+    without_code = [graph for graph in bare if in_code.isdisjoint(graph.groups)]
     for lacks, graphs in (
-        ("generated code", [graph for graph in bare if graph not in coded]),
-        ("graph after the post-grad passes", coded),
+        ("generated code", without_code),
+        ("graph after the post-grad passes", with_code),
     ):
         if graphs:
             yield finding(
@@ -240,8 +245,17 @@ def without_operators(report: Report, context: Context) -> Iterable[Finding]:
                 severity="note" if any(graph.from_cache for graph in graphs) else "warning",  # FD921 is first
                 remedy=_ALL_TEXTS,
             )
+
+
+def _bare(report: Report) -> Sequence[CompiledGraphRow]:
+    """Graphs that were compiled, and no text shows what of."""
+    return [graph for graph in _graphs(report) if graph.accounts is None and not graph.failed]
+
+
+def without_calls(report: Report, context: Context) -> Iterable[Finding]:
+    """FD923: calls of which nothing is known but that they are some."""
     nameless = sum(row.count for row in report.unfused if row.op == NAMELESS)
-    if nameless and not bare:
+    if nameless and not _bare(report):
         calls = f"{count(nameless, 'call')} of it {'call' if nameless != 1 else 'calls'}"
         yield finding(
             "FD923",
@@ -298,5 +312,7 @@ RULES = (
     from_cache,
     without_decisions,
     without_operators,
+    without_texts,
+    without_calls,
     unknown_texts,
 )

@@ -432,6 +432,12 @@ def te_coverage(report: Report) -> Coverage:
     return Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown)
 
 
+def _not_found(report: Report) -> bool:
+    """Whether there are operators of compiled graphs that no kernel or call is known to compute."""
+    graphs = report.compiled.graphs if report.compiled is not None else ()
+    return any(graph.accounts is not None and graph.accounts.not_found for graph in graphs)
+
+
 def compiled_coverage(report: Report) -> Coverage:
     """Operators that generated kernels compute against those plus the ones that the compiler left to calls
     for want of a lowering, or on purpose.
@@ -442,4 +448,8 @@ def compiled_coverage(report: Report) -> Coverage:
     total = fused + left
     if not total:
         return Coverage(0, None, None, AnyFuser(None, None), "no operator is known that was compiled")
+    if _not_found(report):
+        return Coverage(
+            fused, None, None, AnyFuser(None, None), "the log does not show all operators of kernels"
+        )
     return Coverage(fused, total, fused / total, AnyFuser(total, fused / total))
