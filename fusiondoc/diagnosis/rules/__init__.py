@@ -446,10 +446,10 @@ def compiled_coverage(report: Report) -> Coverage:
     fused = report.fused_operators
     left = sum(row.count for row in report.unfused if row.reason.code in FALLBACKS)
     total = fused + left
-    if not total:
-        return Coverage(0, None, None, AnyFuser(None, None), "no operator is known that was compiled")
     if _not_found(report):
         return Coverage(
             fused, None, None, AnyFuser(None, None), "the log does not show all operators of kernels"
         )
+    if not total:
+        return Coverage(0, None, None, AnyFuser(None, None), "no operator is known that was compiled")
     return Coverage(fused, total, fused / total, AnyFuser(total, fused / total))
