@@ -132,7 +132,7 @@ ADVICE = {
     ("aten::to", "FD215"): "Compute in float32 on the CPU",
     ("aten::add", "FD215"): "Compute in float32 on the CPU",
     ("aten::erf", "FD215"): "Nothing on the CPU",
-    ("aten::max", "FD233"): "no fuser takes it so",
+    ("aten::max", "FD233"): "no fuser takes it with these arguments",
     ("prim::Loop", "FD229"): "for i in range(n)",
 }
 

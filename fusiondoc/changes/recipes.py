@@ -385,18 +385,17 @@ the group of what comes behind the chunk (seen of NNC, torch 2.13)."""
 
 _OF_EXTREMES = ("all_elements", "with_indices", "not_two_tensors")
 _NO_INDICES = nothing(
-    "Nothing: no fuser takes it so, nor gives indices;", "what comes behind it is another group."
+    "Nothing: no fuser takes it with these arguments or returns indices;",
+    "the operators after it are another group.",
 )
 _AMAX = Remedy(
-    "Where only values are used, write torch.amax (torch.amin) with a list of dimensions.",
-    "No fuser gives indices.",
+    "If only values are used, write torch.amax (torch.amin) with a list of dimensions.",
+    "No fuser returns indices.",
 )
 """Few fusers have rules for these, and torch has no gradient formula for them."""
 
 _OTHER_TYPES: Mapping[str, str | Remedy] = {
-    "gpu_only": nothing(
-        "Nothing on the CPU, as long as no recipe for it is known;", "on the GPU NNC takes it."
-    ),
+    "gpu_only": nothing("Nothing on the CPU: no recipe for it is known;", "on the GPU NNC takes it."),
     "cpu_only": nothing("Nothing on the GPU: it has a kernel of a library there."),
     "floating": "Cast its input to float32 before it.",
     "integer": "Cast its input to int32 before it.",

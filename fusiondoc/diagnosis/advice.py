@@ -200,14 +200,17 @@ def _no_rule(row: Unfused, run: RunFacts) -> str | Remedy:
             return exact
         text = "Make its dimensions, sizes and flags constants"
     else:
-        text = "There is no recipe for it"
-        if row.op in operators.PLACES_ELEMENTS:
-            behind = (
-                "the operators that it separates" if row.keeps_out else "both, if it is between two groups"
-            )
-            text += f": do it before or after {behind}, if these are element-wise"
+        text = _moved(row) if row.op in operators.PLACES_ELEMENTS else ""
     others = " or ".join(f"--fuser {name}" for name in other_fusers(row.op, run))
-    return f"{text}, or try {others}." if others else f"{text}."
+    if not text and not others:
+        return nothing(f"Nothing: no fuser here takes {row.op}, and no known recipe replaces it.")
+    return f"{text}, or try {others}." if text and others else f"{text or f'Try {others}'}."
+
+
+def _moved(row: Unfused) -> str:
+    """Where to move an operator that computes nothing."""
+    behind = "the operators that it separates" if row.keeps_out else "both, if it is between two groups"
+    return f"Move it before or after {behind}, if these are element-wise"
 
 
 def _other_arguments(row: Unfused, run: RunFacts) -> str | Remedy | None:
@@ -366,7 +369,7 @@ def _control_flow(row: Unfused, run: RunFacts) -> str | Remedy:
 def _types(row: Unfused, run: RunFacts) -> str | Remedy:
     if row.op.startswith("aten::_autocast_to_"):
         return nothing(
-            "Nothing, where autocast is needed: it adds this cast.", "Else end its block before these lines."
+            "Nothing, if you need autocast: it adds this cast.", "Else end its block before these lines."
         )
     exact = for_other_types(row.reason.detail)
     if exact is not None:
@@ -380,7 +383,7 @@ def _dtype(row: Unfused, run: RunFacts) -> str:
     only = bool(run.devices) and run.devices.isdisjoint(facts_of(run.fuser).limits.halves_on)
     kinds = "float32" if only else "float32, float16 or bfloat16"
     kinds = "the dtype of the rest" if run.dtypes & HALVES else kinds
-    return f"Compute in {kinds} where the result allows it, and cast outside the block."
+    return f"Compute in {kinds} if the result allows it, and cast outside the block."
 
 
 def _device(row: Unfused, run: RunFacts) -> str | Remedy:
@@ -409,8 +412,8 @@ def _nothing_to_gain(row: Unfused, run: RunFacts) -> str | Remedy:
 
 
 _HOLD_THE_LIST = (
-    "Write what makes its tensors out of place, and with operators that have a gradient formula: then its"
-    " differentiable graph holds the list, too."
+    "Make its tensors with out-of-place operators that have a gradient formula: then its differentiable"
+    " graph holds the list too."
 )
 
 
@@ -432,8 +435,8 @@ def _argument(row: Unfused, run: RunFacts) -> str | Remedy:
     if detail.condition in ("list_elsewhere", "cat_elsewhere") and run.gradients:
         return Remedy(
             str(remedy_of_condition(detail.condition)),
-            "Where it is written so, what makes the tensors is outside its differentiable graph: it works in"
-            " place, or has no gradient formula.",
+            "If it is written so already, the operators that make the tensors are outside its differentiable"
+            " graph: they change a tensor in place, or have no gradient formula.",
         )
     return remedy_of_condition(detail.condition) or general_remedy("FD219")
 
@@ -442,8 +445,8 @@ def _view_shared(row: Unfused, run: RunFacts) -> str | Remedy:
     """A view that is read outside the group as well."""
     if row.op == "prim::ConstantChunk":
         return (
-            "Take what is used outside by itself, x.narrow(1, 0, n), instead of from the chunk: then all uses"
-            " of the chunk are in the group."
+            "For uses outside the group take x.narrow(1, 0, n) instead of the chunk: then all uses of the"
+            " chunk are in the group."
         )
     if run.gradients and row.phase == "forward":
         return nothing("Nothing in training, if the gradient reads this view, too.")

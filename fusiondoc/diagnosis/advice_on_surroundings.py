@@ -67,9 +67,7 @@ def _instead_of(barrier: str, run: RunFacts) -> str | Remedy:
     if barrier.endswith("_") and run.fuser is not None and fusers.taken_by(plain, run.fuser, run.torch):
         return f"Change {barrier}, which works in place, to {plain}."
     if barrier.startswith("aten::") and barrier not in operators.PLACES_ELEMENTS:
-        return nothing(
-            f"Nothing, as long as {barrier} cannot be written with operators that fuse: no recipe is known."
-        )
+        return nothing(f"Nothing: no known recipe writes {barrier} with operators that fuse.")
     return general_remedy("FD227")
 
 
@@ -81,7 +79,7 @@ def _reordered(row: Unfused) -> str | None:
     if isinstance(detail, SideEffect) and detail.operator.op in ("prim::Enter", "prim::Exit"):
         return "Put all these operators into the with block, or all of them before or after it."
     if isinstance(detail, SideEffect) or barrier_of(row) == "aten::wait":
-        return "Do that before or after these operators."
+        return "Move that operator before or after these operators."
     return None
 
 
@@ -96,7 +94,7 @@ _OF_PROPERTIES: Mapping[str, str] = {
 
 def _waits(row: Unfused) -> Remedy:
     return nothing(
-        f"Nothing, as long as {barrier_of(row)} is in no group: one runs before it, the other after it."
+        f"Nothing: {barrier_of(row)} is in no group, so one runs before it and the other after it."
     )
 
 
@@ -121,8 +119,10 @@ def on_alone(row: Unfused, run: RunFacts) -> str | Remedy:
         return "Keep its result in a local variable, and store it in the object last."
     knob = facts_of(run.fuser).switches.knob_for_one
     if knob is not None and run.live:
-        return nothing("Nothing, if it is alone for good;", f"--knob {knob} makes it a group of its own.")
-    return nothing("Nothing, if it is alone for good.")
+        return nothing(
+            "Nothing, if no other operator can be next to it;", f"--knob {knob} makes it a group of its own."
+        )
+    return nothing("Nothing, if no other operator can be next to it.")
 
 
 CHANGEABLE = ("in_place", "no_formula", "overload")

@@ -202,7 +202,7 @@ class _Compared:
             yield RankDifference("fallback", text, tuple(sorted(fell)), why=self._fallback_error(fell))
 
     def _missing_logs(self, missing: tuple[int, ...]) -> RankDifference:
-        why = "No file or line of theirs was given."
+        why = "No file or line of these ranks was read."
         if self._facts:
             why = (
                 "Another machine's ranks are in a capture there; or they never started, which the"

@@ -184,8 +184,8 @@ _ALL = (
         "warning",
         "NNC does not know the shapes",
         remedy=Remedy(
-            "Its shapes were not profiled: avoid views of unknown shape and branches around it, and"
-            " run it (profiling skips operators that did not run)."
+            "Run it in the first passes, so that its shapes are profiled, without views of unknown shape"
+            " and branches around it."
         ),
         tries=(MORE_RUNS, _DYNAMIC),
         cause=Cause.SETTING,
@@ -243,7 +243,7 @@ _ALL = (
         "note",
         "NNC states another condition that failed",
         remedy=Remedy(
-            "The condition names what NNC requires;", "change the operator's arguments accordingly."
+            "Change the operator's arguments;", "the condition in the reason names those that NNC requires."
         ),
         tries=(_REDUCTIONS, OTHER_FUSER),
         cause=Cause.OPERATOR,
@@ -253,8 +253,8 @@ _ALL = (
         "note",
         "The group was too small and was undone",
         remedy=Remedy(
-            "A lone operator gains nothing;",
-            "put others next to it, or allow groups of one: --knob fusion_group_inlining=off.",
+            "Put other element-wise operators next to it;",
+            "--knob fusion_group_inlining=off allows groups of one, which gain nothing.",
         ),
         tries=(_KEEP_SMALL,),
     ),
@@ -278,7 +278,7 @@ _ALL = (
         "warning",
         "The fuser does not support the dtype",
         remedy=Remedy(
-            "Compute in float32, float16 or bfloat16 where the result allows it, and cast outside the block."
+            "Compute in float32, float16 or bfloat16 if the result allows it, and cast outside the block."
         ),
         tries=(OTHER_FUSER,),
         cause=Cause.OPERATOR,
@@ -296,7 +296,7 @@ _ALL = (
         "note",
         "Nothing next to it to fuse with",
         remedy=nothing(
-            "Nothing, if it is alone for good;",
+            "Nothing, if no other operator can be next to it;",
             "under nvFuser --knob single_node=on makes it a group of its own.",
         ),
         tries=(_SINGLE, _KEEP_SMALL),
@@ -314,8 +314,8 @@ _ALL = (
         "Another operator separates it from what it would fuse with",
         remedy=Remedy(
             "Replace the operator between them with ones that fuse;",
-            "one that computes nothing, such as a view or a gather, can be done before or after what"
-            " works on each element by itself.",
+            "move one that computes nothing, such as a view or a gather, before or after the element-wise"
+            " operators.",
         ),
         tries=(_NOT_HORIZONTAL, _REDUCTIONS),
     ),
@@ -351,8 +351,8 @@ _ALL = (
         "Needs a gradient, but is outside every differentiable graph",
         remedy=Remedy(
             "Run inference under torch.no_grad();",
-            "for training, --knob autodiff_inlining=off shows small regions, and operators without a"
-            " gradient formula are best moved out of the block.",
+            "for training, keep small regions (--knob autodiff_inlining=off), and move operators without a"
+            " gradient formula out of the block.",
         ),
         tries=(_KEEP_REGIONS,),
     ),
@@ -399,7 +399,7 @@ _ALL = (
         "FD236",
         "note",
         "Nothing to change: kernels of a library, torch's own code",
-        remedy=nothing("Nothing: fusion is for what comes before and after them."),
+        remedy=nothing("Nothing: fusion is for the operators before and after them."),
         loss=Loss.NONE,
     ),
     Code(
@@ -407,7 +407,8 @@ _ALL = (
         "warning",
         "AOTAutograd: an argument is changed in place, or shares memory",
         remedy=Remedy(
-            "Return a new tensor instead of changing an argument, and pass copies of what shares memory."
+            "Return a new tensor instead of changing an argument, and pass copies of arguments that"
+            " share memory."
         ),
         loss=Loss.RESULT,
     ),

@@ -64,15 +64,16 @@ OF_CALLS: tuple[tuple[str, str, str, Remedy], ...] = (
         "note",
         "A Triton kernel of the program",
         Remedy(
-            "Do the operators next to it inside the kernel;",
-            "from torch 2.13 on, epilogue_fusion_user_defined_triton_kernel lets it take in what follows.",
+            "Compute the operators next to it inside the kernel;",
+            "from torch 2.13 on, epilogue_fusion_user_defined_triton_kernel lets it take in the operators"
+            " after it.",
         ),
     ),
     (
         "FD256",
         "note",
         "An exchange between processes",
-        nothing("Nothing: it is no arithmetic.", "Overlap with computation is not a matter of fusion."),
+        nothing("Nothing: no fuser takes an exchange between processes."),
     ),
     (
         "FD257",
@@ -102,7 +103,7 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD261",
         "note",
         "A tensor goes through memory to or from a call",
-        Remedy("See the row of the call: a change that makes it a loop also removes this boundary."),
+        Remedy("See the row of the call: if Inductor compiles it as a loop, this boundary can go too."),
     ),
     (
         "FD262",
@@ -171,7 +172,7 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD270",
         "note",
         "A Triton kernel of the program takes in nothing",
-        Remedy("Do the operators next to it inside the kernel."),
+        Remedy("Compute the operators next to it inside the kernel."),
     ),
     (
         "FD271",
@@ -189,13 +190,13 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD273",
         "note",
         "Together two kernels would be too large",
-        Remedy("Try a higher max_fusion_size (64 nodes by default), and see whether it is faster."),
+        Remedy("Try --knob max_fusion_size=256 (64 nodes by default), and time it."),
     ),
     (
         "FD274",
         "note",
         "By Inductor's estimate the fused kernel would need more memory",
-        Remedy("Compute the two closer to each other in the program, or accept it."),
+        Remedy("Move the two closer together in the program, or accept the memory traffic."),
     ),
     (
         "FD275",
@@ -219,7 +220,7 @@ OF_BOUNDARIES: tuple[tuple[str, str, str, Remedy], ...] = (
         "FD278",
         "note",
         "Torch states a cause that fusiondoc does not know",
-        Remedy("Read torch's text, and upgrade fusiondoc if there is a newer one."),
+        Remedy("Read torch's text in the reason, and upgrade fusiondoc if there is a newer version."),
     ),
     (
         "FD279",

@@ -192,7 +192,7 @@ OF_TE: tuple[tuple[str, str, str, Remedy | None], ...] = (
         "FD249",
         "note",
         "Transformer Engine left it basic although the rules take it",
-        Remedy("Please report it with fusiondoc bundle: the table of rules may be wrong for this version."),
+        Remedy("Report it with fusiondoc bundle: the table of rules may be wrong for this version."),
     ),
 )
 """Code, severity, title, and remedy, where one answer fits every case."""

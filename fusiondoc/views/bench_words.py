@@ -99,10 +99,9 @@ def of_processes(timed: Iterable[BenchPhase]) -> list[str]:
             " (--processes 2)"
         ]
     least, most = counts[0], counts[-1]
-    if least == most:
-        return [f"{most} processes of each variant: the intervals hold what they differ"]
-    text = f"{least} to {most} processes of each variant: the intervals hold what they differ"
-    return [f"{text}; of one process they cannot" if least == 1 else text]
+    number = f"{most}" if least == most else f"{least} to {most}"
+    text = f"{number} processes of each variant: the intervals include the differences between processes"
+    return [f"{text}; that of one process does not" if least == 1 < most else text]
 
 
 def remarks(bench: Bench) -> list[str]:

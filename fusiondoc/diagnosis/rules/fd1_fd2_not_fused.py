@@ -49,9 +49,8 @@ def wrapped_anew(report: Report, context: Context) -> Iterable[Finding]:
             f"{one.how} is called on {one.name} in every call: {one.wraps} wrappers,"
             f" {one.compiles} compilations, {one.calls} calls",
             source=one.user_source,
-            remedy="Call it once, where the module is made (in __init__ or at the module's level), and keep"
-            " what it returns: from torch 1.13 on each wrapper has a cache of its own, so nothing compiled is"
-            " ever used again, and no graph runs often enough to be fused.",
+            remedy="Call it once, in __init__ or at module level, and keep the wrapper: from torch 1.13"
+            " on each wrapper has its own cache, so no graph runs often enough to be fused.",
         )
 
 
@@ -81,9 +80,9 @@ def shapes_fixed(report: Report, context: Context) -> Iterable[Finding]:
                 source=one.user_source,
                 severity=None if several else "note",
                 remedy=Remedy(
+                    "Use one wrapper for each shape, or pad.",
                     "From torch 1.13 on nothing checks the shapes of later calls: with others the result is"
                     " wrong or an error.",
-                    "Use one wrapper for each shape, or pad.",
                 ),
             )
 
@@ -102,8 +101,8 @@ def not_compiled(report: Report, context: Context) -> Iterable[Finding]:
                 "FD107",
                 f"{one.how} could not compile {one.name}: {one.failure}",
                 source=one.user_source,
-                remedy="It traces tensors only: leave what depends on values (.item(), if on a tensor,"
-                " printing) and operators that TorchScript does not have out of the function.",
+                remedy="Move code that depends on values (.item(), if on a tensor, printing) and operators"
+                " that TorchScript does not have out of the function: only tensors are traced.",
             )
 
 
@@ -118,7 +117,7 @@ def graph_breaks(report: Report, context: Context) -> Iterable[Finding]:
             f"torch.compile cut the program {count(total, 'time')}, into {breaks.graphs} graphs:"
             f" {_few(why for why, _ in worst)}",
             remedy=Remedy(
-                "Fusion ends at each cut: move what it names out of the compiled function;",
+                "Move the code that it names out of the compiled function: fusion ends at each cut;",
                 "TORCH_LOGS=graph_breaks shows the lines.",
             ),
         )
@@ -133,9 +132,9 @@ def modules_ran_eager(report: Report, context: Context) -> Iterable[Finding]:
                 "FD109",
                 f"{one.kind} ran its plain operators{many}: {'; '.join(one.eager)}",
                 remedy=Remedy(
-                    "It does so without a warning.",
                     "Move model and inputs to a GPU, and set xformers._is_functorch_available = True before"
-                    " its components are imported. A grad_fn named CompiledFunctionBackward shows that"
+                    " its components are imported.",
+                    "It gives no warning. A grad_fn named CompiledFunctionBackward shows that"
                     " AOTAutograd ran, not that a kernel is fused.",
                 ),
             )
@@ -156,9 +155,9 @@ def memory_shared(report: Report, context: Context) -> Iterable[Finding]:
                 "; ".join(parts),
                 source=one.user_source,
                 remedy=Remedy(
-                    "AOTAutograd compiles functions without effects: from torch 2.0 on it copies the new"
-                    " value back after the graph, before that the change can be lost.",
-                    "Return a new tensor instead (x + y for x += y), and pass copies of what shares memory.",
+                    "Return a new tensor (x + y for x += y), and pass copies of arguments that share memory.",
+                    "AOTAutograd compiles functions without side effects: from torch 2.0 on it copies the new"
+                    " value back after the graph; before that the change can be lost.",
                 ),
             )
 

@@ -64,31 +64,32 @@ def _message(report: Report, error: FuserError | None, unknown: bool) -> str:
     return f"This build of torch holds no kernels for {who}: {error}"
 
 
+_NOT_FUSION = "The installation is the cause, not fusion."
+
+
 def _remedy(
     error: FuserError | None, capability: tuple[int, int] | None, cuda: tuple[int, int] | None
 ) -> Remedy:
     if error is not None and error.kind == BUILTINS:
         return Remedy(
-            "Fusion is not the cause.",
             "Put the folder of libnvrtc-builtins.so of exactly the CUDA version that this torch was"
             " built with on LD_LIBRARY_PATH, and remove other CUDA versions from it.",
+            _NOT_FUSION,
         )
     if error is not None and error.kind == OLD_DRIVER:
-        return Remedy(
-            "Fusion is not the cause.", "Install a newer NVIDIA driver, or a torch with an older CUDA."
-        )
+        return Remedy("Install a newer NVIDIA driver, or a torch with an older CUDA.", _NOT_FUSION)
     first = first_cuda(capability) if capability is not None else None
     if first is None:
         return Remedy(
-            "Fusion is not the cause.",
             "Install a torch whose CUDA knows the GPU: 11.0 for compute capability 8.0, 11.1 for 8.6,"
             " 11.8 for 8.9 and 9.0, 12.8 for 10.0 and 12.0; fusiondoc env shows both.",
+            _NOT_FUSION,
         )
     wanted = f"CUDA {first[0]}.{first[1]}"
     if cuda is not None and cuda < first:
-        return Remedy("Fusion is not the cause.", f"Install a torch built with {wanted} or newer.")
+        return Remedy(f"Install a torch built with {wanted} or newer.", _NOT_FUSION)
     return Remedy(
-        "Fusion is not the cause.",
-        f"{wanted} and newer know this GPU, so look which libnvrtc is loaded (LD_LIBRARY_PATH), and"
-        " for which GPUs this torch was built: torch.cuda.get_arch_list().",
+        f"Check which libnvrtc is loaded (LD_LIBRARY_PATH), and for which GPUs this torch was built"
+        f" (torch.cuda.get_arch_list()): {wanted} and newer know this GPU.",
+        _NOT_FUSION,
     )

@@ -331,9 +331,9 @@ def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
         f" (about {FLOOR_MS * 1e3:g} us); they took {took}",
         evidence=[line for kernel in rows for line in kernel.evidence[:1]][:3],
         remedy=Remedy(
-            "Their share of the peak means nothing.",
-            "Fewer launches help: more operators in a group (see the unfused operators between them), a"
-            " larger batch, or CUDA graphs around the whole step.",
+            "Make fewer launches: fuse the operators between them, use a larger batch, or put CUDA graphs"
+            " around the whole step.",
+            "Their share of the peak bandwidth shows nothing.",
         ),
     )
 
@@ -368,9 +368,8 @@ def low_occupancy(report: Report, context: Context) -> Iterable[Finding]:
             source=_source(report, kernel),
             evidence=kernel.evidence[:3],
             remedy=Remedy(
+                "Split the group, or compute in half precision, so that a thread needs fewer registers.",
                 "Few warps do not keep the memory busy.",
-                "Fewer values alive at once need fewer registers: split the group, or compute in half"
-                " precision.",
             ),
         )
 

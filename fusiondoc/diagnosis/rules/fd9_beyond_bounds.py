@@ -37,7 +37,7 @@ def beyond_bounds(report: Report, context: Context) -> Iterable[Finding]:
             "FD912",
             f"{report.kernel_texts_left_out:,} sources and dumps of kernels are left out: a report holds the"
             f" first {BUDGET >> 20} MiB of them",
-            remedy="Fewer dump options, or logs of parts of the model, show the others.",
+            remedy="Use fewer dump options, or read logs of parts of the model, to see the others.",
         )
     parts = (
         (sum(group.instances_left_out for group in report.groups), "instance", "of groups"),

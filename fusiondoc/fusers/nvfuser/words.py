@@ -35,9 +35,9 @@ WORDS = FuserWords(
         "tensor_limits": "its limits are tensors; nvFuser has a rule only for numbers",
     },
     arguments={
-        "given": "it gives `{argument}`, which nvFuser's rule takes only as None",
-        "not_floating": "its `dtype` is not a floating-point type, and nvFuser reduces to no other",
-        "half": "its `dtype` is a half type, and nvFuser's rule takes none there",
+        "given": "its `{argument}` is not None; nvFuser's rule takes only None",
+        "not_floating": "its `dtype` is not a floating-point type; nvFuser reduces only to these",
+        "half": "its `dtype` is a half type; nvFuser's rule does not take these",
         "half_to_float": "its `half_to_float` is set for a {dtype} tensor; nvFuser takes only Half there",
         "not_shown": "nvFuser has a rule for it, and refused it here for an argument that the log does not"
         " show",
