@@ -59,6 +59,19 @@ def test_a_trace_without_code_says_so(fusiondoc: Run, tmp_path: Path) -> None:
     assert report["plan"][0]["codes"] == ["FD923"] and "output_code" in report["plan"][0]["change"]
 
 
+def test_a_compilation_that_failed_in_a_trace_has_its_error(tmp_path: Path) -> None:
+    """It has graphs and no code, and the error is in the metrics, behind them."""
+    (path,) = COMPOSITE.glob("dedicated_log_torch_trace_*.xz")
+    records = re.split(r"(?m)^(?=V\d)", lzma.decompress(path.read_bytes()).decode())
+    kept = [record for record in records if "inductor_output_code" not in record.partition("\n")[0]]
+    failed = "".join(kept).replace('"fail_reason": null', '"fail_reason": "AssertionError: scheduler broke"')
+    (tmp_path / "trace.log").write_text(failed, "utf-8")
+    report = report_from([str(tmp_path / "trace.log")])
+    assert report.compiled is not None
+    assert report.compiled.graphs[0].failed == "AssertionError: scheduler broke"
+    assert report.plan[0].codes == ("FD312",)
+
+
 def test_what_code_without_comments_and_provenance_lacks_is_in_the_fusion_log(tmp_path: Path) -> None:
     """C++ has no comments on operators, and 14 of 15 backward graphs have an empty provenance."""
     recording = next(one for one in RECORDINGS if one.name == "2.13-norm")

@@ -144,6 +144,11 @@ class PartsOfProcess:
                 return parts
         return None
 
+    def without_code(self, compile_id: str | None) -> GraphParts | None:
+        """The last graph of a compilation, if it has no code: where an error ended the compilation."""
+        parts = next((one for one in reversed(self.graphs) if one.compile_id == compile_id), None)
+        return parts if parts is not None and parts.module is None else None
+
     def metrics(self, compile_id: str | None, text: str) -> bool:
         """Take a message of the artifact ``inductor_metrics``; False where its form is not known."""
         found = _BYTES.search(text)

@@ -165,10 +165,11 @@ class StructuredTrace:
     def _metrics(self, name: str, compile_id: str | None, record: dict[str, Any]) -> None:
         """Take the seconds of a compilation, and its error."""
         metrics = record.get(name)
-        parts = self._parts.of_phase(compile_id, _PHASE[name])
         if not isinstance(metrics, dict):
             return
         failed = metrics.get("fail_reason") or metrics.get("fail_type")
+        without_code = self._parts.without_code(compile_id) if isinstance(failed, str) else None
+        parts = without_code or self._parts.of_phase(compile_id, _PHASE[name])
         if parts is None:
             return
         for key, stage in _SECONDS.items():
