@@ -188,9 +188,11 @@ def name_of(member: Member) -> str:
     if kernel is None:
         return node.final.name
     inside = [one for one in graph.found.nodes if one.role is Role.GROUP and one.final.kernel == kernel]
-    if len(inside) < 2 or group_kind(graph.found, node) != f"{KIND}Cpp":
+    known = graph.found.kernels.get(kernel)
+    of_a_call = len(inside) // max(1, known.calls) if known is not None else len(inside)
+    if of_a_call < 2 or group_kind(graph.found, node) != f"{KIND}Cpp":
         return kernel
-    return f"{kernel}, loops {inside.index(node) + 1} of {len(inside)}"
+    return f"{kernel}, loops {inside.index(node) % of_a_call + 1} of {of_a_call}"
 
 
 def types_of(found: FinalGraph, buffers: Sequence[str]) -> tuple[str, ...]:
