@@ -152,8 +152,8 @@ def test_help_and_version_read_no_configuration(tmp_path: Path) -> None:
     ("ignore", "left"),
     [
         (["FD201"], ["FD227"]), (["fd227"], ["FD201"] * 4), (["FD201:c10_rejects.py"], ["FD227"]),
-        (["FD201:models/c10_rejects.py:4"], ["FD201", "FD201", "FD201", "FD227"]),
-        (["FD201:rejects.py"], ["FD201", "FD201", "FD201", "FD201", "FD227"]),
+        (["FD201:models/c10_rejects.py:4"], ["FD201", "FD227", "FD201", "FD201"]),
+        (["FD201:rejects.py"], ["FD201", "FD227", "FD201", "FD201", "FD201"]),
         (["FD201", "FD227:c10_rejects.py:10"], []),
     ],
 )  # fmt: skip

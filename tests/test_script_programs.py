@@ -130,7 +130,7 @@ def test_models_of_a_package(program: Path, fusiondoc: Run) -> None:
     assert f"never_called: scripted in {unused}, no plan was made of it" in text
     assert "4 steps (SGD.step)" in text
     page = fusiondoc("parse", "--format", "html", cwd=program).stdout
-    assert f"Block x2: scripted in {made}" in page
+    assert f"Block x2: scripted in {made}" in page.replace("<wbr>", "")
 
 
 def test_a_program_that_stays_eager_says_so(tmp_path: Path, fusiondoc: Run) -> None:
