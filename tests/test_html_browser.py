@@ -309,7 +309,9 @@ while (texts.nextNode()) {
 return found;"""
 
 
-@pytest.mark.parametrize("width", [390, 800, 1280])
+@pytest.mark.parametrize(
+    "width", [390, *(pytest.param(wider, marks=pytest.mark.nightly) for wider in (800, 1280))]
+)
 def test_no_name_breaks_within_a_word(browser: Browser, tmp_path: Path, width: int) -> None:
     log = tmp_path / "select.log"
     log.write_text(large_log(groups=20, loose=400))
