@@ -53,10 +53,7 @@ def changes_result_of(file: ParsedFile, line: int, functions: AbstractSet[str]) 
     ``m *= y`` below ``m = x.mean(1)``."""
     for function, tensor in _changes(file, line):
         values = _values(file, function, tensor)[0] if isinstance(tensor, ast.Name) else [tensor]
-        called = [
-            dotted(one.func) or getattr(one.func, "attr", "") for one in values if isinstance(one, ast.Call)
-        ]
-        if any(name.rpartition(".")[2] in functions for name in called):
+        if any(isinstance(one, ast.Call) and _last_name(one.func) in functions for one in values):
             return True
     return False
 

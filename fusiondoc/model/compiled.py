@@ -51,6 +51,11 @@ class CompiledGraphRow:
     kernels: int = 0
     """Its groups, each as often as the graph runs it, without ``CompiledReport.second_stages``."""
 
+    @property
+    def not_found(self) -> tuple[str, ...]:
+        """Its operators that no kernel or call is known to compute."""
+        return self.accounts.not_found if self.accounts is not None else ()
+
 
 @dataclass(frozen=True)
 class GraphBreakRow:

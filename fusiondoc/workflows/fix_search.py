@@ -159,10 +159,9 @@ class Search:
         fuser = self.original[0].timeable
         if fuser is None or not bundle.kind.in_source or self._versions.room < _TIMED_WITH_NEXT:
             return
-        changes = self._steps[-1].changes
-        if overlapping([*changes.edits, *bundle.edits]):
+        if overlapping([*self.edits, *bundle.edits]):
             return
-        request = self._versions.request_of(changes.plus(bundle), _name(bundle))
+        request = self._versions.request_of(self._steps[-1].changes.plus(bundle), _name(bundle))
         if request is not None:
             self._ahead.begin(self.original[1], fuser)
             self._ahead.begin(request, fuser)

@@ -186,7 +186,7 @@ def from_cache(report: Report, context: Context) -> Iterable[Finding]:
 def without_decisions(report: Report, context: Context) -> Iterable[Finding]:
     """FD922: no artifact ``fusion``, so no reason of a boundary. Of graphs that lack more see FD923."""
     lacking = [
-        graph for graph in _without_fusion_log(report) if graph.accounts is not None and not _not_found(graph)
+        graph for graph in _without_fusion_log(report) if graph.accounts is not None and not graph.not_found
     ]
     if lacking:
         yield finding(
@@ -211,10 +211,10 @@ def _without_fusion_log(report: Report) -> Sequence[CompiledGraphRow]:
 
 def without_operators(report: Report, context: Context) -> Iterable[Finding]:
     """FD923: operators that no kernel or call is known to compute."""
-    names = [name for graph in _graphs(report) for name in _not_found(graph)]
+    names = [name for graph in _graphs(report) for name in graph.not_found]
     if names:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        undecided = any(map(_not_found, _without_fusion_log(report)))
+        undecided = any(graph.not_found for graph in _without_fusion_log(report))
         yield finding(
             "FD923",
             f"The log does not show which kernel computes {', '.join(names[:MOST_NAMES])}{more}"
@@ -222,10 +222,6 @@ def without_operators(report: Report, context: Context) -> Iterable[Finding]:
             severity="warning" if undecided else None,
             remedy=_ALL_TEXTS if undecided else _OF_A_RUN,
         )
-
-
-def _not_found(graph: CompiledGraphRow) -> Sequence[str]:
-    return graph.accounts.not_found if graph.accounts is not None else ()
 
 
 def without_texts(report: Report, context: Context) -> Iterable[Finding]:

@@ -435,7 +435,7 @@ def te_coverage(report: Report) -> Coverage:
 def _not_found(report: Report) -> bool:
     """Whether there are operators of compiled graphs that no kernel or call is known to compute."""
     graphs = report.compiled.graphs if report.compiled is not None else ()
-    return any(graph.accounts is not None and graph.accounts.not_found for graph in graphs)
+    return any(graph.not_found for graph in graphs)
 
 
 def compiled_coverage(report: Report) -> Coverage:
