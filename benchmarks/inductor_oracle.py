@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 import torch._inductor.config as config
+from promises_judge import moved
 from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import Scheduler
 from torch._inductor.virtualized import V
@@ -54,15 +55,6 @@ class Seen:
         calls = Counter(first or second for code in self.codes for first, second in CALL.findall(code))
         defined = [name for code in self.codes for name in DEFINITION.findall(code)]
         return {"graphs": self.graphs, "defined": defined, "calls": dict(calls)}
-
-
-def moved(value: Any, device: str) -> Any:
-    """The same value with its tensors on the device; leaves that require a gradient stay leaves."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().to(device).requires_grad_(value.requires_grad)
-    if isinstance(value, (tuple, list)):
-        return type(value)(moved(each, device) for each in value)
-    return value
 
 
 def with_gradients(value: Any) -> list[torch.Tensor]:

@@ -66,9 +66,10 @@ def load(path: str, device: str) -> tuple[Any, tuple[Any, ...]]:
 
 
 def moved(value: Any, device: str) -> Any:
-    """The same with all its tensors on a device, those in lists too (the state of an optimiser)."""
+    """The same with all its tensors on a device, those in lists too (the state of an optimiser). Leaves that
+    require a gradient stay leaves."""
     if isinstance(value, torch.Tensor):
-        return value.to(device)
+        return value.detach().to(device).requires_grad_(value.requires_grad)
     if isinstance(value, dict):
         return {key: moved(part, device) for key, part in value.items()}
     if isinstance(value, (tuple, list)):

@@ -163,6 +163,22 @@ PROGRAMS = """
         return torch.nn.functional.leaky_relu_(y, 0.1)
 
 
+    def beside_two_results(h: Tensor, x: Tensor) -> Tensor:
+        y = x.tanh() * 2.0
+        z = (y + 1.0).clamp_(0.0, 1.0)
+        return z * y
+
+
+    def raised(y: Tensor) -> Tensor:
+        return y + 1.0
+
+
+    def beside_a_call(h: Tensor, x: Tensor) -> Tensor:
+        y = x.tanh() * 2.0
+        z = raised(y).clamp_(0.0, 1.0)
+        return z * y
+
+
     class Mode(Enum):
         SUM = 1
         MEAN = 2
@@ -277,6 +293,17 @@ def test_a_group_does_not_reach_past_a_change_through_a_view(diagnosed: Any) -> 
 def test_what_reads_a_tensor_behind_its_change_takes_the_change(diagnosed: Any) -> None:
     plan = diagnosed("shortcut")["plan"]
     assert [one["unlocks"].partition(" (")[0] for one in plan] == ["1 group of add+leaky_relu"] * 2
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("name", "conditional"), [("beside_two_results", False), ("beside_a_call", True)])
+def test_no_condition_where_the_text_shows_that_nothing_has_the_tensor(
+    diagnosed: Any, name: str, conditional: bool
+) -> None:
+    """One group makes ``y``, which is read later, and what is clamped: the plan does not tell them apart."""
+    (change,) = diagnosed(name)["plan"]
+    assert change["change"] == "Write clamp() instead of clamp_()"
+    assert ("only if" in (change["note"] or "")) is conditional
 
 
 @pytest.mark.torch

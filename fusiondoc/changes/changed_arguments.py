@@ -48,6 +48,18 @@ def changes_what_has_another_name(file: ParsedFile, line: int) -> bool:
     return False
 
 
+def changes_what_a_call_gave(file: ParsedFile, line: int) -> bool:
+    """Whether a line changes in place what a module or function of the program gives, without a name of its
+    own: ``self.act(h).mul_(y)``. What else has it, its text does not show."""
+    return any(_is_of_the_program(_whole(file, tensor)) for _, tensor in _changes(file, line))
+
+
+def _is_of_the_program(node: ast.expr) -> bool:
+    """Whether it is a call of a function of the program, or of a module: ``self.act(h)``."""
+    name = dotted(node.func) if isinstance(node, ast.Call) else None
+    return name is not None and (name.startswith("self.") or "." not in name)
+
+
 def changes_result_of(file: ParsedFile, line: int, functions: AbstractSet[str]) -> bool:
     """Whether a line changes in place what one of these functions or methods gives: ``x.mean(1).mul_(y)``, or
     ``m *= y`` below ``m = x.mean(1)``."""

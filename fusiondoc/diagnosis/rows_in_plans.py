@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.graph import Graph, graph_of
-from fusiondoc.graph.shared_memory import ReadBeside, hands_on, may_be_read_as_it_was
+from fusiondoc.graph.shared_memory import ReadBeside, hands_on
 from fusiondoc.model.report import ProgramNode, Report, Unfused
 from fusiondoc.operators import CONTROL_FLOW, ELEMENTWISE, VIEWS, is_in_place
 
@@ -61,15 +61,11 @@ class RowsInPlans:
         """Whether a tensor that the operator takes may be an input of its plan, or share memory with one."""
         return any(_may_come_from_outside(*node) for node in self._nodes_of(row))
 
-    def may_be_read_as_it_was(self, row: Unfused) -> bool:
-        """Whether what an operator changes in place may be read under another name.
+    def is_read_beside(self, row: Unfused) -> bool:
+        """Whether something reads what an operator changes in place, behind it, and not as its result.
 
         Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
         """
-        return any(may_be_read_as_it_was(*node) for node in self._nodes_of(row))
-
-    def is_read_beside(self, row: Unfused) -> bool:
-        """Whether something reads what an operator changes in place, behind it, and not as its result."""
         return any(self._read_beside_in(graph).holds_of(node) for graph, node in self._nodes_of(row))
 
     def takes_reduction(self, row: Unfused, reductions: AbstractSet[str], known: bool) -> bool:

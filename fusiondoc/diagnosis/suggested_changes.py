@@ -12,6 +12,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.changed_arguments import (
     changes_argument,
     changes_result_of,
+    changes_what_a_call_gave,
     changes_what_has_another_name,
     is_in_a_container,
 )
@@ -163,9 +164,16 @@ class SuggestedChanges:
             return None
         if one.kind in _OUT_OF_PLACE and self.would_fail_out_of_place(row):
             return None
-        if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._plans.may_be_read_as_it_was(row):
+        if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._may_be_read_beside(row):
             return replace(one, conditional=True, note=ONE_NAME)
         return one
+
+    def _may_be_read_beside(self, row: Unfused) -> bool:
+        """Whether the plan has something that may read the tensor under another name, and no text shows
+        that the program has no such name."""
+        if not self._plans.is_read_beside(row):
+            return False
+        return not _has_text(row, self.report) or _on_a_line(row, self.report, changes_what_a_call_gave)
 
 
 def _read_with(row: Unfused, report: Report) -> list[int]:
@@ -177,6 +185,13 @@ def _read_with(row: Unfused, report: Report) -> list[int]:
         for index, other in enumerate(report.unfused)
         if other.op == "aten::index" and other.user_source == row.user_source
     ]
+
+
+def _has_text(row: Unfused, report: Report) -> bool:
+    """Whether the files of all its lines are at hand."""
+    sources = [source for source in map(Source.parse, row.users_lines) if source is not None]
+    texts = report.texts
+    return bool(sources) and texts is not None and all(texts.source(one.file) for one in sources)
 
 
 def _on_a_line(row: Unfused, report: Report, holds: Callable[[ParsedFile, int], bool]) -> bool:

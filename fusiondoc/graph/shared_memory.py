@@ -13,19 +13,6 @@ from fusiondoc.model.report import ProgramNode
 from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
 
 
-def may_be_read_as_it_was(graph: Graph[ProgramNode], writer: int) -> bool:
-    """Whether what a node changes in place may be read under another name: it is a view, a view was made of
-    it, or it is read again behind the node (``skip = h`` before ``h += y``)."""
-    named_anew = bool(graph.after[writer])  # else it is h.relu_() alone
-    for maker in graph.before[writer]:
-        readers = graph.after[maker]
-        if any(graph.nodes[one].reason == "FD226" for one in (maker, *readers)):
-            return True
-        if named_anew and max(readers) > writer:
-            return True
-    return False
-
-
 def hands_on(node: ProgramNode) -> bool:
     """Whether the result of a node may be its input itself: a cast to another type makes a new tensor."""
     if node.op not in HANDS_ON:
