@@ -502,6 +502,34 @@ def test_names_and_containers_that_hold_what_a_line_changes() -> None:
     assert [lines[n].partition("# ")[2] for n in held] == ["skip, states", "pair", "pair"]
 
 
+CALLED = """
+    import torch.nn.functional as F
+
+    def f(self, x, xs):
+        h = x * 2
+        skip = h
+        xs.append(x)
+        y = F.relu(h, inplace=True)  # skip
+        z = F.relu(h, inplace=self.flag)  # skip
+        v = F.relu(self.norm(x), True)
+        w = self.relu(self.norm(x))
+        return y + z + v + w + skip
+"""
+
+
+def test_of_a_line_the_operator_in_place_counts_and_no_other_call() -> None:
+    """The module that makes what it changes is given a tensor of the caller's, which stands in a list."""
+    lines = dict(enumerate(textwrap.dedent(CALLED).splitlines(), 1))
+    file = parsed(textwrap.dedent(CALLED))
+    numbers = [n for n, line in lines.items() if "relu(" in line]
+    for number in numbers:
+        is_named = changes_what_has_another_name(file, number, op="aten::relu_")
+        assert is_named == ("# skip" in lines[number]), lines[number]
+        assert not is_in_a_container(file, number, op="aten::relu_")
+        assert not changes_argument(file, number, through_calls=False, op="aten::relu_")
+    assert is_in_a_container(file, numbers[-1])  # any module of the line may work in place
+
+
 @pytest.mark.torch
 @pytest.mark.nightly
 def test_no_update_is_advised_that_another_name_sees(tmp_path: Path) -> None:

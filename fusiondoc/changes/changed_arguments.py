@@ -7,8 +7,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
+from fusiondoc.changes.out_of_place import inplace_flag
 from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, dotted, names_in
-from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
+from fusiondoc.operators import FLAGS, HANDS_ON, VIEWS, is_in_place, plain_name, sign_of
+from fusiondoc.operators.signs import NODE_OF_SIGN
 
 _SHARE = frozenset(op.rpartition("::")[2] for op in VIEWS | HANDS_ON) | {
     "float",
@@ -22,20 +24,21 @@ _MOST_STEPS = 50
 """Names that are followed to what is assigned to them."""
 
 
-def changes_argument(file: ParsedFile, line: int, through_calls: bool = True) -> bool:
+def changes_argument(file: ParsedFile, line: int, through_calls: bool = True, op: str | None = None) -> bool:
     """Whether a line changes in place what the caller of its function has too.
 
     Args:
         through_calls: a function of the program may give back what it is given.
+        op: the operator in place, as printed; else any on the line is looked at.
     """
-    changes = _changes(file, line)
+    changes = _changes(file, line, op)
     return any(_is_callers(file, function, tensor, through_calls) for function, tensor in changes)
 
 
-def changes_what_has_another_name(file: ParsedFile, line: int) -> bool:
+def changes_what_has_another_name(file: ParsedFile, line: int, op: str | None = None) -> bool:
     """Whether another name of its function that is read later, or an attribute, may hold the memory that a
     line changes in place: ``skip = h`` before ``h += x``."""
-    for function, tensor in _changes(file, line):
+    for function, tensor in _changes(file, line, op):
         whole = _whole(file, tensor)
         if not isinstance(whole, ast.Name):
             continue
@@ -48,10 +51,10 @@ def changes_what_has_another_name(file: ParsedFile, line: int) -> bool:
     return False
 
 
-def changes_what_a_call_gave(file: ParsedFile, line: int) -> bool:
+def changes_what_a_call_gave(file: ParsedFile, line: int, op: str | None = None) -> bool:
     """Whether a line changes in place what a module or function of the program gives, without a name of its
     own: ``self.act(h).mul_(y)``. What else has it, its text does not show."""
-    return any(_is_of_the_program(_whole(file, tensor)) for _, tensor in _changes(file, line))
+    return any(_is_of_the_program(_whole(file, tensor)) for _, tensor in _changes(file, line, op))
 
 
 def _is_of_the_program(node: ast.expr) -> bool:
@@ -60,10 +63,12 @@ def _is_of_the_program(node: ast.expr) -> bool:
     return name is not None and (name.startswith("self.") or "." not in name)
 
 
-def changes_result_of(file: ParsedFile, line: int, functions: AbstractSet[str]) -> bool:
+def changes_result_of(
+    file: ParsedFile, line: int, functions: AbstractSet[str], op: str | None = None
+) -> bool:
     """Whether a line changes in place what one of these functions or methods gives: ``x.mean(1).mul_(y)``, or
     ``m *= y`` below ``m = x.mean(1)``."""
-    for function, tensor in _changes(file, line):
+    for function, tensor in _changes(file, line, op):
         values = _values(file, function, tensor)[0] if isinstance(tensor, ast.Name) else [tensor]
         if any(isinstance(one, ast.Call) and _last_name(one.func) in functions for one in values):
             return True
@@ -74,22 +79,34 @@ def _last_name(function: ast.expr) -> str | None:
     return function.attr if isinstance(function, ast.Attribute) else dotted(function)
 
 
-def is_in_a_container(file: ParsedFile, line: int) -> bool:
+def is_in_a_container(file: ParsedFile, line: int, op: str | None = None) -> bool:
     """Whether the tensor that a line changes in place stands in a list, a tuple or a dictionary of its
     function, or is appended to one: no plan shows who reads it there."""
-    for function, tensor in _changes(file, line):
+    for function, tensor in _changes(file, line, op):
         whole = _whole(file, tensor)
         if isinstance(whole, ast.Name) and _is_contained(file, function, whole):
             return True
     return False
 
 
-def _changes(file: ParsedFile, line: int) -> Iterator[tuple[Function, ast.expr]]:
-    """The tensors that a line changes in place, each with its function."""
-    for node in file.on_line(line):
-        tensor, function = _changed(file, node), file.function_of(node)
+def _changes(file: ParsedFile, line: int, op: str | None) -> Iterator[tuple[Function, ast.expr]]:
+    """The tensors that a line changes in place, each with its function: by the operator, if the line shows
+    it; else any module that the line calls may be what works in place."""
+    nodes = file.on_line(line)
+    named = [node for node in nodes if op is not None and _is_called(node, op)]
+    for node in named or nodes:
+        tensor, function = _changed(file, node, flagged=node in named), file.function_of(node)
         if tensor is not None and function is not None:
             yield function, tensor
+
+
+def _is_called(node: ast.AST, op: str) -> bool:
+    """Whether it is a call, or an assignment by its sign, of an operator in place."""
+    if isinstance(node, ast.AugAssign):
+        sign = sign_of(op)
+        return sign is not None and isinstance(node.op, NODE_OF_SIGN[sign])
+    name = plain_name(op)
+    return isinstance(node, ast.Call) and _last_name(node.func) in (name, f"{name}_")
 
 
 def _origins(
@@ -178,21 +195,29 @@ def _made_between(file: ParsedFile, function: Function, name: ast.Name) -> bool:
     return any(loop in file.parents(one) and one.lineno < name.lineno for one in bound)
 
 
-def _changed(file: ParsedFile, node: ast.AST) -> ast.expr | None:
-    """The tensor that a statement or call changes in place; of ``x[0] = y`` it is ``x[0]``."""
+def _changed(file: ParsedFile, node: ast.AST, flagged: bool) -> ast.expr | None:
+    """The tensor that a statement or call changes in place; of ``x[0] = y`` it is ``x[0]``.
+
+    Args:
+        flagged: a function with an argument ``inplace`` works in place, whatever stands there.
+    """
     if isinstance(node, ast.AugAssign):
         return node.target
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         return node.targets[0]
-    return _changed_by_call(file, node) if isinstance(node, ast.Call) else None
+    return _changed_by_call(file, node, flagged) if isinstance(node, ast.Call) else None
 
 
-def _changed_by_call(file: ParsedFile, call: ast.Call) -> ast.expr | None:
+def _changed_by_call(file: ParsedFile, call: ast.Call, flagged: bool) -> ast.expr | None:
+    owner, _, name = (file.meaning(call.func) or "").rpartition(".")
+    if owner == "torch.nn.functional" and name in FLAGS:
+        is_in = flagged or inplace_flag(call, FLAGS[name]) is not None
+        return call.args[0] if is_in and call.args else None
     if not isinstance(call.func, ast.Attribute):
         return None
     if not is_in_place(call.func.attr):
-        owner = call.func.value
-        of_module = isinstance(owner, ast.Name) and owner.id == "self" and bool(call.args)
+        above = call.func.value
+        of_module = isinstance(above, ast.Name) and above.id == "self" and bool(call.args)
         return call.args[0] if of_module else None  # of a module with inplace=True
     if file.meaning(call.func) is None:
         return call.func.value

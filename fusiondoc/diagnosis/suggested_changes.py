@@ -16,7 +16,7 @@ from fusiondoc.changes.changed_arguments import (
     changes_what_has_another_name,
     is_in_a_container,
 )
-from fusiondoc.changes.source_file import ParsedFile, parsed_text
+from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.lines_of_changes import Lines
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
@@ -194,13 +194,13 @@ def _has_text(row: Unfused, report: Report) -> bool:
     return bool(sources) and texts is not None and all(texts.source(one.file) for one in sources)
 
 
-def _on_a_line(row: Unfused, report: Report, holds: Callable[[ParsedFile, int], bool]) -> bool:
+def _on_a_line(row: Unfused, report: Report, holds: Callable[..., bool]) -> bool:
     """Whether something holds of a line of the operator's, by the text of its file."""
     for source in map(Source.parse, row.users_lines):
         if source is None or report.texts is None:
             continue
         text = report.texts.source(source.file)
         file = parsed_text(text, source.file) if text is not None else None
-        if file is not None and holds(file, source.line):
+        if file is not None and holds(file, source.line, op=row.op):
             return True
     return False
