@@ -172,12 +172,11 @@ def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, A
     ir = getattr(node, "node", None)
     members = [member.get_name() for member in node.get_nodes()]
     reads, writes = _accesses(node, "reads", graph), _accesses(node, "writes", graph)
+    own = {access["buffer"] for access in writes}
     after = [access for access in reads if _is_order_alone(node, access["buffer"])]
-    reads = [access for access in reads if access not in after]
-    read_bytes = _moved(node, "get_read_buffer_sizes", reads)
-    if read_bytes is not None and hasattr(node, "get_read_buffer_sizes"):
-        own = {access["buffer"] for access in writes}  # torch's count of both sides has these once
-        read_bytes -= sum(access["bytes"] or 0 for access in after if access["buffer"] in own)
+    # What a node writes and reads by another index is no input of it; torch counts it once too.
+    reads = [access for access in reads if access not in after and access["buffer"] not in own]
+    read_bytes, write_bytes = _moved(node, reads, writes)
     return {
         "name": node.get_name(),
         "members": members,
@@ -188,7 +187,7 @@ def final_node(node: Any, called: Any, explicit: Any, graph: Any) -> dict[str, A
         "writes": writes,
         "after": [access["buffer"] for access in after],
         "read_bytes": read_bytes,
-        "write_bytes": _moved(node, "get_write_buffer_sizes", writes),
+        "write_bytes": write_bytes,
         "sizes": or_none(lambda: str(node.group[1])) if hasattr(node, "group") else None,
         "device": or_none(_device, node),
         "call": _call(ir, explicit) if is_call(node) else None,
@@ -261,11 +260,18 @@ def _call(ir: Any, explicit: Any) -> dict[str, Any]:
     }
 
 
-def _moved(node: Any, method: str, accesses: list[dict[str, Any]]) -> int | None:
-    """Bytes on one side of a node: by torch; 2.6 counts both sides together."""
-    if hasattr(node, method):
-        found: int | None = or_none(lambda: int(getattr(node, method)()))
-        return found
+def _moved(
+    node: Any, reads: list[dict[str, Any]], writes: list[dict[str, Any]]
+) -> tuple[int | None, int | None]:
+    """Bytes that a node reads and writes: by torch; 2.6 counts both sides together alone."""
+    if hasattr(node, "get_write_buffer_sizes"):
+        both = or_none(lambda: int(node.get_read_write_buffers_sizes()))
+        written = or_none(lambda: int(node.get_write_buffer_sizes()))
+        return None if both is None or written is None else both - written, written
+    return _sum_of(node, reads), _sum_of(node, writes)
+
+
+def _sum_of(node: Any, accesses: list[dict[str, Any]]) -> int | None:
     if is_call(node) and any(access["bytes"] is None for access in accesses):
         return None
     return sum(access["bytes"] or 0 for access in accesses)

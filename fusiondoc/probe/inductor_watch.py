@@ -342,9 +342,10 @@ class InductorWatch:
         known = graph.kernels.setdefault(name, {"name": name, "calls": 0})
         known["calls"] += 1
         for node in schedule:
-            node_name = or_none(node.get_name) if hasattr(node, "get_name") else None
-            if node_name is not None:  # else a mark for loops of a reduction
-                graph.kernel_of.setdefault(str(node_name), name)
+            if not hasattr(node, "get_nodes"):
+                continue  # a mark for loops of a reduction
+            for member in node.get_nodes():  # a part of a foreach kernel may be a fused node
+                graph.kernel_of.setdefault(str(member.get_name()), name)
 
     def _read_final(self, scheduler: Any) -> None:
         graph = self._graph
