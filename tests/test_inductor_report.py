@@ -355,6 +355,25 @@ def test_no_layout_is_advised_for_a_mask_beside_a_pooling(tmp_path: Path) -> Non
     assert not report.plan
 
 
+def test_the_code_alone_shows_what_loops_of_a_function_change_in_place(tmp_path: Path) -> None:
+    """In the log alone the boundaries are those of the capture, whose rows have the dependencies of
+    Inductor's nodes: GELU's gradient, which the sum after it reads, is written over the product before it,
+    and ``index_add`` adds to the zeros that a loop before it wrote."""
+    with tarfile.open(FIXTURES / "inductor" / "in-place-torch-2.13-cpu.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    of_run, of_code = ends_of(parse(tmp_path / "in_place")), ends_of(parse(tmp_path / "in_place" / "log"))
+    assert of_run == of_code
+    assert {("G7", "G8", WRITTEN_AND_READ), ("G3", "G4", WRITTEN_AND_READ)} <= of_run.keys()
+
+
+def ends_of(report: Report) -> Counter[tuple[str, str, str]]:
+    """How many boundaries are between two groups, or a group and calls."""
+    found = Counter[tuple[str, str, str]]()
+    for one in report.boundaries:
+        found[one.producer.group or "call", one.consumer.group or "call", one.kind] += one.count
+    return found
+
+
 def test_a_kernel_before_a_split_reduction_has_its_cause(tmp_path: Path) -> None:
     """``h.abs().max()`` of 16384 elements on an H200: the first stage reads them as 2 times 8192. Torch's
     text is "no shared data"; both are in order, so that no layout changes anything."""

@@ -97,17 +97,19 @@ class GraphBoundaries:
         written: dict[tuple[int, int], dict[str, None]] = {}
         read: dict[tuple[int, int], dict[str, None]] = {}
         readers: dict[str, list[int]] = {}
+        writers: dict[str, int] = {}
+        """Of each buffer the node that wrote to it last."""
         for node in self._nodes:
-            own = {access.buffer for access in node.final.writes}
+            own = dict.fromkeys((access.buffer for access in node.final.writes), node.index)
             for root in self._roots_read(node):
-                writer = self._found.writer(root)
+                if root in writers:
+                    written.setdefault((writers[root], node.index), {})[root] = None
                 if root in own:
                     continue
-                if writer is not None and writer.index < node.index and writer.role is not Role.PASSES_ON:
-                    written.setdefault((writer.index, node.index), {})[root] = None
                 for earlier in readers.get(root, [])[-MOST_READERS:]:
                     read.setdefault((earlier, node.index), {})[root] = None
                 readers.setdefault(root, []).append(node.index)
+            writers.update(own)
         for first, second in sorted({**written, **read}):
             yield _Pair(
                 self._found.nodes[first],

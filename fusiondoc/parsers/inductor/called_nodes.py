@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.fusers.inductor.compilation import (
@@ -79,12 +79,13 @@ class _Calls:
         """Take all calls."""
         for index, step in enumerate(self._wrapper.steps):
             kernel = self._kernels.get(step.target)
-            if kernel is not None and kernel.kind == "cpp":
-                self.nests[index] = self._nests(step, kernel)
-            self.nodes.append(self._node(step, kernel))
+            nests = self._nests(step, kernel) if kernel is not None and kernel.kind == "cpp" else []
+            if nests:
+                self.nests[index] = nests
+            self.nodes.append(self._node(step, kernel, nests))
 
-    def _node(self, step: Step, kernel: Definition | None) -> FinalNode:
-        reads, writes = self._of_kernel(step, kernel) if not step.writes else self._of_call(step)
+    def _node(self, step: Step, kernel: Definition | None, nests: Sequence[NestTraffic]) -> FinalNode:
+        reads, writes = self._of_kernel(step, kernel, nests) if not step.writes else self._of_call(step)
         self._written.update(access.buffer for access in writes)
         is_call = kernel is None or kernel.kind == "user"
         if step.target.startswith(("triton_", "cpp_fused_")):
@@ -115,12 +116,17 @@ class _Calls:
             return FinalKind.MIXED_ORDER
         return _KINDS.get(kernel.kind if kernel is not None else "", FinalKind.LOOPS)
 
-    def _of_kernel(self, step: Step, kernel: Definition | None) -> tuple[list[Access], list[Access]]:
+    def _of_kernel(
+        self, step: Step, kernel: Definition | None, nests: Sequence[NestTraffic]
+    ) -> tuple[list[Access], list[Access]]:
         """Buffers that a kernel reads and writes, each once."""
         reads: dict[str, Access] = {}
         writes: dict[str, Access] = {}
+        in_nests = {name for nest in nests for name in nest.reads}
         for name, parameter in _pointers(step, kernel):
             before = self._held(name) if parameter.reads else None
+            if nests and parameter.writes and before not in in_nests:
+                before = None  # memory of a buffer that nothing reads any more
             if before is not None:
                 reads[before] = self._access(before, parameter.loads, kernel)
             if parameter.writes:
@@ -145,6 +151,7 @@ class _Calls:
             reads = [held[buffers[name]] for name in nest.reads if name in buffers]
             writes = [buffers[name] for name in nest.writes if name in buffers]
             made.append(NestTraffic(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))))
+            held.update((name, name) for name in writes)  # later nests read what this one wrote
         return made
 
     def _held(self, name: str) -> str | None:

@@ -9,8 +9,12 @@ from typing import NamedTuple
 
 _BRACE = re.compile(r"[{}]")
 _ALIAS = re.compile(r"auto (\w+) = (\w+);")
-_STORED = re.compile(r"(?:\bstore\(|\batomic_add\w*(?:<[^()]*>)?\(\s*&?)\s*(\w+)")
-_ASSIGNED = re.compile(r"^\s*(\w+)\[.*\]\s*[-+*/|&^]?=[^=]", re.MULTILINE)
+_STORED = re.compile(r"\bstore\(\s*(\w+)")
+_ASSIGNED = re.compile(r"^\s*(\w+)\[.*\]\s*=[^=]", re.MULTILINE)
+_ADDED = re.compile(
+    r"\batomic_add\w*(?:<[^()]*>)?\(\s*&?\s*(\w+)|^\s*(\w+)\[.*\]\s*[-+*/|&^]=[^=]", re.MULTILINE
+)
+"""Stores that change what is there: they read it too."""
 _POINTER = re.compile(r"\b(?:in|out|in_out)_ptr\d+\b")
 _PARALLEL = "#pragma omp parallel"
 
@@ -69,6 +73,11 @@ def _nest(text: str, aliases: dict[str, str]) -> LoopNest:
             stores[name] = min(at, stores.get(name, at))
     reads: dict[str, None] = {}
     writes: dict[str, None] = {}
+    for found in _ADDED.finditer(text):
+        name = found.group(1) or found.group(2)
+        if _POINTER.fullmatch(name) is not None:
+            own = aliases.get(name, name)
+            reads[own] = writes[own] = None
     for found in _POINTER.finditer(text):
         name = found.group()
         own = aliases.get(name, name)
