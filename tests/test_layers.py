@@ -8,7 +8,10 @@ counts as an arrow, but closes no circle, as it is never run.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import textwrap
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -17,7 +20,15 @@ from typing import NamedTuple
 
 import pytest
 from command_line import ROOT
-from measures import complex_functions, decisions_by_words, names_a_fuser, operator_tables, tokens
+from measures import (
+    complex_functions,
+    decisions_by_words,
+    names_a_fuser,
+    operator_tables,
+    statements_right_inside,
+    tokens,
+)
+from thorough import every
 
 pytestmark = pytest.mark.xdist_group("layers")  # all arrows are looked for once
 PACKAGE = ROOT / "fusiondoc"
@@ -84,13 +95,16 @@ def arrows(sources: Mapping[str, str], packages: set[str], only: str | None = No
     return found
 
 
+parsed = cache(ast.parse)
+
+
 @cache
 def _imports_of(text: str) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
-    return list(_imports(ast.parse(text), False))
+    return list(_imports(parsed(text), False))
 
 
 def _imports(node: ast.AST, typing_only: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    for child in _statements(node):
+    for child in statements_right_inside(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, typing_only
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in (
@@ -100,14 +114,6 @@ def _imports(node: ast.AST, typing_only: bool) -> Iterator[tuple[ast.Import | as
             yield from _imports(child, True)
         else:
             yield from _imports(child, typing_only)
-
-
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Those right inside ``node``: expressions, which hold no import, are most of a file."""
-    for block in ("body", "orelse", "handlers", "finalbody", "cases"):
-        inner = getattr(node, block, ())
-        if isinstance(inner, list):  # that of a lambda or of a conditional expression is no list
-            yield from inner
 
 
 def _targets(
@@ -259,11 +265,6 @@ def test_no_module_imports_itself_through_types() -> None:
     assert circles(all_arrows(), of_types=True) == []
 
 
-@cache
-def trees() -> dict[str, ast.Module]:
-    return {name: ast.parse(text) for name, text in SOURCES.items()}
-
-
 def test_lines_are_no_denser_and_no_file_is_too_large() -> None:
     found = {name: tokens(text) for name, text in SOURCES.items()}
     assert {name: number for name, (number, _) in found.items() if number > MOST_TOKENS} == {}
@@ -274,8 +275,8 @@ def test_lines_are_no_denser_and_no_file_is_too_large() -> None:
 def test_no_function_decides_too_much() -> None:
     found = [
         (number, f"{name}.{function}")
-        for name, tree in trees().items()
-        for function, number in complex_functions(tree, MOST_COMPLEX)
+        for name, text in SOURCES.items()
+        for function, number in complex_functions(text, parsed(text), MOST_COMPLEX)
     ]
     assert not found, sorted(found, reverse=True)
 
@@ -287,13 +288,14 @@ def _more_than(known: Mapping[str, int], found: Mapping[str, int]) -> dict[str, 
 
 
 def test_no_decision_is_made_by_the_words_of_a_sentence() -> None:
-    found = {name: decisions_by_words(tree) for name, tree in trees().items()}
+    found = {name: decisions_by_words(text, parsed(text)) for name, text in SOURCES.items()}
     assert _more_than({}, found) == {}
 
 
 def test_operators_are_listed_in_their_table_and_with_the_fusers() -> None:
     homes = ("fusiondoc.operators.table", "fusiondoc.fusers", "fusiondoc.diagnosis.of_fusers")
-    found = {name: operator_tables(tree) for name, tree in trees().items() if not name.startswith(homes)}
+    others = {name: text for name, text in SOURCES.items() if not name.startswith(homes)}
+    found = {name: operator_tables(parsed(text)) for name, text in others.items()}
     assert _more_than(OPERATOR_TABLES, found) == {}
 
 
@@ -305,18 +307,41 @@ def test_no_more_files_name_a_fuser() -> None:
 
 def test_the_measures_find_what_they_look_for() -> None:
     dense = "def f(a):\n    return [b for b in a if b and a] or (1 if a else 2)\n"
-    assert list(complex_functions(ast.parse(dense), 5)) == [("f", 6)]
-    assert list(complex_functions(ast.parse(dense), 6)) == []
+    assert list(complex_functions(dense, ast.parse(dense), 5)) == [("f", 6)]
+    assert list(complex_functions(dense, ast.parse(dense), 6)) == []
+    inside = f"class A:\n    if b:\n{textwrap.indent(dense, ' ' * 8)}"
+    assert list(complex_functions(inside, ast.parse(inside), 5)) == [("f", 6)]
     assert tokens('# a comment\nx = f"{y} {z}"\n') == (3, 1)
     words = (
         "if 'lost' in reason.text or finding.advice.startswith('Nothing') or re.search('a', x.message): pass"
     )
-    assert decisions_by_words(ast.parse(words)) == 3
-    assert decisions_by_words(ast.parse("found = code in reason.codes")) == 0
+    assert decisions_by_words(words, ast.parse(words)) == 3
+    codes = "found = code in reason.codes and reason.text"
+    assert decisions_by_words(codes, ast.parse(codes)) == 0
     assert operator_tables(ast.parse("A = {'aten::add', 'mul_'}\nB = ('add', 'mul', 'relu')")) == 1
     assert names_a_fuser("# nvFuser", "views/parts.py") and not names_a_fuser(
         "# nvFuser", "fusers/nvfuser/takes.py"
     )
+
+
+def _tokens_of_python(text: str) -> tuple[int, int]:
+    counted = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
+    number, lines, inside = 0, set(), 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        name = tokenize.tok_name[token.type]
+        if name == "FSTRING_START":
+            inside += 1
+        if (token.type in counted and not inside) or (name == "FSTRING_START" and inside == 1):
+            number += 1
+            lines.add(token.start[0])
+        if name == "FSTRING_END":
+            inside -= 1
+    return number, len(lines)
+
+
+@pytest.mark.parametrize("name", every(40, sorted(SOURCES)))
+def test_tokens_are_those_of_python(name: str) -> None:
+    assert tokens(SOURCES[name]) == _tokens_of_python(SOURCES[name])
 
 
 @pytest.mark.parametrize(

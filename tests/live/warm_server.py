@@ -64,6 +64,8 @@ TRACE = "TORCH_TRACE"
 """Read by a function of torch that a fork can call again; another folder in each run."""
 COMPILER = "CXX"
 """Read into a setting of Inductor, which a fork can write as torch does."""
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+"""Read whenever it is needed. torch._dynamo writes it where it is imported, in processes of the tests too."""
 
 
 class Become(BaseException):
@@ -75,7 +77,7 @@ def at_start(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name.startswith(AT_START) and name not in ("PYTHONPATH", TRACE, COMPILER)
+        if name.startswith(AT_START) and name not in ("PYTHONPATH", TRACE, COMPILER, CACHE)
     }
 
 
