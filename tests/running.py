@@ -8,9 +8,12 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Mapping
+import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import warm_torch
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest, parse_target
@@ -76,6 +79,31 @@ def python_apart(
         done.stdout += out.read_text(errors="replace")
         done.stderr = err.read_text(errors="replace")
         return done
+
+
+def subprocess_of_forks() -> types.SimpleNamespace:
+    """``subprocess`` of a script under test: what it runs in this Python is a fork (``warm_torch.py``)."""
+
+    def run(command: Sequence[object], **options: Any) -> subprocess.CompletedProcess[Any]:
+        executable, *arguments = map(str, command)
+        assert executable == sys.executable, command
+        if arguments[:2] == ["-m", "fusiondoc"]:
+            return subprocess.run([*warm_torch.command(), *arguments[2:]], **options)
+        done = python_apart(*arguments, env=options.get("env"))
+        if not options.get("text"):
+            done.stdout, done.stderr = done.stdout.encode(), done.stderr.encode()
+        if "stderr" in options:
+            options["stderr"].write(done.stderr)
+        return done
+
+    return types.SimpleNamespace(**{**vars(subprocess), "run": run})
+
+
+def uses_forks() -> str:
+    """A line of a program that runs models itself: its children are forks, as those of the tests."""
+    path = warm_torch.server()
+    own = f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import warm_torch"
+    return f"{own}; warm_torch.use({path!r}); del sys.path[-1]\n" if path else ""
 
 
 def python(

@@ -204,7 +204,9 @@ _BREAKS = {
 def test_the_hook_without_a_run_refuses_a_commit(change: str, committed: Path) -> None:
     """By pre-commit itself, where it is installed; else the hook's own command."""
     name, text, words = _BREAKS[change]
-    assert run_the_hook(committed).returncode == 0, run_the_hook(committed).stdout
+    if change == next(iter(_BREAKS)):
+        held = run_the_hook(committed)
+        assert held.returncode == 0, held.stdout
     (committed / name).parent.mkdir(parents=True, exist_ok=True)
     (committed / name).write_text(text)
     subprocess.run(["git", "add", "-A", "-f"], cwd=committed, check=True)

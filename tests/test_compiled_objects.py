@@ -9,6 +9,7 @@ import pytest
 from fusiondoc.testing import Fusion
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("compiled objects")  # torch.compile imports the compiler in this process
 
 
 def scaled(x: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import subprocess_of_forks
 from thorough import every
 
 from fusiondoc.parsers.lines.log_files import find_logs
@@ -20,7 +21,7 @@ pytest.importorskip("torch")
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
-from groups_against_torch import run  # noqa: E402
+import groups_against_torch  # noqa: E402
 
 PROGRAMS = BENCHMARKS / "group_programs"
 
@@ -30,10 +31,13 @@ MGU = BENCHMARKS / "promise_programs_2" / "mgu_cell.py"
 
 
 @pytest.mark.parametrize("name", every(3, ["lstm_two_cells", "two_scans", "gru_over_time", "mgu_cell"]))
-def test_what_runs_in_fallback_functions_is_no_group_of_its_own(name: str, tmp_path: Path) -> None:
+def test_what_runs_in_fallback_functions_is_no_group_of_its_own(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups_against_torch, "subprocess", subprocess_of_forks())
     options = argparse.Namespace(fuser="nnc", keep=tmp_path)
     program = MGU if name == MGU.stem else PROGRAMS / f"{name}.py"
-    _, verdict, lines = run(program, "backward", options)
+    _, verdict, lines = groups_against_torch.run(program, "backward", options)
     assert verdict in ("equal", "forward alone"), lines
 
     report = read_logs(find_logs([str(tmp_path / f"{name}-backward.log")]))[0]

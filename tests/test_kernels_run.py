@@ -154,14 +154,13 @@ def test_a_run_again_has_the_users_variables_of_then(fusiondoc: Run, user: Path)
     """But not those that ask for logs, and none that fusiondoc had to change."""
     then = {
         "CUDA_MODULE_LOADING": "kept",
-        "TORCH_NOTHING_AT_ALL": "not kept",
+        "NOTHING_OF_TORCH": "not kept",
         "PYTORCH_JIT_TYPE_VERBOSITY": "0",
         "PYTORCH_JIT_LOG_LEVEL": "kernel",
     }
     assert fusiondoc("diagnose", "user.py", "--fuser", "nnc", env=then).returncode == 0
     (user / "user.py").write_text(
-        MODEL
-        + "print('TOLD', os.environ.get('CUDA_MODULE_LOADING'), os.environ.get('TORCH_NOTHING_AT_ALL'))\n"
+        MODEL + "print('TOLD', os.environ.get('CUDA_MODULE_LOADING'), os.environ.get('NOTHING_OF_TORCH'))\n"
     )
     done = fusiondoc("kernels", "--dump", "nnc_ir")
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from running import subprocess_of_forks
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -48,7 +49,12 @@ def change(path: Path, line: int, after: str, **others: Any) -> dict[str, Any]:
 GOOD = "    t = y + 1.0\n    h = t * t * y"
 
 
-def test_each_verdict_can_be_reached(harness: ModuleType, tmp_path: Path) -> None:
+@pytest.fixture
+def forks(harness: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "subprocess", subprocess_of_forks())
+
+
+def test_each_verdict_can_be_reached(harness: ModuleType, tmp_path: Path, forks: None) -> None:
     path = tmp_path / "square.py"
     path.write_text(SQUARE)
     stale = change(path, 6, GOOD)
@@ -81,7 +87,9 @@ def test_a_promise_counts_on_the_changes_it_names(harness: ModuleType, tmp_path:
     assert outcome.verdicts[0].verdict == "as promised", outcome.verdicts
 
 
-def test_a_program_that_has_no_gradients_is_not_judged_backward(harness: ModuleType, tmp_path: Path) -> None:
+def test_a_program_that_has_no_gradients_is_not_judged_backward(
+    harness: ModuleType, tmp_path: Path, forks: None
+) -> None:
     path = tmp_path / "square.py"
     path.write_text(SQUARE)
     outcome = harness.try_program(path, "nnc", True)

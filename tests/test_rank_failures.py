@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import raw_log
 from conftest import FIXTURES
-from running import write
+from running import python, write
 
 from fusiondoc.api import parse
 from fusiondoc.model.report import Finding, Report
@@ -49,14 +47,13 @@ ERROR = "RuntimeError: shape '[3, 7]' is invalid for input of size 64"
 def launch(folder: Path, how: str) -> Path:
     """A folder with ``tee.log``, which torch's launcher printed, and ``files``, its files of each rank."""
     program = write(folder, "train.py", PROGRAM)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
-    command += ["--tee=3", f"--log-dir={folder / 'files'}", str(program), how]
+    options = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "--tee=3"]
     level = ">partition:tensorexpr_fuser:profiling_graph_executor_impl"
-    with (folder / "tee.log").open("wb") as log:
-        environment = {**os.environ, "PYTORCH_JIT_LOG_LEVEL": level}
-        done = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=300, check=False)
+    environment = {**os.environ, "PYTORCH_JIT_LOG_LEVEL": level}
+    done = python(*options, f"--log-dir={folder / 'files'}", program, how, env=environment)
     assert done.returncode == 1
-    tee = (folder / "tee.log").read_bytes()
+    tee = done.stdout.encode()
+    (folder / "tee.log").write_bytes(tee)
     # As it is printed without --tee.
     (folder / "plain.log").write_bytes(re.sub(rb"(?m)^\[default\d\]:", b"", tee))
     return folder

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from running import log_of, records_of, run_target, write
+from running import log_of, records_of, run_target, uses_forks, write
 from test_run_child import wait_until_gone
 
 from fusiondoc.captures.capture import Capture
@@ -44,6 +44,7 @@ import resource, sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from running import run_target
+{more}
 from fusiondoc.errors import FusiondocError
 if {limit}:
     resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
@@ -82,16 +83,16 @@ def test_sys_exit_in_a_model_is_a_failure(tmp_path: Path) -> None:
 
 def test_a_run_that_never_ends(tmp_path: Path) -> None:
     write(tmp_path, "user.py", ENDS_IN_PASS_TWO.format(last="time.sleep(600)"))
-    capture, error = run_target(tmp_path, "user.py", timeout=10)
-    assert isinstance(error, ModelFailed) and "did not end in 10 s" in error.message
+    capture, error = run_target(tmp_path, "user.py", timeout=6)
+    assert isinstance(error, ModelFailed) and "did not end in 6 s" in error.message
     assert capture.result.timed_out
     assert "in inputs" in log_of(capture)  # where it was
 
 
-def drive(folder: Path, limit: int = 0) -> subprocess.Popen[str]:
-    """fusiondoc's runner in a process of its own."""
+def drive(folder: Path, limit: int = 0, more: str = "") -> subprocess.Popen[str]:
+    """fusiondoc's runner in a process of its own; its child is a new process too, unless ``more`` says."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(folder / "cache")}
-    code = DRIVER.format(tests=str(ROOT / "tests"), folder=str(folder), limit=limit)
+    code = DRIVER.format(tests=str(ROOT / "tests"), folder=str(folder), limit=limit, more=more)
     return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -144,7 +145,7 @@ def test_a_full_disk_is_named_and_what_fits_is_kept(tmp_path: Path) -> None:
     write(
         tmp_path, "user.py", ENDS_IN_PASS_TWO.format(last="print('y' * 100_000, flush=True); time.sleep(600)")
     )
-    said, _ = drive(tmp_path, limit=40_000).communicate(timeout=60)
+    said, _ = drive(tmp_path, limit=40_000, more=uses_forks()).communicate(timeout=60)
     assert said.startswith("refused: no space left to write the capture"), said
     assert "captures remove" in said
     (capture,) = CaptureStore(tmp_path).list()

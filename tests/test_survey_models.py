@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import ROOT, Run
-from running import python_apart
+from running import python_apart, uses_forks
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.model_identity import model_of, name_of_remote, recorded_model
@@ -270,7 +270,7 @@ def test_models_of_the_running_process(tmp_path: Path) -> None:
         "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
     )
     (tmp_path / "train.py").write_text(
-        "import sys, torch, fusiondoc\nsys.path.insert(0, 'nets')\nfrom resnet import Net\n"
+        f"{uses_forks()}import sys, torch, fusiondoc\nsys.path.insert(0, 'nets')\nfrom resnet import Net\n"
         "def main():\n    with fusiondoc.capture() as run:\n        torch.ones(2) + 1\n"
         "    with fusiondoc.capture(model_name='bert') as named:\n        torch.ones(2) + 1\n"
         "    report = fusiondoc.diagnose(Net(), (torch.ones(2),), runs=1)\n"

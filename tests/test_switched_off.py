@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import Run
-from running import python_apart
+from running import python_apart, uses_forks
 
 pytestmark = pytest.mark.torch
 
@@ -339,7 +339,7 @@ def test_the_pytest_fixture_fails_where_the_model_s_module_switches_off(
 ) -> None:
     """The model runs in a child, which imports nothing of that module."""
     (tmp_path / "production.py").write_text(MODEL.format(switch=switch))
-    (tmp_path / "test_it.py").write_text(FIXTURE)
+    (tmp_path / "test_it.py").write_text(uses_forks() + FIXTURE)
     path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
     variables = {**os.environ, "PYTHONPATH": path}
     done = python_apart(str(tmp_path / "test_it.py"), cwd=tmp_path, env=variables)

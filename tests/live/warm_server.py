@@ -45,6 +45,7 @@ with contextlib.suppress(ImportError):
         import torch.export._trace
 
 MOST_BYTES = 1 << 16
+LAUNCHER = Path(__file__).with_name("launcher.py")
 AT_START = (
     "PYTHON",
     "LD_",
@@ -64,6 +65,8 @@ TRACE = "TORCH_TRACE"
 """Read by a function of torch that a fork can call again; another folder in each run."""
 COMPILER = "CXX"
 """Read into a setting of Inductor, which a fork can write as torch does."""
+CUDA_MODULES = "CUDA_MODULE_LOADING"
+"""Read where a GPU is first used."""
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 """Read whenever it is needed. torch._dynamo writes it where it is imported, in processes of the tests too."""
 
@@ -74,10 +77,9 @@ class Become(BaseException):
 
 def at_start(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of those; the folders of PYTHONPATH are put where a new process has them."""
+    later = ("PYTHONPATH", TRACE, COMPILER, CACHE, CUDA_MODULES)
     return {
-        name: value
-        for name, value in environment.items()
-        if name.startswith(AT_START) and name not in ("PYTHONPATH", TRACE, COMPILER, CACHE)
+        name: value for name, value in environment.items() if name.startswith(AT_START) and name not in later
     }
 
 
@@ -151,6 +153,8 @@ def supervise(request: dict[str, Any], control: int, told: int, out: int) -> Non
         variables = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
         words = [os.fsdecode(one) for one in command]
         program = words[2:] if words[1:2] == ["-u"] else words[1:]
+        if program[:2] == ["-m", "torch.distributed.run"]:
+            program[:2] = [str(LAUNCHER)]
         is_file = bool(program) and program[0].endswith(".py") and Path(program[0]).exists()
         same = words[0] == sys.executable and at_start(variables) == at_start(STARTED_WITH)
         if is_file and same and not has_own_torch(variables):
