@@ -13,6 +13,7 @@ import pytest
 from command_line import Run
 from conftest import FIXTURES
 from inductor_recordings import RECORDINGS, Recording
+from running import python_apart
 from thorough import every
 
 from fusiondoc.fusers.inductor.break_texts import line_of_compiler_error
@@ -70,6 +71,42 @@ def test_a_compilation_that_failed_in_a_trace_has_its_error(tmp_path: Path) -> N
     assert report.compiled is not None
     assert report.compiled.graphs[0].failed == "AssertionError: scheduler broke"
     assert report.plan[0].codes == ("FD312",)
+
+
+FAILS = """
+import torch
+{0}
+def backend(graph, examples):
+    raise RuntimeError("no kernel for this graph")
+
+@torch.compile(backend=backend)
+def f(x):
+    return torch.relu(x) + 1
+
+f(torch.ones(4))
+"""
+FAILED = "BackendCompilerFailed: backend='backend' raised: RuntimeError: no kernel for this graph"
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["suppressed", "raised"])
+def test_a_compilation_that_failed_in_a_log_has_its_error(tmp_path: Path, goes_on: bool) -> None:
+    """Torch's warning where the program goes on in eager code, which has the prefix of TORCH_LOGS on each
+    line of its traceback; or the traceback that ends the program. The same with a prefix of containers."""
+    suppressed = "torch._dynamo.config.suppress_errors = True" if goes_on else ""
+    (tmp_path / "model.py").write_text(FAILS.format(suppressed), "utf-8")
+    done = python_apart(tmp_path / "model.py")
+    assert (done.returncode == 0) == goes_on and "BackendCompilerFailed" in done.stderr
+    for name, prefix in (("plain", ""), ("prefixed", "2026-11-28T10:00:00Z worker-0 | ")):
+        log = tmp_path / f"{name}.log"
+        log.write_text("".join(f"{prefix}{line}\n" for line in done.stderr.splitlines()), "utf-8")
+        report = report_from([str(log)])
+        errors = [one for one in report.findings if one.severity == "error"]
+        assert [one.code for one in errors] == ["FD312"] and errors[0].message.endswith(FAILED)
+        assert report.plan[0].codes == ("FD312",)
+        assert not any("PYTORCH_JIT_LOG_LEVEL" in (one.advice or "") for one in report.findings)
+        if goes_on:
+            assert report.frontend == "dynamo" and (errors[0].source or "").endswith("model.py:7")
+            assert not any(one.code in ("FD901", "FD902", "FD924") for one in report.findings)
 
 
 def test_what_code_without_comments_and_provenance_lacks_is_in_the_fusion_log(tmp_path: Path) -> None:

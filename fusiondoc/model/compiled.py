@@ -47,6 +47,8 @@ class CompiledGraphRow:
     """A cache gave its code: nothing was lowered."""
     failed: str | None
     """The error with which its compilation ended."""
+    failed_at: str | None
+    """``file:line`` of the function whose compilation ended so, where the log tells it."""
     seconds: float | None
     kernels: int = 0
     """Its groups, each as often as the graph runs it, without ``CompiledReport.second_stages``."""

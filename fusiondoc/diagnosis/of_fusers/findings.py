@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fusiondoc.diagnosis.of_fusers import inductor_findings, nvfuser_failures, te_findings
 from fusiondoc.diagnosis.of_fusers.inductor_fault import compiler_at_fault as compiler_at_fault
+from fusiondoc.diagnosis.of_fusers.inductor_fault import logged_failure as logged_failure
 from fusiondoc.diagnosis.of_fusers.nvfuser_alone import errors_of_stand_alone as errors_of_stand_alone
 from fusiondoc.diagnosis.of_fusers.nvfuser_alone import of_other_tools as of_other_tools
 from fusiondoc.diagnosis.of_fusers.nvfuser_environment import bad_dump_option as bad_dump_option
@@ -15,4 +16,6 @@ from fusiondoc.diagnosis.of_fusers.nvfuser_fallbacks import with_errors as with_
 OF_GROUPS = nvfuser_failures.SHAPES
 """Failures beside the groups of a plan of TorchScript."""
 OF_TE = te_findings.RULES
+COMPILED_LOG = inductor_findings.ALL_TEXTS
+"""How to record what torch.compile does."""
 OF_COMPILED = inductor_findings.RULES

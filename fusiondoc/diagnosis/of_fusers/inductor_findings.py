@@ -10,6 +10,7 @@ from dataclasses import replace
 from fusiondoc.captures.fuser_fault import Blame
 from fusiondoc.diagnosis.of_fusers import inductor_boundary_findings
 from fusiondoc.diagnosis.of_fusers.inductor_boundary_findings import FORMULAS
+from fusiondoc.diagnosis.of_fusers.inductor_fault import compiler_failed
 from fusiondoc.diagnosis.of_fusers.inductor_rows import NAMELESS
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.speed_of_light import in_bytes
@@ -34,15 +35,7 @@ def failed(report: Report, context: Context) -> Iterable[Finding]:
         return  # FD309
     for graph in _graphs(report):
         if graph.failed is not None:
-            yield finding(
-                "FD312",
-                f"torch.compile failed on {_named(graph)}: {graph.failed}",
-                remedy=Remedy(
-                    "Run the program in eager code first, to see whether it is right there;",
-                    "an error of the compiled run alone is torch's: TORCHDYNAMO_REPRO_AFTER=aot makes a small"
-                    " program of it.",
-                ),
-            )
+            yield compiler_failed(graph.failed, f" on {_named(graph)}", graph.failed_at)
 
 
 def gave_up(report: Report, context: Context) -> Iterable[Finding]:
@@ -220,7 +213,7 @@ def without_operators(report: Report, context: Context) -> Iterable[Finding]:
             f"The log does not show which kernel computes {', '.join(names[:MOST_NAMES])}{more}"
             f"{', nor what the scheduler decided' if undecided else ''}",
             severity="warning" if undecided else None,
-            remedy=_ALL_TEXTS if undecided else _OF_A_RUN,
+            remedy=ALL_TEXTS if undecided else _OF_A_RUN,
         )
 
 
@@ -239,7 +232,7 @@ def without_texts(report: Report, context: Context) -> Iterable[Finding]:
                 "FD923",
                 f"The log has no {lacks}: it does not show the operators of {_listed(graphs)}",
                 severity="note" if any(graph.from_cache for graph in graphs) else "warning",  # FD921 is first
-                remedy=_ALL_TEXTS,
+                remedy=ALL_TEXTS,
             )
 
 
@@ -256,14 +249,14 @@ def without_calls(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD923",
             f"The log has no generated code: it does not show what {calls}",
-            remedy=_ALL_TEXTS,
+            remedy=ALL_TEXTS,
         )
 
 
 _OF_A_RUN = Remedy(
     "Run it with fusiondoc diagnose, which takes the operators of each kernel from Inductor itself."
 )
-_ALL_TEXTS = Remedy(
+ALL_TEXTS = Remedy(
     'Run it with TORCH_LOGS="+fusion,post_grad_graphs,output_code" and TORCHINDUCTOR_FORCE_DISABLE_CACHES=1;',
     "TORCH_TRACE=FOLDER writes graphs and code too, but not what the scheduler decided.",
 )

@@ -109,6 +109,7 @@ def _graph_row(one: ReportedGraph) -> CompiledGraphRow:
         decisions=Part.DECISIONS in graph.holds,
         from_cache=graph.from_cache,
         failed=graph.failed,
+        failed_at=graph.failed_at,
         seconds=sum(seconds for _, seconds in graph.seconds) or None,
         kernels=len(one.groups) - len(_second_stages(one)),
     )

@@ -12,7 +12,7 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.failing_read import groups_read
-from fusiondoc.diagnosis.of_fusers.findings import compiler_at_fault
+from fusiondoc.diagnosis.of_fusers.findings import compiler_at_fault, logged_failure
 from fusiondoc.diagnosis.rules import Context, finding, in_package
 from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
     ErrorOfRanks,
@@ -211,6 +211,10 @@ def _logged_errors(report: Report, context: Context) -> Iterable[Finding]:
     died = observed.crash is not None or context.result.ended is Ended.SIGNAL
     shown = errors_of_ranks(others, died)
     for error in shown[:3]:
+        of_compiler = logged_failure(report, error.first.text, error.whose, error.lines)
+        if of_compiler is not None:
+            yield from of_compiler
+            continue
         lost = ", which lost another rank" if error.lost else ""
         yield finding(
             "FD905",

@@ -9,7 +9,12 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.no_log import program_of
-from fusiondoc.diagnosis.of_fusers.findings import errors_of_stand_alone, of_other_tools
+from fusiondoc.diagnosis.of_fusers.findings import (
+    COMPILED_LOG,
+    errors_of_stand_alone,
+    logged_failure,
+    of_other_tools,
+)
 from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS
@@ -163,7 +168,9 @@ def _nothing_in_plain_log(report: Report, context: Context) -> Finding:
             f"{program} is a Python program, not a log",
             remedy=f"Run it: fusiondoc diagnose {shlex.quote(program)}",
         )
-    return finding("FD901", _content_of_log(report, context), remedy=HOW_TO_LOG)
+    errors = [logged_failure(report, error.text, "", ()) for error in context.observed.errors]
+    remedy = COMPILED_LOG if any(failed is not None for failed in errors) else HOW_TO_LOG
+    return finding("FD901", _content_of_log(report, context), remedy=remedy)
 
 
 def _content_of_log(report: Report, context: Context) -> str:

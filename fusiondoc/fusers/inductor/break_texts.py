@@ -30,6 +30,51 @@ def break_of_text(text: str) -> GraphBreak:
     )
 
 
+_COMPILER_ERROR = re.compile(r"torch\._(?:dynamo|inductor)\.exc\.\w+(?:: |$)")
+_BEHIND_ERROR = re.compile(
+    r"\n\s*\n|\n(?:Set TORCHDYNAMO_VERBOSE=|from user code:|You can suppress this|Found from )"
+    r"|\n  (?:Explanation|Hint): "
+)
+"""What ends the error itself: hints and the user's stack (torch/_dynamo/exc.py, 2.6 to 2.13)."""
+_MOST = 400
+"""Characters of an error in short."""
+
+
+def is_compiler_error(text: str) -> bool:
+    """Whether the text of an exception is one of Dynamo (torch/_dynamo/exc.py) or Inductor."""
+    return _COMPILER_ERROR.match(text) is not None
+
+
+def error_in_short(text: str) -> str:
+    """The first paragraph of an error of torch.compile as a line, without the module of its type: behind it
+    come hints, the user's stack, the command of a compiler."""
+    first = _BEHIND_ERROR.split(text.strip(), maxsplit=1)[0]
+    words = " ".join(first.split())
+    return re.sub(r"^torch\._(?:dynamo|inductor)\.exc\.", "", words)[:_MOST]
+
+
+_WONT_CONVERT = re.compile(
+    r"WON'T CONVERT (?P<function>\S{1,400}) (?P<file>.{1,1000}?) line (?P<line>\d{1,9})\s*$"
+)
+_TRACEBACK = "Traceback (most recent call last):\n"
+
+
+def suppressed_failure(text: str) -> tuple[str, str] | None:
+    """The warning that a function is not compiled because of an error (``format_error_msg`` of
+    torch/_dynamo/exc.py, 2.6 to 2.13): ``file:line`` of the function, and the error.
+
+    None for another text.
+    """
+    first, _, rest = text.partition("\n")
+    found = _WONT_CONVERT.match(first)
+    if found is None:
+        return None
+    lines = rest.rpartition(_TRACEBACK)[2].split("\n")
+    begins = next((number for number, line in enumerate(lines) if line[:1].strip()), len(lines))
+    error = "\n".join(lines[begins:]) or "the log does not hold its error"
+    return f"{found['file']}:{found['line']}", error
+
+
 _USER_CODE = re.compile(r"^(?:from user code:|Found from ?:)", re.MULTILINE)
 """What stands before the user's frames in an error of Dynamo (torch/_dynamo/exc.py, 2.6 to 2.13) or of
 Inductor (torch/_inductor/exc.py, 2.13)."""

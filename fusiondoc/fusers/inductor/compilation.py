@@ -221,6 +221,8 @@ class CompiledGraph:
     """The FX graph cache gave its code: nothing was lowered, and there are no decisions."""
     failed: str | None = None
     """The error of a compilation that failed."""
+    failed_at: str | None = None
+    """``file:line`` of the function whose compilation failed, where the source tells it."""
     seconds: tuple[tuple[str, float], ...] = ()
     """Stage of the compilation -> seconds."""
     runs: int | None = None

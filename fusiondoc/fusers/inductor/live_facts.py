@@ -25,14 +25,24 @@ def with_live(read: Compilation | None, live: Compilation) -> Compilation:
         return live
     of_log: dict[_Key, CompiledGraph] = {_key(graph): graph for graph in read.graphs}
     graphs = [_joined(graph, of_log.pop(_key(graph), None)) for graph in live.graphs]
+    ids = [graph.compile_id for graph in live.graphs if graph.failed is not None]
+    others = (graph for graph in of_log.values() if not _is_failed(graph, ids))
     return replace(
         read,
-        graphs=(*graphs, *of_log.values()),
+        graphs=(*graphs, *others),
         breaks=_breaks(read.breaks, live.breaks),
         crossings=live.crossings,
         torch=live.torch or read.torch,
         torch_is_guessed=read.torch_is_guessed and live.torch is None,
     )
+
+
+def _is_failed(read: CompiledGraph, failed: Sequence[str | None]) -> bool:
+    """Whether a graph of the log is one of these, whose compilation failed: it has no code that would tell
+    its phase, and the warning of the failure does not tell the compile id."""
+    if read.phase is not None or not failed:
+        return False
+    return read.compile_id in failed or (read.compile_id is None and read.failed is not None)
 
 
 def _key(graph: CompiledGraph) -> _Key:

@@ -7,7 +7,10 @@ import re
 LIMIT = b"torch._dynamo hit config."
 """In the warning that a function is not compiled again."""
 
-_IN_LINES = re.compile(rb'\] (?:\[__|\{")')
+FAILED = b"WON'T CONVERT "
+"""Begins the warning that a function is not compiled because of an error."""
+
+_IN_LINES = re.compile(rb'\] (?:\[__|\{"|' + FAILED + rb")")
 """It or LIMIT stands in the first line of all that is read. To look for the expression takes a third of the
 time of two searches for so few bytes."""
 

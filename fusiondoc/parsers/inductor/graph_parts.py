@@ -47,6 +47,8 @@ class GraphParts:
     from_cache: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     failed: str | None = None
+    failed_at: str | None = None
+    """``CompiledGraph.failed_at``."""
     texts: dict[str, bytes] = field(default_factory=dict)
     """``CompiledGraph.texts``."""
     cut: int = 0
@@ -144,10 +146,18 @@ class PartsOfProcess:
                 return parts
         return None
 
-    def without_code(self, compile_id: str | None) -> GraphParts | None:
-        """The last graph of a compilation, if it has no code: where an error ended the compilation."""
-        parts = next((one for one in reversed(self.graphs) if one.compile_id == compile_id), None)
-        return parts if parts is not None and parts.module is None else None
+    def failed_compilation(self, compile_id: str | None, error: str, at: str | None, line: Line) -> None:
+        """Take the error of a compilation: it is of the last graph of it that has no code, or there is none.
+
+        Args:
+            compile_id: None where the log does not tell it: then the last graph of all may be meant.
+            at: ``file:line`` of the function, if it is known.
+        """
+        same = (one for one in reversed(self.graphs) if compile_id in (None, one.compile_id))
+        parts = next(same, None)
+        if parts is None or parts.module is not None or parts.failed is not None:
+            parts = self._begin(compile_id, line)
+        parts.failed, parts.failed_at = error, at
 
     def metrics(self, compile_id: str | None, text: str) -> bool:
         """Take a message of the artifact ``inductor_metrics``; False where its form is not known."""

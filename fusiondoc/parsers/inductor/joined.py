@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
+from fusiondoc.fusers.inductor.break_texts import error_in_short
 from fusiondoc.fusers.inductor.compilation import (
     Buffer,
     Compilation,
@@ -110,7 +111,8 @@ def _fill(one: GraphParts, other: GraphParts) -> None:
     one.classes = one.classes or other.classes
     one.bytes_accessed = one.bytes_accessed or other.bytes_accessed
     one.seconds.update(other.seconds)
-    one.failed = one.failed or other.failed
+    if one.failed is None:
+        one.failed, one.failed_at = other.failed, other.failed_at
     one.texts = {**other.texts, **one.texts}
 
 
@@ -123,7 +125,8 @@ def _graph(parts: GraphParts, order: int) -> CompiledGraph:
         rank=parts.rank,
         holds=_holds(parts),
         from_cache=parts.from_cache,
-        failed=parts.failed,
+        failed=error_in_short(parts.failed) if parts.failed is not None else None,
+        failed_at=parts.failed_at,
         seconds=tuple(parts.seconds.items()),
         bytes_accessed=parts.bytes_accessed,
         line=parts.line,

@@ -131,7 +131,7 @@ class StructuredTrace:
         elif name == "dynamo_start":
             self._frame_begins(compile_id, record)
         elif name in _PHASE:
-            self._metrics(name, compile_id, record)
+            self._metrics(name, compile_id, record, line)
         elif name == "torch_version":
             parts.torch = str(object_of(text).get("version") or "") or parts.torch
         elif name == "str":
@@ -162,22 +162,31 @@ class StructuredTrace:
             Recompile(function, source, guards, compile_id, self._parts.rank, line=line)
         )
 
-    def _metrics(self, name: str, compile_id: str | None, record: dict[str, Any]) -> None:
+    def _metrics(self, name: str, compile_id: str | None, record: dict[str, Any], line: Line) -> None:
         """Take the seconds of a compilation, and its error."""
         metrics = record.get(name)
         if not isinstance(metrics, dict):
             return
-        failed = metrics.get("fail_reason") or metrics.get("fail_type")
-        without_code = self._parts.without_code(compile_id) if isinstance(failed, str) else None
-        parts = without_code or self._parts.of_phase(compile_id, _PHASE[name])
+        if self._failed(compile_id, metrics, line):
+            return
+        parts = self._parts.of_phase(compile_id, _PHASE[name])
         if parts is None:
             return
         for key, stage in _SECONDS.items():
             value = metrics.get(key)
             if isinstance(value, (int, float)) and 0 <= value < 1e9:
                 parts.seconds[stage] = value / (1e6 if key.endswith("_us") else 1.0)
-        if isinstance(failed, str):
-            parts.failed = failed
+
+    def _failed(self, compile_id: str | None, metrics: dict[str, Any], line: Line) -> bool:
+        """Take the error of a compilation; False where it has none, or ended at a graph break."""
+        error = metrics.get("fail_reason") or metrics.get("fail_type")
+        if not isinstance(error, str):
+            return False
+        if not any(one.compile_id == compile_id for one in self._parts.breaks):
+            file, first = metrics.get("co_filename"), metrics.get("co_firstlineno")
+            known = isinstance(file, str) and isinstance(first, int)
+            self._parts.failed_compilation(compile_id, error, f"{file}:{first}" if known else None, line)
+        return True
 
     def close(self) -> None:
         """The trace ends: reasons whose frame did not begin stand for themselves."""

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fusiondoc.fusers.inductor.break_texts import suppressed_failure
 from fusiondoc.fusers.inductor.compilation import Line
-from fusiondoc.parsers.inductor import LIMIT, may_hold_lines
+from fusiondoc.parsers.inductor import FAILED, LIMIT, may_hold_lines
 from fusiondoc.parsers.inductor.cut_ends import ends_cut
 from fusiondoc.parsers.inductor.graph_breaks import graph_break, limit_reached, recompile
 from fusiondoc.parsers.inductor.graph_parts import PartsOfProcess
@@ -31,7 +32,14 @@ _BEGINNINGS = {
 }
 """How a message of an artifact begins, of those whose messages have several lines and are read."""
 
+_OF_WARNINGS = b"torch/_dynamo/convert_frame.py"
+"""The file whose warnings are read: they are of no artifact."""
+_MOST_PREFIX = 600
+"""Bytes before the text of a line, at most."""
 _FALLBACK = re.compile(r"Using FallbackKernel: (?:torch\.ops\.)?([\w.]+)")
+_WARNINGS = ("limit", "failed")
+"""Kinds of messages that are of no artifact."""
+_GOES_ON = "goes on"
 _MOST_MESSAGE = 64 << 20
 _EVENTS = re.compile(
     rb"(?:[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:]{1,400}:\d{1,7}\] \{\"chromium_event\"[^\n]*\n"
@@ -42,6 +50,15 @@ _NOT_PAYLOAD = re.compile(rb"\n(?!\t)")
 """The end of the last line of a payload: most of a trace is skipped at the speed of this search."""
 
 
+def _kind_of_warning(line: LogLine) -> str:
+    """Which warning a line of no artifact begins; "goes on" where it may be a later line of one."""
+    if _OF_WARNINGS not in line.file:
+        return ""
+    if LIMIT in line.text:
+        return "limit"
+    return "failed" if line.text.startswith(FAILED) else _GOES_ON
+
+
 class _Message(NamedTuple):
     """A message whose lines come one after the other, each with the prefix."""
 
@@ -50,6 +67,11 @@ class _Message(NamedTuple):
     time: bytes
     line: Line
     lines: list[str]
+
+    def is_warning_of(self, line: LogLine) -> bool:
+        """Whether it is of no artifact, and of the same compilation and moment as a line."""
+        same = (self.compile_id, self.time) == (line.compile_id, line.time)
+        return same and self.artifact in _WARNINGS
 
 
 class _Record(NamedTuple):
@@ -92,6 +114,7 @@ class TorchOutput:
         """
         self._last = text
         is_open = self._record is not None or self._in_unread
+        is_open = is_open or (bool(self._messages) and _OF_WARNINGS in text[:_MOST_PREFIX])
         if not is_open and not may_hold_lines(text):
             self._end_messages()
             yield number, text
@@ -183,17 +206,16 @@ class TorchOutput:
     def _warning(self, found: LogLine, position: Line) -> bool:
         """Take a line that is of no artifact, where it is read."""
         text = found.text.decode("utf-8", "replace")
-        begun = ("limit", found.compile_id, found.time)
+        kind = _kind_of_warning(found)
         message = self._messages.get(found.process)
-        of_dynamo = b"torch/_dynamo/convert_frame.py" in found.file
-        begins = of_dynamo and LIMIT in found.text
-        if of_dynamo and not begins and message is not None and message[:3] == begun:
+        if message is not None and kind == _GOES_ON and message.is_warning_of(found):
             message.lines.append(text)
             return True
         self._end_message(found.process)
-        if begins:
-            self._messages[found.process] = _Message(*begun, position, [text])
-        return begins
+        if kind not in _WARNINGS:
+            return False
+        self._messages[found.process] = _Message(kind, found.compile_id, found.time, position, [text])
+        return True
 
     def _artifact(self, found: LogLine, position: Line) -> None:
         artifact = found.artifact or ""
@@ -258,6 +280,11 @@ class TorchOutput:
             return found is not None
         if artifact == "inductor_metrics":
             return parts.metrics(compile_id, text)
+        if artifact == "failed":
+            failed = suppressed_failure(text)
+            if failed is not None:
+                parts.failed_compilation(compile_id, failed[1], failed[0], message.line)
+            return failed is not None
         read = limit_reached if artifact == "limit" else recompile
         again = read(text, compile_id, parts.rank, message.line)
         parts.recompiles += [again] if again is not None else []

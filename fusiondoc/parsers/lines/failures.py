@@ -24,8 +24,15 @@ from fusiondoc.parsers.lines.error_texts import (
 from fusiondoc.parsers.lines.machines import LAUNCHED
 from fusiondoc.parsers.lines.torch_warnings import are_options_set
 
-ERROR = re.compile(rb"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::(?: .*)?)?$")
-"""The last line of a Python traceback."""
+ERROR = re.compile(
+    rb"(?:torch\._\w+\.exc\.\w+|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b)"
+    rb"(?::(?: .*)?)?$"
+)
+"""The last line of a Python traceback. Torch's compilers have errors of other names."""
+
+_OF_COMPILER = re.compile(rb"torch\._\w+\.exc\.")
+_GOES_ON = re.compile(rb"torch\._\w+\.exc\.\w+: .* raised:$")
+"""An error of torch's compiler around another one, which is the next line (torch/_dynamo/exc.py)."""
 
 CRASH = re.compile(
     rb"Segmentation fault|Floating point exception|Illegal instruction|Bus error|Fatal Python error: |"
@@ -51,8 +58,9 @@ _MOST = 100
 _MOST_RANKS = 4096
 """Ranks of one stream with a state of their own."""
 _REST = 6
-_REST_OF_NVRTC = 60
-"""Lines that are kept behind an error: the kernel's name may stand behind helper functions."""
+_REST_OF_COMPILER = 60
+"""Lines that are kept behind an error: the kernel's name may stand behind helper functions, the user's line
+behind hints."""
 _NEAR = 4
 """Lines further on, empty ones included, belong to nothing."""
 _LOOKED_AT = 500
@@ -166,7 +174,8 @@ class _OneProcess:
             self.in_traceback = False
             self._begin(line, pos, loose=False)
             return True
-        if (loose := _LOOSE.match(line)) is not None:
+        goes_on = len(self._texts) == 1 and _GOES_ON.match(self._texts[0]) is not None
+        if not goes_on and (loose := _LOOSE.match(line)) is not None:
             self._begin(line[loose.group().rfind(b"RuntimeError") :], pos, loose=True)
             return True
         return bool(self._texts) and self._goes_on(line, pos)
@@ -188,10 +197,10 @@ class _OneProcess:
 
     def _goes_on(self, line: bytes, pos: int) -> bool:
         first = self._texts[0]
-        compiler = b"nvrtc" in first or b"default_program" in first
+        compiler = b"nvrtc" in first or b"default_program" in first or _OF_COMPILER.match(first) is not None
         # A tag names the rank of a line, however many of other ranks stand before it.
         far = self._rank is None and pos - self._last > _NEAR
-        if far or len(self._texts) > (_REST_OF_NVRTC if compiler else _REST):
+        if far or len(self._texts) > (_REST_OF_COMPILER if compiler else _REST):
             self._end()
             return False
         self._texts.append(line[2:] if line.startswith(b"> ") else line)

@@ -16,7 +16,7 @@ _MOST_PREFIX = 300
 MARKER = re.compile(
     MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|===== No bank confliction|\[fusiondoc\] |(?<!= )graph\(%|  return \("
-    rb"|[VDIWEC]\d{4} [\d:.]{15} +\d+ [^\s:\]]+:\d+\] (?:\[[^\]]*\] )*(?:\[__\w+\]|\{\")"
+    rb"|[VDIWEC]\d{4} [\d:.]{15} +\d+ [^\s:\]]+:\d+\] (?:\[[^\]]*\] )*(?:\[__\w+\]|\{\"|WON'T CONVERT )"
 )
 _OF_MARKERS = (
     b"[DUMP ",
@@ -31,6 +31,7 @@ _OF_MARKERS = (
     b"  return (",
     b"] [__",
     b'] {"',
+    b"] WON'T CONVERT ",
 )
 """One of them stands in each: searched ten times as fast."""
 
@@ -258,7 +259,14 @@ def _goes_on(text: bytes, at: int, prefix: bytes) -> bool:
     return False
 
 
+_OF_LOGGER = re.compile(rb"[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:\]]{1,400}:\d{1,7}\] (?:\[[^\]]*\] )?$")
+"""What torch's own logger puts before each line (``TorchLogsFormatter`` in torch/_logging/_internal.py)."""
+
+
 def _without_torch(prefix: bytes) -> bytes:
-    """A prefix without the tag that torch puts before the lines of a traceback."""
+    """A prefix without what torch itself puts before the lines of a traceback: a tag, or that of its log."""
+    logged = _OF_LOGGER.search(prefix)
+    if logged is not None:
+        return prefix[: logged.start()]
     at = prefix.rfind(b"[rank")
     return prefix[:at] if at >= 0 and not without_rank(prefix[at:])[1] else prefix
