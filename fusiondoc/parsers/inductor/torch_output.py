@@ -56,7 +56,7 @@ def _kind_of_warning(line: LogLine) -> str:
         return ""
     if LIMIT in line.text:
         return "limit"
-    return "failed" if line.text.startswith(FAILED) else _GOES_ON
+    return "failed" if FAILED in line.text else _GOES_ON
 
 
 class _Message(NamedTuple):
