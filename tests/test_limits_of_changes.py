@@ -15,11 +15,13 @@ from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis import next_steps
 from fusiondoc.diagnosis.changes_of_operators import change_of
 from fusiondoc.diagnosis.gains import Gain, Rated, best
+from fusiondoc.diagnosis.joined_changes import joined
 from fusiondoc.diagnosis.planned_changes import Step, planned_step
 from fusiondoc.diagnosis.rules import Context, RunFacts, run_facts
+from fusiondoc.diagnosis.shown_operators import ShownOperators
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.graph.shared_memory import hands_on
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Try, Version
+from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange, Try, Version
 from fusiondoc.model.reasons import Condition, ControlFlow
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.report import Unfused
@@ -112,7 +114,7 @@ def test_what_the_user_has_to_check_counts_without_the_changes_beside_it() -> No
         Change(ChangeKind.MOVE_VIEW, "move it", rows=(view,)),
         Change(ChangeKind.OUT_OF_PLACE, "out of place", rows=(add,)),
     ]
-    found = best(changes, Plans(report, run.fuser, run.torch, run.gradients), report)
+    found = best(changes, lambda _: Plans(report, run.fuser, run.torch, run.gradients), report)
     assert [one.change.kind for one in found] == [ChangeKind.OUT_OF_PLACE]
 
 
@@ -130,7 +132,7 @@ def test_a_plan_has_three_changes_of_which_what_may_not_hold_counts_half() -> No
     rows = [row for row, one in enumerate(report.unfused) if one.op.endswith("_")]
     changes = [Change(ChangeKind.OUT_OF_PLACE, str(row), rows=(row,)) for row in rows]
     changes[-1] = replace(changes[-1], conditional=True)
-    found = best(changes, Plans(report, "nnc", None), report)
+    found = best(changes, lambda _: Plans(report, "nnc", None), report)
     assert rows[-1] not in [one.change.rows[0] for one in found]
 
 
@@ -147,11 +149,37 @@ def test_no_promise_counts_on_a_change_that_is_not_shown() -> None:
         Change(ChangeKind.OUT_OF_PLACE, "abs", rows=(4,)),
     ]
     plans = Plans(report, "nnc", None)
-    everything = best(changes, plans, report)
+    everything = best(changes, lambda _: plans, report)
     assert {one.change.title: one.gain.operators for one in everything} == {"where": 4, "sub": 2, "abs": 1}
     further = Rated(Change(ChangeKind.KNOB, "on"), Gain(9, 10**9), everything[0].groups)
-    shown = best(changes, plans, report, [further])
+    shown = best(changes, lambda _: plans, report, [further])
     assert {one.change.title: one.gain.operators for one in shown} == {"on": 9, "where": 2, "abs": 1}
+
+
+def test_what_has_no_lines_is_no_part_of_a_change_that_has_some() -> None:
+    """Of two sums one can be written, and nothing is promised of the other there."""
+    made = Made()
+    made.node("aten::sum", "FD211"), made.node("aten::sum", "FD211")
+    report = made.report(groups=())
+    one = Change(ChangeKind.DIMENSIONS, "name dimensions", rows=(0,))
+    lines = (Edit("/m.py", 5, "    s = x.sum()", "    s = x.sum([0, 1])"),)
+    for first, expected in ((replace(one, lines=lines), [(0,), (1,)]), (one, [(0, 1)])):
+        found = joined([first, replace(one, rows=(1,))], report, RUN)
+        assert [change.rows for change in found] == expected
+
+
+def test_the_dimensions_of_what_a_group_makes_are_those_of_its_results() -> None:
+    made = Made()
+    group = made.node("group")
+    total = made.node("aten::sum", "FD211", types="Tensor")
+    report = made.report((group, total))
+    (plan,) = report.programs
+    report = replace(
+        report, programs=(replace(plan, nodes=(plan.nodes[0], replace(plan.nodes[1], first=0))),)
+    )
+    for outputs, rank in (((TENSOR,), 2), ((TENSOR, "Float(4, device=cpu)"), None), ((), None)):
+        groups = tuple(replace(one, outputs=outputs) for one in report.groups)
+        assert ShownOperators(replace(report, groups=groups)).known_rank(report.unfused[0]) == rank
 
 
 def advised(change: str, *codes: str) -> Step:

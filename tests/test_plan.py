@@ -249,21 +249,24 @@ def test_what_a_recipe_leaves_outside_counts_against_it() -> None:
     report = replace(report, programs=(replace(report.programs[0], nodes=tuple(nodes)),), unfused=rows)
     for parts, freed in ((1, 2), (2, 1)):
         change = Change(ChangeKind.RECIPE, "", rows=(1,), parts=parts)
-        (rated,) = best([change], Plans(report, "nvfuser", None), report)
+        (rated,) = best([change], lambda _, report=report: Plans(report, "nvfuser", None), report)
         assert rated.gain.operators == freed
 
 
-def test_a_batch_norm_is_in_no_promise_where_others_count_batches() -> None:
-    """In place, and past that count no other is moved: of ``norm(x) + norm(y)`` an H200 joined one."""
-    edges = [(0, 1), (1, 2)]
-    for counts, expected in ((False, 2), (True, 0)):
-        report = program("batch_norm", "add_", "conv2d", "add_", edges=edges)
-        nodes = list(report.programs[0].nodes)
-        nodes[0] = replace(nodes[0], inputs=nodes[0].inputs * 5)
-        if not counts:
-            nodes.pop()
+def test_no_batch_norm_is_moved_past_the_count_of_batches_of_another() -> None:
+    """Each counts in place before it: of ``norm(x) + norm(y)`` an H200 joined one. Without counts both join,
+    and one by itself does beside its own."""
+    apart = ("add_", "batch_norm", "add_", "batch_norm", "add_"), [(1, 4), (3, 4)], 4, 2
+    free = ("conv2d", "batch_norm", "conv2d", "batch_norm", "add_"), [(1, 4), (3, 4)], 4, 3
+    own = ("add_", "batch_norm", "relu_", "add_", "batch_norm", "relu_"), [(1, 2), (4, 5)], 5, 2
+    for ops, edges, changed, expected in (apart, free, own):
+        report = program(*ops, edges=edges)
+        nodes = [
+            replace(node, inputs=node.inputs * 5) if node.op == "aten::batch_norm" else node
+            for node in report.programs[0].nodes
+        ]
         plan = replace(report.programs[0], nodes=tuple(nodes))
-        groups = Plans(replace(report, programs=(plan,)), "nvfuser", None).with_changes({1})
+        groups = Plans(replace(report, programs=(plan,)), "nvfuser", None).with_changes({changed})
         assert sum(len(group.ops) for group in groups) == expected
 
 

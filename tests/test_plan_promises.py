@@ -271,3 +271,20 @@ def test_the_plan_of_a_fallback_is_no_group_more() -> None:
     plans, _, counts = done.stdout.splitlines()[-1].partition(" ")
     assert int(plans) > 1, done
     assert counts == str({"groups": 1, "inside": 3, "outside": Counter()})
+
+
+@pytest.mark.torch
+def test_no_promise_counts_on_graphs_that_another_change_would_join() -> None:
+    """Without gradients, which is another change, the groups around the flag's branch would be neighbours."""
+    report = diagnosed("roi_align_bilinear", folder="promise_programs_10")
+    (flag,) = [one for one in report.plan if one.change.startswith("Make the flag a constant")]
+    assert (flag.operators, flag.groups, flag.unlocks) == (4, 1, "1 group of clamp+clamp+div+div")
+
+
+@pytest.mark.torch
+def test_an_addition_to_a_part_is_a_change_of_its_own() -> None:
+    """Beside it ``likelihood += self.min_obs`` of the whole tensor: one more operator each for what joins."""
+    report = diagnosed("particle_filter", folder="promise_programs_10")
+    changes = {one.change: (one.operators, one.groups) for one in report.plan if one.edits}
+    assert changes["Write x = x + y instead of x += y"] == (3, 0)
+    assert "Join the parts with torch.cat instead of changing slices in place" in changes

@@ -3,7 +3,7 @@ where a profile has the bandwidth, bytes where the types are known, operators el
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -70,8 +70,12 @@ class Rated:
         return round(sum(saved), 6) if saved else None
 
 
+PlansFor = Callable[[Sequence[Change]], Plans]
+"""The plans of a run, for what these changes and no others would do to them."""
+
+
 def best(
-    found: Sequence[Change], plans: Plans, report: Report, rated_before: Sequence[Rated] = ()
+    found: Sequence[Change], plans_for: PlansFor, report: Report, rated_before: Sequence[Rated] = ()
 ) -> list[Rated]:
     """The changes that gain most. Changes of the program are done together, and what only several of them
     make counts for each; a change of the run, and one of how the program is built, stands for itself.
@@ -81,13 +85,13 @@ def best(
     """
     together = [one for one in found if not _stands_alone(one)]
     for most in (MOST_TRIED, MOST):
-        together = [one.change for one in _rated(together, plans, report)[:most]]
+        together = [one.change for one in _rated(together, plans_for(together), report)[:most]]
     others = list(rated_before)
     for one in found:
         if _stands_alone(one):
-            others += _rated([one], plans, report)
+            others += _rated([one], plans_for([one]), report)
     while True:
-        rated = [*_rated(together, plans, report), *others]
+        rated = [*_rated(together, plans_for(together), report), *others]
         rated.sort(key=lambda one: _order(one, report))
         shown = [one.change for one in rated[:MOST]]
         left = [one for one in together if one in shown]

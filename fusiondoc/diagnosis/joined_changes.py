@@ -25,8 +25,9 @@ def joined(changes: Iterable[Change], report: Report, run: RunFacts) -> list[Cha
     return _LinesChangedTogether(report, Lines(report, run)).joined(found.all())
 
 
-_Words = tuple[ChangeKind, str, bool, str | None]
-"""The kind and title of a change, whether it is sure, and the file of a package that has to be changed."""
+_Words = tuple[ChangeKind, str, bool, bool, str | None]
+"""The kind and title of a change, whether it is sure and has its lines, and the file of a package that has to
+be changed. What has no lines is no part of what has them: these would not bring what is promised for both."""
 
 
 class _Found:
@@ -42,7 +43,7 @@ class _Found:
         called in one line."""
 
     def add(self, one: Change) -> None:
-        key = one.kind, one.title, one.sure, self._package_file(one)
+        key = one.kind, one.title, one.sure, bool(one.lines), self._package_file(one)
         if one.kind is ChangeKind.OUT_OF_PLACE and one.lines:
             key = self._of_lines.setdefault(one.lines, key)
         known = self._by_words.get(key)
@@ -82,7 +83,6 @@ def _joined(one: Change, more: Change) -> Change:
         where=tuple(dict.fromkeys([*one.where, *more.where])),
         note=one.note or more.note,
         folded=one.folded + more.folded,
-        joins=one.joins and more.joins,
         python=one.python or more.python,
     )
 

@@ -30,6 +30,8 @@ from fusiondoc.operators import CALLED_BY, IN_PLACE_ASSIGNS, plain_name, sign_of
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
+PART_CHANGED = "Join the parts with torch.cat instead of changing slices in place"
+
 ALL_OUT_OF_PLACE = """\
 # or from outside, before torch.jit.script: a scripted module refuses it
 for module in model.modules():
@@ -126,11 +128,12 @@ class Lines:
 
 
 def _at_all_lines(made: Sequence[Change]) -> Change:
-    """The change at several lines of the user's; sure where it is at each of them."""
+    """The change at several lines of the user's; sure where it is at each of them, and not if only some of
+    them are written."""
     shown = next((one for one in made if one.lines), made[0])
     return replace(
         shown,
-        sure=all(one.sure for one in made),
+        sure=all(one.sure and bool(one.lines) == bool(shown.lines) for one in made),
         conditional=any(one.conditional for one in made),
         joins=all(one.joins for one in made),
         lines=tuple(dict.fromkeys(line for one in made for line in one.lines)),
@@ -193,13 +196,15 @@ def _written(one: Change, row: Unfused, line: Line, name: str, run: RunFacts) ->
         lines = lines_of_modules(line.file, name, row.op) if one.kind in _IN_PLACE else ()
         return replace(one, lines=lines) if lines else _without_lines(one, line)
     one = replace(one, edits=found.edits, lines=found.lines, joins=found.joins)
+    if one.joins:
+        one = replace(one, title=PART_CHANGED)
     if row.op in IN_PLACE_ASSIGNS:
         return replace(one, note=found.note)
     if one.kind is ChangeKind.NUMBER:
         return replace(one, title=f"Write {found.after} instead of {found.before}")
     if one.kind in (ChangeKind.MOVE, ChangeKind.MOVE_VIEW):
         return _with_lines_shown(one, line.file)
-    if one.kind is ChangeKind.OUT_OF_PLACE:
+    if one.kind is ChangeKind.OUT_OF_PLACE and not one.joins:
         return _named_as_called(one, row.op)
     if one.kind is ChangeKind.RECIPE and any(recipe.numbers_too for recipe in line.shown.recipes):
         note = None if takes_numbers(run) else "for tensors of a floating-point type"

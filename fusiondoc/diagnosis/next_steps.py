@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
-from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, Rated, best
+from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, PlansFor, Rated, best
 from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.joined_changes import joined
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
@@ -91,9 +91,7 @@ def _changes(
     """The best of the changes that operators outside groups suggest, and what else ``fix`` proved."""
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[MOST_TRIED:]
-    plan_of = regions_as_groups(with_numbers(report, found), _between_regions(found, report))
-    plans = Plans(plan_of, run.fuser, run.torch, run.gradients, _rows_joined(found))
-    rated = best(found, plans, report, list(prints_between_groups(report, run)))
+    rated = best(found, _plans_for(report, run), report, list(prints_between_groups(report, run)))
     first = _folds_groups_of_others(rated)
     if first is not None:
         rated = [first, *(one for one in rated if one is not first)]
@@ -108,6 +106,22 @@ def _changes(
     shown = {line for one in rated for line in one.change.lines}
     found_by_fix = [kept_by_fix(one, report, context) for one in proofs.beside(changes, shown)]
     return [*found_by_fix, *changes]
+
+
+def _plans_for(report: Report, run: RunFacts) -> PlansFor:
+    """The plans of the run, for what some changes and no others would do to them."""
+    known: dict[tuple[object, ...], Plans] = {}
+
+    def plans_for(found: Sequence[Change]) -> Plans:
+        between, joins = _between_regions(found, report), _rows_joined(found)
+        numbers = [one for one in found if one.kind is ChangeKind.NUMBER]
+        key = (between, joins, *(one.rows for one in numbers))
+        if key not in known:
+            plan_of = regions_as_groups(with_numbers(report, numbers), between)
+            known[key] = Plans(plan_of, run.fuser, run.torch, run.gradients, joins)
+        return known[key]
+
+    return plans_for
 
 
 def _rows_joined(found: Sequence[Change]) -> frozenset[int]:
@@ -125,8 +139,11 @@ _BETWEEN_REGIONS = (
 
 
 def _between_regions(found: Sequence[Change], report: Report) -> frozenset[int]:
-    """Rows that end a differentiable graph, or are outside all of them, and no longer are."""
-    between = set()
+    """Rows that end a differentiable graph, or are outside all of them, and no longer are; of a run without
+    these graphs none."""
+    between: set[int] = set()
+    if not any(node.kind == "region" for program in report.programs for node in program.nodes):
+        return frozenset()
     for one in found:
         for row in one.rows:
             if one.kind in _BETWEEN_REGIONS or report.unfused[row].reason.code == "FD231":

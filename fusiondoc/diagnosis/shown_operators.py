@@ -3,7 +3,7 @@ for ``fix`` alike."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fusiondoc.changes.recipes import Recipe
 from fusiondoc.changes.rewrite import Assigned, Shown, Sizes
@@ -28,13 +28,14 @@ class ShownOperators:
         """Row -> how many dimensions the first tensor of each of its nodes has; None: not known."""
         self._assigned: dict[int | None, set[Assigned | None]] = {}
         """Row -> what each of its nodes assigns."""
+        made_by_groups = {group.id: group.outputs for group in report.groups}
         for program in report.programs:
             for node in program.nodes:
                 if node.kind != "operator" or not node.inputs:
                     continue
                 for row in node.rows:
                     self._types.setdefault(row, []).append(node.inputs)
-                    self._ranks.setdefault(row, set()).add(_rank(node, program.nodes))
+                    self._ranks.setdefault(row, set()).add(_rank(node, program.nodes, made_by_groups))
                     if node.op in IN_PLACE_ASSIGNS:
                         self._assigned.setdefault(row, set()).add(_assigned(node, program.nodes))
         self._of_line: dict[tuple[str, str], list[Unfused]] = {}
@@ -121,15 +122,23 @@ _MOST_MAKERS = 8
 """Nodes that are looked at for the dimensions of a tensor whose type was not profiled."""
 
 
-def _rank(node: ProgramNode, nodes: Sequence[ProgramNode]) -> int | None:
+def _rank(
+    node: ProgramNode, nodes: Sequence[ProgramNode], made_by_groups: Mapping[str, Sequence[str]]
+) -> int | None:
     """The dimensions of a node's first tensor; where no type of it was profiled, those of what it was made of
-    by operators that keep them. Channels are dimension 1 for a PReLU, as for a convolution of a batch."""
+    by operators that keep them, or those of all results of the group that made it. Channels are dimension 1
+    for a PReLU, as for a convolution of a batch."""
     of_channels = node.op in _OF_CHANNELS
     for _ in range(_MOST_MAKERS):
         rank = dimensions_of(node.inputs[0]) if node.inputs else None
-        if rank is not None or node.first is None or nodes[node.first].op not in _KEEPS_RANK:
+        if rank is not None or node.first is None:
             return rank
         node = nodes[node.first]
+        if node.group is not None:
+            ranks = set(map(dimensions_of, made_by_groups.get(node.group, ())))
+            return ranks.pop() if len(ranks) == 1 else None
+        if node.op not in _KEEPS_RANK:
+            return None
         if of_channels and node.op in _CONVOLVES:
             return _CONVOLVES[node.op]
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -135,7 +135,6 @@ class Plans:
             free = [self._free(node, row, changed) for node, row in zip(plan.graph.nodes, plan.rows)]
             self._keep_views_that_must_stay(plan.graph, free)
             self._keep_views_of_gradients(plan.graph, free)
-            _keep_what_reads_state(plan.graph, free)
             for members in would_fuse(plan.graph, free, self._limits(plan, free, changed)):
                 group = self._group(plan, members, changed)
                 if group is not None:
@@ -167,7 +166,7 @@ class Plans:
         joins = {index for index, row in enumerate(plan.rows) if row in changed and row in self._joins}
         order = order_of(plan.graph, free, joins)
         waits = {taker: list(makers) for taker, makers in order.waits.items()}
-        for maker, taker in plan.properties:
+        for maker, taker in (*plan.properties, *self._around_counters(plan.graph, free)):
             waits.setdefault(taker, []).append(maker)
         every = range(len(nodes))
         return Limits(
@@ -184,6 +183,34 @@ class Plans:
                 if nodes[index].reason == "FD232" and inside[index] != nodes[index].inside
             },
         )
+
+    def _around_counters(self, graph: PlanGraph, free: Sequence[bool]) -> Iterator[tuple[int, int]]:
+        """What has to run before what, for the count of batches that every batch norm changes in place in
+        training: all attributes may share memory (``AliasDb`` of torch/csrc/jit/ir/alias_analysis.cpp), so
+        none that reads its statistics is moved past a counter."""
+        counter, readers = None, list[int]()
+        for index, node in enumerate(graph.nodes):
+            if (
+                is_in_place(node.op)
+                and not graph.before[index]
+                and not free[index]
+                and node.reason != "FD232"
+            ):
+                yield from ((reader, index) for reader in readers)
+                if counter is not None:
+                    yield counter, index
+                counter, readers = index, []
+            elif self._reads_state(graph, index):
+                readers.append(index)
+                if counter is not None:
+                    yield counter, index
+
+    def _reads_state(self, graph: PlanGraph, index: int) -> bool:
+        """Whether it is a normalisation, or a group with one, that takes statistics from attributes."""
+        node = graph.nodes[index]
+        if node.kind == "group":
+            return not NORMALISE.isdisjoint(self._ops_of(node))
+        return node.op in NORMALISE and len(graph.before[index]) < len(node.inputs)
 
     def _apart(self, plan: _Plan) -> Callable[[int, int], bool]:
         """Whether the run shows that two nodes are not joined, whatever else changes."""
@@ -337,20 +364,6 @@ def _by_block(stops: Iterable[tuple[int, int | None]]) -> Mapping[int | None, Se
     for before, block in stops:
         found.setdefault(block, []).append(before)
     return found
-
-
-def _keep_what_reads_state(graph: PlanGraph, free: list[bool]) -> None:
-    """In training every batch norm counts its batches in place. All attributes may share memory (``AliasDb``
-    of torch/csrc/jit/ir/alias_analysis.cpp), so one that reads its statistics is not moved past the counter
-    of another: which of them are joined is not known."""
-    if not any(
-        is_in_place(node.op) and not graph.before[index] and not free[index] and node.reason != "FD232"
-        for index, node in enumerate(graph.nodes)
-    ):
-        return
-    for index, node in enumerate(graph.nodes):
-        if node.op in NORMALISE and len(graph.before[index]) < len(node.inputs):
-            free[index] = False
 
 
 def _device_of(tensor: TensorType) -> str | None:
