@@ -48,6 +48,16 @@ def test_values_and_gradients_stay(before: str, after: str, gradients: bool) -> 
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [("low: float", True), ("low: Tensor", False), ("low", False), ("y, low: int", True)],
+)
+def test_a_number_may_be_an_argument(given: str, written: bool) -> None:
+    text = f"def f(x: Tensor, {given}):\n    x = x * 2\n    x[x.lt(0)] = low\n"
+    line = Line(ParsedFile(SourceText(Path("m.py"), text, "utf-8", False)), 3)
+    assert any(True for _ in BY_MASK.write(line)) is written
+
+
 def test_the_mask_of_rows_is_not_sure() -> None:
     """``x[m] = 0`` with a mask of rows would be broadcast the other way by ``torch.where``."""
     text = "import torch\ndef f(x, m):\n    x = x * 2\n    rows = m > 0\n    x[rows] = 0.0\n"

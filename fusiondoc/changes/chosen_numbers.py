@@ -6,7 +6,7 @@ import ast
 
 from fusiondoc.changes.assigned_names import assigned_last, is_argument
 from fusiondoc.changes.rewrite import Shown
-from fusiondoc.changes.source_file import ParsedFile
+from fusiondoc.changes.source_file import ParsedFile, arguments_of, dotted
 from fusiondoc.fusers import facts_of
 from fusiondoc.operators import ELEMENTWISE, VIEWS
 
@@ -24,6 +24,15 @@ def is_number(node: ast.expr) -> bool:
     called = node.func if isinstance(node, ast.Call) else None
     is_literal = isinstance(node, ast.Constant) and type(node.value) in (int, float)
     return is_literal or (isinstance(called, ast.Name) and called.id == "float")
+
+
+def is_given_number(file: ParsedFile, node: ast.expr) -> bool:
+    """An argument of a function whose type is that of a number, and that keeps its value."""
+    function = file.function_of(node)
+    if function is None or not isinstance(node, ast.Name) or not is_argument(file, node):
+        return False
+    kinds = [dotted(one.annotation) for one in arguments_of(function) if one.arg == node.id]
+    return kinds in (["float"], ["int"])
 
 
 def number_as_tensor(file: ParsedFile, torch: str, number: str, mask: ast.expr) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fusiondoc.changes.assigned_names import assigned_once, outlives_call
-from fusiondoc.changes.chosen_numbers import is_number, needs_tensor, number_as_tensor
+from fusiondoc.changes.chosen_numbers import is_given_number, is_number, needs_tensor, number_as_tensor
 from fusiondoc.changes.inserted_lines import spelled
 from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.same_sizes import sizes_of
@@ -26,6 +26,25 @@ _FINITE = (ast.Add, ast.Sub, ast.Mult)
 _FLOATING = ("Float(", "Double(", "Half(", "BFloat16(")
 _NOTE = "for tensors of a floating-point type"
 _OTHER_TYPES = ("Long(", "Int(", "Short(", "Char(", "Byte(", "Bool(")
+
+
+_MAKE_MASKS = frozenset(
+    (
+        "gt",
+        "lt",
+        "ge",
+        "le",
+        "eq",
+        "ne",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "logical_not",
+        "logical_and",
+        "logical_or",
+    )
+)
+"""Methods and functions whose result is of truth values."""
 
 
 class _Assignment(NamedTuple):
@@ -96,6 +115,9 @@ def _is_mask(file: ParsedFile, index: ast.expr) -> bool:
     if isinstance(index, ast.Name):
         value = assigned_once(file, index)
         return value is not None and _is_mask(file, value)
+    if isinstance(index, ast.Call) and isinstance(index.func, ast.Attribute):
+        owner = (file.meaning(index.func) or "torch.").rpartition(".")[0]
+        return owner == "torch" and index.func.attr in _MAKE_MASKS
     return False
 
 
@@ -111,7 +133,7 @@ def _has_same_sizes(line: Line, found: _Assignment) -> bool:
 def _chosen(line: Line, found: _Assignment, torch: str) -> str | None:
     """The value of all elements; None where it is not known to be a function of each of them."""
     file = line.file
-    if is_number(found.value):
+    if is_number(found.value) or is_given_number(file, found.value):
         number = file.whole(found.value)
         if found.sign is not None:
             return f"{found.name.id} {found.sign} {number}"
@@ -205,6 +227,9 @@ REWRITE = Rewrite(
             line=3,
         ),
         Example("x[x > 0] = torch.log(x[x > 0])", "x = torch.where(x > 0, torch.log(x), x)", _PUT),
+        Example("x[x.gt(0)] = 2", "x = torch.where(x.gt(0), 2, x)", _PUT),
+        Example("x[torch.isnan(x)] = 0.0", "x = torch.where(torch.isnan(x), 0.0, x)", _PUT),
+        Example("x[x.argmax()] = 0.0", None, _PUT),
         Example("x[x > 0] = torch.log(x[x > 0])", None, _GRADIENTS),  # infinity times zero
         Example("x[x > 0] = 1 / x[x > 0]", None, _GRADIENTS),
         Example("x[x > 0] = x[x > 0].mean()", None, _PUT),
