@@ -81,6 +81,11 @@ def test_what_was_a_group_of_another_fuser_is_named_by_lines(fusiondoc: Run, tmp
     assert "G1 of A (3 operators: mul, add, relu) is computed by G1 of B" in text
     assert "Same 2 groups" in text and "G1 of A is now" not in text  # one answer on each group
     assert "Kernels" not in text and "of two compilers, so kernels are not compared" in text
+    findings = [
+        json.loads((tmp_path / name).read_text())["findings"] for name in ("nnc.json", "inductor.json")
+    ]
+    assert all(one["severity"] != "error" for side in findings for one in side) and findings[1]
+    assert json.loads(done.stdout)["findings"] == [] and "TORCH_TRACE" not in text
     assert json.loads((tmp_path / "inductor.json").read_text())["kernels"]
     assert fusiondoc(*COMPARE, "--fail-on", "split", "--fail-on", "group-gone", cwd=tmp_path).returncode == 0
     _outside_in_b(tmp_path)

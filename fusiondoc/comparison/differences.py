@@ -7,12 +7,16 @@ from dataclasses import fields
 from typing import Any
 
 from fusiondoc.comparison import Difference
+from fusiondoc.fusers import FUSERS
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import KnobState
 from fusiondoc.model.source import Options, in_words
 
-_NOT_COMPARED = ("executable", "host")
-"""The folder of an interpreter changes nothing, and each container has a name of its own."""
+_NOT_COMPARED = frozenset(
+    ("executable", "host", *(fuser.switches.trace_variable for fuser in FUSERS.values()))
+)
+"""The folder of an interpreter changes nothing, each container has a name of its own, and each capture a
+folder for its trace."""
 
 
 def differences(a: Report, b: Report) -> tuple[Difference, ...]:

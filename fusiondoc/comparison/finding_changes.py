@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 
 from fusiondoc.alignment import pair_equal
 from fusiondoc.comparison import FallbackChange, FindingChange
+from fusiondoc.comparison.by_lines import of_two_compilers
 from fusiondoc.comparison.finding_subjects import Subject, Subjects
 from fusiondoc.comparison.positions import Position, Positions
 from fusiondoc.comparison.unfused_changes import lacks_plans
@@ -36,13 +37,16 @@ _SAME: tuple[Callable[[_Found], Hashable | None], ...] = (
 
 
 def finding_changes(a: Report, b: Report, positions: Positions) -> tuple[FindingChange, ...]:
-    """The findings that came, worst first, then those that are gone."""
+    """The findings that came, worst first, then those that are gone. Of two compilers only errors are
+    compared: what else one of them reports, the other has no word for."""
     left_a, left_b = _found(a, 0, positions), _found(b, 1, positions)
     of_a, of_b = _without_line(left_a), _without_line(left_b)
     for key in _SAME:
         pair_equal(left_a, left_b, key)
     came = _new(left_b, of_a, lacks_plans(a, b))
     gone = _new(left_a, of_b, lacks_plans(b, a))
+    if of_two_compilers(a, b):
+        came, gone = ([one for one in found if one.severity == SEVERITIES[0]] for found in (came, gone))
     return (
         *(FindingChange("came", finding) for finding in came),
         *(FindingChange("gone", finding) for finding in gone),

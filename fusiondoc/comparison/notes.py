@@ -44,8 +44,8 @@ def _of_both(a: Report, b: Report) -> Iterator[str]:
         yield "neither side has times, so speed is not compared"
     if not of_two_compilers(a, b):
         yield from _of_kernels(a, b)
-    elif a.kernels or b.kernels:
-        yield "A and B are of two compilers, so kernels are not compared"
+    else:
+        yield "A and B are of two compilers, so kernels are not compared, and of findings only errors"
     stating = _sides(a, b, _states_reasons)
     if len(stating) == 1 and a.unfused and b.unfused:
         yield f"only {stating[0]} states reasons: a reason may differ because one log has fewer levels"
