@@ -97,10 +97,9 @@ class GraphBoundaries:
         written: dict[tuple[int, int], dict[str, None]] = {}
         read: dict[tuple[int, int], dict[str, None]] = {}
         readers: dict[str, list[int]] = {}
-        writers: dict[str, int] = {}
-        """Of each buffer the node that wrote to it last."""
         for node in self._nodes:
-            own = dict.fromkeys((access.buffer for access in node.final.writes), node.index)
+            own = {access.buffer for access in node.final.writes}
+            writers = self._found.writers_before[node.index]
             for root in self._roots_read(node):
                 if root in writers:
                     written.setdefault((writers[root], node.index), {})[root] = None
@@ -109,7 +108,6 @@ class GraphBoundaries:
                 for earlier in readers.get(root, [])[-MOST_READERS:]:
                     read.setdefault((earlier, node.index), {})[root] = None
                 readers.setdefault(root, []).append(node.index)
-            writers.update(own)
         for first, second in sorted({**written, **read}):
             yield _Pair(
                 self._found.nodes[first],
@@ -293,11 +291,12 @@ def _reached(found: FinalGraph, nodes: Sequence[Node]) -> Mapping[int, AbstractS
     """Index of a node -> the nodes that need its results, directly or by others."""
     after: dict[int, set[int]] = {node.index: set() for node in nodes}
     for node in reversed(nodes):
-        for buffer in (*(access.buffer for access in node.final.reads), *node.final.after):
-            for root in found.roots(buffer):
-                writer = found.writer(root)
-                if writer is not None and writer.index < node.index and writer.index in after:
-                    after[writer.index].add(node.index)
+        for index in found.writers_before[node.index].values():
+            after[index].add(node.index)
+        for root in (root for buffer in node.final.after for root in found.roots(buffer)):
+            writer = found.writer(root)
+            if writer is not None and writer.index < node.index and writer.index in after:
+                after[writer.index].add(node.index)
     for node in reversed(nodes):
         for later in list(after[node.index]):
             after[node.index] |= after[later]

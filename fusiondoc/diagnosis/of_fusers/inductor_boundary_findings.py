@@ -24,6 +24,12 @@ LEAST_BYTES = 1024
 _OF_CALLS = frozenset((CODE_OF_CAUSE[ApartCause.CALL], CODE_OF_CAUSE[ApartCause.USER_KERNEL]))
 """Causes of boundaries that the finding on the call has."""
 
+_OF_THE_COMPILER = frozenset(
+    CODE_OF_CAUSE[cause]
+    for cause in (ApartCause.SPLIT_REDUCTION, ApartCause.TOO_LARGE, ApartCause.SLOWER, ApartCause.OTHER)
+)
+"""Causes that are no matter of how the operators are written: their advice holds of gradients too."""
+
 FORMULAS = Remedy(
     "Nothing in the program: torch's own gradient formulas make these operators.",
     "Another form of the forward pass can have other gradient operators.",
@@ -76,7 +82,7 @@ def boundaries(report: Report, context: Context) -> Iterable[Finding]:
 
 def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
     """What to change so that the two become one kernel, by how they use what they share."""
-    if _is_backward(boundary, report):
+    if _is_backward(boundary, report) and cause.code not in _OF_THE_COMPILER:
         return FORMULAS
     differences = _differences(cause)
     if Difference.REDUCTION in differences and differences <= _NO_LAYOUT:

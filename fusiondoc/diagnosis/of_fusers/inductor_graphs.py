@@ -238,6 +238,21 @@ class FinalGraph:
         index = self._writers.get(buffer)
         return self.nodes[index] if index is not None else None
 
+    @cached_property
+    def writers_before(self) -> Sequence[Mapping[str, int]]:
+        """Of each node the buffers that it reads, each with the index of the node that wrote to it last: one
+        that changes a buffer in place reads what another one wrote."""
+        last: dict[str, int] = {}
+        found: list[Mapping[str, int]] = []
+        for node in self.nodes:
+            if node.role is Role.PASSES_ON:
+                found.append({})
+                continue
+            read = dict.fromkeys(root for one in node.final.reads for root in self.roots(one.buffer))
+            found.append({root: last[root] for root in read if root in last})
+            last.update((access.buffer, node.index) for access in node.final.writes)
+        return found
+
     def size_of(self, buffer: str, accesses: Sequence[Access]) -> int | None:
         """Bytes of a buffer that these accesses move, each element once."""
         known = [access.bytes for access in accesses if access.buffer == buffer and access.bytes is not None]

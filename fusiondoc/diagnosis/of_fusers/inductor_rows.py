@@ -213,12 +213,6 @@ def total(values: Sequence[int | None]) -> int | None:
 def edges_of(found: FinalGraph) -> list[tuple[int, int]]:
     """Pairs of nodes of which the second reads what the first computes."""
     edges: dict[tuple[int, int], None] = {}
-    for node in found.nodes:
-        if node.role is Role.PASSES_ON:
-            continue
-        for access in node.final.reads:
-            for root in found.roots(access.buffer):
-                writer = found.writer(root)
-                if writer is not None and writer.index < node.index and writer.role is not Role.PASSES_ON:
-                    edges[writer.index, node.index] = None
+    for node, writers in zip(found.nodes, found.writers_before):
+        edges.update(((writer, node.index), None) for writer in writers.values())
     return list(edges)
