@@ -14,7 +14,7 @@ import pytest
 from conftest import FIXTURES
 from inductor_facts import compilation_of, facts_in
 
-from fusiondoc import parse
+from fusiondoc import parse, render
 from fusiondoc.diagnosis.of_fusers.inductor_report import inductor_report
 from fusiondoc.fusers.inductor.compilation import (
     Access,
@@ -364,6 +364,16 @@ def test_the_code_alone_shows_what_loops_of_a_function_change_in_place(tmp_path:
     of_run, of_code = ends_of(parse(tmp_path / "in_place")), ends_of(parse(tmp_path / "in_place" / "log"))
     assert of_run == of_code
     assert {("G7", "G8", WRITTEN_AND_READ), ("G3", "G4", WRITTEN_AND_READ)} <= of_run.keys()
+
+
+def test_a_graph_of_views_alone_has_nothing_to_fuse(tmp_path: Path) -> None:
+    with tarfile.open(FIXTURES / "inductor" / "views-torch-2.13-cpu.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    report = parse(tmp_path / "views")
+    assert report.compiled is not None and report.compiled.views_alone == 3
+    screen = " ".join(render(report, "text").split())
+    assert "Fused nothing: 3 views, which compute nothing Nothing to do" in screen
+    assert report.findings == () and "unknown" not in screen.partition("Log")[0]
 
 
 def ends_of(report: Report) -> Counter[tuple[str, str, str]]:

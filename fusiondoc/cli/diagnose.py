@@ -110,6 +110,10 @@ def command(
             "--time, --trace-file and --try are for a run of one process",
             "Leave them out, or leave out --nproc-per-node.",
         )
+    if options["no_run"] and (timed or trace_file):
+        raise UsageError(
+            "--no-run computes no results: there is nothing to time", "Leave it out, or leave out --time."
+        )
     request = make_request(target, script_args, {**options, "launcher": launcher})
     follow_ups = FollowUps(
         rerun=not (no_rerun or launcher),

@@ -55,6 +55,8 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
     """That nothing is to be changed, and why."""
     if context.result.ended is Ended.INTERRUPTED and not report.groups:
         return NothingToDo(Verdict.NOT_KNOWN, _MADE_NO_GROUP)
+    if report.compiled is not None and report.compiled.views_alone and not report.unfused:
+        return NothingToDo(Verdict.NOTHING, "The graphs hold views alone, and no kernel computes a view")
     if not report.groups and not report.unfused:
         why = without_plan(report.frontend)
         note = f"{why[:1].upper()}{why[1:]}, so it does not show what to change"

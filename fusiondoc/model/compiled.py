@@ -111,6 +111,16 @@ class CompiledReport:
     unknown_texts: tuple[str, ...] = ()
     """Messages of the compiler in a form that this version does not know."""
 
+    @property
+    def views_alone(self) -> int:
+        """Operators of its graphs where none of these has anything to compute; 0 where one has, or where
+        that is not known."""
+        accounts = [None if graph.failed else graph.accounts for graph in self.graphs]
+        known = [one for one in accounts if one is not None]
+        if len(known) < len(accounts) or any(one.in_groups or one.in_calls or one.not_found for one in known):
+            return 0
+        return sum(one.views + one.dead for one in known)
+
     def counted_again(self, groups: AbstractSet[str]) -> int:
         """Operators of these groups (their ids) that another one of them counts as well."""
         return sum(row.times - 1 for row in self.computed_again if groups >= set(row.groups))

@@ -141,6 +141,8 @@ def verdict(report: Report) -> str:
     unfused = sum(row.count for row in outside(report))
     if report.te is not None and not report.groups and not report.unfused:
         return "Nothing fused: no operator of te.ops was called"
+    if report.compiled is not None and report.compiled.views_alone and not report.unfused:
+        return "Nothing to fuse: its graphs hold views alone"
     if not report.groups and not report.unfused:
         text = without_plan(report.frontend)
         return text[:1].upper() + text[1:]

@@ -198,8 +198,14 @@ def _without_fusion_log(report: Report) -> Sequence[CompiledGraphRow]:
     return [
         graph
         for graph in _graphs(report)
-        if not graph.decisions and not graph.from_cache and not graph.failed
+        if not graph.decisions and not graph.from_cache and not graph.failed and _computes(graph)
     ]
+
+
+def _computes(graph: CompiledGraphRow) -> bool:
+    """Whether a graph has anything to decide on, as far as is known: not one of views alone."""
+    known = graph.accounts
+    return known is None or bool(known.in_groups or known.in_calls or known.not_found)
 
 
 def without_operators(report: Report, context: Context) -> Iterable[Finding]:
