@@ -55,12 +55,8 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
     """That nothing is to be changed, and why."""
     if context.result.ended is Ended.INTERRUPTED and not report.groups:
         return NothingToDo(Verdict.NOT_KNOWN, _MADE_NO_GROUP)
-    if report.compiled is not None and report.compiled.views_alone and not report.unfused:
-        return NothingToDo(Verdict.NOTHING, "The graphs hold views alone, and no kernel computes a view")
     if not report.groups and not report.unfused:
-        why = without_plan(report.frontend)
-        note = f"{why[:1].upper()}{why[1:]}, so it does not show what to change"
-        return NothingToDo(Verdict.NOT_KNOWN, note)
+        return _without_rows(report)
     compiled = _of_compiled(report)
     if compiled is not None:
         return compiled
@@ -79,6 +75,14 @@ def nothing_to_do(report: Report, context: Context) -> NothingToDo:
         return _not_found(report, note, context)
     elsewhere = bool(time.helps) or _none_is_taken(rows) or _may_have_died(report)
     return NothingToDo(Verdict.NOT_ABOUT_FUSION if elsewhere else Verdict.NOTHING, note)
+
+
+def _without_rows(report: Report) -> NothingToDo:
+    """Of a report without a group or an operator outside."""
+    if report.views_alone:
+        return NothingToDo(Verdict.NOTHING, "The graphs hold views alone, and no kernel computes a view")
+    why = without_plan(report.frontend)
+    return NothingToDo(Verdict.NOT_KNOWN, f"{why[:1].upper()}{why[1:]}, so it does not show what to change")
 
 
 def _without_a_pass(report: Report) -> str:

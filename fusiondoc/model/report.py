@@ -369,6 +369,11 @@ class Report:
         return None
 
     @property
+    def views_alone(self) -> int:
+        """Operators of a run of torch.compile whose graphs have nothing to compute; 0 of any other."""
+        return self.compiled.views_alone if self.compiled is not None and not self.unfused else 0
+
+    @property
     def fused_operators(self) -> int:
         """Operators in groups, over instances; each program once, not again for other types, and an operator
         that several groups compute once."""

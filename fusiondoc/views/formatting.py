@@ -141,11 +141,13 @@ def verdict(report: Report) -> str:
     unfused = sum(row.count for row in outside(report))
     if report.te is not None and not report.groups and not report.unfused:
         return "Nothing fused: no operator of te.ops was called"
-    if report.compiled is not None and report.compiled.views_alone and not report.unfused:
-        return "Nothing to fuse: its graphs hold views alone"
     if not report.groups and not report.unfused:
         text = without_plan(report.frontend)
-        return text[:1].upper() + text[1:]
+        return (
+            "Nothing to fuse: its graphs hold views alone"
+            if report.views_alone
+            else text[:1].upper() + text[1:]
+        )
     if not report.groups:
         return f"Nothing fused: {count(unfused, 'tensor operator')} outside every group"
     text = f"{count(report.fused_operators, 'operator')} fused into {groups_of(report)}"

@@ -150,8 +150,8 @@ def _nothing(report: Report) -> str | None:
         return "nothing: no operator of te.ops was called"
     if report.script is not None and not report.script.reached and report.te is None:
         return f"nothing: the program never reached TorchScript; it ran {report.script.instead}"
-    if report.compiled is not None and report.compiled.views_alone and not report.unfused:
-        return f"nothing: {count(report.compiled.views_alone, 'view')}, which compute nothing"
+    if report.views_alone:
+        return f"nothing: {count(report.views_alone, 'view')}, which compute nothing"
     if not report.unfused:
         return f"unknown: {without_plan(report.frontend)}"
     unfused = sum(row.count for row in outside(report))
