@@ -50,8 +50,6 @@ def parse(logs: Log | Sequence[Log] | None = None, *, peak: float | None = None)
         logs: the path of a log (also ``.gz``, ``.xz``, ``.bz2``, ``.zst``), of a folder of logs or of a
             capture; a capture itself; several logs in a list are parts of the same run and give a
             single report. None is the newest capture in ``.fusiondoc/`` of the current folder.
-        mode, dynamic: of torch.compile, under Inductor; no_run: kernels are generated, and neither compiled
-            nor run.
         peak: memory bandwidth of the GPU in GB/s (10^9 bytes a second) to hold kernels against, if the figure
             of the log and the table of GPUs is not right.
 

@@ -18,7 +18,8 @@ class Accounts:
     in_groups: int
     in_calls: int
     views: int
-    """Views, results of operators taken apart, and dynamic sizes: no kernel computes them."""
+    """Views, results of operators taken apart, dynamic sizes, memory that is only reserved, and constants: no
+    kernel computes them."""
     dead: int
     """Nothing reads them."""
     not_found: tuple[str, ...]

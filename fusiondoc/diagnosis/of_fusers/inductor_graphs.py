@@ -50,6 +50,19 @@ def name_without_graph(node: str) -> str:
 CAT = "aten::cat"
 """The operator that nothing computes where its parts are written to their final memory (``ConcatKernel``,
 torch/_inductor/ir.py)."""
+NO_KERNEL_OF_THEIR_OWN = frozenset(
+    (
+        CAT,
+        "aten::empty",
+        "aten::empty_like",
+        "aten::empty_permuted",
+        "aten::empty_strided",
+        "aten::new_empty",
+        "aten::lift_fresh_copy",
+    )
+)
+"""Operators that may stand in no node: memory that is only reserved, and constants that kernels have in their
+code (a small tensor, ``get_attr`` of torch/_inductor/graph.py)."""
 
 
 def moves_nothing(op: str) -> bool:
@@ -176,7 +189,7 @@ class FinalGraph:
             return "views"
         if operator.name in self._mentioned:
             return "in_groups"
-        if op == CAT:
+        if op in NO_KERNEL_OF_THEIR_OWN:
             return "views"
         is_read = operator.name in self._read or operator.name in self.graph.outputs
         return "not_found" if is_read else "dead"

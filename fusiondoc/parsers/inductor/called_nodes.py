@@ -74,6 +74,7 @@ class _Calls:
         self._seen: Counter[str] = Counter()
         self.nodes: list[FinalNode] = []
         self.nests: dict[int, list[NestTraffic]] = {}
+        self.names_before: dict[int, set[str]] = {}
 
     def take_all(self) -> None:
         """Take all calls."""
@@ -86,6 +87,7 @@ class _Calls:
 
     def _node(self, step: Step, kernel: Definition | None, nests: Sequence[NestTraffic]) -> FinalNode:
         reads, writes = self._of_kernel(step, kernel, nests) if not step.writes else self._of_call(step)
+        self.names_before[len(self.nodes)] = self._names_before(writes)
         self._written.update(access.buffer for access in writes)
         is_call = kernel is None or kernel.kind == "user"
         if step.target.startswith(("triton_", "cpp_fused_")):
@@ -168,6 +170,16 @@ class _Calls:
             name = before
         return None
 
+    def _names_before(self, writes: Sequence[Access]) -> set[str]:
+        """Names that the memory which a call writes had before, under which nothing wrote to it."""
+        found: set[str] = set()
+        for access in writes:
+            name = self._wrapper.reuses.get(access.buffer)
+            while name is not None and name not in self._written and name not in found:
+                found.add(name)
+                name = self._wrapper.reuses.get(name)
+        return found
+
     def _is_whole_of_parts(self, name: str) -> bool:
         """Whether something was written into the memory of this buffer under another name."""
         parts = (part for part in self._wrapper.buffers.values() if part.part_of == name)
@@ -216,6 +228,9 @@ class CalledNodes(NamedTuple):
     """In order, without members."""
     nests: dict[int, list[NestTraffic]]
     """Index of the call of a C++ function -> the loop nests of the function."""
+    names_before: dict[int, set[str]]
+    """Index of a call -> names that the memory which it writes had before, under which nothing wrote to it: a
+    node of a C++ function may have made that buffer, and a later one of the same function changes it."""
 
 
 def called_nodes(module: GeneratedModule, log: int | None = None, first: int = 0) -> CalledNodes:
@@ -227,7 +242,7 @@ def called_nodes(module: GeneratedModule, log: int | None = None, first: int = 0
     """
     calls = _Calls(module, log, first)
     calls.take_all()
-    return CalledNodes(calls.nodes, calls.nests)
+    return CalledNodes(calls.nodes, calls.nests, calls.names_before)
 
 
 def generated_kernels(

@@ -89,26 +89,70 @@ def _nest(text: str, aliases: dict[str, str]) -> LoopNest:
     return LoopNest(tuple(reads), tuple(writes))
 
 
-def shared_out(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> list[list[int]] | None:
-    """The loop nests of each node of a function.
+def nests_of_nodes(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> list[list[int]]:
+    """The loop nests of each node of a function. The nests of a node stand one after the other.
 
     Args:
-        nests: numbers of the buffers that each nest writes.
-        nodes: numbers of the members of each node.
+        nests: numbers of the buffers that each nest writes. Where several write to one, it has the name of
+            the node that did last: those before changed the memory under other names.
+        nodes: numbers of the members of each node, in the scheduler's order.
 
     Returns:
-        For each node its nests in order; None where that is not known.
+        For each node its nests in order; none where that is not known.
     """
-    owners: list[int | None] = []
-    for written in nests:
-        owners.append(next((index for index, own in enumerate(nodes) if own & written), None))
-    following: int | None = None
-    for index in range(len(owners) - 1, -1, -1):
-        # What it writes goes by another name later: the next nest goes on with it.
-        following = owners[index] if owners[index] is not None else following
-        owners[index] = following
-    if len(nests) == len(nodes) and set(owners) != set(range(len(nodes))):
-        owners = [*range(len(nodes))]
-    if set(owners) != set(range(len(nodes))):
-        return None
+    owners = _last_writers(nests, nodes)
+    if not _fill_in_order(owners, len(nodes)):
+        _give_those_before(owners, nests, nodes)
+        _fill_in_order(owners, len(nodes))
+    if None in owners and set(owners) < {None, *range(len(nodes))}:
+        return [[] for _ in nodes]
+    _give_to_the_next(owners)
     return [[at for at, owner in enumerate(owners) if owner == node] for node in range(len(nodes))]
+
+
+def nests_without_node(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> int:
+    """How many more nests a function has than its nodes, those of which are known and those that are not."""
+    owners = _last_writers(nests, nodes)
+    _give_those_before(owners, nests, nodes)
+    without_nest = sum(index not in owners for index in range(len(nodes)))
+    return owners.count(None) - without_nest
+
+
+def _last_writers(nests: Sequence[set[int]], nodes: Sequence[set[int]]) -> list[int | None]:
+    """The node of each nest that is the last to write one of the node's buffers."""
+    node_of = {number: index for index, numbers in enumerate(nodes) for number in numbers}
+    last = {number: at for at, written in enumerate(nests) for number in written}
+    owners: list[int | None] = [None] * len(nests)
+    for number, at in last.items():
+        if number in node_of:
+            owners[at] = node_of[number]
+    return owners
+
+
+def _fill_in_order(owners: list[int | None], nodes: int) -> bool:
+    """Give the nests without a node to the nodes without a nest, where there are as many."""
+    without = [at for at, owner in enumerate(owners) if owner is None]
+    left = [node for node in range(nodes) if node not in owners]
+    if len(without) != len(left):
+        return False
+    for at, node in zip(without, left):
+        owners[at] = node
+    return True
+
+
+def _give_those_before(
+    owners: list[int | None], nests: Sequence[set[int]], nodes: Sequence[set[int]]
+) -> None:
+    """Give a node the nests directly before its own that write one of its buffers."""
+    for at in range(len(owners) - 2, -1, -1):
+        following = owners[at + 1]
+        if owners[at] is None and following is not None and nodes[following] & nests[at]:
+            owners[at] = following
+
+
+def _give_to_the_next(owners: list[int | None]) -> None:
+    """Give nests that are left to the node behind them: what such a nest writes has another name later."""
+    following: int | None = None
+    for at in range(len(owners) - 1, -1, -1):
+        following = owners[at] if owners[at] is not None else following
+        owners[at] = following

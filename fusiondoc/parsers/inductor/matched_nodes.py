@@ -2,11 +2,13 @@
 
 The code does not name scheduler nodes. A kernel is that of the node with the same operators; where several
 have the same (two stages of a reduction), the numbers of the buffers that it writes tell (``op3`` makes
-``buf3`` where nothing moved the numbers), then the order. A C++ function holds several nodes.
+``buf3`` where nothing moved the numbers), then the order. A C++ function holds several nodes: those that
+write its buffers, and those that change arguments in place, where the scheduler's order has them.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -14,7 +16,7 @@ from dataclasses import replace
 from fusiondoc.fusers.inductor.compilation import Access, CallKind, FinalKind, FinalNode
 from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.inductor.called_nodes import CalledNodes, NestTraffic
-from fusiondoc.parsers.inductor.cpp_loops import shared_out
+from fusiondoc.parsers.inductor.cpp_loops import nests_of_nodes, nests_without_node
 
 _NUMBER = re.compile(r"(?:op|buf)(\d+)$")
 _LEAST_ALIKE = 0.34
@@ -47,6 +49,7 @@ class _Matching:
     ) -> None:
         self._called = called.nodes
         self._nests = called.nests
+        self._names_before = called.names_before
         self._elements = elements
         parts = _numbers(list(elements))
         calls = [node for node in decided if node.kind is FinalKind.CALL]
@@ -70,16 +73,56 @@ class _Matching:
         return _numbers([self._elements.get(name, name) for name in names])
 
     def take_functions(self, functions: Set[str]) -> None:
-        """Share what is left among the functions, by what each writes, else in order."""
-        places = [index for index, call in enumerate(self._called) if call.kernel in functions]
-        for node in [node for node in self._left if node.kind is not FinalKind.CALL]:
+        """Share what is left among the functions, by what each writes, else in the scheduler's order."""
+        at_functions = [index for index, call in enumerate(self._called) if call.kernel in functions]
+        self._take_writers(at_functions)
+        self._take_in_order(at_functions)
+
+    def _take_writers(self, at_functions: Sequence[int]) -> None:
+        made = {index: self._numbers_made(index) for index in at_functions}
+        for node in self._left_loops():
             numbers = _numbers(node.members)
-            at = next((i for i in places if numbers & _written(self._called[i])), None)
-            if at is None:
-                at = _nearest(node, places, self._of_call)
+            at = next((index for index in at_functions if numbers & made[index]), None)
             if at is not None:
-                self._left.remove(node)
-                self._of_call.setdefault(at, []).append(node)
+                self._put(node, at)
+
+    def _take_in_order(self, at_functions: Sequence[int]) -> None:
+        free = {index: self._nests_left(index) for index in at_functions}
+        for node in self._left_loops():
+            with_nests = [index for index in at_functions if free[index] > 0] or at_functions
+            at = self._next_function(_first_number(node), with_nests)
+            if at is not None:
+                self._put(node, at)
+                free[at] -= 1
+
+    def _left_loops(self) -> list[FinalNode]:
+        return [node for node in self._left if node.kind is not FinalKind.CALL]
+
+    def _nests_left(self, index: int) -> float:
+        """How many loop nests of a function have no node yet; of code that is cut there may be many."""
+        nests = [_numbers(nest.writes) for nest in self._nests.get(index, ())]
+        if not nests:
+            return math.inf
+        return nests_without_node(nests, [_numbers(node.members) for node in self._of_call.get(index, ())])
+
+    def _numbers_made(self, index: int) -> set[int]:
+        """Numbers of the buffers that a function makes, also of those that it makes and changes."""
+        return _written(self._called[index]) | _numbers(sorted(self._names_before[index]))
+
+    def _put(self, node: FinalNode, index: int) -> None:
+        self._left.remove(node)
+        self._of_call.setdefault(index, []).append(node)
+
+    def _next_function(self, number: int, at_functions: Sequence[int]) -> int | None:
+        """The function that holds a node which begins with that number: that of the node which comes
+        before it in the scheduler's order, or where that is a call, the function behind the call."""
+        before = (-1, -1)
+        for index, nodes in self._of_call.items():
+            for node in nodes:
+                if _first_number(node) <= number:
+                    before = max(before, (_first_number(node), index))
+        following = (index for index in at_functions if index >= before[1])
+        return next(following, at_functions[-1] if at_functions else None)
 
     def nodes(self) -> tuple[FinalNode, ...]:
         """All nodes: those of calls in the order of the code, behind them those without a call."""
@@ -138,18 +181,8 @@ def _written(call: FinalNode) -> set[int]:
     return _numbers([access.buffer for access in call.writes])
 
 
-def _nearest(node: FinalNode, places: list[int], of_call: dict[int, list[FinalNode]]) -> int | None:
-    """The function that holds a node whose members come next before those of this one."""
-    number = min(_numbers(node.members), default=-1)
-    best: tuple[int, int] | None = None
-    for index in places:
-        for other in of_call.get(index, []):
-            its = max(_numbers(other.members), default=-1)
-            if its <= number and (best is None or its > best[0]):
-                best = (its, index)
-    if best is not None:
-        return best[1]
-    return places[0] if places else None
+def _first_number(node: FinalNode) -> int:
+    return min(_numbers(node.members), default=-1)
 
 
 def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
@@ -175,25 +208,33 @@ def _with_call(node: FinalNode, call: FinalNode) -> FinalNode:
 def _in_function(
     nodes: Sequence[FinalNode], call: FinalNode, nests: Sequence[NestTraffic]
 ) -> list[FinalNode]:
-    """The nodes of a function that holds several, each with the traffic of its loop nests."""
-    members = [_numbers(node.members) for node in nodes]
-    shares = shared_out([_numbers(nest.writes) for nest in nests], members)
-    written: set[str] = set()
-    """By nodes before."""
+    """The nodes of a function that holds several, in the order of their loop nests, with their traffic."""
+    shares = nests_of_nodes(
+        [_numbers(nest.writes) for nest in nests], [_numbers(node.members) for node in nodes]
+    )
+    in_order = sorted(range(len(nodes)), key=lambda index: shares[index][:1] or [len(nests)])
+    held = {access.buffer for access in call.reads}
+    """What was in memory before the function, or was written by a node before in it."""
     made = []
-    for index, node in enumerate(nodes):
-        own = [nests[at] for at in shares[index]] if shares is not None else []
-        writes = dict.fromkeys(name for nest in own for name in nest.writes)
-        reads = dict.fromkeys(name for nest in own for name in nest.reads)
-        read_before = [name for name in reads if name not in writes or name in written]
-        made.append(
-            replace(
-                node,
-                kernel=call.kernel,
-                reads=node.reads or tuple(map(Access, read_before)),
-                writes=node.writes or tuple(map(Access, writes)),
-                lines=node.lines + call.lines,
-            )
-        )
-        written.update(writes)
+    for index in in_order:
+        known = replace(nodes[index], kernel=call.kernel, lines=nodes[index].lines + call.lines)
+        known, writes = _with_traffic(known, [nests[at] for at in shares[index]], held)
+        made.append(known)
+        held |= writes
     return made
+
+
+def _with_traffic(
+    node: FinalNode, nests: Sequence[NestTraffic], held: Set[str]
+) -> tuple[FinalNode, set[str]]:
+    """A node with what its loop nests read and write, unless that is known, and what they write. Of what it
+    writes itself a node reads only what was held before."""
+    writes = dict.fromkeys(name for nest in nests for name in nest.writes)
+    reads = dict.fromkeys(name for nest in nests for name in nest.reads)
+    before = [name for name in reads if name not in writes or name in held]
+    node = replace(
+        node,
+        reads=node.reads or tuple(map(Access, before)),
+        writes=node.writes or tuple(map(Access, writes)),
+    )
+    return node, set(writes)
