@@ -203,6 +203,27 @@ PROGRAMS = """
 
 
     chosen = Chosen()
+
+
+    class OfParts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.p, self.a, self.b = 0.2, 3, 2
+
+        def forward(self, h: Tensor, x: Tensor) -> Tensor:
+            y = x.tanh() * 2.0
+            if self.p == 0.0 or not self.training:
+                y = y + 1.0
+            y = y.exp()
+            if self.a > 0 and self.b > 0:
+                y = y * 3.0
+            y = y.sigmoid() + 1.0
+            if self.a > 1:
+                y = y.relu()
+            return y * 2.0
+
+
+    of_parts = OfParts()
     inputs = (torch.randn(4, 8).half(), torch.randn(4, 8))
 """
 
@@ -313,6 +334,16 @@ def test_an_attribute_is_a_constant_of_its_type_and_no_enum(diagnosed: Any) -> N
     declared = {" ".join(one["change"].split()[3:5]) for one in together}
     assert declared == {"name torch.jit.Final[str],", "steps torch.jit.Final[int],"}
     assert all(one["unlocks"].startswith("3 groups of this run become one") for one in together)
+
+
+@pytest.mark.torch
+def test_one_attribute_of_a_condition_with_more_parts_takes_no_branch_away(diagnosed: Any) -> None:
+    """``self.p == 0.0 or not self.training``, ``self.a > 0 and self.b > 0``: with one of them a constant NNC
+    made the same groups. ``self.a > 1`` has one part."""
+    plan = diagnosed("of_parts")["plan"]
+    (declared,) = [one for one in plan if one["kind"] == "annotation"]
+    assert declared["change"].startswith("Declare the attribute a torch.jit.Final[int]")
+    assert declared["unlocks"] == "relu+mul joins 1 group of this run"
 
 
 @pytest.mark.torch

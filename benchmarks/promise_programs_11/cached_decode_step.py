@@ -45,8 +45,8 @@ class Layer(nn.Module):
         k = self.k(h).view(b, n, self.heads, self.head_dim).transpose(1, 2)
         v = self.v(h).view(b, n, self.heads, self.head_dim).transpose(1, 2)
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        cache_k[:, :, position : position + n] = k
-        cache_v[:, :, position : position + n] = v
+        cache_k[:, :, position : position + n] = k.detach()
+        cache_v[:, :, position : position + n] = v.detach()
         end = position + n
         k, v = cache_k[:, :, :end], cache_v[:, :, :end]
         scores = q @ k.transpose(-1, -2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fusiondoc.model.reasons import Condition
@@ -88,27 +88,46 @@ def _constant(name: str, makers: Makers) -> str | None:
     return constant_of(node) if node is not None else None
 
 
+_HARDEST = (
+    Condition("tensor_value"),
+    Condition("shape_or_type"),
+    Condition("training"),
+    Condition("argument"),
+    Condition("test_for_none"),
+)
+"""Of a condition of several parts, what is hardest to make a constant: with another part alone the branch
+stays."""
+
+
 def _cause(name: str, makers: Makers, depth: int) -> Condition:
     """The condition that a value is.
 
     Args:
         depth: nodes in a row that may be traced back through.
     """
+    found = dict.fromkeys(_causes(name, makers, depth))
+    for condition in _HARDEST:
+        if condition in found:
+            return condition
+    first = next(iter(found), _UNKNOWN)
+    # Of several attributes one alone is no constant that takes the branch away.
+    return first if len(found) < 2 else Condition(first.on, first.attribute)
+
+
+def _causes(name: str, makers: Makers, depth: int) -> Iterator[Condition]:
+    """What a value is made of, as far as it decides; of ``a or b`` both, whose second is in a branch."""
     node = makers.get(name)
     if node is None:
-        return Condition("argument")
-    if node.kind == "prim::GetAttr":
-        return _of_attribute(node)
-    if node.kind in _KINDS:
-        return _KINDS[node.kind]
-    if depth:
-        for read in node.inputs:
-            if read in makers and makers[read].kind == "prim::Constant":
-                continue
-            cause = _cause(read, makers, depth - 1)
-            if cause != _UNKNOWN:
-                return cause
-    return _UNKNOWN
+        yield Condition("argument")
+    elif node.kind == "prim::GetAttr":
+        yield _of_attribute(node)
+    elif node.kind in _KINDS:
+        yield _KINDS[node.kind]
+    elif depth:
+        outputs = (output for block in node.blocks for output in block.outputs)
+        for read in (*node.inputs, *(outputs if node.kind == "prim::If" else ())):
+            if read not in makers or makers[read].kind != "prim::Constant":
+                yield from _causes(read, makers, depth - 1)
 
 
 def _of_attribute(node: Node) -> Condition:
