@@ -8,7 +8,7 @@ import importlib.util
 import os
 import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -45,6 +45,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             return file if _shares(file) else nodeid
+
+        def _pending_of(self, workload: Mapping[str, Mapping[str, bool]]) -> int:
+            """Asked at every test. A worker does its scopes in order, so those before one that is done are
+            too; xdist (3.8) looks through all that the worker ever had."""
+            pending = 0
+            for scope in reversed(workload.values()):
+                left = list(scope.values()).count(False)
+                if not left:
+                    break
+                pending += left
+            return pending
 
     return FilesThatShare(config, log)
 
@@ -144,9 +155,20 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
         yield
 
 
+def _without_constants_of_the_package() -> None:
+    """Hypothesis tries numbers and texts that stand in local modules, for which each worker parses all of
+    them. At night it does."""
+    from hypothesis.internal.conjecture import providers
+
+    if hasattr(providers, "_local_constants") and hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = lambda: providers._local_constants
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     _measure_imports(session.config)
+    if not THOROUGH and importlib.util.find_spec("hypothesis") is not None:
+        _without_constants_of_the_package()
     import parsed_once  # not at the top nor before pytest-cov's hook: what is imported there is not measured
 
     parsed_once.use()

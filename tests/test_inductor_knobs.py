@@ -20,12 +20,12 @@ import torch
 
 
 def model(x):
-    return tuple((x * number).sum(-1) for number in range(1, 20))
+    return tuple((x * number).sum(-1) for number in range(1, 18))
 
 
 inputs = (torch.randn(16, 32),)
 """
-"""19 reductions that only read one tensor: the C++ back end takes 16 into a loop nest."""
+"""17 reductions that only read one tensor: the C++ back end takes 16 into a loop nest."""
 
 KNOB = "cpp.max_horizontal_fusion_size"
 
@@ -46,7 +46,7 @@ def test_the_switch_makes_one_kernel_of_two(tried: tuple[Path, subprocess.Comple
     asked, changed = report["tries"]
     assert (asked["groups"], changed["groups"]) == (2, 1)
     assert changed["change"] == f"{KNOB}=64" and changed["codes"] == ["FD279"]
-    assert asked["ops_fused"] == changed["ops_fused"] == 38
+    assert asked["ops_fused"] == changed["ops_fused"] == 34
     assert changed["speed"] is None, "no kernel was compiled"
 
 
