@@ -5,6 +5,8 @@ one, whose source is read.
 from __future__ import annotations
 
 import ast
+import itertools
+import random
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -22,6 +24,7 @@ from fusiondoc.fusers.inductor.causes import (
     difference_between,
     difference_of,
     reduces_before_the_last,
+    share_no_element,
 )
 from fusiondoc.fusers.inductor.compilation import CallKind
 from fusiondoc.model.code_kinds import Family
@@ -173,3 +176,34 @@ def test_an_unknown_text_is_shown_as_it_is() -> None:
     assert cause_of("a text of a later torch") is ApartCause.OTHER
     detail = StayedApart(cause="other", source="pair", text="a text of a later torch")
     assert "(torch: a text of a later torch)" in sentence(detail)
+
+
+def elements(strides: list[int], sizes: list[int], offset: int) -> set[int]:
+    """The elements that a loop takes, each by its number."""
+    turns = itertools.product(*map(range, sizes))
+    return {offset + sum(map(int.__mul__, strides, turn)) for turn in turns}
+
+
+def index_text(strides: list[int], sizes: list[int], offset: int) -> str:
+    terms = [f"{stride}*d{at}" if stride != 1 else f"d{at}" for at, stride in enumerate(strides) if stride]
+    terms += [str(offset)] if offset or not terms else []
+    return f"{' + '.join(terms)}, ({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"
+
+
+def test_parts_without_a_common_element_are_those_that_loops_take() -> None:
+    """Against the elements themselves, of random strides, sizes and offsets."""
+    draw, seen = random.Random(0), set()
+    for _ in range(400):
+        loops = []
+        for _ in range(2):
+            count = draw.randint(1, 3)
+            strides = [draw.choice([1, 2, 3, 4, 8, 12, 24]) for _ in range(count)]
+            sizes = [draw.randint(1, 4) for _ in range(count)]
+            loops.append((strides, sizes, draw.randint(0, 40)))
+        expected = elements(*loops[0]).isdisjoint(elements(*loops[1]))
+        assert share_no_element(*(index_text(*loop) for loop in loops)) is expected, loops
+        seen.add(expected)
+    assert seen == {True, False}
+    query, key = "768*d0 + d1, (256, 256)", "768*d0 + d1 + 256, (256, 256)"
+    assert share_no_element(query, key) and not share_no_element(query, query)
+    assert not share_no_element(query, "768*d0 + s0*d1, (256, 256)")  # not known

@@ -22,6 +22,7 @@ from fusiondoc.fusers.inductor.causes import (
     difference_between,
     difference_of,
     reduces_before_the_last,
+    share_no_element,
 )
 from fusiondoc.fusers.inductor.compilation import (
     Access,
@@ -124,6 +125,7 @@ class GraphBoundaries:
 
     def _boundary(self, pair: _Pair) -> Boundary:
         sizes = {name: self._bytes(pair, name) for name in (*pair.written, *pair.read)}
+        sizes.update(dict.fromkeys(_read_apart(pair), 0))
         known = [size for size in sizes.values() if size is not None]
         largest = max(sizes, key=lambda name: sizes[name] or 0)
         buffer = self._found.buffers.get(largest)
@@ -345,7 +347,23 @@ def _accesses(pair: _Pair, refusal: Refusal) -> tuple[SharedAccess, ...]:
     if not found:
         compared = [(buffer, difference_between(*indices)) for buffer, indices in _indices(pair)]
         found = [SharedAccess(buffer, one.value) for buffer, one in compared if one is not Difference.UNKNOWN]
-    return _by_operators(pair, found)
+    return _by_operators(pair, _without_common_elements(pair, found))
+
+
+def _without_common_elements(pair: _Pair, found: Sequence[SharedAccess]) -> list[SharedAccess]:
+    """Accesses, with those to parts that have no element in common named so."""
+    apart = set(_read_apart(pair))
+    return [
+        replace(access, difference=Difference.DISJOINT.value) if access.buffer in apart else access
+        for access in found
+    ]
+
+
+def _read_apart(pair: _Pair) -> Iterator[str]:
+    """The buffers that both nodes read, each other elements of it."""
+    for buffer, indices in _indices(pair):
+        if buffer in pair.read and share_no_element(*indices):
+            yield buffer
 
 
 def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
@@ -356,7 +374,7 @@ def _without_text(pair: _Pair) -> tuple[SharedAccess, ...]:
         difference = Difference.LOOPS if first == second else difference_between(first, second)
         if difference is not Difference.UNKNOWN:
             found.append(SharedAccess(buffer, difference.value))
-    return _by_operators(pair, found)
+    return _by_operators(pair, _without_common_elements(pair, found))
 
 
 def _indices(pair: _Pair) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -44,6 +44,12 @@ _REDUCTION = Remedy(
     nothing=Nothing.OTHER,
 )
 
+_DISJOINT = Remedy(
+    "Nothing: the two use other elements, so none goes through memory twice.",
+    "One kernel would save a launch and no bytes.",
+    nothing=Nothing.OTHER,
+)
+
 _WINDOWS = Remedy(
     "Nothing: a pooling or a change of resolution reads windows of the tensor, which no layout changes.",
     nothing=Nothing.OTHER,
@@ -85,6 +91,8 @@ def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
     if _is_backward(boundary, report) and cause.code not in _OF_THE_COMPILER:
         return FORMULAS
     differences = _differences(cause)
+    if differences == {Difference.DISJOINT}:
+        return _DISJOINT
     if Difference.REDUCTION in differences and differences <= _NO_LAYOUT:
         return _REDUCTION
     if Difference.WINDOWS in differences and differences <= _NO_LAYOUT:

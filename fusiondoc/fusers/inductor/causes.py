@@ -8,6 +8,7 @@ reads the source of the installed torch and fails on a text that no row here kno
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -181,6 +182,8 @@ class Difference(Enum):
     """In the same order, in loops of other sizes: 16384 elements, and 2 times 8192."""
     PART = "part"
     """Other parts of it: another offset."""
+    DISJOINT = "disjoint"
+    """Other parts of it that have no element in common: nothing is read twice."""
     COUNT = "count"
     """Other numbers of elements."""
     BROADCAST = "broadcast"
@@ -313,6 +316,50 @@ def difference_between(first: str, second: str) -> Difference:
     pairs = [(one, other) for one in first.split("; ") for other in second.split("; ")]
     differences = [_between(_Index.of(one), _Index.of(other)) for one, other in pairs]
     return Difference.UNKNOWN if Difference.UNKNOWN in differences else differences[0]
+
+
+MOST_INDICES = 4
+"""Index expressions of a node on a buffer that a record holds."""
+_MOST_STEPS = 1000
+
+
+def share_no_element(first: str, second: str) -> bool:
+    """Whether two nodes use other elements of one buffer, by their index expressions as ``Access.index`` has
+    them; False where that is not known."""
+    one, other = first.split("; "), second.split("; ")
+    if max(len(one), len(other)) >= MOST_INDICES:
+        return False  # there may be more
+    return all(_are_disjoint(_Index.of(a), _Index.of(b)) for a in one for b in other)
+
+
+def _are_disjoint(one: _Index | None, other: _Index | None) -> bool:
+    terms: dict[int, tuple[int, int]] = {}
+    """Stride -> least and most turns of the first node's loops less those of the second's."""
+    for index, sign in ((one, 1), (other, -1)):
+        strides = index.strides() if index is not None else None
+        lengths = all_whole(index.sizes) if index is not None else None
+        if strides is None or lengths is None:
+            return False
+        for stride, length in zip(strides, lengths):
+            least, most = terms.get(stride, (0, 0))
+            turns = sign * (length - 1)
+            terms[stride] = (least + min(turns, 0), most + max(turns, 0))
+    assert one is not None and other is not None
+    between = int(other.offset) - int(one.offset)
+    terms.pop(0, None)
+    return not _reaches(between, sorted(terms.items(), reverse=True), [_MOST_STEPS])
+
+
+def _reaches(distance: int, terms: Sequence[tuple[int, tuple[int, int]]], steps: list[int]) -> bool:
+    """Whether whole turns of these loops can make up a distance; True where that takes too long to tell."""
+    steps[0] -= 1
+    if not terms or steps[0] < 0:
+        return distance == 0 or steps[0] < 0
+    (stride, (least, most)), *rest = terms
+    low = sum(step * bounds[0] for step, bounds in rest)
+    high = sum(step * bounds[1] for step, bounds in rest)
+    first, last = max(least, -((high - distance) // stride)), min(most, (distance - low) // stride)
+    return any(_reaches(distance - stride * turns, rest, steps) for turns in range(first, last + 1))
 
 
 def _between(one: _Index | None, other: _Index | None) -> Difference:

@@ -62,7 +62,16 @@ class SharedAccess:
     buffer: str
     """Its name in the generated code."""
     difference: Literal[
-        "order", "reduction", "windows", "loops", "part", "count", "broadcast", "opaque", "unknown"
+        "order",
+        "reduction",
+        "windows",
+        "loops",
+        "part",
+        "disjoint",
+        "count",
+        "broadcast",
+        "opaque",
+        "unknown",
     ]
     """``Difference`` of fusers/inductor/causes.py."""
     text: str | None = None

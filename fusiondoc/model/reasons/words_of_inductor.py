@@ -64,6 +64,7 @@ _DIFFERENCES: Mapping[str, str] = {
     "windows": "by one of them in windows",
     "loops": "in the same order, but in loops of other sizes",
     "part": "in another part",
+    "disjoint": "in parts that have no element in common",
     "count": "for another number of elements",
     "broadcast": "broadcast by one of them",
     "opaque": "by one of them without an index",
