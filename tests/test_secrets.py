@@ -15,6 +15,7 @@ from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.captures.trust import request_again, sign
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import MASK, mask, masked, masked_arguments, masked_in, masked_variables
+from fusiondoc.model.reasons import InPlace
 from fusiondoc.model.source import Options
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.reports import REPORT_FORMATS, render_report
@@ -270,3 +271,11 @@ def test_captures_show_and_the_log_stays(capture: Path, fusiondoc: Run, tmp_path
         shown = fusiondoc("captures", "show", "--format", form, cwd=tmp_path).stdout
         assert "abc-def" not in shown and HF not in shown and MASK in shown
     assert HF in (capture / "log").read_text()
+
+
+def test_a_text_equal_to_the_name_of_a_class_is_masked_before_it() -> None:
+    """Masked texts are cached: a model named ``in_place`` gave its own string for the kind of a reason."""
+    name = "".join(["in_", "place"])
+    assert masked(name) == name
+    reason = InPlace(plain="aten::add", plain_fusible=True, fuser="nvfuser")
+    assert masked_in([name, reason]) == [name, reason]

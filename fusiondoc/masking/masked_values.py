@@ -107,10 +107,12 @@ def _may_hold_text(kind: type) -> bool:
 
 @cache
 def _names(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass that are looked into; None for another class."""
+    """The fields of a dataclass that are looked into; None for another class. One that is no argument names
+    the class itself."""
     if not is_dataclass(kind):
         return None
-    return tuple(field.name for field in fields(kind) if field.metadata.get("json", True))
+    own = (field for field in fields(kind) if field.init)
+    return tuple(field.name for field in own if field.metadata.get("json", True))
 
 
 _ARGUMENTS = ("command", "script_args")
