@@ -10,9 +10,13 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import select
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,6 +65,45 @@ def runs_in_this_process(folder: Path, cache: Path) -> Run:
         return subprocess.CompletedProcess(command, status, _text(out), _text(err))
 
     return run
+
+
+def run_in_a_fork(
+    arguments: Sequence[object], folder: Path, environment: Mapping[str, str], stdin: int, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """``fusiondoc ARGUMENTS`` in a fork of this process, which has it imported: for what may never end.
+
+    Raises:
+        TimeoutExpired: it took longer, and was ended with its children.
+    """
+    command = list(map(str, arguments))
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        pid = os.fork()
+        if pid == 0:
+            status = 70
+            try:
+                os.setsid()
+                for number, given in enumerate((stdin, out.fileno(), err.fileno())):
+                    os.dup2(given, number)
+                sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+                with _standing_in(folder, environment):
+                    status = _status_of_main(command)
+                sys.stdout.flush()
+                sys.stderr.flush()
+            except BaseException:
+                traceback.print_exc()
+                sys.stderr.flush()
+            os._exit(status)
+        ended = os.pidfd_open(pid)
+        late = not select.select([ended], [], [], seconds)[0]
+        os.close(ended)
+        if late:
+            os.killpg(pid, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if late:
+            raise subprocess.TimeoutExpired(command, seconds)
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(command, status, out.read().decode(), err.read().decode())
 
 
 def _environment(cache: Path, extra: Mapping[str, str] | None) -> dict[str, str]:

@@ -31,9 +31,12 @@ def _first_words(argument: ast.expr) -> str:
 
 
 def _written_errors() -> Iterator[tuple[str, str]]:
+    words = re.compile("|".join(_WITH_A_NEXT_STEP | _PARTS_OF_ERRORS))
     for file in Path(fusiondoc.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            made = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        text = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if words.search(text) else ():
+            func = node.func if isinstance(node, ast.Call) else None
+            made = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
             if isinstance(node, ast.Call) and made in _WITH_A_NEXT_STEP | _PARTS_OF_ERRORS and node.args:
                 hint = node.args[1] if made in _WITH_A_NEXT_STEP and len(node.args) > 1 else None
                 yield _first_words(node.args[0]), _first_words(hint) if hint else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from running import log_of, records_of, run_target, write
 
-pytestmark = [pytest.mark.torch, pytest.mark.cold]
+pytestmark = pytest.mark.torch
 
 WRITERS = '''
     import ctypes, os, sys
@@ -31,6 +31,7 @@ WRITERS = '''
 '''
 
 
+@pytest.mark.cold
 def test_all_writers_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     write(tmp_path, "writers.py", WRITERS)

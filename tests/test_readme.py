@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Run
-from running import python_apart
+from running import python_apart, uses_forks
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WITH_OUTPUT = ("README.md", "docs/commands/compare.md", "docs/commands/kernels.md")
@@ -124,7 +124,7 @@ def test_the_python_shown_prints_what_is_shown(tmp_path: Path, cache: Path) -> N
         r"```python\n(import torch.*?)```\n\n<!-- printed.*?-->\n```text\n(.*?)```", PYTHON_PAGE, flags=re.S
     )
     assert found is not None
-    (tmp_path / "shown.py").write_text(found[1])
+    (tmp_path / "shown.py").write_text(uses_forks() + found[1])
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(cache)}
     done = python_apart("shown.py", cwd=tmp_path, env=environment)
     assert done.stdout == found[2], done.stderr

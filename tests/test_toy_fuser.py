@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command_line import ROOT
+from command_line import ROOT, Run
 
 TENSOR = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"
 LOG = f"""[DUMP toy_fuser.cpp:110] Before ToyFuser:
@@ -33,18 +35,55 @@ LOG = f"""[DUMP toy_fuser.cpp:110] Before ToyFuser:
 """
 
 
+_COMMANDS = """
+import json, sys
+from pathlib import Path
+from toy_fuser import TOY, register
+register(TOY)
+from command_line import runs_in_this_process
+for line in sys.stdin:
+    folder, arguments = json.loads(line)
+    done = runs_in_this_process(Path(folder), Path(folder))(*arguments)
+    print(json.dumps([done.returncode, done.stdout, done.stderr]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[subprocess.Popen[str]]:
+    """A process in which the fuser is registered before anything else is imported, for all commands."""
+    made = subprocess.Popen(
+        [sys.executable, "-c", _COMMANDS],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with made:
+        yield made
+        assert made.stdin is not None
+        made.stdin.close()
+
+
+Toy = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(process: subprocess.Popen[str]) -> Toy:
+    def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        assert process.stdin is not None and process.stdout is not None
+        print(json.dumps([str(folder), arguments]), file=process.stdin, flush=True)
+        return subprocess.CompletedProcess(arguments, *json.loads(process.stdout.readline()))
+
+    return run
+
+
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
     (tmp_path / "toy.log").write_text(LOG)
     return tmp_path
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "tests" / "toy_fuser.py"), *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_json_has_its_group_and_what_it_refuses(toy: Path) -> None:
+def test_json_has_its_group_and_what_it_refuses(toy: Path, run: Toy) -> None:
     done = run(toy, "parse", "toy.log", "--format", "json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -63,7 +102,7 @@ def test_json_has_its_group_and_what_it_refuses(toy: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "html", "markdown"])
-def test_documents_show_it(toy: Path, form: str) -> None:
+def test_documents_show_it(toy: Path, run: Toy, form: str) -> None:
     done = run(toy, "parse", "toy.log", "--format", form)
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
@@ -72,7 +111,7 @@ def test_documents_show_it(toy: Path, form: str) -> None:
     assert "aten::cumsum" in text
 
 
-def test_check_holds_its_groups(toy: Path) -> None:
+def test_check_holds_its_groups(toy: Path, run: Toy) -> None:
     (toy / "fusions.yaml").write_text("when:\n  fuser: toy\ngroups:\n  - [mul, tanh]\n")
     held = run(toy, "check", "toy.log", "--expect", "fusions.yaml")
     assert held.returncode == 0, held.stdout + held.stderr
@@ -82,13 +121,12 @@ def test_check_holds_its_groups(toy: Path) -> None:
     assert "the toy fuser takes at most two dimensions" in " ".join(lost.stdout.split())
 
 
-def test_without_it_the_group_is_not_known(toy: Path) -> None:
-    command = [sys.executable, "-m", "fusiondoc", "parse", "toy.log", "--format", "json"]
-    done = subprocess.run(command, cwd=toy, capture_output=True, text=True, timeout=120, check=False)
+def test_without_it_the_group_is_not_known(toy: Path, fusiondoc: Run) -> None:
+    done = fusiondoc("parse", "toy.log", "--format", "json", cwd=toy)
     assert json.loads(done.stdout)["groups"] == []
 
 
-def test_its_fields_decide_what_the_log_does_not_state(toy: Path) -> None:
+def test_its_fields_decide_what_the_log_does_not_state(toy: Path, run: Toy) -> None:
     wide = TENSOR.replace("4, 8, strides=[8, 1]", "2, 4, 8, strides=[32, 8, 1]")
     line = f"%d : {TENSOR} = aten::erfinv(%c) # model.py:4:4\n"
     added = f"{line}[DUMP toy_fuser.cpp:130]   %e : {wide} = aten::relu(%w) # model.py:5:4\n"
@@ -103,7 +141,7 @@ def test_its_fields_decide_what_the_log_does_not_state(toy: Path) -> None:
     assert reason["text"] == "a tensor of 3 dimensions; the toy fuser takes up to 2"
 
 
-def test_groups_of_its_second_kind_are_its_own(toy: Path) -> None:
+def test_groups_of_its_second_kind_are_its_own(toy: Path, run: Toy) -> None:
     (toy / "toy.log").write_text(LOG.replace("prim::ToyGroup_0", "prim::ToyLibraryCall_0"))
     done = run(toy, "parse", "toy.log", "--format", "json")
     report = json.loads(done.stdout)
@@ -111,7 +149,7 @@ def test_groups_of_its_second_kind_are_its_own(toy: Path) -> None:
     assert report["fuser"]["effective"] == "toy"
 
 
-def test_a_fuser_without_dumps_prints_no_kernels_that_are_read(toy: Path) -> None:
+def test_a_fuser_without_dumps_prints_no_kernels_that_are_read(toy: Path, run: Toy) -> None:
     done = run(toy, "kernels", "toy.log")
     note = "fusiondoc reads no kernels of the toy fuser; it reads those of nvFuser and NNC"
     assert note in " ".join(done.stderr.split())

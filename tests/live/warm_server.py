@@ -55,18 +55,18 @@ AT_START = (
     "OPENBLAS_",
     "TORCH",
     "CXX",
-    "CUDA_",
+    "CUDA_HOME",
+    "CUDA_PATH",
     "NVIDIA_",
     "COVERAGE_P",
     "COV_",
 )
-"""Prefixes of variables that Python, libraries, torch or coverage read when they are loaded."""
+"""Prefixes of variables that Python, libraries, torch or coverage read when they are loaded. Others of CUDA
+are read where a GPU is first used."""
 TRACE = "TORCH_TRACE"
 """Read by a function of torch that a fork can call again; another folder in each run."""
 COMPILER = "CXX"
 """Read into a setting of Inductor, which a fork can write as torch does."""
-CUDA_MODULES = "CUDA_MODULE_LOADING"
-"""Read where a GPU is first used."""
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 """Read whenever it is needed. torch._dynamo writes it where it is imported, in processes of the tests too."""
 
@@ -77,7 +77,7 @@ class Become(BaseException):
 
 def at_start(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of those; the folders of PYTHONPATH are put where a new process has them."""
-    later = ("PYTHONPATH", TRACE, COMPILER, CACHE, CUDA_MODULES)
+    later = ("PYTHONPATH", TRACE, COMPILER, CACHE)
     return {
         name: value for name, value in environment.items() if name.startswith(AT_START) and name not in later
     }
