@@ -6,6 +6,8 @@ import ast
 import json
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
+from typing import Any
 
 import pytest
 from conftest import FIXTURES, Run
@@ -14,6 +16,7 @@ from running import write
 from fusiondoc import parse
 from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.changes.any_size import calls_compile, compiled_for_any_size
+from fusiondoc.changes.branch_on_value import without_branches
 from fusiondoc.changes.edits import changed_text
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_to_try.at_compilation import propose
@@ -69,9 +72,11 @@ PROGRAM = """
     """
 
 
-def program(folder: Path, breaks: tuple[int, ...], guards: tuple[str, ...]) -> UserProgram:
+def program(
+    folder: Path, breaks: tuple[int, ...], guards: tuple[str, ...], text: str = PROGRAM
+) -> UserProgram:
     """A program whose run broke its graph at these lines, and compiled it again for these guards."""
-    path = write(folder, "prog.py", PROGRAM)
+    path = write(folder, "prog.py", text)
     report = parse(FIXTURES / "inductor" / "2.13" / "norm")
     group = report.groups[0]
     nodes = tuple(replace(group.nodes[0], user_source=f"{path}:{line}") for line in (5, 7, 9))
@@ -92,6 +97,61 @@ def test_a_print_moves_only_where_the_graph_broke(tmp_path: Path) -> None:
     assert list(propose(program(tmp_path, (6,), ()))) == []
     (change,) = propose(program(tmp_path, (6, 8), ()))
     assert change.kind is ChangeKind.SPLIT and change.where[0].endswith("prog.py:8")
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (
+            "if y.sum() > 0:\n    y = y * 2\nelse:\n    y = torch.relu(y)",
+            "y = torch.where(y.sum() > 0, y * 2, torch.relu(y))",
+        ),
+        ("if (y > 1).any():\n    y = y.clamp(max=1)", "y = torch.where((y > 1).any(), y.clamp(max=1), y)"),
+        ("if y.mean() < 0:\n    return -y\nreturn y", "return torch.where(y.mean() < 0, -y, y)"),
+        (
+            "if y.sum() > 0:\n    return y\nelse:\n    return y + 1",
+            "return torch.where(y.sum() > 0, y, y + 1)",
+        ),
+        ("if y.sum() > 0:\n    y = torch.nn.functional.dropout(y)", None),  # draws numbers
+        ("if y.sum() > 0:\n    y = y.add_(1)", None),
+        ("if y.sum() > 0:\n    y = torch.add(y, 1, out=x)", None),
+        ("if y.sum() > 0:\n    y = note(y)", None),
+        ("if y.sum() > 0:\n    y = y + 1\n    print(y)", None),
+        ("if y.sum() > 0:  # why\n    y = y + 1", None),
+        ("if y.sum() > 0:\n    y = 1\nelse:\n    y = 2", None),
+        ("if y.sum() > 0:\n    y = y + 1\nelse:\n    x = y + 1", None),
+        ("if y.sum() > 0 and y.max() < 1:\n    y = y + 1", None),
+        ("if y.sum():\n    y = y + 1", None),
+    ],
+)
+def test_a_branch_on_a_value_becomes_a_choice_where_both_sides_only_compute(
+    body: str, wanted: str | None
+) -> None:
+    text = f"import torch\n\ndef model(x, y):\n{indent(body, '    ')}\n    return y\n"
+    file = parsed_text(text, "m.py")
+    assert file is not None
+    found = list(without_branches(file))
+    assert len(found) == (wanted is not None)
+    if wanted is not None:
+        changed = changed_text(text, found[0][1].edits)
+        assert changed == f"import torch\n\ndef model(x, y):\n    {wanted}\n    return y\n"
+        torch = pytest.importorskip("torch")
+        for sign in (1, -1):  # as before, whichever side is taken
+            y = sign * torch.linspace(-1, 2, 6)
+            assert torch.equal(run_text(changed, y), run_text(text, y))
+
+
+def run_text(text: str, y: Any) -> Any:
+    names: dict[str, Any] = {}
+    exec(text, names)
+    return names["model"](y.clone(), y.clone())
+
+
+def test_a_branch_is_written_otherwise_where_it_broke_the_graph(tmp_path: Path) -> None:
+    branch = "if x.sum() > 0:\n            y = y + 1\n        print(y.shape)"
+    made = program(tmp_path, (6,), (), PROGRAM.replace("print(y.shape)", branch, 1))
+    (change,) = propose(made)
+    assert change.kind is ChangeKind.BRANCH and change.where[0].endswith("prog.py:6")
 
 
 def test_a_recompile_proposes_one_compilation_for_any_size(tmp_path: Path) -> None:

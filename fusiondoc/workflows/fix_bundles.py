@@ -115,6 +115,7 @@ _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
     ("compiled once for any size", (ChangeKind.DYNAMIC_SHAPES,), False),
     ("a setting of torch", (ChangeKind.KNOB, ChangeKind.STATIC_SHAPES), False),
     ("statements after what is computed", (ChangeKind.SPLIT,), False),
+    ("branches on values as torch.where", (ChangeKind.BRANCH,), False),
     ("operators moved to the edge", (ChangeKind.MOVE_VIEW, ChangeKind.MOVE), False),
     ("another fuser", (ChangeKind.FUSER,), False),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fusiondoc.changes import any_size
+from fusiondoc.changes import any_size, branch_on_value
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.changes_to_try import at_lines
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
@@ -15,7 +15,7 @@ from fusiondoc.model.source import Source
 
 
 def propose(program: UserProgram) -> Iterator[Change]:
-    """Prints and reads of numbers at graph breaks, and one for each call of torch.compile."""
+    """Prints, reads of numbers and branches on values at graph breaks; one for each call of torch.compile."""
     compiled = program.report.compiled
     if compiled is None:
         return
@@ -31,6 +31,9 @@ def _of_breaks(program: UserProgram) -> Iterator[Change]:
     yield from at_lines.prints(program)
     for file in program.files:
         yield from at_lines.numbers_read(program, file)
+        for node, found in branch_on_value.without_branches(file):
+            where = (file.where(node),)
+            yield Change(ChangeKind.BRANCH, found.title, found.edits, where=where, note=found.note)
 
 
 def _lines_of_breaks(program: UserProgram, compiled: CompiledReport) -> set[str]:
