@@ -119,10 +119,10 @@ class PartsOfProcess:
     def _without_module(self, compile_id: str | None, line: Line) -> GraphParts:
         """The graph whose code comes: graphs inside of a graph have none of their own, and are read after
         it."""
-        waiting = [one for one in self.graphs if one.compile_id == compile_id and one.module is None]
-        if not waiting:
-            return self._begin(compile_id, line)
-        return waiting[-1]
+        for parts in reversed(self.graphs):
+            if parts.compile_id == compile_id and parts.module is None:
+                return parts
+        return self._begin(compile_id, line)
 
     def cache_hit(self, compile_id: str | None) -> None:
         """The code that came last came from the FX graph cache: the record of the hit comes behind it."""

@@ -3,6 +3,7 @@ compile id and order."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -37,9 +38,11 @@ from fusiondoc.parsers.inductor.post_fusion_ir import in_memory, with_accesses
 def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
     """What the sources show together. Each process gives the parts that its texts hold."""
     graphs: list[CompiledGraph] = []
+    orders = Counter[tuple[int | None, str | None]]()
     for parts in _joined(processes):
-        order = sum(_same_compilation(parts, one) for one in graphs)
-        graphs.append(_graph(parts, order))
+        compilation = parts.rank, parts.compile_id
+        graphs.append(_graph(parts, orders[compilation]))
+        orders[compilation] += 1
     known = [process for process in processes if process.torch is not None]
     return Compilation(
         graphs=tuple(graphs),
@@ -57,10 +60,6 @@ def compilation_of(processes: Sequence[PartsOfProcess]) -> Compilation:
 def _texts(texts: Iterable[Iterable[str]]) -> tuple[str, ...]:
     """All of them, each once."""
     return tuple(dict.fromkeys(chain.from_iterable(texts)))
-
-
-def _same_compilation(parts: GraphParts, graph: CompiledGraph) -> bool:
-    return (graph.rank, graph.compile_id) == (parts.rank, parts.compile_id)
 
 
 def _joined(processes: Sequence[PartsOfProcess]) -> list[GraphParts]:

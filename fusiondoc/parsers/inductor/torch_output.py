@@ -122,7 +122,7 @@ class TorchOutput:
         left: list[bytes] = []
         at, current = 0, number
         while at < len(text):
-            end = self._skipped(text, at)
+            end = self._whole_payload(text, at) or self._skipped(text, at)
             if end > at:
                 skipped = text.count(b"\n", at, end)
                 self.lines, current, at = self.lines + skipped, current + skipped, end
@@ -140,11 +140,21 @@ class TorchOutput:
         if left:
             yield current - len(left), b"\n".join((*left, b""))
 
+    def _whole_payload(self, text: bytes, at: int) -> int:
+        """Take the lines of a payload from ``at`` on at once; their end, or 0 where there are none."""
+        if not text.startswith(b"\t", at) or (self._record is None and not self._in_unread):
+            return 0
+        found = _NOT_PAYLOAD.search(text, at)
+        end = found.start() + 1 if found is not None else len(text)
+        if self._record is not None:
+            part = text[at + 1 : min(end - 1, at + 1 + MOST_PAYLOAD - self._held)]
+            self._held += end - at
+            if part or not self._record.payload:
+                self._record.payload.append(part.replace(b"\n\t", b"\n"))
+        return end
+
     def _skipped(self, text: bytes, at: int) -> int:
-        """The end of what is skipped from ``at`` on: the rest of a payload, or a run of events."""
-        if self._in_unread and text.startswith(b"\t", at):
-            found = _NOT_PAYLOAD.search(text, at)
-            return found.start() + 1 if found is not None else len(text)
+        """The end of a run of events that is skipped from ``at`` on."""
         events = _EVENTS.match(text, at)
         if events is None:
             return at
@@ -155,12 +165,6 @@ class TorchOutput:
 
     def _take(self, line: bytes, position: Line) -> bool:
         """Take a line; False for one of others."""
-        if line[:1] == b"\t":
-            if self._in_unread:
-                return True
-            if self._record is not None:
-                self._payload(line)
-                return True
         if b"] " not in line[:600]:
             return self._goes_on(line)
         record = HEAD.match(line) if b'] {"' in line[:600] else None
@@ -180,12 +184,6 @@ class TorchOutput:
     def _goes_on(self, line: bytes) -> bool:
         self._end_record()
         return False
-
-    def _payload(self, line: bytes) -> None:
-        assert self._record is not None
-        self._held += len(line)
-        if self._held <= MOST_PAYLOAD:
-            self._record.payload.append(line[1:])
 
     def _begin_record(self, found: re.Match[bytes], position: Line) -> None:
         self._end_record()
