@@ -83,8 +83,8 @@ def test_a_fault_with_a_full_stderr_is_still_a_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        f"parse {LOG}",
-        f"parse {LOG} --format json",
+        f"parse {SMALL}",
+        f"parse {SMALL} --format json",
         "--help",
         "--version",
         pytest.param("knobs", marks=pytest.mark.nightly),
@@ -220,7 +220,7 @@ _IN_AN_IMPORT = re.compile(
 """Python's own words where a signal comes while it forgets the lock of a module that was imported."""
 
 
-@pytest.mark.parametrize("milliseconds", [0, 20, 40, 60, 80, 100, 130, 160, 200, 300])
+@pytest.mark.parametrize("milliseconds", every(2, [0, 20, 40, 60, 80, 100, 130, 160, 200, 250, 300]))
 def test_early_interruptions_show_no_traceback(milliseconds: int, tmp_path: Path) -> None:
     """Two of them: the second comes while the first one is told."""
     log = tmp_path / "train.log"
