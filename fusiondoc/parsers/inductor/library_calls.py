@@ -1,5 +1,8 @@
-"""Which node of the graph a call of a library is: by provenance where torch tracked it, else by what is
-called, in the order of the graph."""
+"""Which nodes of the graph each call of the generated code is of.
+
+Kernels name theirs in a comment. Those of a library call and of a C++ function are known by provenance where
+torch tracked it; else a library call is the next node of its operator in the order of the graph.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from dataclasses import replace
 from fusiondoc.fusers.inductor.compilation import CallKind, FinalKind, FinalNode, GraphOperator
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule
 from fusiondoc.parsers.inductor.provenance import Provenance
+from fusiondoc.parsers.inductor.repeated_kernels import RepeatedKernels, is_view
 
 _OF_TARGET = {"aten.randint.low_out": "inductor_seeds"}
 """What is called -> the operator that it is for, where the names differ."""
@@ -60,15 +64,68 @@ def with_operators(
     operators: Sequence[GraphOperator],
     provenance: Provenance,
 ) -> list[FinalNode]:
-    """The calls of a module, library calls and C++ functions with the nodes that they are of."""
+    """The calls of a module with the nodes of the graph that they are of."""
+    tracked = [provenance.nodes.get(step.handle or "", ()) for step in module.wrapper.steps]
+    again = _called_before(called)
+    made = _named_once(called, operators, tracked, again)
+    if operators and again:
+        _name_repeats(made, again, RepeatedKernels(operators, *_known(made, again)), tracked)
+    unnamed = [at for at, node in enumerate(made) if not (node.operators or node.kind is FinalKind.CALL)]
+    if len(unnamed) == 1:  # torch names no nodes of a foreach kernel
+        left = _left(operators, {name for node in made for name in node.operators})
+        made[unnamed[0]] = replace(made[unnamed[0]], operators=left)
+    return made
+
+
+def _named_once(
+    called: Sequence[FinalNode],
+    operators: Sequence[GraphOperator],
+    tracked: Sequence[Sequence[str]],
+    again: Sequence[int],
+) -> list[FinalNode]:
+    """The calls, all but those of kernels that are called again with nodes of their own."""
     naming = _Naming(called, operators)
+    repeats = set(again)
     made = []
-    for node, step in zip(called, module.wrapper.steps):
-        tracked = provenance.nodes.get(step.handle or "", ())
-        if node.operators or node.call is CallKind.EAGER_SUM:
+    for index, node in enumerate(called):
+        if index in repeats or node.operators or node.call is CallKind.EAGER_SUM:
             made.append(node)
         elif node.kind is FinalKind.CALL:
-            made.append(replace(node, operators=naming.of_library_call(step.target, tracked)))
+            made.append(replace(node, operators=naming.of_library_call(str(node.kernel), tracked[index])))
         else:
-            made.append(replace(node, operators=naming.of_function(tracked)))
+            made.append(replace(node, operators=naming.of_function(tracked[index])))
     return made
+
+
+def _known(made: Sequence[FinalNode], again: Sequence[int]) -> tuple[set[str], set[str]]:
+    """The nodes of the graph that are named once: of all calls, and of library calls."""
+    repeats = set(again)
+    sure = [node for index, node in enumerate(made) if index not in repeats]
+    of_libraries = {name for node in sure if node.kind is FinalKind.CALL for name in node.operators}
+    return {name for node in sure for name in node.operators}, of_libraries
+
+
+def _name_repeats(
+    made: list[FinalNode], again: Sequence[int], repeats: RepeatedKernels, tracked: Sequence[Sequence[str]]
+) -> None:
+    for index in again:
+        named = repeats.nodes_of(made[index].operators, tracked[index])
+        made[index] = replace(made[index], operators=named)
+
+
+def _left(operators: Sequence[GraphOperator], known: set[str]) -> tuple[str, ...]:
+    """The nodes that compute something, and that no call is known to be of."""
+    computing = (one for one in operators if one.op == "call_function" and not is_view(one))
+    return tuple(one.name for one in computing if one.name not in known and "getitem" not in one.target)
+
+
+def _called_before(called: Sequence[FinalNode]) -> list[int]:
+    """The calls of kernels whose operators the code names, and that it calls before too."""
+    seen: set[str | None] = set()
+    again = []
+    for index, node in enumerate(called):
+        if node.kind is not FinalKind.CALL and node.operators:
+            if node.kernel in seen:
+                again.append(index)
+            seen.add(node.kernel)
+    return again

@@ -38,6 +38,7 @@ def matched(
     for index, call in enumerate(called.nodes):
         if call.kernel not in functions:
             matching.take(index)
+    matching.take_the_rest(functions)
     if functions:
         matching.take_functions(functions)
     return matching.nodes()
@@ -71,6 +72,19 @@ class _Matching:
         """Numbers of the buffers that a call makes, of a tuple that of the whole."""
         names = [access.buffer for access in call.writes]
         return _numbers([self._elements.get(name, name) for name in names])
+
+    def take_the_rest(self, functions: Set[str]) -> None:
+        """Give kernels that are left to the nodes that are left, in order, where there are as many: the code
+        names the operators of a kernel's first call, and one that changes arguments makes no buffer."""
+        left = [
+            index
+            for index, call in enumerate(self._called)
+            if index not in self._of_call and call.kind is not FinalKind.CALL and call.kernel not in functions
+        ]
+        nodes = sorted(self._left_loops(), key=_first_number)
+        if len(left) == len(nodes) and not functions:
+            for index, node in zip(left, nodes):
+                self._put(node, index)
 
     def take_functions(self, functions: Set[str]) -> None:
         """Share what is left among the functions, by what each writes, else in the scheduler's order."""
