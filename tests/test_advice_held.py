@@ -561,6 +561,64 @@ def test_of_a_line_the_operator_in_place_counts_and_no_other_call() -> None:
     assert is_in_a_container(file, numbers[-1])  # any module of the line may work in place
 
 
+OTHER_MEMORY = """
+    import torch
+    import torch.nn.functional as F
+    from torch import Tensor, nn
+
+
+    class Maybe(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            if self.training:
+                return x
+            return x * 2.0
+
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act, self.same, self.maybe = nn.Hardtanh(inplace=True), nn.Identity(), Maybe()
+            self.layers = nn.ModuleList([nn.Sequential(nn.ReLU(inplace=True), nn.Linear(8, 8))])
+
+        def forward(self, x: Tensor) -> Tensor:
+            a = b = x.cumsum(0)
+            a += 1.0
+            c = x.cumsum(1)
+            d = self.same(c)
+            d += 1.0
+            e = x.cumsum(0)
+            f = self.maybe(e)
+            f += 1.0
+            g = self.act(e * 1.0 if x.dim() > 7 else x.cumsum(1))
+            h = x.cumsum(0)
+            i = self.act(h) + 1.0
+            outs = [x]
+            k = x.cumsum(1)
+            for layer in self.layers:
+                outs.append(k)
+                k = layer(k)
+            free = x.cumsum(0)
+            free += 1.0
+            y = torch.tanh(a) * b + torch.tanh(d) * c + torch.tanh(f) * e + torch.tanh(i) * h
+            return y + outs[1] * k + torch.tanh(free) * g
+
+
+    model = Model()
+    inputs = (torch.randn(4, 8),)
+"""
+
+
+@pytest.mark.torch
+def test_an_update_is_seen_under_a_name_that_modules_and_branches_give(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    """Each of these but the last changed the result once it was written out of place."""
+    write(tmp_path, "net.py", OTHER_MEMORY)
+    done = fusiondoc("diagnose", "net.py", "--fuser", "nnc", "-f", "json", cwd=tmp_path)
+    edits = [edit for change in json.loads(done.stdout)["plan"] for edit in change["edits"]]
+    assert [edit["after"].strip() for edit in edits] == ["free = free + 1.0"]
+
+
 @pytest.mark.torch
 @pytest.mark.nightly
 def test_no_update_is_advised_that_another_name_sees(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ view of one, an attribute of the module."""
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -35,19 +36,38 @@ def changes_argument(file: ParsedFile, line: int, through_calls: bool = True, op
     return any(_is_callers(file, function, tensor, through_calls) for function, tensor in changes)
 
 
-def changes_what_has_another_name(file: ParsedFile, line: int, op: str | None = None) -> bool:
+def changes_what_has_another_name(
+    file: ParsedFile, line: int, through_modules: bool = False, op: str | None = None
+) -> bool:
     """Whether another name of its function that is read later, or an attribute, may hold the memory that a
-    line changes in place: ``skip = h`` before ``h += x``."""
+    line changes in place: ``skip = h`` before ``h += x``.
+
+    Args:
+        through_modules: a module may give back what it is given.
+    """
     for function, tensor in _changes(file, line, op):
         whole = _whole(file, tensor)
         if not isinstance(whole, ast.Name):
             continue
-        behind = {name.id for name, _ in _origins(file, function, tensor, through_calls=False)}
-        others = behind - {whole.id}
+        origins = _origins(file, function, tensor, through_modules, through_modules)
+        others = {name.id for name, _ in origins} - {whole.id}
         if any(file.reads_after(whole, one) for one in others):
             return True
         if _is_kept(file, function, whole):
             return True
+    return False
+
+
+def changes_result_under_its_name(file: ParsedFile, line: int, op: str | None = None) -> bool:
+    """Whether a line gives the changed tensor a name, so that what reads it as it was has another one:
+    ``h += x`` and ``y = self.act(h)``. Of ``h.add_(x)`` alone, and of ``h[0] = x``, ``h`` is read later."""
+    for node in _nodes(file, line, op):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            return True
+        if isinstance(node, ast.Call) and _changed(file, node, True, op is not None) is not None:
+            by_name = is_in_place(_last_name(node.func) or "") or file.meaning(node.func) is not None
+            if not by_name or not isinstance(file.parent(node), ast.Expr):
+                return True
     return False
 
 
@@ -92,12 +112,18 @@ def is_in_a_container(file: ParsedFile, line: int, op: str | None = None) -> boo
 def _changes(file: ParsedFile, line: int, op: str | None) -> Iterator[tuple[Function, ast.expr]]:
     """The tensors that a line changes in place, each with its function: by the operator, if the line shows
     it; else any module that the line calls may be what works in place."""
-    nodes = file.on_line(line)
-    named = [node for node in nodes if op is not None and _is_called(node, op)]
-    for node in named or nodes:
-        tensor, function = _changed(file, node, flagged=node in named), file.function_of(node)
+    for node in _nodes(file, line, op):
+        flagged = op is not None and _is_called(node, op)
+        tensor = _changed(file, node, flagged, any_module=op is not None and not flagged)
+        function = file.function_of(node)
         if tensor is not None and function is not None:
             yield function, tensor
+
+
+def _nodes(file: ParsedFile, line: int, op: str | None) -> Sequence[ast.AST]:
+    """Those of a line that call the operator; all, where none does."""
+    nodes = file.on_line(line)
+    return [node for node in nodes if op is not None and _is_called(node, op)] or nodes
 
 
 def _is_called(node: ast.AST, op: str) -> bool:
@@ -110,7 +136,11 @@ def _is_called(node: ast.AST, op: str) -> bool:
 
 
 def _origins(
-    file: ParsedFile, function: Function, tensor: ast.expr, through_calls: bool
+    file: ParsedFile,
+    function: Function,
+    tensor: ast.expr,
+    through_calls: bool,
+    through_modules: bool = False,
 ) -> Iterator[tuple[ast.Name, bool]]:
     """The names whose memory the tensor may have, by what is assigned to each; and whether one has been
     assigned on every way there, so that it is no argument any more."""
@@ -123,6 +153,13 @@ def _origins(
             todo += values
         else:
             todo += _passed_on(file, whole, through_calls)
+            todo += _given_to_module(whole) if through_modules else ()
+
+
+def _given_to_module(node: ast.expr) -> Sequence[ast.expr]:
+    """What ``self.act(h)`` is given."""
+    name = dotted(node.func) if isinstance(node, ast.Call) else None
+    return node.args if isinstance(node, ast.Call) and name is not None and name.startswith("self.") else ()
 
 
 def _is_kept(file: ParsedFile, function: Function, name: ast.Name) -> bool:
@@ -195,33 +232,39 @@ def _made_between(file: ParsedFile, function: Function, name: ast.Name) -> bool:
     return any(loop in file.parents(one) and one.lineno < name.lineno for one in bound)
 
 
-def _changed(file: ParsedFile, node: ast.AST, flagged: bool) -> ast.expr | None:
+def _changed(file: ParsedFile, node: ast.AST, flagged: bool, any_module: bool = False) -> ast.expr | None:
     """The tensor that a statement or call changes in place; of ``x[0] = y`` it is ``x[0]``.
 
     Args:
         flagged: a function with an argument ``inplace`` works in place, whatever stands there.
+        any_module: what is called by a name, too, may be a module that works in place.
     """
     if isinstance(node, ast.AugAssign):
         return node.target
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         return node.targets[0]
-    return _changed_by_call(file, node, flagged) if isinstance(node, ast.Call) else None
+    return _changed_by_call(file, node, flagged, any_module) if isinstance(node, ast.Call) else None
 
 
-def _changed_by_call(file: ParsedFile, call: ast.Call, flagged: bool) -> ast.expr | None:
+def _changed_by_call(
+    file: ParsedFile, call: ast.Call, flagged: bool, any_module: bool = False
+) -> ast.expr | None:
+    """The tensor that a function, a method, or a module with ``inplace=True`` changes in place."""
+    first = call.args[0] if call.args else None
     owner, _, name = (file.meaning(call.func) or "").rpartition(".")
     if owner == "torch.nn.functional" and name in FLAGS:
-        is_in = flagged or inplace_flag(call, FLAGS[name]) is not None
-        return call.args[0] if is_in and call.args else None
-    if not isinstance(call.func, ast.Attribute):
-        return None
-    if not is_in_place(call.func.attr):
-        above = call.func.value
-        of_module = isinstance(above, ast.Name) and above.id == "self" and bool(call.args)
-        return call.args[0] if of_module else None  # of a module with inplace=True
-    if file.meaning(call.func) is None:
-        return call.func.value
-    return call.args[0] if call.args else None
+        return first if flagged or inplace_flag(call, FLAGS[name]) is not None else None
+    if isinstance(call.func, ast.Attribute) and is_in_place(call.func.attr):
+        return first if owner else call.func.value
+    return first if not owner and _may_be_module(call.func, any_module) else None
+
+
+def _may_be_module(called: ast.expr, any_module: bool) -> bool:
+    """``self.act``; and ``layer`` of a loop, where any name may be that of a module."""
+    if isinstance(called, ast.Name):
+        return any_module and not hasattr(builtins, called.id)
+    above = called.value if isinstance(called, ast.Attribute) else None
+    return isinstance(above, ast.Name) and above.id == "self"
 
 
 def _is_callers(file: ParsedFile, function: Function, tensor: ast.expr, through_calls: bool) -> bool:

@@ -68,6 +68,30 @@ class RowsInPlans:
         """
         return any(self._read_beside_in(graph).holds_of(node) for graph, node in self._nodes_of(row))
 
+    def is_read_of_one_result(self, row: Unfused) -> bool:
+        """The same, where the one result of a node is that memory: no other result can be what is read."""
+        return any(
+            self._read_beside_in(graph).holds_surely_of(node) and self._has_one_result(graph, node)
+            for graph, node in self._nodes_of(row)
+        )
+
+    def _has_one_result(self, graph: Graph[ProgramNode], writer: int) -> bool:
+        maker = self._read_beside_in(graph).maker_of(writer)
+        node = graph.nodes[maker] if maker is not None else None
+        if node is None or node.kind not in ("operator", "group"):
+            return False
+        group = self._groups.get(node.group or "")
+        return len(group.outputs if group is not None else node.outputs) == 1
+
+    def comes_through_a_branch(self, row: Unfused) -> bool:
+        """Whether a branch or loop hands on what the operator changes: the plan does not show whose memory
+        that is."""
+        for graph, node in self._nodes_of(row):
+            maker = self._read_beside_in(graph).maker_of(node)
+            if maker is not None and graph.nodes[maker].op in CONTROL_FLOW:
+                return True
+        return False
+
     def takes_reduction(self, row: Unfused, reductions: AbstractSet[str], known: bool) -> bool:
         """Whether the operator takes the result of such a reduction that a group computes, beside another
         tensor.

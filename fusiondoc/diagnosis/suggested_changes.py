@@ -12,6 +12,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.changed_arguments import (
     changes_argument,
     changes_result_of,
+    changes_result_under_its_name,
     changes_what_a_call_gave,
     changes_what_has_another_name,
     is_in_a_container,
@@ -128,9 +129,14 @@ class SuggestedChanges:
             return False
         if _on_a_line(row, self.report, is_in_a_container):
             return True
-        return self._plans.is_read_beside(row) and (
-            _on_a_line(row, self.report, partial(changes_argument, through_calls=False))
-            or _on_a_line(row, self.report, changes_what_has_another_name)
+        if self._plans.is_read_of_one_result(row) and _on_a_line(
+            row, self.report, changes_result_under_its_name
+        ):
+            return True
+        branch = self._plans.comes_through_a_branch(row)
+        return (branch or self._plans.is_read_beside(row)) and (
+            _on_a_line(row, self.report, partial(changes_argument, through_calls=branch))
+            or _on_a_line(row, self.report, partial(changes_what_has_another_name, through_modules=branch))
         )
 
     def would_fail_out_of_place(self, row: Unfused) -> bool:

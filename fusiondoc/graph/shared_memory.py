@@ -12,6 +12,8 @@ from fusiondoc.graph import Graph
 from fusiondoc.model.report import ProgramNode
 from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
 
+_APPENDS = "aten::append"
+
 
 def hands_on(node: ProgramNode) -> bool:
     """Whether the result of a node may be its input itself: a cast to another type makes a new tensor."""
@@ -26,14 +28,36 @@ class ReadBeside:
     """Which operators in place change memory that something else of the plan reads."""
 
     def __init__(self, graph: Graph[ProgramNode]) -> None:
+        self._graph = graph
         self._memory = _Memory(graph, hands_on)
         self._made_by = self._memory.made_by()
 
     def holds_of(self, writer: int) -> bool:
         """Whether something behind the operator reads the memory that it changes, and does not take its
-        result. False where the plan does not show what made that memory."""
+        result, or a list has it. False where the plan does not show what made that memory."""
         made = self._made_by.get(writer)
         return made is not None and self._memory.is_read_beside(made, writer)
+
+    def holds_surely_of(self, writer: int) -> bool:
+        """The same without what is in a branch with the operator, which may be the other side of it."""
+        made = self._made_by.get(writer)
+        return made is not None and any(
+            self._memory.is_beside(one, writer) and self._branches(one).isdisjoint(self._branches(writer))
+            for one in self._memory.readers(made, writer)
+        )
+
+    def _branches(self, node: int) -> set[int]:
+        found: set[int] = set()
+        around = self._graph.nodes[node].inside
+        while around is not None:
+            if self._graph.nodes[around].op == "prim::If":
+                found.add(around)
+            around = self._graph.nodes[around].inside
+        return found
+
+    def maker_of(self, writer: int) -> int | None:
+        """The node that made the memory; None where the plan does not show it."""
+        return self._made_by.get(writer)
 
 
 class Order(NamedTuple):
@@ -109,8 +133,12 @@ class _Memory:
 
     def is_read_beside(self, made: int, writer: int) -> bool:
         """Whether something behind an operator in place reads the memory that it changes, and does not take
-        its result."""
-        return any(one > writer for one in self.readers(made, writer))
+        its result, or something put it into a list."""
+        return any(self.is_beside(one, writer) for one in self.readers(made, writer))
+
+    def is_beside(self, reader: int, writer: int) -> bool:
+        """Whether what reads the memory is behind the operator, or keeps it in a list."""
+        return reader > writer or self._graph.nodes[reader].op == _APPENDS
 
     def readers(self, made: int, without: int | None = None) -> dict[int, bool]:
         """Every node that takes a tensor in this memory, and whether it takes only a view of it.

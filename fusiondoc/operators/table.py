@@ -316,6 +316,10 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("alias", VIEW, 1),
     Operator("as_strided", VIEW, 1, in_place=True),
     Operator("detach", VIEW, 1, in_place=True),
+    Operator("imag", VIEW, 1),
+    Operator("real", VIEW, 1),
+    Operator("view_as_complex", VIEW, 1),
+    Operator("view_as_real", VIEW, 1),
     # Elements moved or copied
     Operator("cat", JOINS, gradient=FORMULA),
     Operator("clone", COPIES, 1),
