@@ -12,6 +12,7 @@ from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Report
+from fusiondoc.operators import CONTROL_FLOW
 
 MOST = 3
 """Changes in a plan."""
@@ -137,7 +138,7 @@ def _of_removed(one: Change, report: Report) -> Rated | None:
     """What a change gains that takes operators out of the program; None of another."""
     if not one.removes:
         return None
-    rows = [report.unfused[row] for row in one.rows]
+    rows = [report.unfused[row] for row in one.rows if report.unfused[row].op not in CONTROL_FLOW]
     moved = sum(row.bytes_moved or 0 for row in rows)
     return Rated(one, Gain(sum(row.count for row in rows), moved or None), [])
 
