@@ -285,6 +285,8 @@ def test_no_promise_counts_on_graphs_that_another_change_would_join() -> None:
 def test_an_addition_to_a_part_is_a_change_of_its_own() -> None:
     """Beside it ``likelihood += self.min_obs`` of the whole tensor: one more operator each for what joins."""
     report = diagnosed("particle_filter", folder="promise_programs_10")
-    changes = {one.change: (one.operators, one.groups) for one in report.plan if one.edits}
-    assert changes["Write x = x + y instead of x += y"] == (3, 0)
-    assert "Join the parts with torch.cat instead of changing slices in place" in changes
+    changes = {one.change: one for one in report.plan if one.edits}
+    whole = changes["Write x = x + y instead of x += y"]
+    assert (whole.operators, whole.groups) == (3, 0)
+    parts = changes["Join the parts with torch.cat instead of changing slices in place"]
+    assert [edit.line for edit in parts.edits] == [41, 42, 43, 93], "43 calls a function for its value"

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 
 from fusiondoc.changes.out_of_place import inplace_flag
 from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, dotted, names_in
-from fusiondoc.operators import FLAGS, HANDS_ON, VIEWS, is_in_place, plain_name, sign_of
+from fusiondoc.operators import FLAGS, HANDS_ON, IN_PLACE_ASSIGNS, VIEWS, is_in_place, plain_name, sign_of
 from fusiondoc.operators.signs import NODE_OF_SIGN
 
 _SHARE = frozenset(op.rpartition("::")[2] for op in VIEWS | HANDS_ON) | {
@@ -127,7 +127,10 @@ def _nodes(file: ParsedFile, line: int, op: str | None) -> Sequence[ast.AST]:
 
 
 def _is_called(node: ast.AST, op: str) -> bool:
-    """Whether it is a call, or an assignment by its sign, of an operator in place."""
+    """Whether it is a call, or an assignment by its sign or to a part, of an operator in place."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    if op in IN_PLACE_ASSIGNS and isinstance(target, ast.Subscript):
+        return True
     if isinstance(node, ast.AugAssign):
         sign = sign_of(op)
         return sign is not None and isinstance(node.op, NODE_OF_SIGN[sign])
