@@ -87,7 +87,7 @@ def of_program(program: str, mode: str, device: str, dynamic: bool) -> dict[str,
             torch.autograd.backward(results, [torch.ones_like(result) for result in results])
 
     step()
-    found = seen.as_json()
+    found = {**seen.as_json(), "backward": mode == "backward"}
     step()
     if device == "cpu":
         return {**found, "launched": None, "graphs_after": len(seen.graphs)}
