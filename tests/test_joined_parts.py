@@ -44,7 +44,7 @@ inputs = (torch.randn(2, 4, 4), torch.randn(2, 4, 2))
         # The text does not show the sizes of ``centre``; the plan does.
         pytest.param(ELEMENTS, ["decoded[..., 0] = centre"], [(1, -1)], 1, id="element"),
         pytest.param(
-            PARTS, ["t[:, 1] = 0.0", "t[..., :2] += d"], [(2, 1), (1, 1)], 2, id="number and other dimension"
+            PARTS, ["t[..., :2] += d", "t[:, 1] = 0.0"], [(3, 2)], 2, id="number and other dimension"
         ),
     ],
 )

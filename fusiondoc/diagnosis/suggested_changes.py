@@ -19,7 +19,7 @@ from fusiondoc.changes.changed_arguments import (
 )
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_of_operators import change_of
-from fusiondoc.diagnosis.lines_of_changes import Lines
+from fusiondoc.diagnosis.lines_of_changes import Lines, joined_notes
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, of_torchscript, run_facts
 from fusiondoc.fusers import facts_of
@@ -171,7 +171,7 @@ class SuggestedChanges:
         if one.kind in _OUT_OF_PLACE and self.would_fail_out_of_place(row):
             return None
         if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._may_be_read_beside(row):
-            return replace(one, conditional=True, note=ONE_NAME)
+            return replace(one, conditional=True, note=joined_notes(one.note, ONE_NAME))
         return one
 
     def _may_be_read_beside(self, row: Unfused) -> bool:
