@@ -388,12 +388,14 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
 
 
 def _rows_with_colours(chunk: bytes) -> Layers | None:
-    """How a log is broken by a tool for which colours count for the width of a row; None where its first
-    lines do not show it yet."""
+    """How a log is broken by a tool for which colours count for the width of a row, or that cuts lines
+    anywhere, also within a colour; None where its first lines do not show it yet."""
     sample = sample_of(chunk)
     if sample is None:
         return None
     rows = Layers.learn(sample)
+    if rows.of_pieces is not None:
+        return rows.of_pieces
     seen = Layers.learn(clean(b"".join(line + b"\n" for line in sample)).split(b"\n")) if rows else rows
     return rows if rows.going_on > seen.going_on else Layers()
 

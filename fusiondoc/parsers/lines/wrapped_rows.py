@@ -300,6 +300,12 @@ class Layers:
             lines = [line for line in text.split(b"\n") if line]
         return cls(layers, going_on, whole)
 
+    @property
+    def of_pieces(self) -> Layers | None:
+        """The first layer alone, if it joins marked pieces."""
+        first = self._layers[:1]
+        return Layers(first) if any(isinstance(layer, MarkedPieces) for layer in first) else None
+
     def of(self, lines: Sequence[bytes]) -> list[bytes]:
         """Rows of a sample as whole lines."""
         if not self._layers:
