@@ -113,7 +113,8 @@ class RowsInPlans:
             return set(graph.after[node.first]) == {index} and len(ops) > 1 and ops[-1] in reductions
         region = self._programs.get(maker.program or "")
         makers = region.nodes if region is not None else (maker,)
-        return any(not reductions.isdisjoint(self._ops_of(one)[1:]) for one in makers)
+        alone = any(one.op in reductions for one in makers)
+        return alone or any(not reductions.isdisjoint(self._ops_of(one)[1:]) for one in makers)
 
     def _ops_of(self, node: ProgramNode) -> tuple[str, ...]:
         """The operators of a group; of another node none."""

@@ -140,8 +140,11 @@ class SuggestedChanges:
         )
 
     def would_fail_out_of_place(self, row: Unfused) -> bool:
-        """Whether the fuser would fail in training at a group that the operator joins out of place: it
-        computes the size of a reduction before the group that makes what is reduced (FD307)."""
+        """Whether the fuser would fail in training at a group that the operator joins out of place.
+
+        It computes the size of a reduction before the group that makes what is reduced (FD307), by
+        ``prim::ReductionSizes``, which takes the reduced dimensions out of the list of sizes itself: the
+        gradient of the reduction reads the same list (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
         reductions = facts_of(self.run.fuser).operators.sized_reductions
         if not (self.run.gradients and reductions and is_in_place(row.op)):
             return False

@@ -345,7 +345,10 @@ def _are_disjoint(one: _Index | None, other: _Index | None) -> bool:
             turns = sign * (length - 1)
             terms[stride] = (least + min(turns, 0), most + max(turns, 0))
     assert one is not None and other is not None
-    between = int(other.offset) - int(one.offset)
+    offsets = all_whole((one.offset, other.offset))
+    if offsets is None:
+        return False
+    between = offsets[1] - offsets[0]
     terms.pop(0, None)
     return not _reaches(between, sorted(terms.items(), reverse=True), [_MOST_STEPS])
 
