@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from fix_sites import parsed
 from plan_lines import out_of_place
 from running import write
 
+import fusiondoc
 from fusiondoc.changes.changed_arguments import (
     changes_argument,
     changes_what_has_another_name,
     is_in_a_container,
 )
+from fusiondoc.diagnosis.promoted_types import is_promoted
 from fusiondoc.workflows.load import report_from
 
 PROGRAMS = """
@@ -628,6 +631,43 @@ def test_no_update_is_advised_that_another_name_sees(tmp_path: Path) -> None:
     command = [sys.executable, "benchmarks/promises.py", "benchmarks/promise_programs_8"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert "0 broken, 0 on a wrong line" in done.stdout.splitlines()[-1], done.stdout[-2000:]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("sizes", [(2, 2), ()], ids=["matrix", "number"])
+def test_types_are_promoted_as_by_torch(sizes: tuple[int, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+    printed = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double")
+    shown = "2, 2, strides=[2, 1], " if sizes else ""
+    for (name, text), (other, its) in product(zip(names, printed), repeat=2):
+        first = torch.ones((2, 2), dtype=getattr(torch, name))
+        promoted = torch.result_type(first, torch.ones(sizes, dtype=getattr(torch, other))) != first.dtype
+        types = [f"{text}(2, 2, strides=[2, 1], device=cpu)", f"{its}({shown}requires_grad=0, device=cpu)"]
+        assert is_promoted(types) == promoted, types
+
+
+@pytest.mark.torch
+def test_an_update_that_keeps_its_element_type_stays_in_place(tmp_path: Path) -> None:
+    """A plan shows the type of what a group takes, here of ``y``."""
+    write(
+        tmp_path,
+        "net.py",
+        """
+        import torch
+
+        def model(x, y):
+            z = x * 2.0
+            z += y
+            return torch.tanh(z), torch.relu(y) * 2.0
+
+        inputs = (torch.randn(4, 4), torch.randn(4, 4, dtype=torch.float64))
+        """,
+    )
+    report = fusiondoc.diagnose(str(tmp_path / "net.py"), fuser="nnc", runs=3)
+    assert not [change for change in report.plan if change.edits]
+    (found,) = (one for one in report.findings if "aten::add_" in one.ops)
+    assert "element type" in str(found.advice)
 
 
 def test_no_update_is_advised_that_would_make_nvfuser_fail(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from fusiondoc.diagnosis.promoted_types import is_promoted
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import ReadBeside, hands_on
 from fusiondoc.model.report import ProgramNode, Report, Unfused
@@ -56,6 +57,10 @@ class RowsInPlans:
         nodes = self._nodes_of(row)
         behind = sum(_after_its_own_convolution(*one) for one in nodes)
         return round(row.count * behind / len(nodes)) if behind else 0
+
+    def is_promoted(self, row: Unfused) -> bool:
+        """Whether the operator's result would have another element type out of place."""
+        return any(is_promoted(graph.nodes[node].inputs) for graph, node in self._nodes_of(row))
 
     def may_come_from_outside(self, row: Unfused) -> bool:
         """Whether a tensor that the operator takes may be an input of its plan, or share memory with one."""

@@ -139,6 +139,10 @@ class SuggestedChanges:
             or _on_a_line(row, self.report, partial(changes_what_has_another_name, through_modules=branch))
         )
 
+    def keeps_its_type(self, row: Unfused) -> bool:
+        """Whether an operator in place keeps an element type that its result out of place would not have."""
+        return is_in_place(row.op) and self._plans.is_promoted(row)
+
     def would_fail_out_of_place(self, row: Unfused) -> bool:
         """Whether the fuser would fail in training at a group that the operator joins out of place.
 
@@ -154,11 +158,14 @@ class SuggestedChanges:
             return False
         return self._plans.takes_reduction(row, reductions, known=by_text)
 
-    def _alters_what_others_see(self, one: Change, row: Unfused) -> bool:
-        """Whether a change takes an update away that the caller, or another name, sees."""
+    def _must_stay_in_place(self, one: Change, row: Unfused) -> bool:
+        """Whether the change takes an update away that the caller or another name sees, that the fuser needs
+        or that keeps an element type."""
         if one.kind not in (*_OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
             return False
-        return self.caller_sees(row) or self.another_name_sees(row)
+        if self.caller_sees(row) or self.another_name_sees(row):
+            return True
+        return one.kind in _OUT_OF_PLACE and (self.would_fail_out_of_place(row) or self.keeps_its_type(row))
 
     def _in_the_plan(self, one: Change, row: Unfused) -> Change | None:
         """The change with what the operator's plans show of it; None where they show that it would not
@@ -169,9 +176,7 @@ class SuggestedChanges:
             return None
         if one.kind is ChangeKind.MOVE and one.sure:
             return one if self._plans.before_one_tensor(row) else None
-        if self._alters_what_others_see(one, row):
-            return None
-        if one.kind in _OUT_OF_PLACE and self.would_fail_out_of_place(row):
+        if self._must_stay_in_place(one, row):
             return None
         if one.kind in _OUT_OF_PLACE and is_in_place(row.op) and self._may_be_read_beside(row):
             return replace(one, conditional=True, note=joined_notes(one.note, ONE_NAME))

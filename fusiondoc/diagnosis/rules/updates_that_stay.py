@@ -15,6 +15,8 @@ def stays_in_place(changes: SuggestedChanges, row: Unfused) -> Advice | None:
         return _CALLER_SEES
     if changes.another_name_sees(row):
         return _ANOTHER_NAME_SEES
+    if changes.keeps_its_type(row):
+        return _KEEPS_ITS_TYPE
     return _fuser_would_fail(changes.run.fuser) if changes.would_fail_out_of_place(row) else None
 
 
@@ -30,6 +32,15 @@ _ANOTHER_NAME_SEES = Advice(
     nothing(
         "Nothing, while another name, a list or a view of this tensor is read after the update:",
         "out of place, it would keep the old values.",
+    )
+)
+
+
+_KEEPS_ITS_TYPE = Advice(
+    nothing(
+        "Nothing: out of place, the result would have the element type of the other tensor, as float64 of one"
+        " that is added to a float32 tensor.",
+        "Cast that tensor before it, and write it out of place.",
     )
 )
 

@@ -1,0 +1,44 @@
+"""Whether an update in place keeps a tensor's element type, which the same operator out of place would not.
+
+``x += y`` of a float32 tensor and a float64 one (``result_type``, aten/src/ATen/native/TypeProperties.cpp).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusiondoc.parsers.ir.types import HALVES, TensorType, parse_type
+
+_KINDS = (
+    ("Bool",),
+    ("Byte", "Char", "Short", "Int", "Long"),
+    ("Half", "BFloat16", "Float", "Double"),
+    ("ComplexHalf", "ComplexFloat", "ComplexDouble"),
+)
+"""Element types from the lowest kind to the highest, within each from the lowest: two of one kind give the
+higher."""
+_TO_A_THIRD = (HALVES, frozenset(("Byte", "Char")))
+"""Two that give another one: Float, Short."""
+_RANKS = {name: (kind, rank) for kind, names in enumerate(_KINDS) for rank, name in enumerate(names)}
+
+
+def is_promoted(types: Sequence[str]) -> bool:
+    """Whether an operator's result has another element type than its first input.
+
+    Args:
+        types: of its inputs, as printed: ``Float(4, 4, strides=[4, 1], device=cpu)``. Of types that are not
+            known nothing is assumed.
+    """
+    parsed = [parse_type(text) for text in types]
+    tensors = [one for one in parsed if isinstance(one, TensorType) and one.dtype in _RANKS]
+    if not tensors or tensors[0] is not parsed[0]:
+        return False
+    return any(_promotes(tensors[0], other) for other in tensors[1:])
+
+
+def _promotes(first: TensorType, other: TensorType) -> bool:
+    kind, rank = _RANKS[str(first.dtype)]
+    its_kind, its_rank = _RANKS[str(other.dtype)]
+    if its_kind != kind or other.sizes == ():
+        return its_kind > kind  # a tensor without dimensions counts like a number
+    return its_rank > rank or {first.dtype, other.dtype} in _TO_A_THIRD
