@@ -8,7 +8,6 @@ write its buffers, and those that change arguments in place, where the scheduler
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -93,35 +92,37 @@ class _Matching:
         self._take_in_order(at_functions)
 
     def _take_writers(self, at_functions: Sequence[int]) -> None:
-        made = {index: self._numbers_made(index) for index in at_functions}
+        """Give a node to the function that writes the most of its buffers, else to one that made them."""
+        written = {index: _written(self._called[index]) for index in at_functions}
+        before = {index: _numbers(sorted(self._names_before[index])) for index in at_functions}
+        for made in (written, before):
+            for node in self._left_loops():
+                numbers = _numbers(node.members)
+                at = max(at_functions, key=lambda index: len(numbers & made[index]), default=None)
+                if at is not None and numbers & made[at]:
+                    self._put(node, at)
+
+    def _take_in_order(self, at_functions: Sequence[int]) -> None:
         for node in self._left_loops():
-            numbers = _numbers(node.members)
-            at = next((index for index in at_functions if numbers & made[index]), None)
+            at = self._next_function(_first_number(node), self._with_nests_left(at_functions))
             if at is not None:
                 self._put(node, at)
 
-    def _take_in_order(self, at_functions: Sequence[int]) -> None:
-        free = {index: self._nests_left(index) for index in at_functions}
-        for node in self._left_loops():
-            with_nests = [index for index in at_functions if free[index] > 0] or at_functions
-            at = self._next_function(_first_number(node), with_nests)
-            if at is not None:
-                self._put(node, at)
-                free[at] -= 1
+    def _with_nests_left(self, at_functions: Sequence[int]) -> Sequence[int]:
+        """The functions that have loop nests of no node, else those with more nests than nodes, else all. Of
+        code that is cut, there may be any number."""
+        without, more = [], []
+        for index in at_functions:
+            nests = [_numbers(nest.writes) for nest in self._nests.get(index, ())]
+            nodes = [_numbers(node.members) for node in _computing(self._of_call.get(index, ()))]
+            if not nests or nests_without_node(nests, nodes) > 0:
+                without.append(index)
+            if len(nests) > len(nodes):
+                more.append(index)
+        return without or more or at_functions
 
     def _left_loops(self) -> list[FinalNode]:
         return [node for node in self._left if node.kind is not FinalKind.CALL]
-
-    def _nests_left(self, index: int) -> float:
-        """How many loop nests of a function have no node yet; of code that is cut there may be many."""
-        nests = [_numbers(nest.writes) for nest in self._nests.get(index, ())]
-        if not nests:
-            return math.inf
-        return nests_without_node(nests, [_numbers(node.members) for node in self._of_call.get(index, ())])
-
-    def _numbers_made(self, index: int) -> set[int]:
-        """Numbers of the buffers that a function makes, also of those that it makes and changes."""
-        return _written(self._called[index]) | _numbers(sorted(self._names_before[index]))
 
     def _put(self, node: FinalNode, index: int) -> None:
         self._left.remove(node)
@@ -146,8 +147,7 @@ class _Matching:
             if len(nodes) == 1:
                 made.append(_with_call(nodes[0], call))
             elif nodes:
-                computing = [node for node in nodes if node.kind is not FinalKind.NOTHING]
-                made += _in_function(computing, call, self._nests.get(index, []))
+                made += _in_function(_computing(nodes), call, self._nests.get(index, []))
                 made += [node for node in nodes if node.kind is FinalKind.NOTHING]
             else:
                 made.append(call)
@@ -193,6 +193,10 @@ def _numbers(names: Sequence[str]) -> set[int]:
 
 def _written(call: FinalNode) -> set[int]:
     return _numbers([access.buffer for access in call.writes])
+
+
+def _computing(nodes: Sequence[FinalNode]) -> list[FinalNode]:
+    return [node for node in nodes if node.kind is not FinalKind.NOTHING]
 
 
 def _first_number(node: FinalNode) -> int:
