@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
 
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import CAT, FinalGraph, Node, Role, operator_name
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import CAT, FinalGraph, Node, Role
 from fusiondoc.fusers.inductor.causes import (
     CODE_OF_CAUSE,
     ApartCause,
@@ -33,6 +33,7 @@ from fusiondoc.fusers.inductor.compilation import (
     Refusal,
 )
 from fusiondoc.fusers.inductor.node_kinds import READ_WINDOWS
+from fusiondoc.fusers.inductor.targets import operator_name
 from fusiondoc.graph.shared_tensors import MOST_BOUNDARIES, Boundaries
 from fusiondoc.model.boundaries import READ_TWICE, WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.reasons import SharedAccess, StayedApart

@@ -20,25 +20,14 @@ from fusiondoc.fusers.inductor.compilation import (
     GraphOperator,
     Part,
 )
+from fusiondoc.fusers.inductor.targets import moves_nothing, operator_name
 from fusiondoc.model.compiled import Accounts
-from fusiondoc.operators import BY_NAME, VIEWS
+from fusiondoc.operators import BY_NAME
 
-_TARGET = re.compile(r"(?:torch\.ops\.)?(\w+)\.(\w+)(?:\.\w+)?")
 _NUMBER = re.compile(r"_\d+\Z")
-GETITEM = "getitem"
 _ONEDNN = "mkldnn."
 _SYMBOL = "Sym("
 """How torch prints the type of a number that it does not know when it compiles: ``Sym(s77)``."""
-_VIEWS_OF_FALLBACKS = frozenset(("aten::view_as_real", "aten::view_as_complex"))
-"""Views for which Inductor makes a call, as it has no complex numbers."""
-
-
-def operator_name(target: str) -> str:
-    """The operator as other fusers print it: ``aten.add.Tensor`` -> ``aten::add``; ``getitem`` as it is."""
-    if GETITEM in target:
-        return GETITEM
-    found = _TARGET.fullmatch(target)
-    return f"{found[1]}::{found[2]}" if found is not None else target
 
 
 def name_without_graph(node: str) -> str:
@@ -50,7 +39,7 @@ def name_without_graph(node: str) -> str:
 CAT = "aten::cat"
 """The operator that nothing computes where its parts are written to their final memory (``ConcatKernel``,
 torch/_inductor/ir.py)."""
-NO_KERNEL_OF_THEIR_OWN = frozenset(
+_NO_KERNEL_OF_THEIR_OWN = frozenset(
     (
         CAT,
         "aten::empty",
@@ -63,11 +52,6 @@ NO_KERNEL_OF_THEIR_OWN = frozenset(
 )
 """Operators that may stand in no node: memory that is only reserved, and constants that kernels have in their
 code (a small tensor, ``get_attr`` of torch/_inductor/graph.py)."""
-
-
-def moves_nothing(op: str) -> bool:
-    """Whether it is a view, or takes a result of an operator apart."""
-    return op in VIEWS or op == GETITEM or op in _VIEWS_OF_FALLBACKS
 
 
 def is_a_size(operator: GraphOperator) -> bool:
@@ -189,7 +173,7 @@ class FinalGraph:
             return "views"
         if operator.name in self._mentioned:
             return "in_groups"
-        if op in NO_KERNEL_OF_THEIR_OWN:
+        if op in _NO_KERNEL_OF_THEIR_OWN:
             return "views"
         is_read = operator.name in self._read or operator.name in self.graph.outputs
         return "not_found" if is_read else "dead"

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import FinalGraph, Node, Role, is_pattern, operator_name
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import FinalGraph, Node, Role, is_pattern
 from fusiondoc.fusers.inductor.compilation import CallKind, FinalKind
 from fusiondoc.fusers.inductor.kinds import KIND
+from fusiondoc.fusers.inductor.targets import operator_name
 from fusiondoc.model import dataclass
 from fusiondoc.model.boundaries import BoundaryEnd
 from fusiondoc.model.reasons import CompiledCall

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fusiondoc.diagnosis.of_fusers.inductor_boundaries import are_stages
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import Role, operator_name
+from fusiondoc.diagnosis.of_fusers.inductor_graphs import Role
 from fusiondoc.diagnosis.of_fusers.inductor_rows import ReportedGraph, edges_of
 from fusiondoc.fusers.inductor.compilation import Compilation, GraphOperator, Part
+from fusiondoc.fusers.inductor.targets import operator_name
 from fusiondoc.model.compiled import (
     CompiledGraphRow,
     CompiledReport,

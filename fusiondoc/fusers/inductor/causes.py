@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from math import prod
 from re import Pattern
 
@@ -323,6 +324,7 @@ MOST_INDICES = 4
 _MOST_STEPS = 1000
 
 
+@lru_cache(maxsize=4096)
 def share_no_element(first: str, second: str) -> bool:
     """Whether two nodes use other elements of one buffer, by their index expressions as ``Access.index`` has
     them; False where that is not known."""

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fusiondoc.fusers.inductor.compilation import CallKind, FinalKind, FinalNode, GraphOperator
+from fusiondoc.fusers.inductor.targets import moves_nothing, operator_name
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule
 from fusiondoc.parsers.inductor.provenance import Provenance
-from fusiondoc.parsers.inductor.repeated_kernels import RepeatedKernels, is_view
+from fusiondoc.parsers.inductor.repeated_kernels import RepeatedKernels
 
 _OF_TARGET = {"aten.randint.low_out": "inductor_seeds"}
 """What is called -> the operator that it is for, where the names differ."""
 
 
-def operator_name(target: str) -> str:
+def called_name(target: str) -> str:
     """``mm`` of ``extern_kernels.mm``, ``aten.mm.default``; ``_fft_r2c`` of ``aten._fft_r2c.default``."""
     if target in _OF_TARGET:
         return _OF_TARGET[target]
@@ -37,7 +38,7 @@ class _Naming:
         """Name of an operator -> its nodes that no call is known of yet."""
         for operator in operators:
             if operator.op == "call_function":
-                self._waiting[operator_name(operator.target)].append(operator.name)
+                self._waiting[called_name(operator.target)].append(operator.name)
 
     def of_function(self, tracked: Sequence[str]) -> tuple[str, ...]:
         """The nodes of a C++ function, which only provenance names."""
@@ -46,7 +47,7 @@ class _Naming:
     def of_library_call(self, target: str, tracked: Sequence[str]) -> tuple[str, ...]:
         """The node that a library call is: the next of this operator, rather one that provenance names and
         no kernel computes."""
-        waiting = self._waiting[operator_name(target)]
+        waiting = self._waiting[called_name(target)]
         if not waiting:
             return self.of_function(tracked)[:1]
 
@@ -115,8 +116,8 @@ def _name_repeats(
 
 def _left(operators: Sequence[GraphOperator], known: set[str]) -> tuple[str, ...]:
     """The nodes that compute something, and that no call is known to be of."""
-    computing = (one for one in operators if one.op == "call_function" and not is_view(one))
-    return tuple(one.name for one in computing if one.name not in known and "getitem" not in one.target)
+    called = (one for one in operators if one.op == "call_function" and one.name not in known)
+    return tuple(one.name for one in called if not moves_nothing(operator_name(one.target)))
 
 
 def _called_before(called: Sequence[FinalNode]) -> list[int]:

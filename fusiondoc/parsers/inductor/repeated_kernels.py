@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from fusiondoc.fusers.inductor.compilation import GraphOperator
+from fusiondoc.fusers.inductor.targets import operator_name
 from fusiondoc.operators import VIEWS
 
 
@@ -58,12 +59,13 @@ class RepeatedKernels:
     def _next(self, first: Sequence[str]) -> tuple[str, ...]:
         """The next nodes that nothing is known to compute, with the same operators, sizes and connections."""
         twins: dict[str, str] = {}
-        first = [name for name in first if not is_view(self._by_name[name])]
+        first = [name for name in first if not _is_view(self._by_name[name])]
+        nodes = frozenset(first)
         for result in sorted(first, key=self._order.__getitem__, reverse=True):
             if result in twins:
                 continue
             free = self._free.get(self._alike(result), {})
-            found = (self._twins(result, other, set(first), twins) for other in free)
+            found = (self._twins(result, other, nodes, twins) for other in free)
             more = next((one for one in found if one), None)
             if more is None:
                 return ()
@@ -96,7 +98,7 @@ class RepeatedKernels:
     def _seen(self, name: str) -> str:
         """What a view is a view of; any other node is itself."""
         met = set()  # names can go round in a damaged log
-        while name not in met and name in self._by_name and is_view(self._by_name[name]):
+        while name not in met and name in self._by_name and _is_view(self._by_name[name]):
             met.add(name)
             name = next(iter(self._by_name[name].inputs), name)
         return name
@@ -110,7 +112,6 @@ class RepeatedKernels:
         return other in self._by_name and self._alike(name) == self._alike(other)
 
 
-def is_view(operator: GraphOperator) -> bool:
+def _is_view(operator: GraphOperator) -> bool:
     """``aten.reshape.default`` and others that compute nothing."""
-    package, _, name = operator.target.partition(".")
-    return f"{package}::{name.partition('.')[0]}" in VIEWS
+    return operator_name(operator.target) in VIEWS

@@ -11,14 +11,12 @@ from math import prod
 
 from fusiondoc.diagnosis.of_fusers.inductor_graphs import (
     CAT,
-    GETITEM,
     FinalGraph,
     Node,
     Role,
-    moves_nothing,
-    operator_name,
 )
 from fusiondoc.fusers.inductor.compilation import Buffer, GraphOperator
+from fusiondoc.fusers.inductor.targets import GETITEM, moves_nothing, operator_name
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.inductor.python_text import size_of

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.diagnosis.of_fusers.inductor_graphs import GETITEM
 from fusiondoc.errors import UsageError
 from fusiondoc.fusers.inductor.argument_words import ARGUMENT_WORDS
 from fusiondoc.fusers.inductor.compilation import GraphOperator
+from fusiondoc.fusers.inductor.targets import GETITEM
 from fusiondoc.numbers import LARGEST
 from fusiondoc.repro.of_fusers.compiled_cut import CompiledPart, PartInput
 from fusiondoc.repro.permitted import one_line

@@ -1,0 +1,24 @@
+"""The operators that targets of torch.fx nodes are, by the names that other fusers print."""
+
+from __future__ import annotations
+
+import re
+
+from fusiondoc.operators import VIEWS
+
+_TARGET = re.compile(r"(?:torch\.ops\.)?(\w+)\.(\w+)(?:\.\w+)?")
+GETITEM = "getitem"
+"""Takes one result of an operator that has several."""
+
+
+def operator_name(target: str) -> str:
+    """The operator as other fusers print it: ``aten.add.Tensor`` -> ``aten::add``; ``getitem`` as it is."""
+    if GETITEM in target:
+        return GETITEM
+    found = _TARGET.fullmatch(target)
+    return f"{found[1]}::{found[2]}" if found is not None else target
+
+
+def moves_nothing(op: str) -> bool:
+    """Whether it is a view, or takes a result of an operator apart."""
+    return op in VIEWS or op == GETITEM
