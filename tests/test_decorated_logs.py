@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from logs_of_others import DECORATIONS, Order, decorated, sampled_orders
+from logs_of_others import BY_NAME, DECORATIONS, Order, decorated, sampled_orders
 from thorough import THOROUGH, every, examples
 
 from fusiondoc.api import parse
@@ -105,6 +105,30 @@ def test_decorations_around_decorations(name: str, tmp_path: Path) -> None:
     lost = ({"80 columns without blanks", "containerd"},)
     wanted = [order for order in orders if {one.name for one in order} not in lost]
     assert alike(Clean(fixture(name), tmp_path / "run.log"), wanted) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "around"),
+    [
+        # one row of torch alone is as long as the terminal is wide, behind a time
+        ("logs/nvfuser-2.1.2-beside-nnc", ("jenkins", "200 columns")),
+        # the only full rows are heads of kernels and of statements; or no line of torch stands in the log
+        ("dumps/nvfuser-2.1.2-segmented.figures", ("containerd", "120 bytes")),
+        ("dumps/nvfuser-2.1.2-segmented.parallel_dimensions", ("logging", "docker's objects")),
+        ("dumps/nvfuser-2.1.2-segmented.halo", ("120 columns", "docker's objects")),
+        # statements that end where a row ends
+        ("dumps/nvfuser-2.1.2-segmented.fusion_ir", ("120 columns",)),
+        ("dumps/nvfuser-2.1.2-segmented.ca_map", ("80 columns",)),
+        # a joined row stands in the middle of a dump
+        ("dumps/nvfuser-2.1.2-segmented.fusion_args", ("80 columns",)),
+        ("dumps/nvfuser-2.1.2-segmented.perf_debug_verbose", ("80 columns",)),
+        # rows that are cut within colours, and no line of torch's log
+        ("dumps/nvfuser-2.1.2-segmented.fusion_ir", ("buildkite", "80 bytes")),
+    ],
+)
+def test_few_rows_show_how_a_log_is_broken(name: str, around: tuple[str, ...], tmp_path: Path) -> None:
+    order = tuple(BY_NAME[one] for one in around)
+    assert Clean(fixture(name), tmp_path / "run.log").reads_alike(order)
 
 
 _PLAN = re.compile(rb"^(\[DUMP \S+\] )(?:Before Compilation|After TExprFuser): \n((?:\1.*\n)+)", re.MULTILINE)

@@ -82,8 +82,8 @@ _KERNEL_ARGUMENTS = _sections(
 _FUSION_ARGUMENTS = _sections(
     main=rb"(?P<inputs>Inputs:$)",
     inputs=_INPUTS,
-    # The constraints of the scheduler, printed like a launch.
-    outputs=rb"(?P<limits>Launch Parameters: )|" + _BUFFER,
+    # The constraints of the scheduler, printed like a launch. An empty line stands for a joined row.
+    outputs=rb"(?P<limits>Launch Parameters: )|$|" + _BUFFER,
     limits=rb"(?P<end>maxrregcount= ?\d+$)",
 )
 
@@ -208,7 +208,7 @@ KINDS: tuple[Kind, ...] = (
             inputs=rb"(?P<log>Compiler log:)|tensor dtype: |input type: |  ?\S|" + _NUMBER,
             log=rb"(?P<ran>With arguments: )|ptxas |Compile options: |Max register|\x00|={36}$|"
             + _PARAMETERS,
-            ran=rb"(?P<end>\S+ \d+ bytes/ \S+ ms \S+ GB/s)",
+            ran=rb"(?P<end>\S+ \d+ bytes/ \S+ ms \S+ GB/s)|$",  # as of a joined row
         ),
         again=False,
     ),

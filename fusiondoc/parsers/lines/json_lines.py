@@ -30,7 +30,7 @@ def text_field(lines: Sequence[bytes], is_torch: Callable[[bytes], object]) -> s
         for name, value in _object(line).items():
             if isinstance(value, str) and is_torch(value.encode("utf-8", "surrogatepass")):
                 fields[name] = fields.get(name, 0) + 1
-    if not marked and _is_of_docker(lines):
+    if marked < _LEAST and _is_of_docker(lines):
         return "log"
     if not fields:
         return None

@@ -332,10 +332,14 @@ class _Around:
         elif is_first:
             first = text.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE]
             self._objects = JsonObjects.learn(first, MARKER.search)
-            self._rows_of_objects = Layers.learn(first) if self._objects is None else Layers()
-            self._learnt = bool(self._rows_of_objects)
+            if self._objects is None:
+                rows = self._rows_of_objects = Layers.learn(first)
+            else:
+                first = self._out_of_objects(self._objects, first)
+                rows = self._rows = Layers.learn(first)
+            self._learnt = bool(rows)
             if self._learnt:
-                self.prefix = OuterPrefix.of_every_line(self._rows_of_objects.of(first))
+                self.prefix = OuterPrefix.of_every_line(rows.of(first))
         text = self._lines_of(self._rows_of_objects.joined(text))
         if not text:
             return b""
@@ -344,7 +348,10 @@ class _Around:
         if self.prefix is None and not self._learnt and self._left_to_compare:
             first = text.rstrip(b"\n").split(b"\n", self._left_to_compare)[: self._left_to_compare]
             self._left_to_compare -= len(first)
-            self.prefix = self._rows_of_objects.before_rows if is_first else OuterPrefix.of_every_line(first)
+            rows_are_lines = is_first and self._objects is None
+            self.prefix = (
+                self._rows_of_objects.before_rows if rows_are_lines else OuterPrefix.of_every_line(first)
+            )
         return text
 
     def _lines_of(self, text: bytes) -> bytes:
@@ -391,13 +398,14 @@ def _rows_with_colours(chunk: bytes) -> Layers | None:
     """How a log is broken by a tool for which colours count for the width of a row, or that cuts lines
     anywhere, also within a colour; None where its first lines do not show it yet."""
     sample = sample_of(chunk)
-    if sample is None:
-        return None
-    rows = Layers.learn(sample)
+    lines = sample or chunk.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE]
+    rows = Layers.learn(lines)
     if rows.of_pieces is not None:
         return rows.of_pieces
-    seen = Layers.learn(clean(b"".join(line + b"\n" for line in sample)).split(b"\n")) if rows else rows
-    return rows if rows.going_on > seen.going_on else Layers()
+    seen = Layers.learn(clean(b"".join(line + b"\n" for line in lines)).split(b"\n")) if rows else rows
+    if rows.going_on > seen.going_on:
+        return rows
+    return Layers() if sample is not None else None
 
 
 _ONE_BYTE = re.compile(rb"(?<![\x80-\xff])\x9b[0-?]*[ -/]*[@-~]")

@@ -45,13 +45,21 @@ ESCAPES = re.compile(
 _ENDS_OF_STATEMENTS = (b";", b"{", b"}")
 _STARTS_OF_STATEMENTS = (b"  ", b"}")
 """A line of a kernel's source may be as long as a full row."""
+_START_IN_DUMP = re.compile(rb" {3}= |T\d+_[a-z]\[ | root domain : ")
+_ENDS_IN_DUMP = (b")", b"]", b";", b"}")
+"""A statement of a dump of intermediate code may be as long as a full row, too."""
+_END_OF_BLOCK = re.compile(rb" {2,}\}$")
 _ENDS = re.compile(rb" =======$|Smem Size = \d+$| GB/s$")
 """How lines of dumps end, which are all as long where there are few kernels: they are no broken rows."""
 _RULE = re.compile(rb"[-+|=*#~_]$")
 """How rules and tables of a program end, which are often 80 characters wide."""
 _RULE_END = re.compile(rb"([-+=*#~_])\1{3}$")
 """A rule of the program ends here, unless the next row goes on with the same character."""
-_VALUE = re.compile(rb" {2,}%[^\s,:)]+ : ")
+_OPENS = re.compile(rb"(?: {2}%[^\s,:)]+ : |__global__ void )[^#\n]*")
+"""A node or a parameter of a graph, or the head of a kernel: full of brackets."""
+_OF_SOURCE = re.compile(rb" # \S[^\n]*$")
+_SOURCE = re.compile(rb":\d+:\d+$")
+"""Where a node stands in the program."""
 _START = 8
 """Characters of a row, each number as one, by which two rows begin alike."""
 
@@ -120,7 +128,14 @@ class WrappedRows:
         rule = _RULE_END.search(self._held.so_far)
         if rule is not None and not content.startswith(rule.group(1)):
             return True
-        return self._held.so_far.endswith(_ENDS_OF_STATEMENTS) and content.startswith(_STARTS_OF_STATEMENTS)
+        line = self._held.so_far
+        if _END_OF_BLOCK.match(content) is not None:
+            return not line.endswith(b"{")
+        if _START_IN_DUMP.match(content) is not None and line.endswith(_ENDS_IN_DUMP):
+            return True
+        if BEGINS.search(line) is not None:
+            return False
+        return line.endswith(_ENDS_OF_STATEMENTS) and content.startswith(_STARTS_OF_STATEMENTS)
 
 
 def _may_lack(line: bytes, blanks: int) -> bool:
@@ -184,15 +199,21 @@ def _rows_behind(
     full = _full_rows(rows, width)
     broken = [row for row, following in full if following and not begins(_start(row), line_begins, following)]
     going_on = len(broken)
-    if (going_on < _LEAST_ROWS and not any(map(_is_unfinished, broken))) or going_on * 2 < len(full):
+    often = going_on >= _LEAST_ROWS and going_on * 2 >= len(full)
+    if not often and not any(map(_is_unfinished, broken)):
         return None
     dropped = not any(row.endswith(b" ") for row in rows)
     return _Learnt(WrappedRows(width, prefix, line_begins, inner, dropped), going_on)
 
 
 def _is_unfinished(row: bytes) -> bool:
-    """Whether a node or a parameter of a graph breaks off in the row."""
-    return _VALUE.match(row) is not None and row.count(b"(") > row.count(b")")
+    """Whether a node or a parameter of a graph, or the head of a kernel, breaks off in the row."""
+    found = _OPENS.search(row)
+    if found is None:
+        return False
+    if found[0].count(b"(") > found[0].count(b")"):
+        return True
+    return _OF_SOURCE.match(row, found.end() - 1) is not None and _SOURCE.search(row) is None
 
 
 def _full_rows(rows: Sequence[bytes], width: int) -> list[tuple[bytes, bytes]]:
@@ -280,20 +301,20 @@ class Layers:
         going_on = 0
         whole: OuterPrefix | None = None
         while len(layers) < _MOST_LAYERS:
-            layer: Layer
-            if (
-                any(mark in line for line in lines for mark in _PIECE_MARKS)
-                and not any(isinstance(one, MarkedPieces) for one in layers)
-                and _are_marked(lines)
-            ):
-                layer = MarkedPieces()
-            else:
+            layer: Layer | None = None
+            marked = 0.0
+            if not any(isinstance(one, MarkedPieces) for one in layers):
+                marked = _marked_share(lines)
+            if marked < 1:  # else each row is a piece
                 whole = OuterPrefix.learn(lines, BEGINS) or OuterPrefix.of_every_line(lines)
                 found = learn_rows(lines, whole, inner=bool(layers))
-                if found is None:
-                    break
-                layer = found.rows
-                going_on = going_on or found.going_on
+                if found is not None:
+                    layer = found.rows
+                    going_on = going_on or found.going_on
+            if layer is None and marked > 0.5:
+                layer = MarkedPieces()
+            if layer is None:
+                break
             layers.append(layer)
             text = layer.joined(b"".join(line + b"\n" for line in lines))
             layer.rest()
@@ -327,9 +348,11 @@ class Layers:
         return done
 
 
-def _are_marked(lines: Sequence[bytes]) -> bool:
-    """Whether the tags of pieces stand before most rows."""
-    return sum(_MARKED_PIECE.match(line) is not None for line in lines) * 2 > len(lines)
+def _marked_share(lines: Sequence[bytes]) -> float:
+    """The share of rows with a tag of pieces; 0 where no row goes on in another."""
+    if not any(mark in line for line in lines for mark in _PIECE_MARKS):
+        return 0.0
+    return sum(_MARKED_PIECE.match(line) is not None for line in lines) / len(lines)
 
 
 def _joined(layers: Iterable[Layer], text: bytes) -> bytes:
