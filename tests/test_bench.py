@@ -31,7 +31,7 @@ from fusiondoc.model.bench import (
     BenchPhase,
     BenchShape,
     BenchVariant,
-    Groups,
+    ByPhase,
     Measured,
     Ratio,
     measured,
@@ -501,7 +501,7 @@ def test_the_table_in_the_page_is_what_bench_prints(no_progress) -> None:
 
 
 def _rows(text: str) -> dict[str, str]:
-    """Variant -> what its lines say, without numbers, verdicts and spaces."""
+    """Variant -> what its lines say, without numbers, verdicts, spaces and cells of columns for others."""
     found: dict[str, str] = {}
     name = ""
     for line in text.splitlines():
@@ -514,7 +514,7 @@ def _rows(text: str) -> dict[str, str]:
             name = ""
         if name:
             loose = re.sub(r"no difference|[\d.,]+× \([\d.]+ to [\d.]+\)", "V", line)
-            loose = re.sub(r"\d[\d.,]*(e-\d+)?", "0", loose)
+            loose = re.sub(r"\d[\d.,]*(e-\d+)?", "0", loose).replace(" - ", " ")
             found[name] = " ".join(f"{found.get(name, '')} {loose}".split())
     return found
 
@@ -657,7 +657,7 @@ def test_two_interpreters_are_told_apart_and_what_moving_brings_is_said() -> Non
     def timed(name: str, python: str, ms: float, memory: int) -> BenchVariant:
         ratio_of = Ratio(0.5 / ms, 0.49 / ms, 0.51 / ms)
         found = BenchPhase("forward", Measured(ms, ms * 0.99, ms * 1.01), 1e3 / ms, ratio_of, 0.2, 0.8, 15, 9)
-        groups_of = Groups(1, None) if name == "nvfuser" else None
+        groups_of = ByPhase(1, None) if name == "nvfuser" else None
         note = "frozen" if python == new else None
         return BenchVariant(name, python, True, None, (found,), 1.0, 0.9, 3, memory, groups_of, 2, 0.0, note)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,7 +18,11 @@ from running import python_apart, write
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.fusers.inductor.compilation import CallKind, Compilation, CompiledGraph, FinalKind, Part
+from fusiondoc.workflows.bench_compiled import seen_besides
 from fusiondoc.workflows.load import parse_capture
+
+LOOPS = ("SchedulerNode", "FusedSchedulerNode", "OuterLoopFusedSchedulerNode")
+"""Classes of the scheduler's nodes for which loops are generated."""
 
 pytestmark = pytest.mark.torch
 
@@ -131,6 +136,22 @@ def test_bytes_of_graphs_are_those_that_torch_counts(
 ) -> None:
     graphs = json.loads(block[1].stdout)["compiled"]["graphs"]
     assert [graph["bytes_accessed"] for graph in graphs] == truth["moved"]
+
+
+def test_a_bench_counts_the_nodes_of_the_scheduler(
+    block: tuple[Path, object], truth: dict[str, Any], tmp_path: Path
+) -> None:
+    """What ``bench`` makes of such records, without any log."""
+    (tmp_path / "log").write_bytes(b"")
+    counts = seen_besides(tmp_path / "log", newest(block[0]).path / "records.jsonl").compiled
+    assert counts.groups and counts.calls and counts.bytes_moved
+    loops = [sum(kind in LOOPS for _, kind, _ in nodes) for nodes in truth["finals"]]
+    assert [counts.groups.forward, counts.groups.backward] == loops
+    assert [counts.bytes_moved.forward, counts.bytes_moved.backward] == truth["moved"]
+    call = re.compile(r"^ +(?:extern_kernels\.|buf\d+ = torch\.ops\.aten\.)", re.MULTILINE)
+    calls = [len(call.findall(code)) for code in truth["codes"]]
+    assert [counts.calls.forward, counts.calls.backward] == calls
+    assert counts.graph_breaks == 0
 
 
 def test_kernels_are_those_that_the_generated_code_defines(

@@ -20,7 +20,7 @@ from fusiondoc.model.bench import (
     Bench,
     BenchPhase,
     BenchVariant,
-    Groups,
+    ByPhase,
     Measured,
     Ratio,
     Suite,
@@ -51,11 +51,11 @@ def made(small: bool = False) -> Suite:
     for block, times in (("composite", 1.3), ("rms_norm", 2.0)):
         rows = [
             variant(EAGER, OLD, 1.0, peak_bytes=200_000_000),
-            variant("nvfuser", OLD, times, 0.4, peak_bytes=100_000_000, groups=Groups(1, 2)),
-            variant("aot-each-call", OLD, 0.01, recompiles=36, groups=Groups(0, 0)),
+            variant("nvfuser", OLD, times, 0.4, peak_bytes=100_000_000, groups=ByPhase(1, 2)),
+            variant("aot-each-call", OLD, 0.01, recompiles=36, groups=ByPhase(0, 0)),
             variant(EAGER, NEW, 1.0),
             BenchVariant("nvfuser", NEW, False, "nvFuser is in TorchScript of torch 1.12 to 2.1 only"),
-            variant("aot-each-call", NEW, 1.001, groups=Groups(0, 0)),
+            variant("aot-each-call", NEW, 1.001, groups=ByPhase(0, 0)),
         ]
         bench = Bench({"gpu": "NVIDIA H200"}, "f.py", ("float32[2]",), tuple(rows))
         cases.append(SuiteCase(block, "static", bench))

@@ -10,7 +10,7 @@ from fusiondoc.runner.bench_child import Died, Ready, Round
 class TimedChild:
     """Stands for a process: ``step`` seconds a step, but for what the machine adds; dies where told."""
 
-    log = Path("nowhere")
+    log = records = Path("nowhere")
     chosen = facts = problem = None
 
     def __init__(self, step: float, dies: bool = False) -> None:
@@ -18,7 +18,7 @@ class TimedChild:
         self.inputs = self.unfit = {}
         self.ready: dict[int, Ready] = {}
 
-    def warm_up(self) -> None:
+    def warm_up(self, record: bool = False) -> None:
         if self._dies:
             raise Died("out of memory")
         self.ready = {0: Ready(0, 1, 0.0, 0.0)}

@@ -14,7 +14,7 @@ from fusiondoc.model import dataclass
 SCHEMA = "fusiondoc.bench/1"
 
 EAGER = "eager"
-WITHOUT_GROUPS = frozenset((EAGER, "none", COMPILER))
+WITHOUT_GROUPS = frozenset((EAGER, "none"))
 """Variants that show no fusion groups."""
 VARIANTS = (EAGER, *of_torchscript(), "none", *bench_variants(), COMPILER)
 """In the order of the table."""
@@ -117,8 +117,8 @@ class BenchPhase:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Fusion groups in the plans that torch made; None where it does not tell."""
+class ByPhase:
+    """A figure of what torch compiled, for each of its phases; None where it does not tell."""
 
     forward: int | None
     backward: int | None
@@ -143,7 +143,8 @@ class BenchVariant:
     """Compilations after the warm-up with the first shape: sum over its phases and shapes."""
     peak_bytes: int | None = None
     """The most that a step had allocated on the GPU."""
-    groups: Groups | None = None
+    groups: ByPhase | None = None
+    """Fusion groups in its plans; of torch.compile the final nodes of its scheduler."""
     fallbacks: int | None = None
     """Fusion groups that fell back, as torch warned of (once a place, so this is the least)."""
     max_difference: float | None = None
@@ -152,6 +153,14 @@ class BenchVariant:
     """How it was made, where its name does not tell: "frozen"."""
     why_no_difference: str | None = None
     """Why no difference from eager is known."""
+    calls: ByPhase | None = None
+    """Of torch.compile: operators that a library computes, or eager code for lack of a lowering."""
+    bytes_moved: ByPhase | None = None
+    """Of torch.compile: what its kernels and calls read and write in a step, as it counts them."""
+    graph_breaks: int | None = None
+    """Of torch.compile: lines at which it ended a graph, each as often as that came."""
+    why_no_groups: str | None = None
+    """Of torch.compile: why its groups are not known."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ slows down slows all of them.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -72,6 +73,8 @@ class Bench:
         self._warm: dict[int, _Warm] = {}
         self._folder = ""
         self._seconds = 0.0
+        self._is_recorded = False
+        """What a compiler makes for the first inputs is wanted."""
 
     def run(self, control: str, trace: bool, seconds: float, knobs: Callable[[], object]) -> None:
         """Build, warm up, then obey the commands in the file ``control``, a JSON line each, until it ends.
@@ -89,8 +92,10 @@ class Bench:
         # Loading is done beside the others, warming up alone: a compilation beside another takes longer.
         self._records.write("loaded", pid=os.getpid())
         commands = open(control, "rb")  # noqa: SIM115  (for the life of the process)
-        if not commands.readline():
+        begins = commands.readline()
+        if not begins:
             return
+        self._is_recorded = bool(json.loads(begins.decode("utf-8")).get("record"))
         first = self._shapes[0]
         expected = self._expected(first)
         example = first.given.example
@@ -118,6 +123,8 @@ class Bench:
             recompiles=after - before if after is not None and before is not None else None,
             groups_forward=forward,
             groups_backward=backward,
+            graphs=after,
+            recorded=self._is_recorded and built.recorded is not None,
         )
 
     def _warm_up(self, built: Built, shape: int, expected: list[list[Any]], cuda: bool) -> None:
@@ -130,11 +137,11 @@ class Bench:
         if not shape and steps.given.sizes > 1:
             # As in the tutorial: the first size alone, so that the cost of the others is measured by itself.
             alone = Steps(self._torch, self._model, Given(steps.given.example), self._training, self._variant)
-            first = alone.warm_up(built, after_each_step)
+            first = self._compile(built, alone, after_each_step)
         compiled = built.compiled()
         recompiles: int | None = None if self._variant == "eager" else 0
         if not shape and steps.given.sizes == 1:
-            warm = steps.warm_up(built, after_each_step)
+            warm = self._compile(built, steps, after_each_step)
         elif self._variant in TORCHSCRIPT:
             with plans_made(self._torch, self._folder) as count:
                 warm = steps.warm_up(built, after_each_step)
@@ -159,6 +166,12 @@ class Bench:
             max_difference=difference,
             why_no_difference=why_not,
         )
+
+    def _compile(self, built: Built, steps: Steps, after_each_step: Callable[[], object]) -> list[float]:
+        """The warm-up in which the variant is compiled. The steps that count run without any hook."""
+        recorded = built.recorded if self._is_recorded else None
+        with recorded(self._records) if recorded is not None else contextlib.nullcontext():
+            return steps.warm_up(built, after_each_step)
 
     def _steps_of_round(self, steady: float, sizes: int) -> int:
         """How many steps last about as long as a round should, each ``steady`` seconds."""

@@ -14,9 +14,10 @@ import itertools
 import random
 import sys
 import time
-from typing import Any, Callable, ContextManager, Sequence
+from typing import Any, Callable, ContextManager, Iterator, Sequence
 
 from . import CANNOT_RUN, Refused, UserError, first_line, fusers
+from .log_and_records import Records
 from .models import frozen, to_torchscript
 from .pass_inputs import Shape, arguments_of, on_gpu, parameters_of, tensors_in
 from .same_results import eager_twin, unfused
@@ -45,6 +46,8 @@ class Built:
         """How often it has compiled so far; None where torch does not count it."""
         self.groups: Callable[[], tuple[int | None, int | None]] = lambda: (None, None)
         """Fusion groups in the forward and backward plans; None where torch does not show them."""
+        self.recorded: Callable[[Records], ContextManager[Any]] | None = None
+        """A block to compile in, which records what the compiler makes."""
 
 
 def build(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool) -> Built:
@@ -191,7 +194,22 @@ def _inductor(torch: Any, model: Any) -> Built:
         raise _cannot("torch.compile: %s" % first_line(error)) from None
     built = Built(made)
     built.compiled = lambda: _dynamo_graphs()
+    built.recorded = lambda records: _watched(torch, records)
     return built
+
+
+@contextlib.contextmanager
+def _watched(torch: Any, records: Records) -> Iterator[None]:
+    """Nothing of the watch is left behind the block."""
+    from .inductor_watch import InductorWatch
+
+    watch = InductorWatch(torch, records)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.finish()
+        watch.stop()
 
 
 def _dynamo_graphs() -> int | None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from fusiondoc.comparison.bench_changes import BenchComparison
-from fusiondoc.model.bench import Bench, BenchShape, Part, Suite
+from fusiondoc.model.bench import Bench, BenchShape, ByPhase, Part, Suite
 from fusiondoc.rendering import markdown_documents, pages, terminal_documents
 from fusiondoc.rendering.blocks import Document
 from fusiondoc.rendering.printable import csv_table
@@ -58,7 +58,8 @@ COLUMNS = (
         "reason",
     ),
     *("inputs", "sizes", "first_ms", "recompiles_of_shape", "guard_failures", "peak_bytes_of_shape"),
-    *("processes", "parts_ms"),
+    *("processes", "parts_ms", "calls_forward", "calls_backward", "graph_breaks"),
+    *("bytes_forward", "bytes_backward"),
 )
 
 
@@ -79,8 +80,7 @@ def _csv_rows(bench: Bench) -> Iterator[list[object]]:
     """Of ``COLUMNS``."""
     for one in bench.variants:
         of_variant = [one.warmup_s, one.compile_s, one.recompiles, one.peak_bytes]
-        of_variant += [one.groups.forward, one.groups.backward] if one.groups is not None else [None, None]
-        of_variant += [one.fallbacks, one.max_difference]
+        of_variant += [*_by_phase(one.groups), one.fallbacks, one.max_difference]
         for found in one.phases or (None,):
             timed: list[object] = [None] * 12
             of_shape: list[object] = [None] * 8
@@ -92,7 +92,12 @@ def _csv_rows(bench: Bench) -> Iterator[list[object]]:
                 shape = known[0] if known else BenchShape(bench.inputs)
                 of_shape = [", ".join(shape.inputs), shape.sizes, found.first_ms, found.recompiles]
                 of_shape += [found.guard_failures, found.peak_bytes, found.processes, _parts(found.parts)]
-            yield [one.interpreter, one.name, *timed, *of_variant, one.reason, *of_shape]
+            compiled = [*_by_phase(one.calls), one.graph_breaks, *_by_phase(one.bytes_moved)]
+            yield [one.interpreter, one.name, *timed, *of_variant, one.reason, *of_shape, *compiled]
+
+
+def _by_phase(found: ByPhase | None) -> list[int | None]:
+    return [found.forward, found.backward] if found is not None else [None, None]
 
 
 def _parts(parts: Sequence[Part] | None) -> str | None:

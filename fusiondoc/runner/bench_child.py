@@ -150,6 +150,10 @@ class Benched:
     recompiles: int | None = None
     groups_forward: int | None = None
     groups_backward: int | None = None
+    graphs: int | None = None
+    """Plans or graphs that were compiled; None where torch does not count them."""
+    recorded: bool = False
+    """What the compiler made for the first inputs was to be recorded."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +229,7 @@ class BenchChild:
         folder: Path,
         timeout: float,
     ) -> None:
-        records = folder / "records.jsonl"
+        self.records = records = folder / "records.jsonl"
         self._records: GrowingRecords[Reply] = GrowingRecords(records, _KINDS)
         self.log = folder / "log"
         self._timeout = timeout
@@ -284,10 +288,14 @@ class BenchChild:
         if self._killed:
             raise _Killed  # which ends the process on the way out
 
-    def begin_warm_up(self) -> None:
+    def begin_warm_up(self, record: bool = False) -> None:
         """Have it warm up with every shape as soon as it is loaded, beside others. Raises ``Died`` if it is
-        no more."""
-        self._send({"do": "warm"})
+        no more.
+
+        Args:
+            record: what torch.compile makes for the first inputs.
+        """
+        self._send({"do": "warm", "record": record})
         self._warms_up = True
 
     def has_warmed_up(self) -> bool:
@@ -300,14 +308,15 @@ class BenchChild:
             self._is_warm = True
         return self.is_alive
 
-    def warm_up(self) -> None:
+    def warm_up(self, record: bool = False) -> None:
         """Have it warm up, once, and wait (``ready`` has the times). If it is warm, its steps are measured
-        again: others may have slowed them down. Raises ``Died`` if it does not."""
+        again: others may have slowed them down. Raises ``Died`` if it does not. ``record``: as in
+        ``begin_warm_up``."""
         if self._is_warm:
             self._send({"do": "settle"})
         elif not self._warms_up:
             self._wait(LoadedModel)
-            self.begin_warm_up()
+            self.begin_warm_up(record)
         self._wait(Warmed)
         self._is_warm = True
 

@@ -46,6 +46,9 @@ _VARIANTS = (
     Column("warm-up", number=True),
     Column("compile", number=True),
     Column("recompiles", number=True, wanted=3),
+    Column("calls", number=True, wanted=7),
+    Column("breaks", number=True, wanted=7),
+    Column("moves", number=True, wanted=6),
     Column("fallbacks", number=True, wanted=2),
     Column("memory", number=True, wanted=5),
     Column("of eager", number=True, wanted=4),
@@ -190,7 +193,7 @@ def _speed_cells(variant: BenchVariant, timed: BenchPhase) -> tuple[Cell, ...]:
         Text("") if variant.name == EAGER else speed_cell(timed.ratio),
         Millis(timed.device_ms),
         Share(timed.busy),
-        _groups(variant),
+        _figures(words.groups(variant)),
         Millis(timed.first_ms),
         Count(timed.recompiles),
         Count(timed.guard_failures),
@@ -198,8 +201,7 @@ def _speed_cells(variant: BenchVariant, timed: BenchPhase) -> tuple[Cell, ...]:
     )
 
 
-def _groups(variant: BenchVariant) -> Cell:
-    text = words.groups(variant)
+def _figures(text: str) -> Cell:
     return Text(text) if text != TERMINAL.unknown else Count(None)
 
 
@@ -215,6 +217,9 @@ def _of_variants(bench: Bench) -> Table:
             Seconds(variant.warmup_s),
             Seconds(variant.compile_s),
             Count(variant.recompiles),
+            _figures(words.by_phase(variant, variant.calls)),
+            Count(variant.graph_breaks),
+            Bytes(words.moved(variant)),
             Count(variant.fallbacks),
             Bytes(variant.peak_bytes),
             Factor(memory_ratio(bench, variant)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fusiondoc.comparison.bench_changes import ratio_of_medians
-from fusiondoc.model.bench import TRAINING, WITHOUT_GROUPS, Bench, BenchPhase, BenchVariant, Ratio
+from fusiondoc.model.bench import TRAINING, WITHOUT_GROUPS, Bench, BenchPhase, BenchVariant, ByPhase, Ratio
 from fusiondoc.rendering.units import TERMINAL, interval, milliseconds, ratio, short_percent, size
 from fusiondoc.views.step_words import shares
 
@@ -31,13 +31,27 @@ def verdict(found: Ratio | None) -> str:
 
 def groups(variant: BenchVariant) -> str:
     """Groups of the forward plan, and of the backward plan where there is one: ``2 + 1``."""
-    found = variant.groups
+    return by_phase(variant, variant.groups)
+
+
+def by_phase(variant: BenchVariant, found: ByPhase | None) -> str:
+    """A figure of both phases, ``2 + 1``; of the forward phase where no other was timed."""
     if found is None or (found.forward is None and found.backward is None):
         return "-"
     forward = "?" if found.forward is None else str(found.forward)
     if all(one.phase != TRAINING for one in variant.phases):
         return forward
     return f"{forward} + {'?' if found.backward is None else found.backward}"
+
+
+def moved(variant: BenchVariant) -> int | None:
+    """Bytes that the kernels and calls of a step read and write, in the phases that were timed."""
+    found = variant.bytes_moved
+    if found is None or found.forward is None:
+        return None
+    if all(one.phase != TRAINING for one in variant.phases):
+        return found.forward
+    return found.forward + found.backward if found.backward is not None else None
 
 
 def phase_of(variant: BenchVariant, phase: str, shape: int = 0) -> BenchPhase | None:
@@ -151,6 +165,8 @@ def _notes_on(variant: BenchVariant) -> Iterator[str]:
         yield variant.note
     if variant.why_no_difference is not None:
         yield f"no difference from eager is known: {variant.why_no_difference}"
+    if variant.why_no_groups is not None:
+        yield f"its groups are not known: {variant.why_no_groups}"
 
 
 def _on_variant(bench: Bench, variant: BenchVariant) -> Iterator[str]:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fusiondoc.model.bench import EAGER, BenchPhase, BenchVariant, Groups, Ratio, measured_in, of_processes
+from fusiondoc.model.bench import (
+    EAGER,
+    BenchPhase,
+    BenchVariant,
+    ByPhase,
+    Ratio,
+    measured_in,
+    of_processes,
+)
 from fusiondoc.runner.bench_child import Benched, Chosen, Inspected, Ready
 from fusiondoc.runner.interpreter import Interpreter
+from fusiondoc.workflows.bench_compiled import CompiledCounts, why_not_known
 from fusiondoc.workflows.bench_turns import VariantRun
 
 
@@ -46,6 +55,7 @@ def variant_row(
     recompiles = [record.recompiles for record in ready]
     recompiles += [record.recompiles for record in benched]
     chosen = _chosen(list(present.values()))
+    compiled = _compiled(list(present.values()))
     return BenchVariant(
         name=name,
         interpreter=label,
@@ -56,12 +66,32 @@ def variant_row(
         compile_s=_sum(of_shape.compile_s for of_shape in ready),
         recompiles=_whole_sum(recompiles),
         peak_bytes=_max(of_shape.peak_bytes for of_shape in inspected),
-        groups=_groups(benched),
-        fallbacks=_whole_sum(run.fallbacks for run in present.values()),
+        groups=compiled.groups or _groups(benched),
+        fallbacks=_whole_sum(run.besides.fallbacks for run in present.values()),
         max_difference=_max(of_shape.max_difference for of_shape in ready),
         note=chosen.note if chosen is not None else None,
         why_no_difference=_why_no_difference(ready),
+        calls=compiled.calls,
+        bytes_moved=compiled.bytes_moved,
+        graph_breaks=compiled.graph_breaks,
+        why_no_groups=_why_no_groups(list(present.values())),
     )
+
+
+def _compiled(runs: Sequence[VariantRun]) -> CompiledCounts:
+    """What torch.compile made in the last phase: with gradients the forward graph is another one."""
+    known = (run.besides.compiled for run in reversed(runs))
+    return next((counts for counts in known if counts.groups is not None), CompiledCounts())
+
+
+def _why_no_groups(runs: Sequence[VariantRun]) -> str | None:
+    """Where they were to be recorded and no record has them."""
+    if _compiled(runs).groups is not None:
+        return None
+    for run in reversed(runs):
+        if run.benched is not None and run.benched.recorded:
+            return why_not_known(run.benched.graphs, run.besides.failed_hooks)
+    return None
 
 
 def _eager_of(runs: Sequence[VariantRun], interpreter: Interpreter) -> VariantRun | None:
@@ -159,9 +189,9 @@ def _max(values: Iterable[Any]) -> Any:
     return max((value for value in values if value is not None), default=None)
 
 
-def _groups(benched: Sequence[Benched]) -> Groups | None:
+def _groups(benched: Sequence[Benched]) -> ByPhase | None:
     """The forward groups of the last phase: with gradients the forward plan is another one."""
     for run in reversed(benched):
         if run.groups_forward is not None or run.groups_backward is not None:
-            return Groups(run.groups_forward, run.groups_backward)
+            return ByPhase(run.groups_forward, run.groups_backward)
     return None

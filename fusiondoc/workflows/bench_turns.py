@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,16 +11,15 @@ from typing import Any, Protocol
 
 from fusiondoc.captures.request import TargetSpec, check_inputs
 from fusiondoc.diagnosis.step_time import StepParts, parts_of
-from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
+from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import EACH_CALL, FORWARD, LEAST_ROUNDS, ROUNDS, TRAINING, VARIANTS, measured
 from fusiondoc.model.typed_fields import as_json
-from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_trace
-from fusiondoc.parsers.read import read_logs
 from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.runner.run_variables import quiet_environment
+from fusiondoc.workflows.bench_compiled import SeenBesides, seen_besides
 
 ROUND_SECONDS = 0.2
 PROCESSES = 2
@@ -143,7 +141,7 @@ class VariantRun:
         self.parts: dict[int, StepParts | None] = {}
         """Where the time of a step of each shape goes."""
         self.benched: Benched | None = None
-        self.fallbacks: int | None = None
+        self.besides = SeenBesides()
         self.why: str | None = None
         """Why it could not run, or stopped."""
 
@@ -335,7 +333,7 @@ class _Turns:
         if not (going_on and self._keeps and self.processes == 1):
             run.child.kill()
         if run.child.ready and self._looks:
-            run.fallbacks = _fallbacks(run.child.log)
+            run.besides = seen_besides(run.child.log, run.child.records)
 
     def _warm_up(self) -> None:
         """One after the other: a compilation beside another one would take longer. Some may have warmed up
@@ -344,7 +342,7 @@ class _Turns:
         for number, run in enumerate(self.runs):
             self._say(f"{run.name} warms up", number)
             try:
-                run.child.warm_up()
+                run.child.warm_up(record=self._looks)
                 run.further = []
                 run.ms = {shape: [] for shape in run.child.ready if not (self._only_first and shape)}
             except Died as died:
@@ -372,11 +370,3 @@ class _Turns:
         before = self._number * len(self._starts) + self._rounds_before()
         total = self.processes * len(self._starts) + self._request.rounds
         self._bar.say(f"{self._about}: {doing}", before + done, total)
-
-
-def _fallbacks(log: Path) -> int | None:
-    """Torch's warnings on stderr, read as any log is."""
-    with contextlib.suppress(FusiondocError, OSError):
-        report, _ = read_logs([LogInput("log", log)])
-        return report.times_fallen_back
-    return None

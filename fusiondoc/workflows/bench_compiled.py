@@ -1,0 +1,88 @@
+"""What a timed process shows beside its times: groups that fell back, by torch's warnings, and what
+torch.compile made of the model, by the records of its compilation. Both are read as those of any run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fusiondoc.captures.probe_records import read_records
+from fusiondoc.diagnosis.of_fusers import with_compiled
+from fusiondoc.errors import FusiondocError
+from fusiondoc.model import dataclass
+from fusiondoc.model.bench import ByPhase
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.read import read_logs
+
+_FORWARD, _BACKWARD = "forward", "backward"
+
+
+@dataclass(frozen=True)
+class CompiledCounts:
+    """The figures of torch.compile for the first inputs."""
+
+    groups: ByPhase | None = None
+    calls: ByPhase | None = None
+    bytes_moved: ByPhase | None = None
+    graph_breaks: int | None = None
+
+
+@dataclass(frozen=True)
+class SeenBesides:
+    """``failed_hooks``: what a record of the compilation could not show."""
+
+    fallbacks: int | None = None
+    compiled: CompiledCounts = CompiledCounts()
+    failed_hooks: tuple[str, ...] = ()
+
+
+def seen_besides(log: Path, records: Path) -> SeenBesides:
+    """What a process left in its log and its records; nothing where they cannot be read."""
+    with contextlib.suppress(FusiondocError, OSError):
+        report, observed = read_logs([LogInput("log", log)])
+        recorded = read_records(records.read_bytes()).compiled
+        compilation = recorded.with_log(observed.compilation)
+        made = with_compiled(report, replace(observed, compilation=compilation), None)
+        counts = _counts(made) if recorded.graphs else CompiledCounts()
+        failed = tuple(f"{hook.hook}: {hook.error}" for hook in recorded.failed_hooks)
+        return SeenBesides(report.times_fallen_back, counts, failed)
+    return SeenBesides()
+
+
+def _counts(report: Report) -> CompiledCounts:
+    if report.compiled is None:
+        return CompiledCounts()
+    graphs = [graph for graph in report.compiled.graphs if graph.failed is None]
+    return CompiledCounts(
+        _by_phase((group.phase, group.count) for group in report.groups),
+        _by_phase((row.phase, row.count) for row in report.unfused),
+        _by_phase((graph.phase, graph.bytes_accessed) for graph in graphs),
+        sum(row.count for row in report.compiled.breaks),
+    )
+
+
+def _by_phase(figures: Iterable[tuple[str | None, int | None]]) -> ByPhase:
+    """The sum for each phase; None where one of its figures is not known."""
+    sums: dict[str, int | None] = {_FORWARD: 0, _BACKWARD: 0}
+    for phase, figure in figures:
+        name = _BACKWARD if phase == _BACKWARD else _FORWARD
+        before = sums[name]
+        sums[name] = None if before is None or figure is None else before + figure
+    return ByPhase(sums[_FORWARD], sums[_BACKWARD])
+
+
+def why_not_known(graphs: int | None, failed_hooks: Sequence[str]) -> str:
+    """Why a process of torch.compile shows no counts.
+
+    Args:
+        graphs: that it compiled, by torch's own count.
+    """
+    if graphs == 0:
+        return "torch.compile compiled no graph"
+    if failed_hooks:
+        return f"this torch does not show them ({failed_hooks[0]})"
+    return "no record shows what was compiled"
