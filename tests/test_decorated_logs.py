@@ -77,7 +77,9 @@ class Clean:
 
 
 def fixture(name: str) -> bytes:
-    return lzma.decompress((FIXTURES / f"{name}.log.xz").read_bytes())
+    folder = FIXTURES / name
+    path = folder / "log.xz" if folder.is_dir() else FIXTURES / f"{name}.log.xz"
+    return lzma.decompress(path.read_bytes())
 
 
 def alike(log: Clean, orders: Iterable[Order]) -> list[list[str]]:
@@ -127,6 +129,24 @@ def test_decorations_around_decorations(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_few_rows_show_how_a_log_is_broken(name: str, around: tuple[str, ...], tmp_path: Path) -> None:
+    order = tuple(BY_NAME[one] for one in around)
+    assert Clean(fixture(name), tmp_path / "run.log").reads_alike(order)
+
+
+@pytest.mark.parametrize(
+    ("name", "around"),
+    [
+        ("inductor/2.13/fallback", ("80 bytes",)),
+        ("inductor/2.13/cat_split", ("120 columns",)),
+        ("inductor/2.13/inplace", ("containerd",)),
+        ("inductor/2.13/branch", ("logging with times", "200 bytes")),
+        ("inductor/2.11/foreach_small", ("docker's objects, cut",)),
+        ("inductor/2.11/argmaxes", ("200 bytes", "reset")),
+        ("inductor/2.11/cast_transpose", ("kubectl", "200 columns")),
+    ],
+)
+def test_broken_rows_of_torch_compile(name: str, around: tuple[str, ...], tmp_path: Path) -> None:
+    """Lines of code, of graphs and of IR keep their lines of the log, too."""
     order = tuple(BY_NAME[one] for one in around)
     assert Clean(fixture(name), tmp_path / "run.log").reads_alike(order)
 

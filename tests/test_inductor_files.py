@@ -16,6 +16,7 @@ from fusiondoc.parsers.inductor.fx_graph import fx_node, graph_of
 from fusiondoc.parsers.inductor.generated_code import generated_module
 from fusiondoc.parsers.inductor.post_fusion_ir import final_nodes
 from fusiondoc.parsers.inductor.python_text import arguments, size_of
+from fusiondoc.parsers.inductor.text_lines import TextLines
 from fusiondoc.parsers.lines.log_files import LogInput, find_logs
 from fusiondoc.parsers.read import read_logs
 
@@ -120,7 +121,7 @@ def test_readers_of_texts_take_anything(text: str) -> None:
     generated_module("triton_a = async_compile.triton('triton_a', '''\n" + text + "\n''')\n")
     generated_module("def call(args):\n    buf0 = empty_strided_cuda(" + text)
     generated_module("cpp_a = async_compile.cpp_pybinding([], '''\nvoid kernel(" + text + ") {\n''')")
-    final_nodes("op0: SchedulerNode(ComputedBuffer)\nop0.writes = [MemoryDep(" + text)
+    final_nodes("op0: SchedulerNode(ComputedBuffer)\nop0.writes = [MemoryDep(" + text, TextLines(0, 1))
     arguments("(" + text, 0)
 
 

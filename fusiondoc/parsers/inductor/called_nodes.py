@@ -19,6 +19,7 @@ from fusiondoc.parsers.inductor.cpp_loops import loop_nests
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule
 from fusiondoc.parsers.inductor.kernel_definitions import Definition, Parameter
 from fusiondoc.parsers.inductor.tensor_types import element_size
+from fusiondoc.parsers.inductor.text_lines import TextLines
 from fusiondoc.parsers.inductor.wrapper_calls import Step
 
 _KINDS = {
@@ -61,11 +62,10 @@ class NestTraffic(NamedTuple):
 class _Calls:
     """Makes the nodes of a module in the order of its calls."""
 
-    def __init__(self, module: GeneratedModule, log: int | None, first: int) -> None:
+    def __init__(self, module: GeneratedModule, lines: TextLines | None) -> None:
         self._kernels = module.kernels
         self._wrapper = module.wrapper
-        self._log = log
-        self._first = first
+        self._lines = lines
         self._written: set[str] = set(module.wrapper.inputs)
         """Buffers that hold something by now."""
         self._elements: dict[str, list[str]] = {}
@@ -196,7 +196,7 @@ class _Calls:
         return bytes_moved(self._wrapper.buffers, accesses)
 
     def _line(self, number: int) -> tuple[Line, ...]:
-        return () if self._log is None else ((self._log, self._first + number),)
+        return () if self._lines is None else (self._lines.line(number),)
 
 
 def _pointers(step: Step, kernel: Definition | None) -> Iterator[tuple[str, Parameter]]:
@@ -233,21 +233,18 @@ class CalledNodes(NamedTuple):
     node of a C++ function may have made that buffer, and a later one of the same function changes it."""
 
 
-def called_nodes(module: GeneratedModule, log: int | None = None, first: int = 0) -> CalledNodes:
+def called_nodes(module: GeneratedModule, lines: TextLines | None = None) -> CalledNodes:
     """The calls of a module in order, as final nodes.
 
     Args:
-        log: the number of the log that it stands in.
-        first: the line of its first one there.
+        lines: where the module stands in a log.
     """
-    calls = _Calls(module, log, first)
+    calls = _Calls(module, lines)
     calls.take_all()
     return CalledNodes(calls.nodes, calls.nests, calls.names_before)
 
 
-def generated_kernels(
-    module: GeneratedModule, log: int | None = None, first: int = 0
-) -> list[GeneratedKernel]:
+def generated_kernels(module: GeneratedModule, lines: TextLines | None = None) -> list[GeneratedKernel]:
     """The kernels that a module defines, with how often it calls each."""
     calls = Counter(step.target for step in module.wrapper.steps)
     return [
@@ -256,7 +253,7 @@ def generated_kernels(
             kernel.kind,
             kernel.code,
             calls[kernel.name],
-            line=None if log is None else (log, first + kernel.line),
+            line=None if lines is None else lines.line(kernel.line),
         )
         for kernel in module.kernels.values()
     ]

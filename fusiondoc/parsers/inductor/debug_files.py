@@ -9,6 +9,7 @@ from pathlib import Path
 from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.inductor.fx_graph import graph_of
 from fusiondoc.parsers.inductor.graph_parts import GraphParts, PartsOfProcess
+from fusiondoc.parsers.inductor.text_lines import TextLines
 
 _NUMBER = re.compile(r"\.(\d{1,9})$")
 """At the end of a graph's folder: ``model__0_forward_1.0``."""
@@ -27,13 +28,13 @@ class DebugFiles:
         key = str(path if is_module else path.parent)
         parts = self._graphs.setdefault(key, GraphParts(None, line=(log, 1)))
         if name == "fx_graph_transformed":
-            parts.graph = graph_of(text, log, 1)
+            parts.graph = graph_of(text, TextLines(log, 1))
         elif name == "ir_post_fusion":
-            parts.take_ir(text, (log, 1))
+            parts.take_ir(text, TextLines(log, 1))
         elif name == "inductor_provenance_tracking_node_mappings":
             parts.provenance.take_mappings(text)
         else:
-            parts.take_module(text, (log, 1))
+            parts.take_module(text, TextLines(log, 1))
 
     def process(self) -> PartsOfProcess | None:
         """All graphs in the order of their compilation; None without any."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from fusiondoc.fusers.inductor.compilation import GraphOperator, Line
 from fusiondoc.parsers.inductor.python_text import arguments
+from fusiondoc.parsers.inductor.text_lines import TextLines
 
 _FILE = re.compile(r"\s*# File: (.{1,400}?):(\d{1,9})(?: in ([^,\n]{1,200}))?(?:, code:|\s*$)")
 _SIGNATURE = re.compile(r"\s*def forward\(self,? ?(.*)")
@@ -146,14 +147,13 @@ class ReadGraph(NamedTuple):
     outputs: tuple[str, ...]
 
 
-def graph_of(text: str, log: int | None = None, first: int = 0) -> ReadGraph:
+def graph_of(text: str, lines: TextLines | None = None) -> ReadGraph:
     """The nodes of a graph in order.
 
     Args:
-        log: the number of the log, where nodes shall have their line.
-        first: the line of the first one in it.
+        lines: where the text stands, if nodes shall have their line.
     """
     reader = _Reader()
     for number, line in enumerate(text.splitlines()):
-        reader.take(line, None if log is None else (log, first + number))
+        reader.take(line, None if lines is None else lines.line(number))
     return ReadGraph(hash(text), tuple(reader.operators.values()), reader.outputs)

@@ -15,6 +15,7 @@ from fusiondoc.parsers.inductor.fx_graph import ReadGraph, graph_of
 from fusiondoc.parsers.inductor.generated_code import GeneratedModule, generated_module
 from fusiondoc.parsers.inductor.post_fusion_ir import final_nodes
 from fusiondoc.parsers.inductor.provenance import Provenance, object_of
+from fusiondoc.parsers.inductor.text_lines import TextLines
 
 OUTPUT_CODE, POST_FUSION_IR = "output_code", "ir_post_fusion"
 """Artifacts of a whole graph."""
@@ -37,7 +38,7 @@ class GraphParts:
     ir: list[FinalNode] = field(default_factory=list)
     """Final nodes that the IR after fusion shows."""
     module: GeneratedModule | None = None
-    module_line: Line | None = None
+    module_lines: TextLines | None = None
     provenance: Provenance = field(default_factory=Provenance)
     kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Configuration of each kernel, of the record ``triton_kernel_info``."""
@@ -54,16 +55,16 @@ class GraphParts:
     cut: int = 0
     """Texts that end before their end."""
 
-    def take_module(self, text: str, line: Line) -> None:
+    def take_module(self, text: str, lines: TextLines) -> None:
         """Take the generated module."""
-        self.module, self.module_line = generated_module(text), line
+        self.module, self.module_lines = generated_module(text), lines
         call = text.find("def call(")
         self.cut += call < 0 or _RETURN.search(text, call) is None
         self.texts[OUTPUT_CODE] = zlib.compress(text.encode("utf-8"), 1)
 
-    def take_ir(self, text: str, line: Line) -> None:
+    def take_ir(self, text: str, lines: TextLines) -> None:
         """Take the loop IR after fusion."""
-        self.ir = final_nodes(text, *line)
+        self.ir = final_nodes(text, lines)
         self.texts[POST_FUSION_IR] = zlib.compress(text.encode("utf-8"), 1)
 
 
@@ -98,23 +99,23 @@ class PartsOfProcess:
             self.not_known(text)
         return known
 
-    def post_grad_graph(self, compile_id: str | None, text: str, line: Line) -> None:
+    def post_grad_graph(self, compile_id: str | None, text: str, lines: TextLines) -> None:
         """Take a graph after the post-grad passes."""
-        parts = self._current(compile_id, line)
+        parts = self._current(compile_id, lines.begin)
         if parts.graph is not None and parts.graph.digest == hash(text) and parts.module is None:
             return  # 2.11 writes it under two names
         if parts.graph is not None or parts.decisions is not None or parts.module is not None:
-            parts = self._begin(compile_id, line)
-        parts.graph = graph_of(text, *line)
+            parts = self._begin(compile_id, lines.begin)
+        parts.graph = graph_of(text, lines)
         parts.cut += _RETURN.search(text) is None
 
-    def post_fusion_ir(self, compile_id: str | None, text: str, line: Line) -> None:
+    def post_fusion_ir(self, compile_id: str | None, text: str, lines: TextLines) -> None:
         """Take the loop IR after fusion."""
-        self._current(compile_id, line).take_ir(text, line)
+        self._current(compile_id, lines.begin).take_ir(text, lines)
 
-    def output_code(self, compile_id: str | None, text: str, line: Line) -> None:
+    def output_code(self, compile_id: str | None, text: str, lines: TextLines) -> None:
         """Take a generated module."""
-        self._without_module(compile_id, line).take_module(text, line)
+        self._without_module(compile_id, lines.begin).take_module(text, lines)
 
     def _without_module(self, compile_id: str | None, line: Line) -> GraphParts:
         """The graph whose code comes: graphs inside of a graph have none of their own, and are read after

@@ -103,7 +103,7 @@ def _fill(one: GraphParts, other: GraphParts) -> None:
     one.ir = one.ir or other.ir
     one.decisions = one.decisions or other.decisions
     if one.module is None:
-        one.module, one.module_line = other.module, other.module_line
+        one.module, one.module_lines = other.module, other.module_lines
     one.provenance.nodes.update(other.provenance.nodes)
     one.provenance.sources.update(other.provenance.sources)
     one.kernels.update(other.kernels)
@@ -147,8 +147,8 @@ def _with_code(
     graph: CompiledGraph, decided: Sequence[FinalNode], module: GeneratedModule, parts: GraphParts
 ) -> CompiledGraph:
     """A graph with what its generated code shows."""
-    log, first = parts.module_line or (None, 0)
-    called = called_nodes(module, log, first)
+    lines = parts.module_lines
+    called = called_nodes(module, lines)
     named = with_operators(called.nodes, module, graph.operators, parts.provenance)
     called = called._replace(nodes=named)
     buffers = typed_buffers(module.wrapper, named, graph.operators)
@@ -163,7 +163,7 @@ def _with_code(
         graph_number=module.number,
         inference=module.phase == "inference" if module.phase else None,
         final=_of_graph([_sized(node, by_name) for node in final], graph.operators),
-        kernels=tuple(_configured(one, parts) for one in generated_kernels(module, log, first)),
+        kernels=tuple(_configured(one, parts) for one in generated_kernels(module, lines)),
         buffers=buffers,
         outputs=module.wrapper.outputs or graph.outputs,
     )

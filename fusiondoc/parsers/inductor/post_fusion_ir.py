@@ -14,6 +14,7 @@ from fusiondoc.fusers.inductor.node_kinds import final_kind
 from fusiondoc.parsers.inductor.fusion_log import members_of
 from fusiondoc.parsers.inductor.python_text import arguments, size_of
 from fusiondoc.parsers.inductor.tensor_types import element_size, short_name
+from fusiondoc.parsers.inductor.text_lines import TextLines
 
 _NODE = re.compile(r"(\w{1,4000}): (\w+)\(.*\)\s*$")
 _MEMBER = re.compile(r"\w+\.snodes\[\d+\] =")
@@ -74,16 +75,15 @@ class _Reader:
             self._open = self.nodes[-1].fields[name] = [rest.strip()]
 
 
-def final_nodes(text: str, log: int = 0, first: int = 0) -> list[FinalNode]:
+def final_nodes(text: str, lines: TextLines) -> list[FinalNode]:
     """The final nodes that the IR shows, in their order, with what each reads and writes.
 
     Args:
-        log: the number of the log that it stands in.
-        first: the line of its first line there.
+        lines: where the text stands.
     """
     reader = _Reader()
     for number, line in enumerate(text.splitlines()):
-        reader.take(line, (log, first + number))
+        reader.take(line, lines.line(number))
     return [_final_node(node, reader.types) for node in reader.nodes]
 
 

@@ -14,6 +14,7 @@ from fusiondoc.numbers import whole_number
 from fusiondoc.parsers.inductor.graph_breaks import graph_break, guards_of
 from fusiondoc.parsers.inductor.graph_parts import PartsOfProcess
 from fusiondoc.parsers.inductor.provenance import object_of
+from fusiondoc.parsers.inductor.text_lines import TextLines
 
 HEAD = re.compile(
     rb"(?:\[rank\d{1,6}\]:)?[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} (\S{1,400}?):\d{1,7}\] (\{\"(\w{1,80})\".*)",
@@ -93,17 +94,17 @@ class StructuredTrace:
             artifact = record.get("artifact")
             name = str(artifact.get("name")) if isinstance(artifact, dict) else name
         text = _text(payload)
-        below = (line[0], line[1] + 1)
+        below = TextLines(line[0], line[1] + 1)
         if not self._of_graph(name, compile_id, text, below):
             self._of_dynamo(name, compile_id, record, text, line)
 
-    def _of_graph(self, name: str, compile_id: str | None, text: str, line: Line) -> bool:
+    def _of_graph(self, name: str, compile_id: str | None, text: str, lines: TextLines) -> bool:
         """Take a record of a compiled graph; False for any other."""
         parts = self._parts
         if name == "inductor_post_grad_graph":
-            parts.post_grad_graph(compile_id, text, line)
+            parts.post_grad_graph(compile_id, text, lines)
         elif name == "inductor_output_code":
-            parts.output_code(compile_id, text, line)
+            parts.output_code(compile_id, text, lines)
         elif name == "inductor_provenance_tracking_node_mappings":
             parts.node_mappings(compile_id, text)
         elif name == "inductor_provenance_tracking_kernel_stack_traces":

@@ -20,6 +20,7 @@ from fusiondoc.parsers.inductor.structured_trace import (
     UNREAD,
     StructuredTrace,
 )
+from fusiondoc.parsers.inductor.text_lines import TextLines
 
 _BEGINNINGS = {
     "output_code": ("Output code:",),
@@ -67,6 +68,18 @@ class _Message(NamedTuple):
     time: bytes
     line: Line
     lines: list[str]
+    numbers: list[int]
+    """Of its lines in the log."""
+
+    @property
+    def stands(self) -> TextLines:
+        """Where its lines stand."""
+        return TextLines.numbered(self.line[0], self.numbers)
+
+    def add(self, text: str, position: Line) -> None:
+        """Take a line of it."""
+        self.lines.append(text)
+        self.numbers.append(position[1])
 
     def is_warning_of(self, line: LogLine) -> bool:
         """Whether it is of no artifact, and of the same compilation and moment as a line."""
@@ -207,12 +220,14 @@ class TorchOutput:
         kind = _kind_of_warning(found)
         message = self._messages.get(found.process)
         if message is not None and kind == _GOES_ON and message.is_warning_of(found):
-            message.lines.append(text)
+            message.add(text, position)
             return True
         self._end_message(found.process)
         if kind not in _WARNINGS:
             return False
-        self._messages[found.process] = _Message(kind, found.compile_id, found.time, position, [text])
+        message = _Message(kind, found.compile_id, found.time, position, [], [])
+        message.add(text, position)
+        self._messages[found.process] = message
         return True
 
     def _artifact(self, found: LogLine, position: Line) -> None:
@@ -237,13 +252,13 @@ class TorchOutput:
         same = message is not None and message[:3] == (artifact, found.compile_id, found.time)
         if not same or text.startswith(_BEGINNINGS[artifact]):
             self._end_message(found.process)
-            message = _Message(artifact, found.compile_id, found.time, position, [])
+            message = _Message(artifact, found.compile_id, found.time, position, [], [])
             self._messages[found.process] = message
             self._held = 0
         assert message is not None
         self._held += len(text)
         if self._held <= _MOST_MESSAGE:
-            message.lines.append(text)
+            message.add(text, position)
 
     def _end_messages(self) -> None:
         for process in tuple(self._messages):
@@ -265,12 +280,12 @@ class TorchOutput:
         if artifact in ("output_code", "post_grad_graphs"):
             begins = message.lines[0].startswith(_BEGINNINGS[artifact])
             if artifact == "post_grad_graphs":
-                parts.post_grad_graph(compile_id, text, message.line)
+                parts.post_grad_graph(compile_id, text, message.stands)
             elif "def call(" in text or "async_compile" in text:
-                parts.output_code(compile_id, text, message.line)
+                parts.output_code(compile_id, text, message.stands)
             return begins or "Output code written to" in text
         if artifact == "ir_post_fusion":
-            parts.post_fusion_ir(compile_id, text, message.line)
+            parts.post_fusion_ir(compile_id, text, message.stands)
             return message.lines[0].startswith(_BEGINNINGS[artifact])
         if artifact == "graph_breaks":
             found = graph_break(text, compile_id, parts.rank, message.line)

@@ -67,6 +67,6 @@ class HeldLine:
         was_in_dump, self._in_dump = self._in_dump, any(sign in line for sign in _SIGNS_OF_DUMPS)
         if self._in_dump and not was_in_dump:
             return True
-        if _OF_GRAPH.search(line) is not None:
+        if _OF_GRAPH.search(line) is not None or BEGINS.search(line) is not None:
             return True
         return any(sign in line for sign in _SIGNS) or line.startswith(_SIGNS_AT_START)

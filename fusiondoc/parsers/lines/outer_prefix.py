@@ -44,6 +44,7 @@ TIMES = re.compile(
 
 BEGINS = re.compile(
     rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.|Launch Parameters: |kernel\d+ run in |======= Codegen output"
+    rb"|[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\] "
 )
 """What a line of torch begins with, also where it is broken soon after; nothing else does."""
 _SAMPLED = re.compile(BEGINS.pattern + rb"|" + MARKER.pattern)

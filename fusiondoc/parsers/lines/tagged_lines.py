@@ -20,6 +20,7 @@ from fusiondoc.parsers.lines.json_lines import JsonObjects
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
 from fusiondoc.parsers.lines.machines import LOCAL, Machines, counted_on, tag_of
 from fusiondoc.parsers.lines.outer_prefix import (
+    BEGINS,
     MARKER,
     SAMPLE,
     TIMES,
@@ -372,7 +373,8 @@ class _Around:
             self._rows = Layers.learn(lines)
             lines = self._rows.of(lines)
         self.sample = lines
-        self.prefix = _either(self.prefix, OuterPrefix.learn(lines) or OuterPrefix.of_every_line(lines))
+        learnt = OuterPrefix.learn(lines) or OuterPrefix.learn(lines, BEGINS)
+        self.prefix = _either(self.prefix, learnt or OuterPrefix.of_every_line(lines))
 
     @staticmethod
     def _out_of_objects(objects: JsonObjects, lines: list[bytes]) -> list[bytes]:

@@ -129,12 +129,12 @@ class WrappedRows:
         if rule is not None and not content.startswith(rule.group(1)):
             return True
         line = self._held.so_far
+        if BEGINS.search(line) is not None:
+            return False
         if _END_OF_BLOCK.match(content) is not None:
             return not line.endswith(b"{")
         if _START_IN_DUMP.match(content) is not None and line.endswith(_ENDS_IN_DUMP):
             return True
-        if BEGINS.search(line) is not None:
-            return False
         return line.endswith(_ENDS_OF_STATEMENTS) and content.startswith(_STARTS_OF_STATEMENTS)
 
 
