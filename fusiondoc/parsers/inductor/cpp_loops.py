@@ -83,6 +83,8 @@ def _nest(text: str, aliases: dict[str, str]) -> LoopNest:
         own = aliases.get(name, name)
         if name in stores:
             writes[own] = None
+        if own in reads:
+            continue
         first_store = min(stores.get(one, len(text)) for one in (name, own))
         if found.start() < first_store:
             reads[own] = None

@@ -98,14 +98,10 @@ class _Blocks:
         """The lines below a ``def`` that are further in, with their numbers."""
         indent = len(line) - len(line.lstrip())
         self.at += 1
-        body = []
-        while self.at < len(self.lines):
-            text = self.lines[self.at]
-            if text.strip() and len(text) - len(text.lstrip()) <= indent:
-                break
-            body.append((self.at, text))
+        start = self.at
+        while self.at < len(self.lines) and not self.lines[self.at][: indent + 1].strip():
             self.at += 1
-        return body
+        return list(enumerate(self.lines[start : self.at], start))
 
 
 def generated_module(text: str) -> GeneratedModule:

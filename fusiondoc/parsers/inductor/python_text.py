@@ -5,11 +5,14 @@ All of it may be cut, mangled or hostile. Nothing here raises, and the time grow
 
 from __future__ import annotations
 
+import functools
 import re
 
 from fusiondoc.numbers import LARGEST, whole_number
 
 _BOUNDARY = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[()\[\]{},]")
+_PLAIN = re.compile(r"([^()\[\]{},'\"]*(?:[(\[][^()\[\]{}'\"]*[)\]][^()\[\]{},'\"]*)*)([,)\]])")
+"""A part without quotes and with brackets of one level at most, as most are, and what ends it."""
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
 
@@ -23,6 +26,14 @@ def arguments(text: str, start: int) -> tuple[list[str], int]:
     """
     parts: list[str] = []
     depth, at = 0, start + 1
+    while plain := _PLAIN.match(text, at):
+        part, end = plain.groups()
+        if part := part.strip():
+            parts.append(part)
+        at = plain.end()
+        if end != ",":
+            return parts, at
+    parts, at = [], start + 1
     for found in _BOUNDARY.finditer(text, start):
         mark = found.group()
         if mark in _OPENING:
@@ -114,6 +125,16 @@ def _bounded(number: int) -> int | None:
     return number if -LARGEST < number < LARGEST else None
 
 
+def sizes_of(text: str) -> tuple[str, ...]:
+    """The parts of ``(64, s77)``. A program has few shapes, and its code names each of them many times."""
+    return _short_sizes(text) if len(text) <= _MOST_TEXT else tuple(arguments(text, 0)[0])
+
+
+@functools.lru_cache(maxsize=4_096)
+def _short_sizes(text: str) -> tuple[str, ...]:
+    return tuple(arguments(text, 0)[0])
+
+
 def size_of(text: str, hints: dict[str, int]) -> int | None:
     """The number that an expression of sizes is: ``64``, ``s77*128``, ``(s0 + 1)//2``.
 
@@ -122,6 +143,8 @@ def size_of(text: str, hints: dict[str, int]) -> int | None:
     """
     if len(text) > _MOST_TEXT:
         return None
+    if text.isdigit():
+        return whole_number(text)
     tokens = _TOKEN.findall(text)
     if sum(map(len, tokens)) != len("".join(text.split())):
         return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from fusiondoc.numbers import LARGEST
-from fusiondoc.parsers.inductor.python_text import arguments, size_of
+from fusiondoc.parsers.inductor.python_text import size_of, sizes_of
 
 SHORT_NAMES = {
     "float32": "f32",
@@ -51,10 +52,10 @@ def short_name(dtype: str) -> str:
 
 def type_of(dtype: str, sizes: str) -> str:
     """``f32[64, 128]`` of ``torch.float32`` and ``(64, 128)``."""
-    return f"{short_name(dtype)}[{', '.join(arguments(sizes, 0)[0])}]"
+    return f"{short_name(dtype)}[{', '.join(sizes_of(sizes))}]"
 
 
-def bytes_of(short: str, sizes: list[str], strides: list[str], hints: dict[str, int]) -> int | None:
+def bytes_of(short: str, sizes: Sequence[str], strides: Sequence[str], hints: dict[str, int]) -> int | None:
     """Bytes of the elements of a tensor, each once: a dimension with stride 0 is one element.
 
     Args:

@@ -42,13 +42,12 @@ _WARNINGS = ("limit", "failed")
 """Kinds of messages that are of no artifact."""
 _GOES_ON = "goes on"
 _MOST_MESSAGE = 64 << 20
-_EVENTS = re.compile(
-    rb"(?:[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:]{1,400}:\d{1,7}\] \{\"chromium_event\"[^\n]*\n"
-    rb"(?:\t[^\n]*\n)*){1,500}"
-)
-"""Records of events for a profile, with their payload."""
+_EVENT = re.compile(rb"[VDIWEC]\d{4} [\d:.]{8,16} +\d{1,10} [^\s:]{1,400}:\d{1,7}\] \{\"chromium_event\"")
+"""The head of a record of an event for a profile."""
+_NOT_EVENT = re.compile(rb"\n(?!\t)(?!%s)" % _EVENT.pattern)
+"""The end of the last of such records, with its payload: most of a trace is skipped by this search."""
 _NOT_PAYLOAD = re.compile(rb"\n(?!\t)")
-"""The end of the last line of a payload: most of a trace is skipped at the speed of this search."""
+"""The end of the last line of a payload."""
 
 
 def _kind_of_warning(line: LogLine) -> str:
@@ -168,13 +167,13 @@ class TorchOutput:
 
     def _skipped(self, text: bytes, at: int) -> int:
         """The end of a run of events that is skipped from ``at`` on."""
-        events = _EVENTS.match(text, at)
-        if events is None:
+        if _EVENT.match(text, at) is None:
             return at
         self._end_messages()
         self._end_record()
         self._in_unread = True
-        return events.end()
+        end = _NOT_EVENT.search(text, at)
+        return end.start() + 1 if end is not None else len(text)
 
     def _take(self, line: bytes, position: Line) -> bool:
         """Take a line; False for one of others."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from fusiondoc.fusers.inductor.compilation import Buffer
 from fusiondoc.numbers import whole_number
-from fusiondoc.parsers.inductor.python_text import arguments
+from fusiondoc.parsers.inductor.python_text import arguments, sizes_of
 from fusiondoc.parsers.inductor.tensor_types import bytes_of, short_name, type_of
 
 _ALLOCATION = re.compile(r"(\w+) = (?:empty_strided\w*|rand_strided|alloc_from_pool)\(")
@@ -159,7 +159,7 @@ class WrapperReader:
         if len(parts) < 3 or before.type is None:
             return Buffer(name, None, None)
         short = before.type.partition("[")[0]
-        sizes, strides = arguments(parts[1], 0)[0], arguments(parts[2], 0)[0]
+        sizes, strides = sizes_of(parts[1]), sizes_of(parts[2])
         size = bytes_of(short, sizes, strides, self._hints)
         return Buffer(name, f"{short}[{', '.join(sizes)}]", size)
 
@@ -219,14 +219,14 @@ class WrapperReader:
 
     def _asserted(self, text: str) -> None:
         """The size of a result that a call made: ``assert_size_stride(buf2, (2, 8), (8, 1))``."""
+        before = self.wrapper.buffers.get(text[text.index("(") + 1 :].partition(",")[0].strip())
+        if before is None or before.bytes is not None:
+            return
         parts, _ = arguments(text, text.index("("))
         if len(parts) < 3:
             return
-        before = self.wrapper.buffers.get(parts[0])
-        if before is None or before.bytes is not None:
-            return
         short = (before.type or "").partition("[")[0]
-        sizes, strides = arguments(parts[1], 0)[0], arguments(parts[2], 0)[0]
+        sizes, strides = sizes_of(parts[1]), sizes_of(parts[2])
         size = bytes_of(short, sizes, strides, self._hints) if short else None
         self.wrapper.buffers[parts[0]] = Buffer(parts[0], f"{short or '?'}[{', '.join(sizes)}]", size)
 
@@ -255,7 +255,7 @@ def buffer_of(name: str, parts: list[str], hints: dict[str, int]) -> Buffer:
     if len(parts) < 3 or dtype is None:
         return Buffer(name, None, None)
     dtype = dtype.rpartition("=")[2].strip()
-    sizes, strides = arguments(parts[0], 0)[0], arguments(parts[1], 0)[0]
+    sizes, strides = sizes_of(parts[0]), sizes_of(parts[1])
     return Buffer(name, type_of(dtype, parts[0]), bytes_of(short_name(dtype), sizes, strides, hints))
 
 
