@@ -355,6 +355,34 @@ def test_no_layout_is_advised_for_a_mask_beside_a_pooling(tmp_path: Path) -> Non
     assert not report.plan
 
 
+def indexed(tmp_path: Path) -> Report:
+    with tarfile.open(FIXTURES / "inductor" / "indexed-torch-2.13-cpu.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    return parse(tmp_path / "indexed")
+
+
+def test_no_layout_is_advised_where_indices_are_computed(tmp_path: Path) -> None:
+    """Torch's own comparison states "broadcast" of the four elements that an interpolation reads at indices
+    ``8*tmp0 + tmp1``."""
+    report = indexed(tmp_path)
+    (boundary,) = report.boundaries
+    assert boundary.cause is not None and isinstance(boundary.cause.detail, StayedApart)
+    assert [one.difference for one in boundary.cause.detail.accesses] == ["computed"]
+    (found,) = [one for one in report.findings if one.code == boundary.cause.code]
+    assert found.severity == "note" and "at indices that it computes" in (found.advice or "")
+    assert len(report.plan) == 1 and "Graph break" in str(report.plan[0])
+
+
+def test_a_break_in_a_loop_names_its_own_reason(tmp_path: Path) -> None:
+    """Not that Dynamo gave up because of it, nor the second break that came of that."""
+    report = indexed(tmp_path)
+    assert report.compiled is not None
+    (row,) = report.compiled.breaks
+    assert row.reason == "Dynamic shape operator, and all of the function runs in eager code"
+    assert row.number == "GB0036" and row.user_source is not None and row.user_source.endswith(":13")
+    assert len(row.hints) == 1 and "capture_dynamic_output_shape_ops" in row.hints[0]
+
+
 def test_the_code_alone_shows_what_loops_of_a_function_change_in_place(tmp_path: Path) -> None:
     """In the log alone the boundaries are those of the capture, whose rows have the dependencies of
     Inductor's nodes: GELU's gradient, which the sum after it reads, is written over the product before it,

@@ -200,14 +200,18 @@ def _inductor(torch: Any, model: Any) -> Built:
 
 @contextlib.contextmanager
 def _watched(torch: Any, records: Records) -> Iterator[None]:
-    """Nothing of the watch is left behind the block."""
+    """Nothing of the watch is left behind the block. Graph breaks are logged too: of a function that is not
+    compiled because of one, Dynamo keeps nothing."""
+    from .inductor_facts import or_none
     from .inductor_watch import InductorWatch
 
     watch = InductorWatch(torch, records)
     watch.start()
+    or_none(lambda: torch._logging.set_logs(graph_breaks=True))  # not in torch 2.0
     try:
         yield
     finally:
+        or_none(lambda: torch._logging.set_logs())
         watch.finish()
         watch.stop()
 

@@ -21,6 +21,7 @@ from fusiondoc.fusers.inductor.causes import (
     cause_of,
     difference_between,
     difference_of,
+    is_computed,
     reduces_before_the_last,
     share_no_element,
 )
@@ -388,7 +389,7 @@ def _indices(pair: _Pair) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _by_operators(pair: _Pair, accesses: Sequence[SharedAccess]) -> tuple[SharedAccess, ...]:
-    """The differences that a reduction or a pooling makes, whatever the layout."""
+    """The differences that indexing, a reduction or a pooling makes, whatever the layout."""
     return tuple(
         replace(access, difference=_by_operator(pair, access.buffer, Difference(access.difference)).value)
         for access in accesses
@@ -396,6 +397,8 @@ def _by_operators(pair: _Pair, accesses: Sequence[SharedAccess]) -> tuple[Shared
 
 
 def _by_operator(pair: _Pair, buffer: str, difference: Difference) -> Difference:
+    if difference is not Difference.DISJOINT and any(map(is_computed, _indices_of(pair, buffer))):
+        return Difference.COMPUTED
     reducing = [node for node in (pair.first, pair.second) if _reduces(node)]
     if difference is Difference.ORDER:
         before = any(_reduces_before_the_last(node, buffer) for node in reducing)
@@ -406,6 +409,11 @@ def _by_operator(pair: _Pair, buffer: str, difference: Difference) -> Difference
         readers = [pair.second] if buffer in pair.written else [pair.first, pair.second]
         return Difference.WINDOWS if any(map(_reads_windows, readers)) else difference
     return difference
+
+
+def _indices_of(pair: _Pair, buffer: str) -> Sequence[str]:
+    """The index expressions of both nodes on a buffer that both use."""
+    return next((indices for name, indices in _indices(pair) if name == buffer), ())
 
 
 def _reads_windows(node: Node) -> bool:

@@ -55,6 +55,13 @@ _WINDOWS = Remedy(
     nothing=Nothing.OTHER,
 )
 
+_COMPUTED = Remedy(
+    "Nothing in the layout: one of them uses the tensor at indices that it computes, so all of the tensor is"
+    " there before the first of them is read.",
+    "Where the model allows it, index the inputs of the operators before it.",
+    nothing=Nothing.OTHER,
+)
+
 _LOOPS = Remedy(
     "Nothing in the program: both take the same elements in the same order, and Inductor's C++ backend found"
     " no loops that both can have.",
@@ -95,6 +102,8 @@ def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
         return _DISJOINT
     if Difference.REDUCTION in differences and differences <= _NO_LAYOUT:
         return _REDUCTION
+    if Difference.COMPUTED in differences and differences <= _NO_LAYOUT:
+        return _COMPUTED
     if Difference.WINDOWS in differences and differences <= _NO_LAYOUT:
         return _WINDOWS
     if cause.code in _OF_SIZES and Difference.LOOPS in differences and differences <= _NO_LAYOUT:
@@ -102,7 +111,15 @@ def _remedy(boundary: Boundary, cause: Reason, report: Report) -> Remedy | None:
     return CODES[cause.code].remedy
 
 
-_NO_LAYOUT = frozenset((Difference.REDUCTION, Difference.WINDOWS, Difference.BROADCAST, Difference.LOOPS))
+_NO_LAYOUT = frozenset(
+    (
+        Difference.REDUCTION,
+        Difference.WINDOWS,
+        Difference.COMPUTED,
+        Difference.BROADCAST,
+        Difference.LOOPS,
+    )
+)
 """Differences of accesses that another layout of the tensor does not remove."""
 
 _OF_SIZES = frozenset((CODE_OF_CAUSE[ApartCause.SIZES], CODE_OF_CAUSE[ApartCause.REDUCTIONS]))

@@ -14,11 +14,16 @@ from fusiondoc.fusers.inductor.compilation import GraphBreak
 
 _NUMBER = re.compile(r"/gb/(gb\d{1,6})\.html", re.IGNORECASE)
 _AROUND = "Encountered graph break when attempting to trace"
+_GIVEN_UP = "Failed to handle graph break gracefully."
+"""Before the reason where Dynamo does not compile the function at all (2.13), as for a break in a loop."""
+_IN_EAGER = ", and all of the function runs in eager code"
+_ANOTHER = "*** While handling this graph break, another graph break occurred"
+"""Before a break that only came of the one above it."""
 
 
 def break_of_text(text: str) -> GraphBreak:
     """A graph break with what the text holds; its position in the program is not in it."""
-    lines = text.split("\n")
+    lines = text.partition(_ANOTHER)[0].split("\n")
     number = _NUMBER.search(text)
     return GraphBreak(
         source=None,
@@ -94,15 +99,17 @@ def line_of_compiler_error(text: str) -> str | None:
 
 def _reason(lines: list[str]) -> str:
     """The first line of the reason; of what was traced around it only where nothing else is given."""
-    reason = ""
+    reason = ending = ""
     for text in lines:
         text = text.strip()
         for start in ("Graph Break Reason: ", "Reason: "):
             text = text.removeprefix(start)
         if text.startswith(("User code traceback:", "Explanation:")):
             break
-        if text and not text.startswith(_AROUND):
-            return text
+        if text.startswith(_GIVEN_UP):
+            ending = _IN_EAGER
+        elif text and not text.startswith(_AROUND):
+            return text.rstrip(".") + ending if ending else text
         reason = reason or text
     return reason
 

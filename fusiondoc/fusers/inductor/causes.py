@@ -179,6 +179,8 @@ class Difference(Enum):
     """In another order, because one reduces over dimensions that are not the last."""
     WINDOWS = "windows"
     """One reads windows of it, as a pooling does."""
+    COMPUTED = "computed"
+    """One uses elements at indices that it computes from a tensor, as indexing does."""
     LOOPS = "loops"
     """In the same order, in loops of other sizes: 16384 elements, and 2 times 8192."""
     PART = "part"
@@ -284,6 +286,14 @@ class _Index:
     def is_broadcast(self) -> bool:
         """A loop that it does not depend on reads each element again."""
         return len(set(_VARIABLE.findall(self.expression))) < len(self.sizes)
+
+
+_COMPUTED = re.compile(r"\b(?:tmp|indirect)\d+\b")
+
+
+def is_computed(index: str) -> bool:
+    """Whether an index expression holds a value that the loops compute: ``8*tmp0 + c0, (64,)``."""
+    return _COMPUTED.search(index) is not None
 
 
 def reduces_before_the_last(index: str, sizes: str) -> bool:

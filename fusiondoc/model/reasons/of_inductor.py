@@ -65,6 +65,7 @@ class SharedAccess:
         "order",
         "reduction",
         "windows",
+        "computed",
         "loops",
         "part",
         "disjoint",

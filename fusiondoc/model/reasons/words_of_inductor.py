@@ -62,6 +62,7 @@ _DIFFERENCES: Mapping[str, str] = {
     "order": "in another order",
     "reduction": "in another order, as one of them reduces over dimensions before the last",
     "windows": "by one of them in windows",
+    "computed": "at indices that one of them computes",
     "loops": "in the same order, but in loops of other sizes",
     "part": "in another part",
     "disjoint": "in parts that have no element in common",
