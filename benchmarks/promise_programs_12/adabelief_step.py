@@ -1,6 +1,7 @@
 """AdaBelief over lists of parameters, rectified, with clipping by norm, AMSGrad, a lookahead."""
 
 import math
+from typing import Optional
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ def adabelief(
     grads: list[Tensor],
     exp_avgs: list[Tensor],
     exp_vars: list[Tensor],
-    max_vars: list[Tensor] | None,
+    max_vars: Optional[list[Tensor]],
     step: int,
     lr: float,
     beta1: float,

@@ -1,5 +1,7 @@
 """Segmentation losses: Lovasz hinge and softmax, online hard examples, boundary weights."""
 
+from typing import Optional
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -63,7 +65,7 @@ class SegmentationLoss(nn.Module):
         edges[edges <= 0.1] = 0
         return edges
 
-    def forward(self, x: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, target: Tensor, weight: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
         logits = self.head(x)
         probas = logits.softmax(1)
         edges = self.boundary(target)

@@ -1,6 +1,7 @@
 """Performer: random features of a softmax kernel, causal prefix sums, ReZero or pre-norm residuals."""
 
 import math
+from typing import Optional
 
 import torch
 import torch.nn.functional as F
@@ -67,7 +68,7 @@ class PerformerLayer(nn.Module):
         self.g = nn.Parameter(torch.full((1,), 1e-1))
         self.drop = nn.Dropout(0.0)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Optional[Tensor]) -> Tensor:
         b, n, d = x.shape
         q, k, v = self.qkv(self.norm(x)).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         if mask is not None:
@@ -87,7 +88,7 @@ class Performer(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList([PerformerLayer(causal=False), PerformerLayer(causal=True)])
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Optional[Tensor] = None) -> Tensor:
         for layer in self.layers:
             x = layer(x, mask)
         if mask is not None:

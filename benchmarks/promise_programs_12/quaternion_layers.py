@@ -1,5 +1,7 @@
 """Quaternions: the Hamilton product as a linear layer, rigid frames of protein backbones, slerp."""
 
+from typing import Optional
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -73,7 +75,7 @@ class BackboneUpdate(nn.Module):
         self.update = nn.Linear(dim, 6)
 
     def forward(
-        self, s: Tensor, quats: Tensor, trans: Tensor, target: Tensor, mask: Tensor | None = None
+        self, s: Tensor, quats: Tensor, trans: Tensor, target: Tensor, mask: Optional[Tensor] = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         s = s + F.relu(self.mix(self.norm(s)))
         v, t = self.update(s).split(3, dim=-1)

@@ -1,6 +1,7 @@
 """Long forecasts: reversible instance norm, moving averages, N-BEATS stacks, auto-correlation with delays."""
 
 import math
+from typing import Optional
 
 import torch
 import torch.nn.functional as F
@@ -95,7 +96,7 @@ class Forecaster(nn.Module):
         self.blocks = nn.ModuleList([NBeatsBlock(back, fore) for _ in range(2)])
         self.factor = 1.0
 
-    def forward(self, x: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, target: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
         x, mean, stdev = self.revin.norm(x)
         seasonal, trend = self.decomp(x)
         s, t = seasonal.permute(0, 2, 1), trend.permute(0, 2, 1)

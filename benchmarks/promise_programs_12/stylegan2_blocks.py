@@ -1,6 +1,7 @@
 """StyleGAN2: equalised layers, pixel norm, fused leaky ReLU, blurs, minibatch deviation, both losses."""
 
 import math
+from typing import Optional
 
 import torch
 import torch.nn.functional as F
@@ -55,7 +56,7 @@ class StyledConv(nn.Module):
         self.blur = Blur()
         self.upsample = upsample
 
-    def forward(self, x: Tensor, style: Tensor, noise: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, style: Tensor, noise: Optional[Tensor]) -> Tensor:
         s = self.mod(style)[:, :, None, None]
         if self.upsample:
             x = self.blur(F.interpolate(x, scale_factor=2.0))
