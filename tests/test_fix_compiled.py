@@ -169,6 +169,14 @@ def test_fewer_breaks_or_recompiles_are_better_with_no_more_launches() -> None:
     assert not Version(1, 9, 2, 0, graph_breaks=1, recompiles=1).better_than(one)
 
 
+def test_fewer_bytes_are_better_with_as_many_launches() -> None:
+    one = Version(2, 9, 3, 0, bytes_moved=100)
+    assert Version(2, 9, 3, 0, bytes_moved=99).better_than(one, fewer=True)
+    assert not Version(2, 9, 3, 0, bytes_moved=100).better_than(one, fewer=True)
+    assert not Version(2, 9, 4, 0, bytes_moved=10).better_than(one)
+    assert not Version(2, 9, 3, 0, bytes_moved=99).better_than(Version(2, 9, 3, 0), fewer=True)
+
+
 BLOCK = """
     import torch
 

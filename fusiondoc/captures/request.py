@@ -423,6 +423,8 @@ class KeptRequest:
         if options.script and self.target.kind == "module":
             words.insert(1, "-m")  # which stands for --script
             del values["script"]
+        if command == "fix":
+            values["no_run"] = False  # it compares results
         words += command_words(values, offers, more)
         if offers & Offer.DIAGNOSE:
             words += [_launcher_word(word) for word in options.launcher if word != STANDALONE]

@@ -98,6 +98,7 @@ def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
         note=one.note,
         also_at=one.where[1:],
         python=to_keep(one.setting),
+        edits=one.lines if context.request is None or context.own else (),
         proof=step.proof,
         setting=one.setting,
     )
@@ -112,7 +113,7 @@ def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChang
         kind=one.kind,
         where=f"{first.file}:{first.line}",
         before=first.before.strip(),
-        after=_without_indents(first.after),
+        after=without_indents(first.after),
         unlocks=f"{count(more, 'operator')} more in groups" if more > 0 else "fewer kernels and operators",
         gain_ms=None,
         gain_bytes=None,
@@ -133,7 +134,8 @@ def _command_of_fix(report: Report, context: Context) -> str:
     return command_of(report, context)
 
 
-def _without_indents(lines: str) -> str:
+def without_indents(lines: str) -> str:
+    """Lines that change as a plan shows them."""
     return "\n".join(line.strip() for line in lines.split("\n"))
 
 
@@ -145,7 +147,7 @@ def _lines(one: Change) -> tuple[str | None, str | None]:
     if not one.lines or one.kind in _SHOWS_ALL_LINES:
         return one.before, one.after
     first = one.lines[0]
-    return first.before.strip(), _without_indents(first.after)
+    return first.before.strip(), without_indents(first.after)
 
 
 def _in_their_names(one: Change) -> str:

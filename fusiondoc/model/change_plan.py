@@ -42,6 +42,8 @@ class ChangeKind(Enum):
     """An operator without a rule is done before or after those that it separates."""
     BRANCH = "branch"
     """A branch on the value of a tensor becomes ``torch.where``."""
+    COMPOSITION = "composition"
+    """An operator that a compiler leaves to eager code is written with operators that it compiles."""
     SPLIT = "split"
     """A function that mixes what fuses with what does not is split into several."""
 
@@ -228,8 +230,8 @@ class Version:
     ops_fused: int
     launches: int
     """Fusion groups and operators outside groups in the forward pass: about as many kernels run; a branch or
-    a loop is none. Where nothing is fused in training, no plan has the backward pass, so that is not counted
-    on either side."""
+    a loop is none. Where nothing is fused in training, no plan of TorchScript has the backward pass, so that
+    is not counted on either side; of torch.compile it is (``of_gradients``)."""
     fallbacks: int
     wrong: tuple[str, ...] = ()
     """Results that the unchanged program does not have, by name; and those where the fuser is wrong."""
@@ -257,10 +259,14 @@ class Version:
     """Lines at which torch.compile ended a graph."""
     recompiles: int = 0
     """Compilations of a function after its first one."""
+    bytes_moved: int | None = None
+    """That the kernels and calls of torch.compile's graphs read and write in a run; None where not known."""
+    of_gradients: bool = False
+    """``launches`` counts the backward pass too."""
 
     def better_than(self, other: Version, fewer: bool = False) -> bool:
         """Whether more is fused: fewer kernels run because groups hold more of the operators, or as few
-        kernels of which groups hold more operators.
+        kernels that move fewer bytes or of which groups hold more operators.
 
         Args:
             fewer: operators were replaced by several, so that more operators in groups alone is no gain.
@@ -272,7 +278,14 @@ class Version:
             return interrupted < before
         if self.launches < other.launches:
             return self._fuses_more_than(other)
+        if self._moves_less_than(other):
+            return True
         return not fewer and self.ops_fused > other.ops_fused
+
+    def _moves_less_than(self, other: Version) -> bool:
+        if self.bytes_moved is None or other.bytes_moved is None:
+            return False
+        return self.bytes_moved < other.bytes_moved
 
     def _fuses_more_than(self, other: Version) -> bool:
         """Whether fusion saves more launches in proportion to those that are left: never where nothing is

@@ -113,6 +113,12 @@ class CompiledReport:
     """Messages of the compiler in a form that this version does not know."""
 
     @property
+    def bytes_moved(self) -> int | None:
+        """That all its graphs read and write, each run once; None where one of them is not known."""
+        known = [graph.bytes_accessed for graph in self.graphs if graph.bytes_accessed is not None]
+        return sum(known) if len(known) == len(self.graphs) else None
+
+    @property
     def views_alone(self) -> int:
         """Operators of its graphs where none of these has anything to compute; 0 where one has, or where
         that is not known."""

@@ -10,7 +10,7 @@ from fusiondoc.fusers import with_evaluator
 from fusiondoc.model import count
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, Fixes, Outcome, TriedFix, Version
-from fusiondoc.rendering.units import difference, interval
+from fusiondoc.rendering.units import difference, interval, size
 
 _MOST_PLACES = 4
 
@@ -90,12 +90,13 @@ def counts(version: Version) -> str:
     """ "3 groups with 12 operators fused, 20 kernel launches in a forward pass" """
     groups = count(version.groups, "group")
     operators = count(version.ops_fused, "operator")
-    return f"{groups} with {operators} fused, {_launches(version.launches)}"
+    return f"{groups} with {operators} fused, {_launches(version)}"
 
 
-def _launches(number: int) -> str:
-    what = "kernel launch" if number == 1 else "kernel launches"
-    return f"{number} {what} in a forward pass"
+def _launches(version: Version) -> str:
+    what = "kernel launch" if version.launches == 1 else "kernel launches"
+    passes = "forward and backward" if version.of_gradients else "in a forward pass"
+    return f"{version.launches} {what} {passes}"
 
 
 def gain(before: Version, after: Version, speed: Ratio | None) -> str:
@@ -103,8 +104,10 @@ def gain(before: Version, after: Version, speed: Ratio | None) -> str:
     parts = [
         f"{before.groups:,} -> {count(after.groups, 'group')}",
         f"{before.ops_fused:,} -> {count(after.ops_fused, 'operator')} fused",
-        f"{before.launches} -> {_launches(after.launches)}",
+        f"{before.launches} -> {_launches(after)}",
     ]
+    if _moved(before) != _moved(after):
+        parts.append(f"{_moved(before)} -> {_moved(after)} read and written")
     if before.graph_breaks != after.graph_breaks:
         parts.append(f"{before.graph_breaks} -> {count(after.graph_breaks, 'graph break')}")
     if before.recompiles != after.recompiles:
@@ -112,6 +115,10 @@ def gain(before: Version, after: Version, speed: Ratio | None) -> str:
     if speed is not None:
         parts.append(in_speed(speed))
     return ", ".join(parts)
+
+
+def _moved(version: Version) -> str:
+    return size(version.bytes_moved) if version.bytes_moved is not None else "unknown bytes"
 
 
 def in_speed(speed: Ratio) -> str:

@@ -95,7 +95,7 @@ class Bundle:
 
 _BY_SEVERAL = frozenset(
     [
-        *(ChangeKind.RECIPE, ChangeKind.MOVE, ChangeKind.MOVE_VIEW),
+        *(ChangeKind.RECIPE, ChangeKind.COMPOSITION, ChangeKind.MOVE, ChangeKind.MOVE_VIEW),
         *(ChangeKind.KNOB, ChangeKind.STATIC_SHAPES, ChangeKind.DYNAMIC_SHAPES, ChangeKind.FUSER),
     ]
 )
@@ -116,6 +116,7 @@ _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
     ("a setting of torch", (ChangeKind.KNOB, ChangeKind.STATIC_SHAPES), False),
     ("statements after what is computed", (ChangeKind.SPLIT,), False),
     ("branches on values as torch.where", (ChangeKind.BRANCH,), False),
+    ("operators that are compiled instead of calls", (ChangeKind.COMPOSITION,), False),
     ("operators moved to the edge", (ChangeKind.MOVE_VIEW, ChangeKind.MOVE), False),
     ("another fuser", (ChangeKind.FUSER,), False),
 )
@@ -126,6 +127,7 @@ _ALONE = frozenset(
     [
         *(ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE, ChangeKind.KNOB),
         *(ChangeKind.STATIC_SHAPES, ChangeKind.MOVE_VIEW, ChangeKind.MOVE, ChangeKind.FUSER),
+        ChangeKind.COMPOSITION,
     ]
 )
 """Kinds whose changes are alternatives, or may help one by one where they do not together."""

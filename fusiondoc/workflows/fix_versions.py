@@ -21,6 +21,8 @@ from fusiondoc.errors import FusiondocError
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit as LineEdit
 from fusiondoc.model.change_plan import KeptResults, Version
+from fusiondoc.model.compiled import CompiledReport
+from fusiondoc.model.reasons import CompiledCall
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import Verification
 from fusiondoc.operators import CONTROL_FLOW
@@ -279,17 +281,27 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     version = Version(
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
-        launches=_launches(first, outside),
+        launches=_launches(first, outside, "forward" if compiled is None else None),
         fallbacks=report.times_fallen_back,
         problem=None if failed is None else failed.in_one_line,
         timeable=None if failed is not None or evaluated else report.fuser.effective,
         outside=sum(row.count for row in outside),
         unfused=frozenset(row.op for row in outside),
         interpreted=evaluated,
-        graph_breaks=sum(row.count for row in compiled.breaks) if compiled is not None else 0,
-        recompiles=sum(row.count for row in compiled.recompiles) if compiled is not None else 0,
     )
+    if compiled is not None:
+        version = _compiled(version, compiled)
     return _with_results(version, report, capture.records.same_results, rounding)
+
+
+def _compiled(version: Version, compiled: CompiledReport) -> Version:
+    return replace(
+        version,
+        graph_breaks=sum(row.count for row in compiled.breaks),
+        recompiles=sum(row.count for row in compiled.recompiles),
+        bytes_moved=compiled.bytes_moved,
+        of_gradients=any(graph.phase == "backward" for graph in compiled.graphs),
+    )
 
 
 def _with_results(
@@ -316,11 +328,16 @@ def _with_results(
     )
 
 
-def _launches(groups: Sequence[Group], outside: Sequence[Unfused]) -> int:
-    """Kernel launches of a forward pass: of its groups, and of the operators outside."""
-    of_groups = sum(group.count for group in groups if group.phase != "backward")
-    rows = [row for row in outside if row.phase != "backward" and row.op not in CONTROL_FLOW]
-    return of_groups + sum(row.count for row in rows)
+def _launches(groups: Sequence[Group], outside: Sequence[Unfused], phase: str | None) -> int:
+    """Kernel launches of a pass, of its groups and of the operators outside: of the forward one alone, or of
+    both."""
+    of_groups = sum(group.count for group in groups if phase is None or group.phase != "backward")
+    rows = [row for row in outside if phase is None or row.phase != "backward"]
+    return of_groups + sum(row.count for row in rows if row.op not in CONTROL_FLOW and not _is_view(row))
+
+
+def _is_view(row: Unfused) -> bool:
+    return isinstance(row.reason.detail, CompiledCall) and row.reason.detail.is_view
 
 
 def _difference(row: Verification) -> str:

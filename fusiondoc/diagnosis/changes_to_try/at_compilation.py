@@ -1,5 +1,5 @@
 """Rewrites of a program that torch.compile compiles, as changes to try: at the lines at which it ended a
-graph, and where it compiled a function again for other sizes."""
+graph, of operators that it leaves to eager code, and where it compiled a function again for other sizes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from fusiondoc.changes import any_size, branch_on_value
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.changes_to_try import at_lines
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
+from fusiondoc.diagnosis.of_fusers import compiled_rewrites
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.compiled import CompiledReport
 from fusiondoc.model.source import Source
 
 
 def propose(program: UserProgram) -> Iterator[Change]:
-    """Prints, reads of numbers and branches on values at graph breaks; one for each call of torch.compile."""
+    """Prints, reads of numbers and branches on values at graph breaks; other operators for calls of eager
+    code; one for each call of torch.compile."""
     compiled = program.report.compiled
     if compiled is None:
         return
@@ -23,6 +25,7 @@ def propose(program: UserProgram) -> Iterator[Change]:
     for change in _of_breaks(program):
         if breaks.intersection(change.where):
             yield change
+    yield from _with_other_operators(program)
     if compiled.recompiles and not program.options.dynamic:
         yield from _any_size(program)
 
@@ -45,6 +48,11 @@ def _lines_of_breaks(program: UserProgram, compiled: CompiledReport) -> set[str]
         if source is not None and file is not None:
             found.add(f"{file.source.path}:{source.line}")
     return found
+
+
+def _with_other_operators(program: UserProgram) -> Iterator[Change]:
+    for site in program.sites:
+        yield from compiled_rewrites.of_call(site.row, site.file, site.line)
 
 
 def _any_size(program: UserProgram) -> Iterator[Change]:

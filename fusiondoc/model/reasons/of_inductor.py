@@ -54,6 +54,11 @@ class CompiledCall:
     calls: str | None = None
     """The function that the generated code calls: ``extern_kernels.addmm``."""
 
+    @property
+    def is_view(self) -> bool:
+        """Whether it only returns its input under another type or shape."""
+        return self.call == "view"
+
 
 @dataclass(frozen=True)
 class SharedAccess:
