@@ -131,6 +131,19 @@ def test_what_code_without_comments_and_provenance_lacks_is_in_the_fusion_log(tm
     assert not any(one.code.startswith("FD92") for one in both.findings) and both.coverage.is_known
 
 
+@pytest.mark.parametrize("searched", [b"cannot fuse ", b"fusing ", b"  SchedulerNode("], ids=str)
+def test_lines_that_were_searched_for_alone_are_of_torch_compile(searched: bytes, tmp_path: Path) -> None:
+    """``grep "cannot fuse"``: no round begins in it."""
+    log = lzma.decompress((COMPOSITE / "log.xz").read_bytes())
+    lines = [line for line in log.splitlines(keepends=True) if b"[__fusion]" in line and searched in line]
+    (tmp_path / "found.log").write_bytes(b"".join(lines))
+    report = report_from([str(tmp_path / "found.log")])
+    assert len(lines) > 1 and (report.parse.recognised, report.parse.unrecognised) == (len(lines), 0)
+    assert report.frontend == "dynamo" and report.compiled is not None and not report.compiled.unknown_texts
+    found = {one.code: one for one in report.findings}
+    assert "TORCH_LOGS=" in (found["FD923"].advice or "") and "FD901" not in found
+
+
 def test_texts_of_a_later_torch_are_counted_and_shown(fusiondoc: Run, tmp_path: Path) -> None:
     log = lzma.decompress((COMPOSITE / "log.xz").read_bytes()).decode()
     later = log.replace("no shared data", "a text of a later torch")

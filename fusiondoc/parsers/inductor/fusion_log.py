@@ -188,10 +188,20 @@ class FusionLog:
         if graph is not None:
             return _take(graph, text, line), None
         if not is_list:
-            return not text.strip(), None
+            return self._without_beginning(compile_id, text, line)
         graph = self._begin(compile_id, line)
         graph.begin_round(1)
         graph.list_candidates()
+        return True, graph
+
+    def _without_beginning(
+        self, compile_id: str | None, text: str, line: Line
+    ) -> tuple[bool, Decisions | None]:
+        """Take a line of a graph whose first lines are not there: cut off, or not what was searched for."""
+        graph = Decisions(compile_id, line)
+        if not text.strip() or not (_take(graph, text, line) or _CANDIDATE.match(text)):
+            return not text.strip(), None
+        self._open[compile_id] = graph
         return True, graph
 
     def _begin(self, compile_id: str | None, line: Line) -> Decisions:
