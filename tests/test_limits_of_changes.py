@@ -136,6 +136,29 @@ def test_a_plan_has_three_changes_of_which_what_may_not_hold_counts_half() -> No
     assert rows[-1] not in [one.change.rows[0] for one in found]
 
 
+def test_what_an_inner_branch_holds_goes_with_the_outer_one_that_never_ran_it() -> None:
+    made = Made()
+    add, outer = made.node("aten::add", "FD229"), made.node("prim::If", "FD229")
+    inner = made.node("prim::If", "FD232", inside=outer)
+    never = made.node("aten::relu", "FD232", inside=inner)
+    mul = made.node("aten::mul", "FD229")
+    report = made.report((add, never), (add, mul), groups=())
+    (group,) = Plans(report, "nnc", None).with_changes({outer, add, mul})
+    assert group.ops == ("aten::add", "aten::mul")
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_what_reads_given_memory_is_not_moved_past_what_changes_it(is_given: bool) -> None:
+    """``for p in params: p.add_(1.0); total += p.square()``: elements of a list may be one tensor."""
+    made = Made()
+    for _ in range(2):
+        made.node("aten::zeros" if not is_given else "aten::add_", "FD230")
+        made.node("aten::square", "FD233")
+    last = made.node("aten::add", "FD227")
+    (group,) = Plans(made.report((1, last), (3, last), groups=()), "nnc", None).with_changes({1, 3})
+    assert group.ops == ("aten::square", *["aten::square"] * (not is_given), "aten::add")
+
+
 def test_no_promise_counts_on_a_change_that_is_not_shown() -> None:
     """``sub`` and ``masked_fill`` would be one group; ``sub`` is the fourth of the plan."""
     made = Made()

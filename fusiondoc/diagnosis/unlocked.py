@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 
 from fusiondoc.changes.recipes import CHUNKED
 from fusiondoc.diagnosis.kept_out import is_lost_outside
@@ -23,10 +24,8 @@ from fusiondoc.operators import (
     ELEMENTWISE,
     IN_PLACE_ASSIGNS,
     LIBRARY,
-    NORMALISE,
     PERMUTATIONS,
     VIEWS,
-    is_in_place,
 )
 from fusiondoc.parsers.ir.types import HALVES, TensorType, parse_type
 
@@ -121,6 +120,7 @@ class Plans:
         self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
         """Row -> how often its nodes stand in plans that are equal to those of the report."""
         self._ops_of_groups = {group.id: group.ops for group in report.groups}
+        self._inputs_of_groups = {group.id: group.inputs for group in report.groups}
         self._instances = _instances(report, self._plans)
         self._many: dict[tuple[str, ...], bool] = {}
         """Operators of a node -> whether some work on many elements at once."""
@@ -163,12 +163,13 @@ class Plans:
         """What keeps free nodes apart beside the ways between them."""
         nodes = plan.graph.nodes
         inside = _blocks(plan, changed)
-        joins = {index for index, row in enumerate(plan.rows) if row in changed and row in self._joins}
-        order = order_of(plan.graph, free, joins)
-        waits = {taker: list(makers) for taker, makers in order.waits.items()}
-        for maker, taker in (*plan.properties, *self._around_counters(plan.graph, free)):
-            waits.setdefault(taker, []).append(maker)
         every = range(len(nodes))
+        skipped = _never_run_there(nodes, inside)
+        joins = {index for index, row in enumerate(plan.rows) if row in changed and row in self._joins}
+        order = order_of(plan.graph, free, partial(self._takes_given, plan.graph), joins, skipped)
+        waits = {taker: list(makers) for taker, makers in order.waits.items()}
+        for maker, taker in plan.properties:
+            waits.setdefault(taker, []).append(maker)
         return Limits(
             inside,
             alone={index for index in every if self._is_alone(nodes[index])},
@@ -176,41 +177,14 @@ class Plans:
             apart=self._apart(plan),
             takes=order.takes,
             waits=waits,
-            # What never ran goes with its branch.
-            skipped={
-                index
-                for index in every
-                if nodes[index].reason == "FD232" and inside[index] != nodes[index].inside
-            },
+            skipped=skipped,
         )
 
-    def _around_counters(self, graph: PlanGraph, free: Sequence[bool]) -> Iterator[tuple[int, int]]:
-        """What has to run before what, for the count of batches that every batch norm changes in place in
-        training: all attributes may share memory (``AliasDb`` of torch/csrc/jit/ir/alias_analysis.cpp), so
-        none that reads its statistics is moved past a counter."""
-        counter, readers = None, list[int]()
-        for index, node in enumerate(graph.nodes):
-            if (
-                is_in_place(node.op)
-                and not graph.before[index]
-                and not free[index]
-                and node.reason != "FD232"
-            ):
-                yield from ((reader, index) for reader in readers)
-                if counter is not None:
-                    yield counter, index
-                counter, readers = index, []
-            elif self._reads_state(graph, index):
-                readers.append(index)
-                if counter is not None:
-                    yield counter, index
-
-    def _reads_state(self, graph: PlanGraph, index: int) -> bool:
-        """Whether it is a normalisation, or a group with one, that takes statistics from attributes."""
+    def _takes_given(self, graph: PlanGraph, index: int) -> bool:
+        """Whether a node takes a tensor that no node of the plan makes, as far as numbers show."""
         node = graph.nodes[index]
-        if node.kind == "group":
-            return not NORMALISE.isdisjoint(self._ops_of(node))
-        return node.op in NORMALISE and len(graph.before[index]) < len(node.inputs)
+        inputs = self._inputs_of_groups.get(node.group or "", node.inputs)
+        return len(graph.before[index]) < len(inputs)
 
     def _apart(self, plan: _Plan) -> Callable[[int, int], bool]:
         """Whether the run shows that two nodes are not joined, whatever else changes."""
@@ -403,6 +377,19 @@ def _blocks(plan: _Plan, changed: AbstractSet[int]) -> list[int | None]:
     nodes = plan.graph.nodes
     gone = {index for index, row in enumerate(plan.rows) if row in changed and nodes[index].kind == "control"}
     return [plan.graph.block_around(inside, gone) for inside in plan.graph.inside]
+
+
+def _never_run_there(nodes: Sequence[ProgramNode], inside: Sequence[int | None]) -> set[int]:
+    """What goes with the branch around it that a change takes away: what never ran, and all that is in it.
+
+    Args:
+        inside: the block of each node without those branches.
+    """
+    gone: set[int] = set()
+    for index, node in enumerate(nodes):
+        if inside[index] in gone or (node.reason == "FD232" and inside[index] != node.inside):
+            gone.add(index)
+    return gone
 
 
 def _stays_out_of_regions(detail: Detail | None) -> bool:

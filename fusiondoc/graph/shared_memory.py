@@ -4,7 +4,7 @@ moved past them (``AliasDb::moveBeforeTopologicallyValid``, which every fusion p
 from __future__ import annotations
 
 from bisect import bisect, bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -69,15 +69,25 @@ class Order(NamedTuple):
     """Those that have to run before it: one of the two changes a tensor that the other reads."""
 
 
-def order_of(graph: Graph[ProgramNode], free: Sequence[bool], joins: AbstractSet[int] = frozenset()) -> Order:
+def order_of(
+    graph: Graph[ProgramNode],
+    free: Sequence[bool],
+    takes_given: Callable[[int], bool],
+    joins: AbstractSet[int] = frozenset(),
+    skipped: AbstractSet[int] = frozenset(),
+) -> Order:
     """What follows from the memory that nodes share.
 
     Args:
         free: which nodes could be in a group: an operator in place among them is written out of place.
+        takes_given: whether a node takes a tensor that no node of the plan makes.
         joins: those of them that change a part, and are written so that they make the whole tensor anew.
+        skipped: nodes that go.
     """
     memory = _Memory(graph)
     order = Order({}, {})
+    for before, after in memory.order_of_given(free, takes_given, skipped):
+        order.waits.setdefault(after, []).append(before)
     writers: dict[int, list[int]] = {}
     made_by = memory.made_by()
     for index in memory.writers:
@@ -130,6 +140,39 @@ class _Memory:
             if first is not None and first < index:
                 made[index] = made.get(first, first)
         return made
+
+    def order_of_given(
+        self, free: Sequence[bool], takes_given: Callable[[int], bool], skipped: AbstractSet[int]
+    ) -> Iterator[tuple[int, int]]:
+        """What has to run before what, for operators that stay in place and change what the plan is given.
+
+        All inputs of a plan, all attributes of modules and all elements of lists from there may share memory
+        (``setWildcard`` of torch/csrc/jit/ir/alias_analysis.cpp): none that reads any of them is moved past
+        such an operator, as the count of batches of every batch norm in training.
+        """
+        given = self._given()
+        writer, readers = None, list[int]()
+        for index, node in enumerate(self._graph.nodes):
+            if index in skipped:
+                continue
+            if is_in_place(node.op) and not free[index] and (node.first is None or node.first in given):
+                yield from ((reader, index) for reader in readers)
+                if writer is not None:
+                    yield writer, index
+                writer, readers = index, []
+            elif takes_given(index) or not given.isdisjoint(self._graph.before[index]):
+                readers.append(index)
+                if writer is not None:
+                    yield writer, index
+
+    def _given(self) -> set[int]:
+        """Nodes whose result is memory that the plan is given: views of it, and what changes it in place."""
+        given: set[int] = set()
+        for index in sorted(self._shares):
+            first = self._graph.nodes[index].first
+            if first is None or first in given:
+                given.add(index)
+        return given
 
     def is_read_beside(self, made: int, writer: int) -> bool:
         """Whether something behind an operator in place reads the memory that it changes, and does not take
