@@ -52,6 +52,26 @@ def test_operators_of_one_line_are_replaced_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_three_changes_of_one_line_are_one(tmp_path: Path) -> None:
+    """The noise of a noisy layer: a recipe and two operators in place."""
+    path = tmp_path / "noise.py"
+    path.write_text("""\
+import torch
+
+
+def model(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2.0
+    return y.sign().mul_(y.abs().sqrt_()) + 1.0
+
+
+inputs = (torch.randn(4, 8),)
+""")
+    (change,) = fusiondoc.diagnose(str(path), fuser="nnc", runs=3).plan
+    (edit,) = change.edits
+    assert edit.after == "    return ((y > 0).type_as(y) - (y < 0).type_as(y)).mul(y.abs().sqrt()) + 1.0"
+
+
+@pytest.mark.torch
 def test_a_cast_to_the_same_type_is_no_reason_for_a_group() -> None:
     """``scores += bias``, then ``scores.float()`` of float32: NNC begins no group with what eager mode does
     not compute (``unexecutedEagerOp`` of tensorexpr_fuser.cpp)."""

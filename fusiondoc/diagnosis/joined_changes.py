@@ -12,7 +12,7 @@ from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.lines_of_changes import Lines, first_written, joined_notes
 from fusiondoc.diagnosis.rules import Owner, RunFacts
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.report import Report, Unfused
+from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, file_of
 from fusiondoc.operators import IN_PLACE_ASSIGNS
 
@@ -97,10 +97,13 @@ class _LinesChangedTogether:
     def __init__(self, report: Report, lines: Lines) -> None:
         self._report = report
         self._lines = lines
+        self._kinds: dict[int, ChangeKind] = {}
+        """Row -> the kind of change that was found for it, before others joined."""
 
     def joined(self, found: Sequence[Change]) -> list[Change]:
         """The changes, with those that meet at a line as one; where the line cannot be written with both,
         they stay apart."""
+        self._kinds = {row: one.kind for one in found for row in one.rows}
         result: list[Change] = []
         for one in found:
             for at, other in enumerate(result):
@@ -142,8 +145,8 @@ class _LinesChangedTogether:
                 file = parsed_text("\n".join(lines), name)
                 if file is None:
                     return None
-                at = Line(file, last, shown=self._lines.shown(row))
-                found = first_written(change.kind, at, name)
+                at = Line(file, last, shown=self._lines.shown(self._report.unfused[row]))
+                found = first_written(self._kinds[row], at, name)
                 if found is None or [edit.line for edit in found.lines] != [last]:
                     return None
                 after = found.lines[0].after.split("\n")
@@ -151,13 +154,14 @@ class _LinesChangedTogether:
                 last += len(after) - 1
         return Edit(name, line, before, "\n".join(lines[line - 1 : last]))
 
-    def _rows_at(self, change: Change, where: tuple[str, int]) -> list[Unfused]:
-        """The operators of a change on a line, each kind once."""
-        by_op: dict[str, Unfused] = {}
-        for row in (self._report.unfused[index] for index in change.rows):
+    def _rows_at(self, change: Change, where: tuple[str, int]) -> list[int]:
+        """The rows of a change on a line, each operator once."""
+        by_op: dict[str, int] = {}
+        for index in change.rows:
+            row = self._report.unfused[index]
             for source in map(Source.parse, row.users_lines):
                 if source is not None and (source.file, source.line) == where:
-                    by_op.setdefault(row.op, row)
+                    by_op.setdefault(row.op, index)
         return list(by_op.values())
 
     def _of_both(self, one: Change, other: Change, lines: tuple[Edit, ...]) -> Change:

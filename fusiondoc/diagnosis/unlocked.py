@@ -19,7 +19,7 @@ from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import Detail, Detour, DissolvedRegion, OutOfRegion
-from fusiondoc.model.report import ProgramNode, Report
+from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.operators import (
     ELEMENTWISE,
     IN_PLACE_ASSIGNS,
@@ -76,6 +76,20 @@ class _Plan:
         return bisect(stops, maker) < bisect(stops, taker)
 
 
+def _plan_of(program: Program, position: Mapping[int | None, int], stops: bool) -> _Plan:
+    """
+    Args:
+        position: of each row in ``report.unfused``.
+        stops: no group reaches across a side effect.
+    """
+    return _Plan(
+        graph_of(program),
+        [position.get(node.row) for node in program.nodes],
+        program.properties,
+        _by_block(program.stops if stops else ()),
+    )
+
+
 class Plans:
     """The plans of a run, and what changes would do to them.
 
@@ -106,15 +120,9 @@ class Plans:
         self._details = [row.reason.detail for row in report.unfused]
         position: dict[int | None, int] = {row.index: at for at, row in enumerate(report.unfused)}
         position.pop(None, None)
+        stops = self._facts.limits.stops_at_side_effects
         self._plans = [
-            _Plan(
-                graph_of(program),
-                [position.get(node.row) for node in program.nodes],
-                program.properties,
-                _by_block(program.stops if self._facts.limits.stops_at_side_effects else ()),
-            )
-            for program in report.programs
-            if program.specialisation == 1
+            _plan_of(program, position, stops) for program in report.programs if program.specialisation == 1
         ]
         nodes = Counter(row for plan in self._plans for row in plan.rows if row is not None)
         self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
