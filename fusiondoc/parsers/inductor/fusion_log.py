@@ -76,12 +76,12 @@ class Decisions:
         self._merged.clear()
 
     def candidate(self, text: str, line: Line) -> bool:
-        """Take a candidate; False for a text that is none."""
+        """Take a candidate; False for a text that is none. Without the beginning of their list, those that
+        are left of it are no final nodes."""
         found = _CANDIDATE.match(text)
-        if found is None or not self._listed:
-            return False
-        self._candidates[found.group(2)] = (found.group(1), text, line)
-        return True
+        if found is not None and self._listed:
+            self._candidates[found.group(2)] = (found.group(1), text, line)
+        return found is not None
 
     def refused(self, first: str, second: str, text: str, line: Line, by_benchmark: bool = False) -> None:
         """Two nodes were not fused."""
@@ -199,7 +199,7 @@ class FusionLog:
     ) -> tuple[bool, Decisions | None]:
         """Take a line of a graph whose first lines are not there: cut off, or not what was searched for."""
         graph = Decisions(compile_id, line)
-        if not text.strip() or not (_take(graph, text, line) or _CANDIDATE.match(text)):
+        if not text.strip() or not _take(graph, text, line):
             return not text.strip(), None
         self._open[compile_id] = graph
         return True, graph
