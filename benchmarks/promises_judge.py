@@ -26,6 +26,7 @@ EXECUTOR = "profiling_graph_executor_impl"
 PREFIX = re.compile(r"^\[\w+ [\w.]+:\d+\] ")
 HEADER = re.compile(r"^[A-Z]\w* Graph *: *$")
 SECTION = re.compile(r"^with (prim::[A-Za-z]+)_\d+ = graph\(")
+PARAMETER = re.compile(r"^(?:graph\(| +)(%[^ ]+) :")
 NODE = re.compile(r"^ +(%.*?) = (\w+::\w+)")
 TENSOR = re.compile(
     r": (Tensor|Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool|ComplexFloat|ComplexDouble)\b"
@@ -181,19 +182,25 @@ def count(lines: list[str]) -> dict[str, Any]:
     A plan is printed once, when its executor has made it: "Optimized Graph", the plan, and below it a section
     for each graph in it (profiling_graph_executor_impl.cpp, 2.13). Those of differentiable graphs are plans
     of their own. Where the guard of a group fails, its operators get a plan of their own for other types:
-    that is no group more. With differentiable graphs it may be that of another layer. The debug state of the
-    executors has the plans as objects, but not of gradients where one of them never ran (it asserts that).
+    that is no group more. With differentiable graphs it may be that of another layer, whose parameters have
+    other names. The debug state of the executors has the plans as objects, but not of gradients where one of
+    them never ran (it asserts that).
     """
     found: dict[str, Any] = {"groups": 0, "inside": 0, "outside": collections.Counter()}
     bodies: dict[tuple[str, ...], set[str]] = {}
+    known: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
     regions = False
-    for sections in plans(lines):
+    for parameters, sections in plans(lines):
         regions = regions or any(name == OWN_EXECUTOR[0] for name, _ in sections)
         own = [one for one in sections if not one[0].startswith(OWN_EXECUTOR)]
         nodes = [(name, node) for name, section in own for node in section]
-        others = bodies.get(operators_of([node for _, node in nodes]))
+        operators = operators_of([node for _, node in nodes])
+        others = bodies.get(operators)
         if not regions and others is not None and types_of([node for _, node in nodes]) not in others:
             continue
+        if (parameters, operators) in known:
+            continue
+        known.add((parameters, operators))
         for name, node in nodes:
             if node.kind in GROUPS:
                 found["groups"] += 1
@@ -215,23 +222,27 @@ def types_of(nodes: list[Node]) -> str:
     return " ".join(sorted(node.type for node in nodes if node.kind not in GROUPS))
 
 
-def plans(lines: list[str]) -> Iterator[list[tuple[str, list[Node]]]]:
-    """Each plan: its sections by kind ("" is the plan itself), with groups and operators of tensors."""
+def plans(lines: list[str]) -> Iterator[tuple[tuple[str, ...], list[tuple[str, list[Node]]]]]:
+    """Each plan: the names of its parameters, and its sections by kind ("" is the plan itself), with groups
+    and operators of tensors."""
     sections: list[tuple[str, list[Node]]] = []
+    parameters: list[str] = []
     for line in lines:
         section, node = SECTION.match(line), NODE.match(line)
         if HEADER.match(line):
             if sections:
-                yield sections
-            sections = [("", [])] if line.startswith("Optimized Graph") else []
+                yield tuple(parameters), sections
+            sections, parameters = [("", [])] if line.startswith("Optimized Graph") else [], []
         elif section is not None and sections:
             sections.append((section[1], []))
         elif node is not None and sections:
             kind = re.sub(r"_\d+$", "", node[2])
             if kind in GROUPS or (kind.startswith("aten::") and TENSOR.search(node[1])):
                 sections[-1][1].append(Node(kind, node[1].partition(" : ")[2], line.rpartition(" # ")[2]))
+        elif len(sections) == 1 and node is None and (parameter := PARAMETER.match(line)):
+            parameters.append(parameter[1])
     if sections:
-        yield sections
+        yield tuple(parameters), sections
 
 
 def lines_of(scripted: Any, path: str) -> dict[str, list[str]]:

@@ -294,6 +294,82 @@ def test_the_plan_of_a_fallback_is_no_group_more() -> None:
 
 
 @pytest.mark.torch
+def test_the_plan_of_a_differentiable_graphs_fallback_is_no_group_more() -> None:
+    """Gradients, then none: the guard of the differentiable graph fails, and its fallback gets a plan."""
+    pytest.importorskip("torch")
+    code = (
+        "import sys, torch\nsys.path.insert(0, sys.argv[1])\nfrom promises_judge import count, run\n"
+        "torch._C._jit_override_can_fuse_on_cpu(True)\ntorch._C._jit_set_te_must_use_llvm_cpu(False)\n"
+        "unit = torch.jit.CompilationUnit('def f(x, y):\\n    return (x * y).tanh() * 3.0\\n')\n"
+        "printed = [], []\n"
+        "with torch.jit.fuser('fuser1'):\n"
+        "    for grad in [True] * 4 + [False] * 4:\n"
+        "        one = torch.ones(4, 3, requires_grad=grad)\n"
+        "        run(unit.f, (one, one), grad, printed)\n"
+        "plans = sum(line.startswith('Optimized Graph') for line in printed[0])\n"
+        "print(plans, count(printed[0]))\n"
+    )
+    done = python_apart(BENCHMARKS, code=code)
+    plans, _, counts = done.stdout.splitlines()[-1].partition(" ")
+    assert int(plans) == 3, done
+    assert counts == str({"groups": 1, "inside": 3, "outside": Counter()})
+
+
+LISTED = """\
+import torch
+from torch import Tensor
+
+
+def model(x: Tensor, w: Tensor) -> Tensor:
+    a = torch.sigmoid(x) * 2
+    parts: list[Tensor] = []
+    for i in range(w.size(0)):
+        parts.append(torch.matmul(a, w[i]))
+    h = torch.stack(parts).sum(0)
+    h += torch.exp(a)
+    return torch.tanh(h)
+
+
+inputs = (torch.randn(8, 8), torch.randn(3, 8, 8))
+"""
+NUMBERED = """\
+import torch
+from torch import Tensor
+
+
+def model(x: Tensor, y: Tensor, bias: Tensor) -> Tensor:
+    h = torch.sigmoid(x) * y
+    h += y * 2
+    shape = [1, -1] + [1] * (h.dim() - 2)
+    return torch.tanh(h + bias.view(shape))
+
+
+inputs = (torch.randn(4, 8), torch.randn(4, 8), torch.randn(8))
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("text", "unlocks"), [
+    (LISTED, "1 group of add+tanh"),
+    (NUMBERED, "mul+add joins 1 group of this run"),
+])  # fmt: skip
+def test_what_waits_through_a_list_or_a_number_joins_no_group_before(
+    text: str, unlocks: str, tmp_path: Path
+) -> None:
+    """A list to which a group's results were appended; a size that a number of dimensions decides on."""
+    pytest.importorskip("torch")
+    path = tmp_path / "model.py"
+    path.write_text(text)
+    before = fusiondoc.diagnose(str(path), fuser="nnc", runs=3)
+    (change,) = [one for one in before.plan if one.edits]
+    assert change.unlocks == unlocks
+    path.write_text(text.replace(change.edits[0].before, change.edits[0].after))
+    after = fusiondoc.diagnose(str(path), fuser="nnc", runs=3)
+    groups = [sum(group.count for group in report.groups) for report in (before, after)]
+    assert groups[1] - groups[0] == change.groups
+
+
+@pytest.mark.torch
 def test_no_promise_counts_on_graphs_that_another_change_would_join() -> None:
     """Without gradients, which is another change, the groups around the flag's branch would be neighbours."""
     report = diagnosed("roi_align_bilinear", folder="promise_programs_10")

@@ -65,8 +65,8 @@ class _Plan:
     graph: PlanGraph
     rows: Sequence[int | None]
     """For each node the position of its row in ``report.unfused``; None without one."""
-    properties: Sequence[tuple[int, int]]
-    """The second node reads the dtype, device or layout of what the first makes."""
+    waits: Sequence[tuple[int, int]]
+    """The second node needs the first, and takes no tensor of it on an edge."""
     stops: Mapping[int | None, Sequence[int]]
     """Block -> of each side effect in it that no group reaches across, how many nodes stand before it."""
 
@@ -85,7 +85,7 @@ def _plan_of(program: Program, position: Mapping[int | None, int], stops: bool) 
     return _Plan(
         graph_of(program),
         [position.get(node.row) for node in program.nodes],
-        program.properties,
+        program.waits,
         _by_block(program.stops if stops else ()),
     )
 
@@ -176,7 +176,7 @@ class Plans:
         joins = {index for index, row in enumerate(plan.rows) if row in changed and row in self._joins}
         order = order_of(plan.graph, free, partial(self._takes_given, plan.graph), joins, skipped)
         waits = {taker: list(makers) for taker, makers in order.waits.items()}
-        for maker, taker in plan.properties:
+        for maker, taker in plan.waits:
             waits.setdefault(taker, []).append(maker)
         return Limits(
             inside,

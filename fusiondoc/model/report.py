@@ -268,8 +268,10 @@ class Program:
     """Inputs and outputs of its nodes beyond the first thousand of each."""
     edges_left_out: int = 0
     """Edges between its nodes beyond those in ``edges``."""
-    properties: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
-    """The second node reads the dtype, device or layout of what the first makes (``y.to(x.dtype)``)."""
+    waits: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
+    """The second node needs the first, though no tensor goes to it on an edge: it reads the dtype, device or
+    layout of what the first makes (``y.to(x.dtype)``), a number that is computed of it or of its sizes, or a
+    list to which it was appended."""
     stops: tuple[tuple[int, int | None], ...] = field(default=(), metadata={"json": False})
     """Of each side effect (a print, the end of a ``with`` block), how many nodes stand before it, and the
     node that it stands in."""

@@ -28,8 +28,9 @@ CONTROL = "control"
 OPERATOR = "operator"
 _MAKES_OF_A_SIZE = frozenset(f"aten::{name}" for name in ("empty", "zeros", "ones", "full", "rand", "randn"))
 
+_APPEND = "aten::append"
 _LONGEST_LIST = 10
-"""Sizes and axes have no more elements."""
+"""Sizes and axes have no more elements; of longer lists of tensors the first are looked at."""
 
 PYTHON = "^"
 """Begins the kinds of calls of Python functions: ``^log_stats``."""
@@ -152,6 +153,7 @@ class Flow:
         "__weakref__",
         "_alike",
         "_hubs",
+        "_listed",
         "_made",
         "_maker",
         "_types",
@@ -159,11 +161,11 @@ class Flow:
         "bodies",
         "gradients",
         "nodes",
-        "property_pairs",
         "property_reads",
         "regions",
         "shortened",
         "stops",
+        "waits",
     )
 
     def __init__(self, types: Mapping[str, str]) -> None:
@@ -175,8 +177,10 @@ class Flow:
         """Each of SIDE_EFFECTS, in order."""
         self.property_reads: Mapping[int, Sequence[PropertyRead]] = {}
         """Operator -> the nodes that read the dtype, device or layout of its result."""
-        self.property_pairs: Sequence[tuple[int, int]] = ()
-        """Nodes of which the second reads the dtype, device or layout of what the first makes."""
+        self.waits: list[tuple[int, int]] = []
+        """Nodes of which the second needs the first, though no tensor goes to it on an edge: it reads the
+        dtype, device or layout of the result, a number that is computed of it or of its sizes, or a list to
+        which it was appended."""
         self.bodies: Mapping[int, AbstractSet[tuple[str, str | None]]] = {}
         """Group -> its operators (kind and source), where a property of some operator is read."""
         self.shortened: tuple[frozenset[int], frozenset[int]] = frozenset(), frozenset()
@@ -184,6 +188,8 @@ class Flow:
         self._types = dict(types)
         self._made: dict[str, tuple[int, ...]] = {}
         self._hubs = Hubs()
+        self._listed: dict[str, dict[int, None]] = {}
+        """List -> the nodes whose results were appended to it."""
         self._whole: dict[int, Indexes] = {}
         """Node -> the nodes that take its result not in a list, where ``after`` has not all of them."""
         self._maker: dict[str, Node] = {}
@@ -191,7 +197,9 @@ class Flow:
 
     def close(self) -> None:
         """The plan is walked: drop the state of the walk, and with it the graph."""
-        del self._types, self._made, self._maker, self._alike
+        del self._types, self._made, self._maker, self._alike, self._listed
+        for node in self.nodes:
+            self.waits += ((node.index, taker) for taker in node.numbers if taker not in node.after)
         self._settle_neighbours()
 
     @property
@@ -277,11 +285,17 @@ class Flow:
         self.nodes.append(new)
         for name in tensors:
             self._link(name, index)
+        self._wait_for_lists(new, tensors)
         self._note_numbers(new, node, tensors)
         for value in node.outputs:
             if holds_tensor(value.type):
                 self._made[value.name] = (index,)
         return index
+
+    def _wait_for_lists(self, new: FlowNode, names: Iterable[str]) -> None:
+        """What was appended to the lists among these values runs before the node that takes them."""
+        makers = {maker: None for name in names for maker in self._listed.get(name, ())}
+        self.waits += ((maker, new.index) for maker in makers if maker not in new.before)
 
     def _note_numbers(self, new: FlowNode, node: Node, tensors: Sequence[str]) -> None:
         """Note it at the nodes whose sizes or results, as numbers, it takes."""
@@ -333,6 +347,8 @@ class Flow:
 
     def pass_through(self, node: Node) -> None:
         """A node that hands tensors on: each output comes from the input at its position, or from all."""
+        if node.kind == _APPEND and len(node.inputs) > 1:
+            self._append(*node.inputs[:2])
         for position, value in enumerate(node.outputs):
             if not holds_tensor(value.type) and not value.type.startswith("("):
                 continue
@@ -341,9 +357,19 @@ class Flow:
                 names = (names[position],)
             self.alias(value.name, names)
 
+    def _append(self, to: str, name: str) -> None:
+        """A tensor is appended to a list, of which the first few are noted."""
+        listed = self._listed.setdefault(to, {})
+        for maker in self._made.get(name, ()):
+            if len(listed) < _LONGEST_LIST:
+                listed[maker] = None
+
     def alias(self, name: str, names: Sequence[str]) -> None:
         """``name`` is (one of) ``names``."""
         made = [self._made.get(n, ()) for n in names]
+        for other in names:
+            if other in self._listed:
+                self._listed.setdefault(name, self._listed[other])
         self._made[name] = made[0] if len(made) == 1 else self._hubs.joined(made, _FEW)
         for other in names:
             known = self.type_of(other)

@@ -217,7 +217,7 @@ class _Walk:
         """Note the nodes that read the dtype, device or layout of what others make."""
         reads = self._profiled.property_reads
         if reads:
-            self._flow.property_pairs = self._property_pairs(chain.from_iterable(reads.values()))
+            self._flow.waits += self._property_pairs(chain.from_iterable(reads.values()))
         self._flow.property_reads = {
             loose.node: reads[loose.value] for loose in self._loose if loose.value in reads
         }

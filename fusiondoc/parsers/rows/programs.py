@@ -130,7 +130,7 @@ class _ProgramTable:
                 cut=drawing.cut,
                 values_left_out=drawing.values_left_out,
                 edges_left_out=drawing.edges_left_out,
-                properties=tuple(drawing.properties),
+                waits=tuple(drawing.waits),
                 stops=tuple(dict.fromkeys(drawing.stops)),
             )
         )
@@ -186,7 +186,7 @@ class _Drawing:
         self.nodes: list[ProgramNode] = []
         self.edges: list[tuple[int, int]] = []
         """In order."""
-        self.properties: list[tuple[int, int]] = []
+        self.waits: list[tuple[int, int]] = []
         self.stops: list[tuple[int, int | None]] = []
         self.edges_left_out = 0
         """Edges beyond ``most_edges``."""
@@ -221,8 +221,8 @@ class _Drawing:
             if stop.before < shown:
                 inside = start + stop.block[-1] if stop.block else graph.region
                 self.stops.append((start + stop.before, inside))
-        pairs = ((a + start, b + start) for a, b in flow.property_pairs if max(a, b) < shown)
-        self.properties += islice(pairs, max(0, self._most_edges - len(self.properties)))
+        pairs = ((a + start, b + start) for a, b in flow.waits if max(a, b) < shown)
+        self.waits += islice(pairs, max(0, self._most_edges - len(self.waits)))
 
     def _drawn(
         self, node: FlowNode, row: Unfused | None, group: str | None, inside: int | None, first: int | None
