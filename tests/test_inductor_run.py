@@ -262,6 +262,33 @@ def test_a_compiled_function_is_recognised_with_breaks_and_recompiles(fusiondoc:
     assert made.recompiles and "size mismatch at index 0. expected 4, actual 6" in str(made.recompiles)
 
 
+LIKE_TORCH_2_9 = """
+import torch
+from torch._inductor.codegen import cpp
+
+cpp.set_kernel_post_grad_provenance_tracing = lambda nodes, name, is_extern=False: None
+
+def model(x, y):
+    return (x * y + 1).relu().sum(1), torch.softmax(x, 1)
+
+inputs = (torch.randn(8, 16), torch.randn(8, 16))
+"""
+
+
+def test_kernels_where_torch_names_them_only_with_provenance(fusiondoc: Run, tmp_path: Path) -> None:
+    """torch 2.9 calls the function that the kernels' nodes are read from only where provenance is tracked;
+    the back end's definitions of kernels show them too."""
+    write(tmp_path, "model.py", LIKE_TORCH_2_9)
+    done = fusiondoc(
+        "diagnose", "model.py", "--fuser", "inductor", "--no-run", "--format", "json", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["kernels"] and report["groups"]
+    assert all(group["kernels"] and group["name"].startswith("cpp_fused") for group in report["groups"])
+    assert all(kernel["groups"] and kernel["bytes_moved"] for kernel in report["kernels"])
+
+
 @pytest.mark.nightly
 def test_a_script_that_compiles_is_recognised(fusiondoc: Run, tmp_path: Path) -> None:
     script = COMPILED.replace("inputs =", "shapes =") + "for shape in shapes[:1]:\n    model(*shape)\n"

@@ -5,9 +5,10 @@ Methods of torch/_inductor/scheduler.py are replaced once that module is importe
 looked for, and one that a version does not have costs its facts alone. A hook never raises into Inductor,
 which would make it a failed compilation; the first failure of each hook is a record.
 
-Looked at: torch 2.6.0, 2.11.0 and 2.13.0. ``set_kernel_post_grad_provenance_tracing`` (debug.py) is called
-for each kernel with the nodes in it, whether provenance is tracked or not. 2.6 does not have it; there
-``define_kernel`` of the back ends is called with the same nodes, and returns the name.
+Looked at: torch 2.6.0, 2.9.1, 2.11.0 and 2.13.0. ``set_kernel_post_grad_provenance_tracing`` (debug.py) is
+called for each kernel with the nodes in it: from 2.11 on always, in 2.9 only where provenance is tracked, and
+2.6 does not have it. ``define_kernel`` of the back ends is called with the same nodes, and returns the name;
+its kernels are used where the other hook saw none.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .inductor_facts import (
     or_none,
     why_not_shared,
 )
+from .inductor_kernels import Kernels
 from .log_and_records import Records
 from .replaced import AfterImport, Replaced
 
@@ -66,9 +68,8 @@ class _Graph:
         self.round = 0
         self.texts = 0
         """Refusals with a text so far."""
-        self.kernels: dict[str, dict[str, Any]] = {}
-        self.kernel_of: dict[str, str] = {}
-        """Name of a scheduler's node -> the first kernel with it."""
+        self.called = Kernels()
+        self.defined = Kernels()
         self.final: list[dict[str, Any]] = []
         self.shared: dict[tuple[str, str], dict[str, str]] = {}
         self.buffers: list[dict[str, Any]] = []
@@ -194,17 +195,17 @@ class InductorWatch:
         self._replaced.put(owner, name, functools.wraps(original)(made(original)))
 
     def _put_kernel_hook(self, module: Any) -> None:
+        self._put_definition_hook(module)
         original = getattr(module, _KERNEL_HOOK, None)
-        if original is None:
-            self._put_definition_hook(module)
-            return
-        if hasattr(original, "__wrapped__"):
-            return  # it imported the replaced function from debug.py
+        if original is None or hasattr(original, "__wrapped__"):
+            return  # not in this torch, or it imported the replaced function from debug.py
         watch = self
 
         @functools.wraps(original)
         def kernel(schedule: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-            watch._guarded("kernel", lambda: watch._kernel(schedule, name))
+            graph = watch._graph
+            if graph is not None:
+                watch._guarded("kernel", lambda: graph.called.take(schedule, name))
             return original(schedule, name, *args, **kwargs)
 
         self._replaced.put(module, _KERNEL_HOOK, kernel)
@@ -218,7 +219,9 @@ class InductorWatch:
     def _defining(self, original: Any) -> Any:
         def define_kernel(scheduling: Any, code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Any:
             name = original(scheduling, code, nodes, *args, **kwargs)
-            self._guarded("kernel", lambda: self._kernel(nodes, name))
+            graph = self._graph
+            if graph is not None:
+                self._guarded("kernel", lambda: graph.defined.take(nodes, name))
             return name
 
         return define_kernel
@@ -333,20 +336,6 @@ class InductorWatch:
         assert self._graph is not None
         self._graph.refused[first, second] = (text, self._graph.round)
 
-    def _kernel(self, schedule: Any, name: str) -> None:
-        graph = self._graph
-        if graph is None:
-            return
-        if not isinstance(schedule, (list, tuple)):
-            return  # a call of a library, which is no generated kernel
-        known = graph.kernels.setdefault(name, {"name": name, "calls": 0})
-        known["calls"] += 1
-        for node in schedule:
-            if not hasattr(node, "get_nodes"):
-                continue  # a mark for loops of a reduction
-            for member in node.get_nodes():  # a part of a foreach kernel may be a fused node
-                graph.kernel_of.setdefault(str(member.get_name()), name)
-
     def _read_final(self, scheduler: Any) -> None:
         graph = self._graph
         if graph is None:
@@ -379,9 +368,9 @@ class InductorWatch:
         compile_id, lowering = self._compile_id(), graph.lowering
         order = self._orders.get(compile_id, 0)
         self._orders[compile_id] = order + 1
+        kernels = graph.called or graph.defined
         for node in graph.final:
-            kernels = (graph.kernel_of[name] for name in node["members"] if name in graph.kernel_of)
-            node["kernel"] = next(kernels, None)
+            node["kernel"] = kernels.first_with(node["members"])
         refusals, left_out = self._refusals(graph)
         if not getattr(lowering, "is_backward", False):
             self._crossings.name(lowering, compile_id, order)
@@ -394,7 +383,7 @@ class InductorWatch:
             inference=bool(getattr(lowering, "is_inference", False)),
             operators=graph.operators,
             final=graph.final,
-            kernels=list(graph.kernels.values()),
+            kernels=kernels.records(),
             buffers=graph.buffers,
             refusals=refusals,
             refusals_left_out=left_out,

@@ -1,0 +1,36 @@
+"""The kernels that Inductor generates for a graph, and the nodes of the scheduler in each."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+
+class Kernels:
+    """Kernels as one hook sees them, in the order of their first call."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, int] = {}
+        self._kernel_of: dict[str, str] = {}
+        """Name of a scheduler's node -> the first kernel with it."""
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def take(self, schedule: Any, name: str) -> None:
+        """Take a kernel with the nodes that it computes."""
+        if not isinstance(schedule, (list, tuple)):
+            return  # a call of a library, which is no generated kernel
+        self._calls[name] = self._calls.get(name, 0) + 1
+        for node in schedule:
+            if not hasattr(node, "get_nodes"):
+                continue  # a mark for loops of a reduction
+            for member in node.get_nodes():  # a part of a foreach kernel may be a fused node
+                self._kernel_of.setdefault(str(member.get_name()), name)
+
+    def first_with(self, members: Iterable[str]) -> str | None:
+        """The kernel of the first of some nodes that is in one."""
+        return next((self._kernel_of[name] for name in members if name in self._kernel_of), None)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Name and number of calls of each."""
+        return [{"name": name, "calls": calls} for name, calls in self._calls.items()]
