@@ -72,6 +72,29 @@ inputs = (torch.randn(4, 8),)
 
 
 @pytest.mark.torch
+def test_a_number_that_is_read_of_a_tensor_stands_between(tmp_path: Path) -> None:
+    """The view of the bias needs the dimensions of what it is added to, as in a fused leaky ReLU."""
+    text = """\
+import torch
+
+
+def model(x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    out = torch.sigmoid(x) * 2.0
+    out += y
+    return torch.tanh(out + bias.view([1, -1] + [1] * (out.dim() - 2)))
+
+
+inputs = (torch.randn(2, 3, 4), torch.randn(2, 3, 4), torch.randn(3))
+"""
+    path, copy = tmp_path / "before.py", tmp_path / "after.py"
+    path.write_text(text)
+    copy.write_text(text.replace("out += y", "out = out + y"))
+    before, after = (fusiondoc.diagnose(str(file), fuser="nnc", runs=3) for file in (path, copy))
+    (change,) = before.plan
+    assert (change.operators, change.groups) == (1, len(after.groups) - len(before.groups)) == (1, 0)
+
+
+@pytest.mark.torch
 def test_a_cast_to_the_same_type_is_no_reason_for_a_group() -> None:
     """``scores += bias``, then ``scores.float()`` of float32: NNC begins no group with what eager mode does
     not compute (``unexecutedEagerOp`` of tensorexpr_fuser.cpp)."""
