@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from command_line import Run
 from conftest import FIXTURES
 from inductor_recordings import RECORDINGS
 
@@ -158,3 +159,30 @@ def test_a_log_of_fusion_lines_alone_says_once_that_it_has_no_code(tmp_path: Pat
     found = [one for one in report.findings if one.code in ("FD923", "FD299")]
     assert [one.code for one in found] == ["FD923"] and "output_code" in (found[0].advice or "")
     assert report.plan_title == "No change can be named" or report.plan
+
+
+def test_loops_that_only_serve_a_call_have_a_name_and_unknown_operators_are_no_zero(tmp_path: Path) -> None:
+    """A convolution's input is copied into the layout that the library takes. In the log of C++ code alone
+    nothing names the operators of a kernel."""
+    text = terminal("2.13-conv")
+    assert ", prepares a tensor for a call, kernels K1" in text and "0 operators" not in text
+    page = fusiondoc.render(report_of("2.13-conv"), "html")
+    assert '<span class="ops">prepares a tensor for a call</span>' in page
+    log = lzma.decompress((FIXTURES / "inductor" / "2.13" / "norm" / "log.xz").read_bytes())
+    code = [line for line in log.splitlines(keepends=True) if b"[__output_code]" in line]
+    (tmp_path / "code.log").write_bytes(b"".join(code))
+    bare = fusiondoc.render(fusiondoc.parse(tmp_path / "code.log"), "text")
+    assert "\nFused   operators that the log does not show in 4 groups, 3 not fused" in bare
+    assert bare.count("operators unknown") == 2 and "0 operators" not in bare
+
+
+def test_a_function_is_described_by_each_of_its_loops(fusiondoc: Run) -> None:
+    """A C++ function holds the loops of several groups, which are not the same graph."""
+    report = report_of("2.13-norm")
+    done = fusiondoc("kernels", FIXTURES / "inductor" / "2.13" / "norm")
+    several = [kernel for kernel in report.kernels if len(kernel.groups) > 1]
+    assert several
+    for kernel in several:
+        part = done.stdout.partition(f"\n{kernel.id} {kernel.name}\n")[2].partition("\n\n")[0]
+        named = [line.split(",")[0].strip() for line in part.splitlines() if " backward: " in line]
+        assert named == [*kernel.groups] and "the same graph" not in part

@@ -59,20 +59,26 @@ def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[Re
 
 
 def _of_groups(kernel: Kernel, owners: Sequence[Group], described: dict[str, str]) -> Iterator[str]:
-    """The lines of the program that the kernel computes. ``described``: group -> the kernel that has them."""
-    if not owners:
-        return
-    first = owners[0]
-    yield _segment(kernel, first)
-    if first.id in described:
-        yield f"of {first.id}, as {described[first.id]}"
-        return
-    described[first.id] = kernel.id
-    ops = ", ".join(node.op.split("::")[-1] for node in first.nodes)
-    yield f"{first.phase or 'phase unknown'}: {ops}"
-    yield source_lines(first)
-    if len(owners) > 1:
-        yield f"the same graph: {', '.join(group.id for group in owners[1:])}"
+    """The lines of the program that the kernel computes. ``described``: group -> the kernel that has them.
+
+    A C++ function of torch.compile has the loops of several groups, one after the other.
+    """
+    kinds: dict[tuple[str, ...], list[Group]] = {}
+    for group in owners:
+        kinds.setdefault(group.ops, []).append(group)
+    for alike in kinds.values():
+        first = alike[0]
+        yield _segment(kernel, first)
+        if first.id in described:
+            yield f"of {first.id}, as {described[first.id]}"
+            continue
+        described[first.id] = kernel.id
+        which = f"{first.id}, " if len(kinds) > 1 else ""
+        ops = ", ".join(node.op.split("::")[-1] for node in first.nodes)
+        yield f"{which}{first.phase or 'phase unknown'}: {ops or 'no operator'}"
+        yield source_lines(first)
+        if len(alike) > 1:
+            yield f"the same graph: {', '.join(group.id for group in alike[1:])}"
 
 
 def _segment(kernel: Kernel, group: Group) -> str:

@@ -150,7 +150,7 @@ def verdict(report: Report) -> str:
         )
     if not report.groups:
         return f"Nothing fused: {count(unfused, 'tensor operator')} outside every group"
-    text = f"{count(report.fused_operators, 'operator')} fused into {groups_of(report)}"
+    text = f"{fused_in_words(report)} fused into {groups_of(report)}"
     if unfused or report.coverage.unknown is None:
         text += f", {unfused:,} not fused" if unfused else ", none left outside"
     fallbacks = report.times_fallen_back
@@ -191,6 +191,30 @@ def runs_of(ops: Iterable[str]) -> list[str]:
         else:
             runs.append((name, 1))
     return [name if times == 1 else f"{name} ×{times:,}" for name, times in runs]
+
+
+def fused_in_words(report: Report) -> str:
+    """``31 operators`` that are in groups."""
+    number = report.fused_operators
+    if not number and any(without_operators(group, report) for group in report.groups):
+        return "operators that the log does not show"
+    return count(number, "operator")
+
+
+def size_in_words(group: Group, report: Report) -> str:
+    """``3 operators``; of none what is known of a kernel without any."""
+    return without_operators(group, report) or count(group.size, "operator")
+
+
+def without_operators(group: Group, report: Report) -> str:
+    """What is known of a kernel of torch.compile without operators; "" of any other. The loops that copy an
+    input of a library's call into the layout or type that it takes have no operator but the call's."""
+    graphs = report.compiled.graphs if report.compiled is not None and not group.size else ()
+    for graph in graphs:
+        if group.id in graph.groups:
+            is_known = graph.accounts is not None and not graph.not_found
+            return "prepares a tensor for a call" if is_known else "operators unknown"
+    return ""
 
 
 def phase_of(group: Group) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded
-from fusiondoc.model.report import Group
+from fusiondoc.model.report import Group, Report
 from fusiondoc.model.source import from_package
 from fusiondoc.rendering.blocks import (
     Block,
@@ -37,7 +37,16 @@ from fusiondoc.rendering.values import (
     Tone,
     Types,
 )
-from fusiondoc.views.formatting import further_values, phase_of, runs_of, short_type, times, where_from
+from fusiondoc.views.formatting import (
+    further_values,
+    phase_of,
+    runs_of,
+    short_type,
+    size_in_words,
+    times,
+    where_from,
+    without_operators,
+)
 from fusiondoc.views.report_context import Context, shown
 from fusiondoc.views.report_ranks import ranks_where
 from fusiondoc.views.runtime_words import guard_in_words, runtimes_in_words
@@ -90,7 +99,7 @@ def _table(context: Context) -> Table:
             Text(group.id + times(group)),
             _FELL_BACK if group.fallback else Text(""),
             Text(phase_of(group)),
-            Snippet(", ".join(ops[:_MOST_OPERATORS]) + more),
+            Snippet(without_operators(group, context.report) or ", ".join(ops[:_MOST_OPERATORS]) + more),
             Snippet(folded(group.layers)),
             _lines(group, context),
             Bytes(group.bytes_in),
@@ -136,7 +145,7 @@ def _alike(group: Group) -> object:
 def _whole(alike: Sequence[Group], context: Context) -> Entry:
     """A group with its operators, and the names of those like it."""
     group = alike[0]
-    facts = ", ".join(_facts_in_words(group, ranks_where(context.report, group.id)))
+    facts = ", ".join(_facts_in_words(group, context.report))
     return Entry(
         group.id,
         group.id + times(group),
@@ -153,9 +162,9 @@ def _whole(alike: Sequence[Group], context: Context) -> Entry:
     )
 
 
-def _facts_in_words(group: Group, ranks: str | None) -> Iterator[str]:
+def _facts_in_words(group: Group, report: Report) -> Iterator[str]:
     yield phase_of(group)
-    yield count(group.size, "operator")
+    yield size_in_words(group, report)
     if group.respecialises:
         yield f"specialisation {group.specialisation} of {group.respecialises}"
     if group.time is not None:
@@ -166,6 +175,7 @@ def _facts_in_words(group: Group, ranks: str | None) -> Iterator[str]:
         yield f"from iteration {group.iteration}"
     if group.kernels:
         yield "kernels " + ", ".join(group.kernels)
+    ranks = ranks_where(report, group.id)
     if ranks is not None:
         yield ranks
 
@@ -194,7 +204,7 @@ def _short(alike: Sequence[Group], context: Context) -> Entry:
     return Entry(
         group.id,
         group.id + times(group),
-        f"{count(len(names), 'operator')}: {listed}",
+        without_operators(group, context.report) or f"{count(len(names), 'operator')}: {listed}",
         "  ".join(filter(None, notes)),
         (_FELL_BACK,) if group.fallback else (),
     )
@@ -216,7 +226,7 @@ def _entry(group: Group, context: Context) -> Entry:
     return Entry(
         group.id,
         group.id + times(group),
-        ", ".join(runs_of(group.ops)),
+        without_operators(group, context.report) or ", ".join(runs_of(group.ops)),
         ", ".join(filter(None, notes)) + more,
         (_FELL_BACK,) if group.fallback else (),
         blocks=(

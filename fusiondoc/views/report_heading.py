@@ -29,6 +29,7 @@ from fusiondoc.rendering.values import Cell, Count, Gauge, Reference, Snippet, S
 from fusiondoc.views import program_by_itself
 from fusiondoc.views.formatting import (
     covered,
+    fused_in_words,
     fuser,
     groups_of,
     machine,
@@ -132,7 +133,7 @@ def _fused(report: Report) -> Text:
     whose = f"{each.whose}: " if each is not None else ""
     report = each.report if each is not None else report
     unfused = sum(row.count for row in outside(report))
-    text = f"{whose}{count(report.fused_operators, 'operator')} in {groups_of(report)}, {unfused:,} not fused"
+    text = f"{whose}{fused_in_words(report)} in {groups_of(report)}, {unfused:,} not fused"
     share = covered(report, short_percent)
     if share is not None:
         text += f" ({share})"
