@@ -622,6 +622,41 @@ def test_an_update_is_seen_under_a_name_that_modules_and_branches_give(
     assert [edit["after"].strip() for edit in edits] == ["free = free + 1.0"]
 
 
+UNKNOWN_OPERATORS = """
+    import torch
+
+    def model(x, y, c: bool):
+        a = x * 2.0
+        held = torch.atleast_2d(a)
+        a += y
+        b = x * 3.0
+        spread = torch.broadcast_tensors(b, y)[0]
+        b += y
+        d = x * 4.0
+        chosen = x if c else d
+        d += y
+        e = x * 5.0
+        copied = torch.atleast_2d(e)
+        copied += y
+        g = x * 6.0
+        sums = g.cumsum(0)
+        g += y
+        kept = torch.tanh(a) * held + torch.tanh(b) * spread + torch.tanh(d) * chosen
+        return kept + torch.tanh(e) * copied + torch.tanh(g) * sums
+
+    inputs = (torch.randn(4, 4), torch.randn(4, 4), False)
+"""
+
+
+@pytest.mark.torch
+def test_an_operator_without_a_row_and_a_branch_may_hand_a_tensor_on(fusiondoc: Run, tmp_path: Path) -> None:
+    """The text shows that ``cumsum`` gives no name to ``g``."""
+    write(tmp_path, "net.py", UNKNOWN_OPERATORS)
+    done = fusiondoc("diagnose", "net.py", "--fuser", "nnc", "-f", "json", cwd=tmp_path)
+    edits = [edit for change in json.loads(done.stdout)["plan"] for edit in change["edits"]]
+    assert [edit["after"].strip() for edit in edits] == ["g = g + y"]
+
+
 @pytest.mark.torch
 @pytest.mark.nightly
 def test_no_update_is_advised_that_another_name_sees(tmp_path: Path) -> None:

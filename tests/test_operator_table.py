@@ -127,6 +127,11 @@ def test_what_works_on_each_element_has_the_tag_of_torch(torch_has: Any) -> None
 
 
 @pytest.mark.torch
+def test_masks_are_made_by_what_gives_truth_values_of_numbers(torch_has: Any) -> None:
+    assert of(Kind.TRUTH) == set(torch_has["truth"]) & set(BY_NAME)
+
+
+@pytest.mark.torch
 def test_what_draws_random_numbers_has_the_tag_of_torch(torch_has: Any) -> None:
     assert set(torch_has["random"]) & set(BY_NAME) == RANDOM
 

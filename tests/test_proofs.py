@@ -44,7 +44,7 @@ TWO_NAMES = """
 
     def model(x, y):
         z = x * 2.0
-        kept = torch.atleast_2d(z)  # a plan does not follow what that gives back
+        kept = torch.einsum("ij->ij", z)  # no product, but a view: nothing shows that
         z += y
         return torch.tanh(z) * kept
 

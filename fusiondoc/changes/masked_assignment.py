@@ -18,7 +18,7 @@ from fusiondoc.changes.rewrite import Example, Line, Rewrite, Rewritten, Shown
 from fusiondoc.changes.same_sizes import sizes_of
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.operators import ELEMENTWISE
+from fusiondoc.operators import ELEMENTWISE, MASKS
 from fusiondoc.operators.signs import SIGN_OF_NODE
 
 _FINITE = (ast.Add, ast.Sub, ast.Mult)
@@ -26,25 +26,6 @@ _FINITE = (ast.Add, ast.Sub, ast.Mult)
 _FLOATING = ("Float(", "Double(", "Half(", "BFloat16(")
 _NOTE = "for tensors of a floating-point type"
 _OTHER_TYPES = ("Long(", "Int(", "Short(", "Char(", "Byte(", "Bool(")
-
-
-_MAKE_MASKS = frozenset(
-    (
-        "gt",
-        "lt",
-        "ge",
-        "le",
-        "eq",
-        "ne",
-        "isnan",
-        "isinf",
-        "isfinite",
-        "logical_not",
-        "logical_and",
-        "logical_or",
-    )
-)
-"""Methods and functions whose result is of truth values."""
 
 
 class _Assignment(NamedTuple):
@@ -117,7 +98,7 @@ def _is_mask(file: ParsedFile, index: ast.expr) -> bool:
         return value is not None and _is_mask(file, value)
     if isinstance(index, ast.Call) and isinstance(index.func, ast.Attribute):
         owner = (file.meaning(index.func) or "torch.").rpartition(".")[0]
-        return owner == "torch" and index.func.attr in _MAKE_MASKS
+        return owner == "torch" and index.func.attr in MASKS
     return False
 
 

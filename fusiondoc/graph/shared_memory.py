@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fusiondoc.graph import Graph
 from fusiondoc.model.report import ProgramNode
-from fusiondoc.operators import HANDS_ON, VIEWS, is_in_place
+from fusiondoc.operators import BY_NAME, CONTROL_FLOW, HANDS_ON, VIEWS, is_in_place
 
 _APPENDS = "aten::append"
 
@@ -24,19 +24,27 @@ def hands_on(node: ProgramNode) -> bool:
     return taken == made or not is_known
 
 
+def _may_hand_on(node: ProgramNode) -> bool:
+    """Whether it hands its input on, as far as the table of operators shows: of an operator without a row
+    nothing is known (``aten::atleast_2d``), and a branch gives what one of its sides has."""
+    return hands_on(node) or node.op in CONTROL_FLOW or node.op not in BY_NAME
+
+
 class ReadBeside:
     """Which operators in place change memory that something else of the plan reads."""
 
     def __init__(self, graph: Graph[ProgramNode]) -> None:
         self._graph = graph
         self._memory = _Memory(graph, hands_on)
+        self._at_most = _Memory(graph, _may_hand_on)
         self._made_by = self._memory.made_by()
+        self._made_before = self._at_most.made_by()
 
     def holds_of(self, writer: int) -> bool:
         """Whether something behind the operator reads the memory that it changes, and does not take its
         result, or a list has it. False where the plan does not show what made that memory."""
-        made = self._made_by.get(writer)
-        return made is not None and self._memory.is_read_beside(made, writer)
+        made = self._made_before.get(writer)
+        return made is not None and self._at_most.is_read_beside(made, writer)
 
     def holds_surely_of(self, writer: int) -> bool:
         """The same without what is in a branch with the operator, which may be the other side of it."""
@@ -131,6 +139,7 @@ class _Memory:
         """In order."""
         self._views = {i for i in operators if graph.nodes[i].op in VIEWS or may_share(graph.nodes[i])}
         self._shares = self._views.union(self.writers)
+        self._branches = {i for i, one in enumerate(graph.nodes) if one.kind == "control" and may_share(one)}
 
     def made_by(self) -> dict[int, int]:
         """Node that changes or views a tensor -> the node that made its memory, where that is in the plan."""
@@ -199,6 +208,6 @@ class _Memory:
                 if one in found and (viewed or not found[one]):
                     continue
                 found[one] = viewed
-                if one in self._shares:
+                if one in self._shares or one in self._branches:
                     todo.append((one, viewed or one in self._views))
         return found

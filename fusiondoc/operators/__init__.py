@@ -34,6 +34,9 @@ OF_EACH_ELEMENT = frozenset(
 """Names of functions and methods of one tensor that compute each element by itself; ``max`` of one tensor is
 none."""
 
+MASKS = frozenset(row.short for row in OPERATORS if row.kind & Kind.TRUTH)
+"""Names of functions and methods whose result is of truth values."""
+
 OF_MANY_ELEMENTS = of(Kind.REDUCES | Kind.NORMALISES) - ELEMENTWISE
 """Operators whose results are never functions of single elements."""
 

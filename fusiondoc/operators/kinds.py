@@ -49,6 +49,8 @@ class Kind(Flag):
     """TorchScript makes it of ``x[...] = y``."""
     CONTROL = 131072
     """Branch or loop: work of the interpreter, for which no kernel runs."""
+    TRUTH = 262144
+    """The result is of truth values, whatever the element type of its inputs."""
 
 
 NONE = Kind.NONE
@@ -56,7 +58,7 @@ ELEMENTWISE, REDUCES, NORMALISES = Kind.ELEMENTWISE, Kind.REDUCES, Kind.NORMALIS
 VIEW, RESHAPES, TRANSPOSES, PERMUTES = Kind.VIEW, Kind.RESHAPES, Kind.TRANSPOSES, Kind.PERMUTES
 SELECTS, JOINS, COPIES, CASTS, HANDS_ON = Kind.SELECTS, Kind.JOINS, Kind.COPIES, Kind.CASTS, Kind.HANDS_ON
 LIBRARY, MATMUL, RANDOM, MAKES = Kind.LIBRARY, Kind.MATMUL, Kind.RANDOM, Kind.MAKES
-ASSIGNS, CONTROL = Kind.ASSIGNS, Kind.CONTROL
+ASSIGNS, CONTROL, TRUTH = Kind.ASSIGNS, Kind.CONTROL, Kind.TRUTH
 
 
 FormulaOverload = Literal["two_tensors", "number", "arguments"]

@@ -6,7 +6,8 @@
 operators that an expression makes, and a statement such as ``x += y``, in a script and in a trace.
 ``flags``: where ``inplace`` stands among the arguments of functions and constructors of modules.
 ``defaults``: function -> the numbers that its last arguments have where they are left out. ``mixing``:
-functions named on the command line whose elements depend on more than the element at their index.
+functions named on the command line whose elements depend on more than the element at their index. ``truth``:
+pointwise operators, and those named, that give truth values of numbers.
 """
 
 import inspect
@@ -38,6 +39,8 @@ def main():
     facts["flags"] = flags()
     facts["defaults"] = {name: defaults(name) for name in WITH_DEFAULTS}
     facts["mixing"] = [name for name in sys.argv[1:] if mixes(name)]
+    names = {*facts["pointwise"], *(f"aten::{name}" for name in sys.argv[1:])}
+    facts["truth"] = {name for name in names if gives_truth(name)}
     print(json.dumps({key: sorted(fact) if isinstance(fact, set) else fact for key, fact in facts.items()}))
 
 
@@ -47,6 +50,17 @@ def tags(name, overload):
         return getattr(packet, overload or "default").tags
     except (AttributeError, RuntimeError):
         return ()
+
+
+def gives_truth(name):
+    function = getattr(torch.ops.aten, name.partition("::")[2], None)
+    for given in (torch.ones(2),), (torch.ones(2), torch.ones(2)):
+        try:
+            made = function(*given)
+        except Exception:  # it takes other arguments
+            continue
+        return isinstance(made, torch.Tensor) and made.dtype == torch.bool
+    return False
 
 
 SIGNS = [*"+-*/%@&|^<>", "//", "**", "<<", ">>", "==", "!=", "<=", ">="]
