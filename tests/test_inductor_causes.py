@@ -33,7 +33,7 @@ from fusiondoc.model.reasons import CompiledCall, StayedApart
 from fusiondoc.model.reasons.words import sentence
 from fusiondoc.model.typed_fields import field_types
 
-RELEASES = ((2, 6), (2, 11), (2, 13))
+RELEASES = tuple((2, minor) for minor in range(6, 15))
 
 
 def texts_by_release() -> dict[str, list[tuple[int, int]]]:
@@ -53,7 +53,7 @@ def as_printed(text: str) -> str:
 
 
 @pytest.mark.parametrize(("text", "releases"), texts_by_release().items())
-def test_every_text_of_three_releases_has_a_cause_and_its_releases(
+def test_every_text_of_each_release_has_a_cause_and_its_releases(
     text: str, releases: list[tuple[int, int]]
 ) -> None:
     assert releases and cause_of(text) is not ApartCause.OTHER

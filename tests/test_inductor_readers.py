@@ -9,6 +9,7 @@ import pytest
 from inductor_recordings import RECORDINGS, Recording, read
 
 from fusiondoc.fusers.inductor.compilation import CompiledGraph, FinalKind, FinalNode, Part
+from fusiondoc.parsers.inductor.fusion_log import FusionLog
 
 each = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
 
@@ -153,3 +154,20 @@ def test_breaks_and_recompiles_are_one_where_log_and_trace_show_them() -> None:
     (again,) = read(grown.trace, grown.log).recompiles
     assert again.guards == ("tensor 'x' size mismatch at index 0. expected 16, actual 24",)
     assert (again.function, again.source, again.compile_id) == ("dynamic", "models/cases.py:74", "0/1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ComboKernel benchmark: register spilling of 1-th subkernel",
+        "ComboKernel: benchmarking may not accurate due to atomic_add",
+        "Exception in compiling prologue: AssertionError",
+        "Shared memory after inversion: 4096",
+        "can fuse (assumed): fusing op0 with op1 (benchmarking skipped)",
+    ],
+)
+def test_lines_that_decide_nothing_are_known(text: str) -> None:
+    """Of torch 2.6 to 2.14."""
+    log = FusionLog()
+    log.take("0/0", "===== attempting fusion (1/10): 2 nodes =====", (0, 1))
+    assert log.take("0/0", text, (0, 2)) == (True, None)

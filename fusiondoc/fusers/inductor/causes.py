@@ -1,6 +1,6 @@
 """Why two nodes of Inductor's scheduler stayed apart: the causes, and the texts in which torch states them.
 
-The texts are those given to ``WhyNoFuse`` in torch 2.6, 2.11 and 2.13 (``torch/_inductor/scheduler.py``,
+The texts are those given to ``WhyNoFuse`` in torch 2.6 to 2.14 (``torch/_inductor/scheduler.py``,
 ``choices.py``, ``codegen/simd.py``, ``codegen/cutlass/scheduling.py``). They change with each release; a test
 reads the source of the installed torch and fails on a text that no row here knows.
 """
@@ -70,7 +70,7 @@ class Text:
     """As a regular expression."""
     since: tuple[int, int]
     until: tuple[int, int] | None
-    """The last release that is known to have it; None: 2.13, the newest that was read, does."""
+    """The last release that is known to have it; None: 2.14, the newest that was read, does."""
 
     @property
     def pattern(self) -> Pattern[str]:
@@ -78,26 +78,23 @@ class Text:
         return re.compile(self.form, re.DOTALL)
 
 
-V6, V11, V13 = (2, 6), (2, 11), (2, 13)
-
-
-def _text(
-    cause: ApartCause, pattern: str, since: tuple[int, int] = V6, until: tuple[int, int] | None = None
-) -> Text:
-    return Text(cause, pattern, since, until)
+def _text(cause: ApartCause, pattern: str, since: int = 6, until: int | None = None) -> Text:
+    """A text of torch 2.``since`` to 2.``until``."""
+    return Text(cause, pattern, (2, since), None if until is None else (2, until))
 
 
 _PAIRS = r" \(.*\), \(.*\)"
 
 TEXTS: tuple[Text, ...] = (
-    _text(ApartCause.CALL, r"node1 is extern or nop", until=V11),
-    _text(ApartCause.CALL, r"node1 is nop", V13),
-    _text(ApartCause.CALL, r"node1 is extern but not a triton kernel", V13),
+    _text(ApartCause.CALL, r"node1 is extern or nop", until=11),
+    _text(ApartCause.CALL, r"node1 is nop", 12),
+    _text(ApartCause.CALL, r"node1 is extern but not a triton kernel", 12),
     _text(ApartCause.CALL, r"node2 is extern or nop"),
     _text(ApartCause.ACCESS, r"no shared data(?: due to indexing mismatch)?"),
     _text(ApartCause.ACCESS, r"score_fusion_memory_threshold"),
     _text(ApartCause.SIZES, rf"numel/rnumel mismatch \(non-reduce\){_PAIRS}"),
     _text(ApartCause.REDUCTIONS, rf"numel/rnumel mismatch \(reduce\){_PAIRS}"),
+    _text(ApartCause.REDUCTIONS, r"reduction fusion does not preserve strict sum ordering", 14),
     _text(ApartCause.SIZES, r"nodes numel(?:/rnumel)? incompatibility"),
     _text(ApartCause.ELEMENTS, r"memory deps did not match"),
     _text(ApartCause.BETWEEN, r"intermediate nodes between node1 & node2"),
@@ -105,47 +102,52 @@ TEXTS: tuple[Text, ...] = (
     _text(ApartCause.BETWEEN, r"node1 must go before node2"),
     _text(ApartCause.TILING, r"tiling mismatch \(.*\)"),
     _text(ApartCause.TILING, r"invalid tiling for reduction"),
-    _text(ApartCause.TILING, r"invalid loop order and tiling for native matmul", V11),
+    _text(ApartCause.TILING, r"invalid loop order and tiling for native matmul", 10),
     _text(ApartCause.TILING, r"Split scan cannot fuse with reductions"),
     _text(ApartCause.TEMPLATE, r"template epilogue not satisfied"),
-    _text(ApartCause.TEMPLATE, r"templates can only fuse epilogues", until=V6),
-    _text(ApartCause.TEMPLATE, r"node1 is not TritonTemplateBuffer", until=V6),
-    _text(ApartCause.TEMPLATE, r"prologue fusion turned off", V11),
-    _text(ApartCause.TEMPLATE, r"prologue fusion only supported for pointwise nodes", V11),
-    _text(ApartCause.TEMPLATE, r"prologue fusion only supported for TritonTemplates", V11, V11),
-    _text(ApartCause.TEMPLATE, r"prologue fusion not implemented for kernel for these inputs", V11),
-    _text(ApartCause.TEMPLATE, r"template has no allowed prologue inputs", V13),
-    _text(ApartCause.TEMPLATE, r"template prologue can only fuse functional pointwise nodes", V11),
+    _text(ApartCause.TEMPLATE, r"templates can only fuse epilogues", until=6),
+    _text(ApartCause.TEMPLATE, r"\w+ is not TritonTemplateBuffer", until=7),
+    _text(ApartCause.TEMPLATE, r"prologue fusion turned off", 7),
+    _text(ApartCause.TEMPLATE, r"prologue fusion only supported for pointwise nodes", 7),
+    _text(ApartCause.TEMPLATE, r"prologue fusion only supported for TritonTemplates", 7, 11),
+    _text(ApartCause.TEMPLATE, r"prologue fusion not implemented for kernel for these inputs", 7),
+    _text(ApartCause.TEMPLATE, r"template has no allowed prologue inputs", 12),
+    _text(ApartCause.TEMPLATE, r"template prologue can only fuse functional pointwise nodes", 7),
     _text(
         ApartCause.TEMPLATE,
         r"template prologue can only fuse nodes with a single use(?: into template)?",
-        V11,
+        7,
     ),
-    _text(ApartCause.TEMPLATE, r"prologue fusion will not increase amount of bytes read in kernel", V11),
-    _text(ApartCause.TEMPLATE, r"prologue fusion will not increase attempt to fuse in padding .*", V11),
-    _text(ApartCause.TEMPLATE, r"prologue fusion that must be upcast to fp32 not profitable .*", V11),
-    _text(ApartCause.TEMPLATE, rf"numel/rnumel mismatch prologue mismatch{_PAIRS}", V11),
-    _text(ApartCause.TEMPLATE, r"multi-output template epilogue requires ComputedBuffer", V13),
-    _text(ApartCause.TEMPLATE, r".* is not a (?:ComputedBuffer|Pointwise op)", V11),
-    _text(ApartCause.TEMPLATE, r".* does not have a computed buffer name", V11),
-    _text(ApartCause.TEMPLATE, r".*'s size: .* differs from .*'s size: .*", V11),
-    _text(ApartCause.TEMPLATE, r".* is a reduction which is not yet supported by EVT", V11),
-    _text(ApartCause.TEMPLATE, r"cutlass epilogue fusion is not enabled", V11),
-    _text(ApartCause.TEMPLATE, r"epilogue fusion is only supported for TMA-enabled gemm ops", V11),
-    _text(ApartCause.TEMPLATE, r"Cannot fuse epilogue node .* into .*", V11),
-    _text(ApartCause.USER_KERNEL, r"node1's triton kernel doesn't support epilogue fusion", V13),
+    _text(ApartCause.TEMPLATE, r"prologue fusion will not increase amount of bytes read in kernel", 7),
+    _text(ApartCause.TEMPLATE, r"prologue fusion will not increase attempt to fuse in padding .*", 7),
+    _text(ApartCause.TEMPLATE, r"prologue fusion that must be upcast to fp32 not profitable .*", 7),
+    _text(ApartCause.TEMPLATE, rf"numel/rnumel mismatch prologue mismatch{_PAIRS}", 7),
+    _text(ApartCause.TEMPLATE, r"multi-output template epilogue requires ComputedBuffer", 12),
+    _text(ApartCause.TEMPLATE, r".* is not a (?:ComputedBuffer|Pointwise op)", 8),
+    _text(ApartCause.TEMPLATE, r".* does not have a computed buffer name", 8),
+    _text(ApartCause.TEMPLATE, r".*'s size: .* differs from .*'s size: .*", 8),
+    _text(ApartCause.TEMPLATE, r".* is a reduction which is not yet supported by EVT", 8),
+    _text(ApartCause.TEMPLATE, r"cutlass epilogue fusion is not enabled", 8),
+    _text(ApartCause.TEMPLATE, r"epilogue fusion is only supported for TMA-enabled gemm ops", 8),
+    _text(ApartCause.TEMPLATE, r"external read .* is a non-contiguous compatible reshape of template .*", 14),
+    _text(ApartCause.TEMPLATE, r"template fusion does not preserve strict sum ordering", 14),
+    _text(ApartCause.TEMPLATE, r"Cannot fuse epilogue node .* into .*", 8),
+    _text(ApartCause.USER_KERNEL, r"node1's triton kernel doesn't support epilogue fusion", 12),
     _text(
         ApartCause.USER_KERNEL,
         r"node1 is extern but node2(?:\.node(?:\.data)?)? is not (?:SchedulerNode|Pointwise)",
-        V13,
+        12,
     ),
-    _text(ApartCause.USER_KERNEL, r"epilogue reads from buffers other than the mutated output", V13),
-    _text(ApartCause.USER_KERNEL, r"node1 and node2 uses different buf layouts", V13),
-    _text(ApartCause.MUTATION, r".* has aliasing or mutation", V11),
+    _text(ApartCause.USER_KERNEL, r"epilogue reads from buffers other than the mutated output", 12, 13),
+    _text(ApartCause.USER_KERNEL, r"epilogue is not a unary read of the output buffer", 14),
+    _text(ApartCause.USER_KERNEL, r"epilogue's read and write indices differ", 14),
+    _text(ApartCause.USER_KERNEL, r"node1 and node2 uses different buf layouts", 12),
+    _text(ApartCause.MUTATION, r".* has aliasing or mutation", 8),
     _text(ApartCause.MUTATION, r"fusion for buffer explicit disabled"),
     _text(ApartCause.DEVICE, r"device mismatch \(.* vs .*\)"),
     _text(ApartCause.TOO_LARGE, r"exceeds max fusion"),
-    _text(ApartCause.TOO_LARGE, r"fusion_prevent_too_many_reads_and_writes", V11),
+    _text(ApartCause.TOO_LARGE, r"fusion_prevent_too_many_reads_and_writes", 10),
+    _text(ApartCause.TOO_LARGE, r"Fusion accumulate large amount of reads", 9, 9),
     _text(ApartCause.MEMORY, r"Fusion will increase peak memory"),
     _text(ApartCause.MEMORY, r"Nodes are too far away\. Fusing them may increase peak memory\."),
     _text(ApartCause.SLOWER, r"register spilling of the (?:first|second|fused) kernel"),

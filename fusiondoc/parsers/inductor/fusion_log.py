@@ -25,7 +25,12 @@ MOST_REFUSALS = 4096
 _HEADER = re.compile(r"===== attempting fusion \((\d+)/\d+\): (\d+) nodes =====")
 _LIST = "fuse_nodes_once, candidates"
 _COMPLETE = "===== fusion complete"
-_KNOWN = ("found ", "completed fusion round", _COMPLETE, "can fuse ")
+_KNOWN = (
+    *("found ", "completed fusion round", _COMPLETE, "can fuse "),
+    # of measured and of combined kernels
+    *("ComboKernel", "Exception in compiling ", "Shared memory after inversion: "),
+)
+"""How lines begin that decide nothing (``fusion_log.debug`` in torch/_inductor/scheduler.py, 2.6 to 2.14)."""
 _CANDIDATE = re.compile(r"\s*(\w+)\((?:name='|nodes=)([\w]+)")
 _REFUSED = re.compile(r"cannot fuse (\w+) with (\w+): (.*)", re.DOTALL)
 _REFUSED_BY_BENCHMARK = re.compile(r"cannot fuse \(benchmark\): (.*)", re.DOTALL)
