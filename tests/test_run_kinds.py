@@ -85,6 +85,18 @@ def test_a_script_without_torchscript(tmp_path: Path) -> None:
     assert "diagnose FILE.py:NAME" in str(found["FD901"].advice)
 
 
+def test_a_module_of_torchs_own_is_not_compiled_in_place(tmp_path: Path) -> None:
+    """Dynamo skips the frames of its ``forward``."""
+    model = "model = torch.nn.Sequential(torch.nn.Tanh())\nmodel.compile()\ninputs = (torch.ones(2),)\n"
+    write(tmp_path, "model.py", f"import torch\n{model}")
+    capture, error = run_target(tmp_path, "model.py", no_run=True)
+    assert error is None
+    report = report_of(capture)
+    assert report.frontend == "dynamo" and not report.groups
+    (found,) = [finding for finding in report.findings if finding.code == "FD901"]
+    assert "nothing was compiled" in found.message and "torch.compile(model)" in str(found.advice)
+
+
 def test_an_archive(tmp_path: Path) -> None:
     torch.jit.script(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())).save(str(tmp_path / "net.pt"))
     capture, error = run_target(tmp_path, "net.pt", inputs=("float32[4,8]",), runs=3)

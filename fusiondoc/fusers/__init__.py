@@ -243,6 +243,11 @@ def without_plan(frontend: str | None) -> str:
     return FRONTENDS.get(frontend or "", TORCHSCRIPT).without_plan
 
 
+def nothing_compiled(frontend: str | None) -> tuple[str, str] | None:
+    """What to do where a run compiled nothing (``Frontend.nothing_compiled``)."""
+    return FRONTENDS.get(frontend or "", TORCHSCRIPT).nothing_compiled
+
+
 def compiles_python(name: str | None) -> bool:
     """Whether the frontend makes its graphs of Python in the first pass (``Frontend.compiles_python``)."""
     return name in FRONTENDS and FRONTENDS[name].compiles_python

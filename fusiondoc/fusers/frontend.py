@@ -33,6 +33,9 @@ class Frontend:
     the compiler's. TorchScript alone can fail before anything is fused."""
     without_plan: str = "the log shows no plan of an executor"
     """The sentence on a run of which no group and no operator is known."""
+    nothing_compiled: tuple[str, str] | None = None
+    """What to do where a run compiled nothing: the first step, and what else to know. None where its graphs
+    run in TorchScript."""
     variants: tuple[str, ...] = ()
     """Variants of a bench that go through it, in the order of the table."""
     recipes: tuple[str, ...] = ()

@@ -254,9 +254,10 @@ _SHAPES = (
 def shapes(report: Report) -> Section:
     """A row for each set of inputs; none if there is one."""
     rows = []
+    without = "none: those of other inputs serve" if report.groups else "none"
     for row in by_inputs(report.iterations, report.groups):
         first, steady = _in_ms(row.first), _in_ms(row.steady)
-        groups = Reference(row.groups) if row.groups else Text("none: those of other inputs serve")
+        groups = Reference(row.groups) if row.groups else Text(without)
         numbers = (Count(row.inputs), Count(row.passes), Count(row.compiled))
         rows.append(Row((*numbers, Duration(first), Duration(steady), groups)))
     return Section("shapes", "Shapes", blocks=(Table(_SHAPES, tuple(rows)),))

@@ -20,7 +20,7 @@ from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
-from fusiondoc.fusers import facts_of, fuser_of_dumps, plan_headers
+from fusiondoc.fusers import facts_of, fuser_of_dumps, nothing_compiled, plan_headers
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.model import count
 from fusiondoc.model.remedies import Remedy, nothing
@@ -142,7 +142,11 @@ def _what_fusion_needs_is_off(report: Report, context: Context) -> bool:
 
 
 def _nothing_in_program(report: Report, context: Context) -> Finding:
-    """A program that was run, and ran nothing in TorchScript."""
+    """A program that was run, and ran nothing in TorchScript, or had nothing compiled."""
+    advice = nothing_compiled(report.frontend)
+    if advice is not None:
+        message = "The program had torch.compile, and nothing was compiled, so no fuser ran"
+        return finding("FD901", message, remedy=Remedy(*advice))
     itself = " itself" if context.left is not None else ""
     instead = ""
     if report.script is not None:

@@ -10,6 +10,11 @@ DYNAMO = Frontend(
     group_prefix=KIND,
     compiles_python=True,
     without_plan="no code is known that torch.compile generated",
+    nothing_compiled=(
+        "Call what torch.compile returns;",
+        "Dynamo skips the code of torch's own modules, so model.compile() of an nn.Sequential or nn.Linear"
+        " compiles nothing, and torch.compile(model) does.",
+    ),
 )
 
 CACHED = (
