@@ -18,11 +18,15 @@ from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.changes.any_size import calls_compile, compiled_for_any_size
 from fusiondoc.changes.branch_on_value import without_branches
 from fusiondoc.changes.edits import changed_text
+from fusiondoc.changes.layouts import with_copies, without_copies
 from fusiondoc.changes.source_file import parsed_text
 from fusiondoc.diagnosis.changes_to_try.at_compilation import propose
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
+from fusiondoc.model.boundaries import WRITTEN_AND_READ, Boundary, BoundaryEnd
 from fusiondoc.model.change_plan import ChangeKind, Version
 from fusiondoc.model.compiled import CompiledReport, GraphBreakRow, RecompileRow
+from fusiondoc.model.reasons.of_inductor import SharedAccess, StayedApart
+from fusiondoc.model.reasons.reason import Reason
 
 
 @pytest.mark.parametrize(
@@ -175,6 +179,93 @@ def test_fewer_bytes_are_better_with_as_many_launches() -> None:
     assert not Version(2, 9, 3, 0, bytes_moved=100).better_than(one, fewer=True)
     assert not Version(2, 9, 4, 0, bytes_moved=10).better_than(one)
     assert not Version(2, 9, 3, 0, bytes_moved=99).better_than(Version(2, 9, 3, 0), fewer=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("y = x.t().contiguous()", "y = x.t()"),
+        ("y = (x + 1).contiguous()", "y = (x + 1)"),
+        ("y = x.t().contiguous().view(2, 8)", "y = x.t().reshape(2, 8)"),
+        ("y = x.contiguous(memory_format=torch.channels_last)", "y = x"),
+        ("y = x.to(memory_format=torch.channels_last) + 1", "y = x + 1"),
+        ("y = x.to(torch.float64, memory_format=torch.channels_last)", None),
+        ("y = x.t().contiguous()\n    y += 1", None),
+        ("y = x.t().contiguous()\n    y[0] = 1", None),
+        ("y = x.t().contiguous().relu_()", None),
+        ("y = torch.relu(x)", None),
+    ],
+)
+def test_a_copy_to_another_layout_is_left_out_where_nothing_changes_in_place(
+    line: str, wanted: str | None
+) -> None:
+    text = f"import torch\n\ndef model(x):\n    {line}\n    return y\n"
+    file = parsed_text(text, "m.py")
+    assert file is not None
+    found = list(without_copies(file, 4))
+    assert len(found) == (wanted is not None)
+    if wanted is not None:
+        changed = changed_text(text, found[0].edits)
+        assert changed == f"import torch\n\ndef model(x):\n    {wanted}\n    return y\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("y = x.transpose(0, 1)", "y = x.transpose(0, 1).contiguous()"),
+        ("y = torch.permute(x, (1, 0))", "y = torch.permute(x, (1, 0)).contiguous()"),
+        ("y = x.t().contiguous()", None),
+        ("y = x.t() + 1", None),
+        ("y = mine.t(x)", None),
+        ("y = x.t()\n    y += 1", None),
+    ],
+)
+def test_a_view_that_gets_a_name_becomes_a_copy(line: str, wanted: str | None) -> None:
+    text = f"import torch\nimport mine\n\ndef model(x):\n    {line}\n    return y\n"
+    file = parsed_text(text, "m.py")
+    assert file is not None
+    found = [changed_text(text, one.edits) for one in with_copies(file, 5)]
+    assert found == ([text.replace(line, wanted)] if wanted is not None else [])
+
+
+def test_a_copy_is_left_out_where_a_kernel_only_copies_or_two_use_two_layouts(tmp_path: Path) -> None:
+    text = PROGRAM.replace("z = y.sin()", "z = y.t().contiguous()")
+    made = program(tmp_path, (), (), text)
+    (group,) = (one for one in made.report.groups if one.nodes[0].user_source)
+    assert list(propose(made)) == []  # no group copies
+    clone = replace(group.nodes[0], op="aten::clone")
+    assert clone.user_source is not None and clone.user_source.endswith(":5")
+    at_copy = replace(clone, user_source=clone.user_source.replace(":5", ":7"))
+    made.report = replace(made.report, groups=[replace(group, nodes=(at_copy,))])
+    (change,) = propose(made)
+    assert change.kind is ChangeKind.LAYOUT and change.where[0].endswith("prog.py:7")
+    # In a kernel that computes too, where that shares a tensor with another by another order.
+    computes = replace(group, nodes=(replace(at_copy, op="aten::sin"), at_copy))
+    made.report = replace(made.report, groups=[computes], boundaries=())
+    assert list(propose(made)) == []
+    end = BoundaryEnd(group.id, None, group.kind)
+    accesses = (SharedAccess("buf0", "order"),)
+    cause = Reason.of("FD262", StayedApart(cause="access", source="pair", accesses=accesses), True)
+    apart = Boundary(end, end, "f32[4, 4]", 64, WRITTEN_AND_READ, cause, ())
+    made.report = replace(made.report, boundaries=(apart,))
+    assert {one.title for one in propose(made)} == {change.title}  # once for each end
+
+
+def test_an_operator_that_falls_back_is_written_with_others_at_its_line(tmp_path: Path) -> None:
+    text = PROGRAM.replace("z = y.sin()", "z = torch.topk(y, 1)[0]")
+    made = program(tmp_path, (), (), text)
+    fallback = next(
+        row for row in parse(FIXTURES / "inductor" / "2.13" / "fallback").unfused if row.op == "aten::abs"
+    )
+    line = made.report.groups[0].nodes[1].user_source
+    assert line is not None and line.endswith(":7")
+    made.report = replace(made.report, unfused=[replace(fallback, op="aten::topk", user_source=line)])
+    (change,) = propose(made)
+    assert change.kind is ChangeKind.COMPOSITION and change.after == "torch.max(y, -1, True)"
+    made.report = replace(made.report, unfused=[replace(fallback, op="lab::twice", user_source=line)])
+    made.__dict__.pop("rows", None)
+    made.__dict__.pop("sites", None)
+    assert list(propose(made)) == []
 
 
 BLOCK = """

@@ -44,6 +44,8 @@ class ChangeKind(Enum):
     """A branch on the value of a tensor becomes ``torch.where``."""
     COMPOSITION = "composition"
     """An operator that a compiler leaves to eager code is written with operators that it compiles."""
+    LAYOUT = "layout"
+    """A copy of a tensor to another layout is left out, or made, so that kernels use it in one."""
     SPLIT = "split"
     """A function that mixes what fuses with what does not is split into several."""
 
@@ -276,10 +278,10 @@ class Version:
         interrupted, before = self.graph_breaks + self.recompiles, other.graph_breaks + other.recompiles
         if interrupted != before:
             return interrupted < before
-        if self.launches < other.launches:
-            return self._fuses_more_than(other)
         if self._moves_less_than(other):
             return True
+        if self.launches < other.launches:
+            return self._fuses_more_than(other)
         return not fewer and self.ops_fused > other.ops_fused
 
     def _moves_less_than(self, other: Version) -> bool:

@@ -95,7 +95,8 @@ class Bundle:
 
 _BY_SEVERAL = frozenset(
     [
-        *(ChangeKind.RECIPE, ChangeKind.COMPOSITION, ChangeKind.MOVE, ChangeKind.MOVE_VIEW),
+        *(ChangeKind.RECIPE, ChangeKind.MOVE, ChangeKind.MOVE_VIEW),
+        *(ChangeKind.COMPOSITION, ChangeKind.LAYOUT),
         *(ChangeKind.KNOB, ChangeKind.STATIC_SHAPES, ChangeKind.DYNAMIC_SHAPES, ChangeKind.FUSER),
     ]
 )
@@ -113,10 +114,11 @@ _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
     ("operands of a type that the fuser takes", (ChangeKind.DTYPE,), False),
     ("made ready for inference", (ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE), False),
     ("compiled once for any size", (ChangeKind.DYNAMIC_SHAPES,), False),
+    ("operators that are compiled instead of calls", (ChangeKind.COMPOSITION,), False),
+    ("equal layouts", (ChangeKind.LAYOUT,), False),
     ("a setting of torch", (ChangeKind.KNOB, ChangeKind.STATIC_SHAPES), False),
     ("statements after what is computed", (ChangeKind.SPLIT,), False),
     ("branches on values as torch.where", (ChangeKind.BRANCH,), False),
-    ("operators that are compiled instead of calls", (ChangeKind.COMPOSITION,), False),
     ("operators moved to the edge", (ChangeKind.MOVE_VIEW, ChangeKind.MOVE), False),
     ("another fuser", (ChangeKind.FUSER,), False),
 )
@@ -127,7 +129,7 @@ _ALONE = frozenset(
     [
         *(ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE, ChangeKind.KNOB),
         *(ChangeKind.STATIC_SHAPES, ChangeKind.MOVE_VIEW, ChangeKind.MOVE, ChangeKind.FUSER),
-        ChangeKind.COMPOSITION,
+        *(ChangeKind.COMPOSITION, ChangeKind.LAYOUT),
     ]
 )
 """Kinds whose changes are alternatives, or may help one by one where they do not together."""

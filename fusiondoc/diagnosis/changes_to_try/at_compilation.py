@@ -10,6 +10,7 @@ from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.changes_to_try import at_lines
 from fusiondoc.diagnosis.changes_to_try.user_program import UserProgram
 from fusiondoc.diagnosis.of_fusers import compiled_rewrites
+from fusiondoc.diagnosis.of_fusers.compiled_layouts import layout_lines
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.compiled import CompiledReport
 from fusiondoc.model.source import Source
@@ -26,6 +27,7 @@ def propose(program: UserProgram) -> Iterator[Change]:
         if breaks.intersection(change.where):
             yield change
     yield from _with_other_operators(program)
+    yield from _with_other_layouts(program)
     if compiled.recompiles and not program.options.dynamic:
         yield from _any_size(program)
 
@@ -53,6 +55,14 @@ def _lines_of_breaks(program: UserProgram, compiled: CompiledReport) -> set[str]
 def _with_other_operators(program: UserProgram) -> Iterator[Change]:
     for site in program.sites:
         yield from compiled_rewrites.of_call(site.row, site.file, site.line)
+
+
+def _with_other_layouts(program: UserProgram) -> Iterator[Change]:
+    for one in layout_lines(program.report):
+        source = Source.parse(one.source)
+        file = program.file(source.file) if source is not None else None
+        if source is not None and file is not None:
+            yield from compiled_rewrites.of_layout(one.copies, file, source.line)
 
 
 def _any_size(program: UserProgram) -> Iterator[Change]:

@@ -6,8 +6,9 @@ change saves is known after it alone; the sentences have the bytes that go throu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_edits import line_edits
@@ -15,6 +16,7 @@ from fusiondoc.changes.source_file import ParsedFile, parsed_text
 from fusiondoc.diagnosis.changes_for_findings import step_of
 from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.diagnosis.of_fusers import compiled_rewrites
+from fusiondoc.diagnosis.of_fusers.compiled_layouts import LayoutLine, layout_lines
 from fusiondoc.diagnosis.planned_changes import Step, can_be_fixed, without_indents
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.rules import Context
@@ -44,56 +46,75 @@ _FIRST = ("FD121", "FD122")
 def compiled_changes(report: Report, context: Context) -> list[Step]:
     """The changes: breaks and recompiles first, then what moves most bytes."""
     proofs = Proofs(report, context.fixes)
-    steps: dict[object, Step] = {}
-    for finding in sorted(report.findings, key=_rank):
-        written = _written(finding, report)
+    found: dict[object, tuple[tuple[int, int], Step]] = {}
+    boundaries: set[tuple[str, str | None]] = set()
+    for layout, one in _of_layouts(report):
+        if not proofs.refutes(one, report):
+            step = Step(one, layout.brings)
+            made = _as_written(step, report, context, proofs)
+            found.setdefault(one.lines, ((len(_FIRST), -layout.bytes), made))
+            boundaries.update([layout.boundary] if layout.boundary is not None else [])
+    for finding in report.findings:
+        written = _of_calls(finding, report)
         for one in written:
             if not proofs.refutes(one, report):
-                steps.setdefault(one.lines, _as_written(one, finding, report, context, proofs))
-        if not written and finding.code in _KINDS and finding.severity == "warning":
+                step = replace(step_of(finding, report, context), change=one, bytes=None, ops=finding.ops)
+                made = _as_written(step, report, context, proofs)
+                found.setdefault(one.lines, (_rank(finding), made))
+        advised = finding.code in _KINDS and finding.severity == "warning"
+        if advised and not written and (finding.code, finding.source) not in boundaries:
             step = step_of(finding, report, context)
             change = replace(step.change, kind=_KINDS[finding.code])
-            steps[len(steps)] = replace(step, change=change, ops=finding.ops, bytes=None)
-    return list(steps.values())
+            advice = replace(step, change=change, ops=finding.ops, bytes=None)
+            found[len(found)] = (_rank(finding), advice)
+    return [step for _, step in sorted(found.values(), key=lambda one: one[0])]
 
 
-def _written(finding: Finding, report: Report) -> list[Change]:
-    """The changes of lines that are about a finding, with the whole lines; the first of each line."""
+def _of_calls(finding: Finding, report: Report) -> list[Change]:
+    """The changes of the lines of a finding's calls, with the whole lines; the first of each line."""
     found: dict[str, Change] = {}
     rows = rows_by_index(report)
     for row in [rows[index] for index in finding.rows if index in rows]:
-        for source in filter(None, map(Source.parse, row.users_lines)):
-            file = _file(source, report)
-            if file is None:
-                continue
-            for one in compiled_rewrites.of_call(row, file, source.line):
-                lines = line_edits(file, source.file, one.edits, source.line)
-                if lines:
-                    found.setdefault(source.at_line, replace(one, where=(source.at_line,), lines=lines))
+        for name in row.users_lines:
+            for one in _with_lines(name, report, partial(compiled_rewrites.of_call, row)):
+                found.setdefault(name, replace(one, codes=(finding.code,)))
     return list(found.values())
 
 
-def _file(source: Source, report: Report) -> ParsedFile | None:
-    text = report.texts.source(source.file) if report.texts is not None else None
-    return parsed_text(text, source.file) if text is not None else None
+def _of_layouts(report: Report) -> Iterator[tuple[LayoutLine, Change]]:
+    for layout in layout_lines(report):
+        for one in _with_lines(layout.source, report, partial(compiled_rewrites.of_layout, layout.copies)):
+            yield layout, replace(one, codes=(layout.boundary[0],) if layout.boundary is not None else ())
 
 
-def _as_written(one: Change, finding: Finding, report: Report, context: Context, proofs: Proofs) -> Step:
+def _with_lines(
+    name: str, report: Report, rewrites: Callable[[ParsedFile, int], Iterable[Change]]
+) -> Iterator[Change]:
+    """What rewrites make of a line (``file:line``), with the whole lines, where its file is at hand."""
+    source = Source.parse(name)
+    text = report.texts.source(source.file) if report.texts is not None and source is not None else None
+    file = parsed_text(text, source.file) if text is not None and source is not None else None
+    if source is None or file is None:
+        return
+    for one in rewrites(file, source.line):
+        lines = line_edits(file, source.file, one.edits, source.line)
+        if lines:
+            yield replace(one, where=(source.at_line,), lines=lines)
+
+
+def _as_written(step: Step, report: Report, context: Context, proofs: Proofs) -> Step:
     """A change whose lines are known: ``fix`` makes it and proves it."""
-    step = step_of(finding, report, context)
+    one = step.change
     first = one.lines[0]
     change = replace(
         one,
         title=f"Write {one.after} instead of {one.before}",
-        codes=(finding.code,),
         before=first.before.strip(),
         after=without_indents(first.after),
     )
     fixes = context.request is not None and can_be_fixed(context)
     command = run_again(context.request, command="fix") if fixes and context.request is not None else None
-    return replace(
-        step, change=change, ops=finding.ops, bytes=None, command=command, proof=proofs.of(one, report)
-    )
+    return replace(step, change=change, command=command, proof=proofs.of(one, report))
 
 
 def _rank(finding: Finding) -> tuple[int, int]:

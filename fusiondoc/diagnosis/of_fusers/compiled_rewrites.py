@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from fusiondoc.changes.by_composition import by_composition
 from fusiondoc.changes.change import Change
+from fusiondoc.changes.layouts import with_copies, without_copies
 from fusiondoc.changes.rewrite import Rewritten
 from fusiondoc.changes.source_file import ParsedFile
 from fusiondoc.fusers.inductor.compositions import compositions_of
@@ -23,6 +24,12 @@ def of_call(row: Unfused, file: ParsedFile, line: int) -> Iterator[Change]:
     if row.reason.code in FALLBACKS:
         for found in by_composition(file, line, compositions_of(row.op)):
             yield _change(ChangeKind.COMPOSITION, found, file, line, row.op)
+
+
+def of_layout(copies: bool, file: ParsedFile, line: int) -> Iterator[Change]:
+    """A line with a copy to another layout without it, or one with a view as a copy."""
+    for found in (without_copies if copies else with_copies)(file, line):
+        yield _change(ChangeKind.LAYOUT, found, file, line)
 
 
 def _change(kind: ChangeKind, found: Rewritten, file: ParsedFile, line: int, *ops: str) -> Change:

@@ -76,7 +76,7 @@ def boundaries(report: Report, context: Context) -> Iterable[Finding]:
     for boundary in report.boundaries:
         cause = boundary.cause
         if cause is not None and cause.code in CODES and cause.code not in _OF_CALLS:
-            key = cause.code, _line(boundary, report), _remedy(boundary, cause, report)
+            key = cause.code, line_of(boundary, report), _remedy(boundary, cause, report)
             found.setdefault(key, []).append(boundary)
     for (code, source, remedy), several in found.items():
         sizes = [one.bytes * one.count for one in several if one.bytes is not None]
@@ -142,7 +142,7 @@ def _is_backward(boundary: Boundary, report: Report) -> bool:
     return True
 
 
-def _line(boundary: Boundary, report: Report) -> str | None:
+def line_of(boundary: Boundary, report: Report) -> str | None:
     """The line of what stands between, else of the second end."""
     for end in (*boundary.between, boundary.consumer, boundary.producer):
         group = report.group(end.group)
