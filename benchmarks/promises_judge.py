@@ -26,7 +26,8 @@ EXECUTOR = "profiling_graph_executor_impl"
 PREFIX = re.compile(r"^\[\w+ [\w.]+:\d+\] ")
 HEADER = re.compile(r"^[A-Z]\w* Graph *: *$")
 SECTION = re.compile(r"^with (prim::[A-Za-z]+)_\d+ = graph\(")
-PARAMETER = re.compile(r"^(?:graph\(| +)(%[^ ]+) :")
+PARAMETER = re.compile(r"^(?:graph\(|with .* = graph\(| +)(%[^ ]+) :")
+NUMBER = re.compile(r"%\d+$")  # of a value without a name: the same value has others elsewhere
 NODE = re.compile(r"^ +(%.*?) = (\w+::\w+)")
 TENSOR = re.compile(
     r": (Tensor|Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool|ComplexFloat|ComplexDouble)\b"
@@ -51,6 +52,9 @@ class Node(NamedTuple):
     kind: str
     type: str
     source: str
+
+
+Names = tuple[str, ...]
 
 
 def load(path: str, device: str) -> tuple[Any, tuple[Any, ...]]:
@@ -182,25 +186,30 @@ def count(lines: list[str]) -> dict[str, Any]:
     A plan is printed once, when its executor has made it: "Optimized Graph", the plan, and below it a section
     for each graph in it (profiling_graph_executor_impl.cpp, 2.13). Those of differentiable graphs are plans
     of their own. Where the guard of a group fails, its operators get a plan of their own for other types:
-    that is no group more. With differentiable graphs it may be that of another layer, whose parameters have
-    other names. The debug state of the executors has the plans as objects, but not of gradients where one of
-    them never ran (it asserts that).
+    that is no group more. With differentiable graphs it may be that of another layer: there are as many as
+    graphs with parameters of these names in the outer plan. The debug state of the executors has the plans as
+    objects, but not of gradients where one of them never ran (it asserts that).
     """
     found: dict[str, Any] = {"groups": 0, "inside": 0, "outside": collections.Counter()}
     bodies: dict[tuple[str, ...], set[str]] = {}
-    known: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+    seen: collections.Counter[tuple[Names, Names]] = collections.Counter()
+    expected: collections.Counter[Names] = collections.Counter()
     regions = False
-    for parameters, sections in plans(lines):
-        regions = regions or any(name == OWN_EXECUTOR[0] for name, _ in sections)
-        own = [one for one in sections if not one[0].startswith(OWN_EXECUTOR)]
-        nodes = [(name, node) for name, section in own for node in section]
+    for sections in plans(lines):
+        inner = [one for one in sections if one.name == OWN_EXECUTOR[0]]
+        if not regions:  # those of fallbacks are in it too
+            expected.update(tuple(one.parameters) for one in inner)
+        regions = regions or bool(inner)
+        own = [one for one in sections if not one.name.startswith(OWN_EXECUTOR)]
+        nodes = [(one.name, node) for one in own for node in one.nodes]
         operators = operators_of([node for _, node in nodes])
         others = bodies.get(operators)
         if not regions and others is not None and types_of([node for _, node in nodes]) not in others:
             continue
-        if (parameters, operators) in known:
+        parameters = tuple(sections[0].parameters)
+        seen[parameters, operators] += 1
+        if seen[parameters, operators] > max(1, expected[parameters]):
             continue
-        known.add((parameters, operators))
         for name, node in nodes:
             if node.kind in GROUPS:
                 found["groups"] += 1
@@ -208,9 +217,9 @@ def count(lines: list[str]) -> dict[str, Any]:
                 found["inside"] += 1
             else:
                 found["outside"][node.kind] += 1
-        for name, section in own:
-            if name in GROUPS:
-                bodies.setdefault(operators_of(section), set()).add(types_of(section))
+        for one in own:
+            if one.name in GROUPS:
+                bodies.setdefault(operators_of(one.nodes), set()).add(types_of(one.nodes))
     return found
 
 
@@ -222,27 +231,36 @@ def types_of(nodes: list[Node]) -> str:
     return " ".join(sorted(node.type for node in nodes if node.kind not in GROUPS))
 
 
-def plans(lines: list[str]) -> Iterator[tuple[tuple[str, ...], list[tuple[str, list[Node]]]]]:
-    """Each plan: the names of its parameters, and its sections by kind ("" is the plan itself), with groups
-    and operators of tensors."""
-    sections: list[tuple[str, list[Node]]] = []
-    parameters: list[str] = []
+class Section(NamedTuple):
+    """A graph of a plan."""
+
+    name: str
+    """Its kind; "" is the plan itself."""
+    parameters: list[str]
+    nodes: list[Node]
+    """Groups, and operators of tensors."""
+
+
+def plans(lines: list[str]) -> Iterator[list[Section]]:
+    """The sections of each plan."""
+    sections: list[Section] = []
     for line in lines:
         section, node = SECTION.match(line), NODE.match(line)
         if HEADER.match(line):
             if sections:
-                yield tuple(parameters), sections
-            sections, parameters = [("", [])] if line.startswith("Optimized Graph") else [], []
+                yield sections
+            sections = [Section("", [], [])] if line.startswith("Optimized Graph") else []
         elif section is not None and sections:
-            sections.append((section[1], []))
-        elif node is not None and sections:
+            sections.append(Section(section[1], [], []))
+        if node is not None and sections:
             kind = re.sub(r"_\d+$", "", node[2])
             if kind in GROUPS or (kind.startswith("aten::") and TENSOR.search(node[1])):
-                sections[-1][1].append(Node(kind, node[1].partition(" : ")[2], line.rpartition(" # ")[2]))
-        elif len(sections) == 1 and node is None and (parameter := PARAMETER.match(line)):
-            parameters.append(parameter[1])
+                found = Node(kind, node[1].partition(" : ")[2], line.rpartition(" # ")[2])
+                sections[-1].nodes.append(found)
+        elif sections and (parameter := PARAMETER.match(line)):
+            sections[-1].parameters.append(NUMBER.sub("%", parameter[1]))
     if sections:
-        yield tuple(parameters), sections
+        yield sections
 
 
 def lines_of(scripted: Any, path: str) -> dict[str, list[str]]:
