@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from valid_json import validate
 from fusiondoc.model.bench import TRAINING, Bench, BenchPhase, BenchVariant, ByPhase, Measured, Ratio
 from fusiondoc.reports.bench_documents import as_csv, as_markdown, as_page, as_text
 from fusiondoc.reports.json_format import as_json, read_bench
+from fusiondoc.runner.bench_child import BenchChild
 
 SCHEMA = json.loads((ROOT / "docs" / "bench.schema.json").read_text())
 
@@ -115,3 +117,34 @@ def test_a_compiled_variant_has_the_figures_of_diagnose_and_timed_steps_have_no_
     assert found["calls"]["forward"] == sum(row["count"] for row in report["unfused"]) == 1
     assert found["bytes_moved"]["forward"] == sum(graph["bytes_accessed"] for graph in graphs) > 0
     assert found["graph_breaks"] == len(report["compiled"]["breaks"]) == 1
+
+
+ERRORS = {
+    "InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config.cpp.cxx: (None, 'g++')": """
+
+Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace.
+""",
+    "RuntimeError when making fake tensor call": """
+  Explanation: Dynamo failed to run FX node with fake tensors: call_function lab.boom
+  Hint: Make sure that the function can be traced.
+
+from user code:
+   File "/home/user/model.py", line 5, in model
+    def model(x): return boom(x * 2) + 1
+
+Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace.
+""",
+}
+"""First line of a message of torch 2.13 -> the rest of it."""
+
+
+@pytest.mark.parametrize(("first", "rest"), ERRORS.items())
+def test_a_variant_that_torch_cannot_compile_has_the_error_and_not_the_advice(
+    first: str, rest: str, tmp_path: Path
+) -> None:
+    (tmp_path / "records.jsonl").write_text(
+        json.dumps({"record": "error", "stage": "run", "type": "InductorError", "message": first + rest})
+        + "\n"
+    )
+    child = BenchChild(Path(sys.executable), {}, {}, tmp_path, tmp_path, 1.0)
+    assert child.why() == f"InductorError: {first}"

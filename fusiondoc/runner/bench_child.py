@@ -438,14 +438,20 @@ def _reason(kind: str, message: str) -> str:
     return f"{kind}: {_telling_line(message)}" if message else kind
 
 
+_ADVICE = "Set TORCHDYNAMO_VERBOSE="
+"""Begins the end of every error of torch.compile (torch/_dynamo/exc.py, 2.6 to 2.13)."""
+
+
 def _telling_line(text: str) -> str:
-    """The last line; of torch.compile, whose message ends in advice on how to go on without it, the one
-    behind ``backend='...' raised:``; of TorchScript's interpreter, whose last line may be no more than
+    """The last line; of torch.compile, whose message ends in advice, the one behind ``backend='...' raised:``
+    (2.1 to 2.5) or the first; of TorchScript's interpreter, whose last line may be no more than
     ``RuntimeError:``, the one that it marks."""
     lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
     for line, after in itertools.pairwise(lines):
         if line.startswith("backend=") and line.endswith("raised:"):
             return after[:300]
+    if any(line.startswith(_ADVICE) for line in lines):
+        return lines[0][:300]
     if len(lines) > 1 and lines[-1].endswith("Error:"):
         marked = [line for line, under in itertools.pairwise(lines) if under.endswith("<--- HERE")]
         return (
