@@ -159,6 +159,18 @@ def test_what_reads_given_memory_is_not_moved_past_what_changes_it(is_given: boo
     assert group.ops == ("aten::square", *["aten::square"] * (not is_given), "aten::add")
 
 
+@pytest.mark.parametrize(("fuser", "op", "is_sure"), [
+    ("nvfuser", "aten::sum", False), ("nvfuser", "aten::sign", True), ("nnc", "aten::sum", True),
+])  # fmt: skip
+def test_a_reduction_that_makes_two_groups_one_is_not_promised_where_readers_are_joined(
+    fuser: str, op: str, is_sure: bool
+) -> None:
+    made = Made()
+    made.node("group"), made.node(op, "FD201"), made.node("group")
+    (group,) = Plans(made.report((0, 1), (1, 2)), fuser, "2.1.2").with_changes({0})
+    assert (group.joined, group.sure) == (2, is_sure)
+
+
 def test_no_promise_counts_on_a_change_that_is_not_shown() -> None:
     """``sub`` and ``masked_fill`` would be one group; ``sub`` is the fourth of the plan."""
     made = Made()

@@ -57,7 +57,12 @@ class Rated:
     def is_known(self) -> bool:
         """Whether the changed plan shows what it brings; else it is worth a try, and nothing is promised."""
         one = self.change
-        return one.sure and (bool(self.groups) or one.removes or bool(one.folded))
+        brings = bool(self.groups) or one.removes or bool(one.folded)
+        return one.sure and self.groups_are_sure and brings
+
+    @property
+    def groups_are_sure(self) -> bool:
+        return all(group.sure for group in self.groups)
 
     def milliseconds(self, report: Report) -> float | None:
         """Of a step: moving the bytes at the measured bandwidth, without it by the profile of the rows; None

@@ -39,7 +39,7 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
         gain_bytes=rated.gain.bytes,
         command=_command_of(one, report, context),
         operators=rated.gain.operators if rated.is_known else 0,
-        groups=_more_groups(rated.groups),
+        groups=_more_groups(rated.groups) if rated.groups_are_sure else None,
         together_with=tuple(with_others),
         ops=tuple(dict.fromkeys(row.op for row in rows)),
         codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
@@ -169,7 +169,7 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
     one, gain = rated.change, rated.gain
     if one.removes:
         text = f"removes {count(gain.operators, 'operator')} from the program"
-    elif rated.groups:
+    elif rated.groups and rated.groups_are_sure:
         text = _of_groups(rated.groups) + _in_layers(rated, report)
     else:
         names = list(dict.fromkeys(report.unfused[row].op for row in one.rows))

@@ -24,6 +24,7 @@ from fusiondoc.operators import (
     ELEMENTWISE,
     IN_PLACE_ASSIGNS,
     LIBRARY,
+    OF_MANY_ELEMENTS,
     PERMUTATIONS,
     VIEWS,
 )
@@ -53,6 +54,8 @@ class WouldBeGroup:
     """Views that it takes in as operators: one operator beside them is a group too."""
     written: tuple[int, ...] = ()
     """The row of each operator that is changed in it."""
+    sure: bool = True
+    """False where the fuser may join its parts with others first, or leave one out."""
 
 
 _COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
@@ -301,7 +304,17 @@ class Plans:
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         saved = plan.graph.kept_in_registers(members, views_of(plan.graph))
         written = tuple(filter(changed.__contains__, every))
-        return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved, views, written)
+        sure = self._is_sure(plan, members, changed, len(names))
+        return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved, views, written, sure)
+
+    def _is_sure(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int], joined: int) -> bool:
+        """Whether no change brings a reduction into it that makes groups of the run one. Where each of these
+        may be joined with what reads the same tensors first, other groups and fewer operators come than the
+        edges show: 2 of 2 such changes, torch 2.1.2."""
+        if joined < 2 or not self._facts.limits.joins_readers:
+            return True
+        brought = (plan.graph.nodes[index].op for index in members if plan.rows[index] in changed)
+        return OF_MANY_ELEMENTS.isdisjoint(brought)
 
     def _beside(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int]) -> int:
         """How many of the members a change makes two operators of: an addition to a part, and what joins the

@@ -45,5 +45,7 @@ class FuserLimits:
     partitions: bool = False
     """Whether its groups are partitions that a library computes: a log names their operators and sizes, and
     no kernel."""
+    joins_readers: bool = False
+    """Whether its pass joins operators that read one tensor, though neither takes the other's result."""
     stops_at_side_effects: bool = False
     """Whether its pass moves no operator past a print or a warning, so that groups end there."""

@@ -315,6 +315,7 @@ OPERATORS = TakenOperators(
 )
 
 LIMITS = FuserLimits(
+    joins_readers=True,  # horizontal fusion, ``scanNode`` of graph_fuser.cpp
     since=(1, 12),  # the oldest whose nvFuser is looked after here
     until=(2, 1),
     in_builds=span("1.10-2.1"),
