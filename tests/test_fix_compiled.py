@@ -268,6 +268,18 @@ def test_an_operator_that_falls_back_is_written_with_others_at_its_line(tmp_path
     assert list(propose(made)) == []
 
 
+def test_the_plan_of_a_log_has_the_same_change(fusiondoc: Run, tmp_path: Path) -> None:
+    text = "import torch\n\n\ndef model(x):\n" + "    # ...\n" * 78 + "    return torch.fft.rfft(x).abs()\n"
+    write(tmp_path, "models/cases.py", text)
+    log = FIXTURES / "inductor" / "2.13" / "fallback"
+    done = fusiondoc("parse", log, "--source-root", tmp_path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    planned = [one for one in json.loads(done.stdout)["plan"] if one["kind"] == "composition"]
+    assert [one["where"] for one in planned] == ["models/cases.py:83"]
+    assert planned[0]["after"].startswith("return torch.linalg.vector_norm(torch.view_as_real(torch.fft")
+    assert [edit["line"] for edit in planned[0]["edits"]] == [83]
+
+
 BLOCK = """
     import torch
 

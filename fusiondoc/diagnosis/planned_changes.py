@@ -97,7 +97,7 @@ def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
         codes=one.codes,
         note=one.note,
         also_at=one.where[1:],
-        python=to_keep(one.setting),
+        python=to_keep(one.setting) if one.python is None else one.python,
         edits=one.lines if context.request is None or context.own else (),
         proof=step.proof,
         setting=one.setting,

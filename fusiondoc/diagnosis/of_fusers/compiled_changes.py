@@ -111,10 +111,17 @@ def _as_written(step: Step, report: Report, context: Context, proofs: Proofs) ->
         title=f"Write {one.after} instead of {one.before}",
         before=first.before.strip(),
         after=without_indents(first.after),
+        python=_definitions(one),
     )
     fixes = context.request is not None and can_be_fixed(context)
     command = run_again(context.request, command="fix") if fixes and context.request is not None else None
     return replace(step, change=change, command=command, proof=proofs.of(one, report))
+
+
+def _definitions(one: Change) -> str | None:
+    """The functions that the changed line calls and its file gets."""
+    texts = [edit.text.strip() for edit in one.edits if edit.text.lstrip().startswith("def ")]
+    return "\n".join(["# in the same file", *texts]) if texts else None
 
 
 def _rank(finding: Finding) -> tuple[int, int]:
