@@ -401,6 +401,16 @@ def test_no_promise_counts_on_graphs_that_another_change_would_join() -> None:
 
 
 @pytest.mark.torch
+def test_several_results_of_a_group_are_memory_of_their_own() -> None:
+    """One group makes the vorticity and both velocities, which are changed in place one after the other: what
+    reads the first does not wait for the others. torch's plan of the changed program has as many groups."""
+    report = diagnosed("lattice_boltzmann", folder="promise_programs_13")
+    (change,) = [one for one in report.plan if one.change.startswith("Write x = x * y")]
+    assert (change.operators, change.groups) == (3, 0)
+    assert change.unlocks == "mul+mul+mul joins 1 group of this run in lattice"
+
+
+@pytest.mark.torch
 def test_an_addition_to_a_part_is_a_change_of_its_own() -> None:
     """Beside it ``likelihood += self.min_obs`` of the whole tensor: one more operator each for what joins."""
     report = diagnosed("particle_filter", folder="promise_programs_10")

@@ -74,7 +74,7 @@ def _in_its_place(node: ProgramNode, region: ProgramNode) -> ProgramNode:
     """A node of a differentiable graph as the node of the plan around that the graph is."""
     if node.kind == "group":
         return replace(region, kind="group", group=node.group)
-    return replace(node, inside=region.inside, first=None)
+    return replace(node, inside=region.inside, first=None, first_result=None, takes=())
 
 
 def _fits(edge: tuple[int, int], nodes: Sequence[ProgramNode]) -> bool:

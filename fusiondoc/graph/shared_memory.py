@@ -65,7 +65,8 @@ class ReadBeside:
 
     def maker_of(self, writer: int) -> int | None:
         """The node that made the memory; None where the plan does not show it."""
-        return self._made_by.get(writer)
+        made = self._made_by.get(writer)
+        return made.node if made is not None else None
 
 
 class Order(NamedTuple):
@@ -92,11 +93,11 @@ def order_of(
         joins: those of them that change a part, and are written so that they make the whole tensor anew.
         skipped: nodes that go.
     """
-    memory = _Memory(graph)
+    memory = _Memory(graph, by_result=True)
     order = Order({}, {})
     for before, after in memory.order_of_given(free, takes_given, skipped):
         order.waits.setdefault(after, []).append(before)
-    writers: dict[int, list[int]] = {}
+    writers: dict[_Made, list[int]] = {}
     made_by = memory.made_by()
     for index in memory.writers:
         if index in made_by:
@@ -126,14 +127,30 @@ def order_of(
     return order
 
 
+class _Made(NamedTuple):
+    """What made the memory of a tensor."""
+
+    node: int
+    result: int | None
+    """Which of its results; None where that is not known, or does not matter."""
+
+
 class _Memory:
     """Which nodes of a plan share memory with what they take: views, and operators in place."""
 
     def __init__(
-        self, graph: Graph[ProgramNode], may_share: Callable[[ProgramNode], bool] = lambda node: False
+        self,
+        graph: Graph[ProgramNode],
+        may_share: Callable[[ProgramNode], bool] = lambda node: False,
+        by_result: bool = False,
     ) -> None:
-        """``may_share``: whether a result may have the memory of the first input, beside that of a view."""
+        """
+        Args:
+            may_share: whether a result may have the memory of the first input, beside that of a view.
+            by_result: the results of one node, where they are known, are memory of their own.
+        """
         self._graph = graph
+        self._by_result = by_result
         operators = [i for i, one in enumerate(graph.nodes) if one.kind == "operator"]
         self.writers = [i for i in operators if is_in_place(graph.nodes[i].op)]
         """In order."""
@@ -141,14 +158,25 @@ class _Memory:
         self._shares = self._views.union(self.writers)
         self._branches = {i for i, one in enumerate(graph.nodes) if one.kind == "control" and may_share(one)}
 
-    def made_by(self) -> dict[int, int]:
+    def made_by(self) -> dict[int, _Made]:
         """Node that changes or views a tensor -> the node that made its memory, where that is in the plan."""
-        made: dict[int, int] = {}
+        made: dict[int, _Made] = {}
+        unknown: set[int] = set()
         for index in sorted(self._shares):
-            first = self._graph.nodes[index].first
-            if first is not None and first < index:
-                made[index] = made.get(first, first)
-        return made
+            node = self._graph.nodes[index]
+            if node.first is None or node.first >= index:
+                continue
+            if node.first not in made and (not self._by_result or node.first_result is None):
+                unknown.add(node.first)
+            made[index] = made.get(node.first, _Made(node.first, node.first_result))
+        return {
+            index: one._replace(result=None) if one.node in unknown else one for index, one in made.items()
+        }
+
+    def _takes(self, taker: int, made: _Made) -> bool:
+        """Whether a node takes a result of another one, or may."""
+        results = [result for maker, result in self._graph.nodes[taker].takes if maker == made.node]
+        return made.result is None or not results or made.result in results
 
     def order_of_given(
         self, free: Sequence[bool], takes_given: Callable[[int], bool], skipped: AbstractSet[int]
@@ -183,7 +211,7 @@ class _Memory:
                 given.add(index)
         return given
 
-    def is_read_beside(self, made: int, writer: int) -> bool:
+    def is_read_beside(self, made: _Made, writer: int) -> bool:
         """Whether something behind an operator in place reads the memory that it changes, and does not take
         its result, or something put it into a list."""
         return any(self.is_beside(one, writer) for one in self.readers(made, writer))
@@ -192,20 +220,22 @@ class _Memory:
         """Whether what reads the memory is behind the operator, or keeps it in a list."""
         return reader > writer or self._graph.nodes[reader].op == _APPENDS
 
-    def readers(self, made: int, without: int | None = None) -> dict[int, bool]:
+    def readers(self, made: _Made, without: int | None = None) -> dict[int, bool]:
         """Every node that takes a tensor in this memory, and whether it takes only a view of it.
 
         Args:
             without: a node behind which it is not looked.
         """
         found: dict[int, bool] = {}
-        todo = [(made, made in self._views)]
+        todo = [(made.node, made.node in self._views)]
         while todo:
             index, viewed = todo.pop()
             if index == without:
                 continue
             for one in self._graph.after[index]:
-                if one in found and (viewed or not found[one]):
+                if (one in found and (viewed or not found[one])) or (
+                    index == made.node and not self._takes(one, made)
+                ):
                     continue
                 found[one] = viewed
                 if one in self._shares or one in self._branches:

@@ -238,6 +238,10 @@ class ProgramNode:
     first: int | None = None
     """Of an operator: index of the one node that makes its first argument, which it changes if it works in
     place."""
+    first_result: int | None = field(default=None, metadata={"json": False})
+    """Which of the results of that node it is, where that is known."""
+    takes: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
+    """Nodes and which of their results it takes, as far as that is known."""
     rows: tuple[int, ...] = ()
     """Of an operator outside every group, or a branch: ``Unfused.index`` of its row, and of that of each
     further rank which has the same program."""

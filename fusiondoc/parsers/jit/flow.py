@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from fusiondoc.model.reasons import Condition
 from fusiondoc.parsers.ir.types import holds_tensor
@@ -53,6 +53,12 @@ class Operand(NamedTuple):
     """Of a prim::ListConstruct: its elements, as far as they are constants."""
     by: int | None = None
     """The index in the flow of the one node that makes it; None for several and for none."""
+    result: int | None = None
+    """Which of the results of that node it is, where that is known."""
+
+
+Result: TypeAlias = tuple[int, int]
+"""A node of the flow, and which of its results."""
 
 
 class Stop(NamedTuple):
@@ -106,6 +112,7 @@ class FlowNode:
         "sizes",
         "source",
         "stored",
+        "takes",
     )
 
     def __init__(self, kind: str, node: Node, block: tuple[int, ...], index: int) -> None:
@@ -130,6 +137,8 @@ class FlowNode:
         """Nodes that take a number which is computed of its result or of its sizes."""
         self.requires_grad = False
         self.operands: tuple[Operand, ...] = ()
+        self.takes: tuple[Result, ...] = ()
+        """The results of other nodes that it takes, as far as it is known which of several they are."""
         self.ran: bool | None = None
         """Whether it ran before the plan was made; None where the log does not show it."""
         self.stored = False
@@ -156,6 +165,7 @@ class Flow:
         "_listed",
         "_made",
         "_maker",
+        "_results",
         "_types",
         "_whole",
         "bodies",
@@ -188,6 +198,8 @@ class Flow:
         self._types = dict(types)
         self._made: dict[str, tuple[int, ...]] = {}
         self._hubs = Hubs()
+        self._results: dict[str, Result] = {}
+        """Value -> the one result that it is."""
         self._listed: dict[str, dict[int, None]] = {}
         """List -> the nodes whose results were appended to it."""
         self._whole: dict[int, Indexes] = {}
@@ -197,7 +209,7 @@ class Flow:
 
     def close(self) -> None:
         """The plan is walked: drop the state of the walk, and with it the graph."""
-        del self._types, self._made, self._maker, self._alike, self._listed
+        del self._types, self._made, self._maker, self._alike, self._listed, self._results
         for node in self.nodes:
             self.waits += ((node.index, taker) for taker in node.numbers if taker not in node.after)
         self._settle_neighbours()
@@ -287,9 +299,11 @@ class Flow:
             self._link(name, index)
         self._wait_for_lists(new, tensors)
         self._note_numbers(new, node, tensors)
-        for value in node.outputs:
+        new.takes = tuple(dict.fromkeys(self._results[name] for name in tensors if name in self._results))
+        for place, value in enumerate(node.outputs):
             if holds_tensor(value.type):
                 self._made[value.name] = (index,)
+                self._results[value.name] = index, place
         return index
 
     def _wait_for_lists(self, new: FlowNode, names: Iterable[str]) -> None:
@@ -317,14 +331,15 @@ class Flow:
     def _operand(self, name: str) -> Operand:
         makers = self._made.get(name)
         by = next(iter(makers)) if makers and len(makers) == 1 else None
+        result = self._results[name][1] if name in self._results else None
         text = self._types.get(name, "")
         node = self._maker.get(name)
         if node is None:
-            return Operand(text, "", None, (), by)
+            return Operand(text, "", None, (), by, result)
         if node.kind == "prim::ListConstruct" and len(node.inputs) <= _LONGEST_LIST:
             elements = tuple(self.constant(element) for element in node.inputs)
-            return Operand(text, node.kind, None, elements, by)
-        return Operand(text, node.kind, constant_of(node), (), by)
+            return Operand(text, node.kind, None, elements, by, result)
+        return Operand(text, node.kind, constant_of(node), (), by, result)
 
     def constant(self, name: str) -> str | None:
         """The value of a constant as printed; None for anything else."""
@@ -367,6 +382,8 @@ class Flow:
     def alias(self, name: str, names: Sequence[str]) -> None:
         """``name`` is (one of) ``names``."""
         made = [self._made.get(n, ()) for n in names]
+        if len(names) == 1 and names[0] in self._results:
+            self._results[name] = self._results[names[0]]
         for other in names:
             if other in self._listed:
                 self._listed.setdefault(name, self._listed[other])

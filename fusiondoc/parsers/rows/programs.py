@@ -215,7 +215,9 @@ class _Drawing:
             first = _maker_of_first_operand(node)
             drawn_first = start + first if first is not None and first < shown else None
             row = self._stream.row(self._use, graph.part, node.index)
-            self.nodes.append(self._drawn(node, row, ids.get(node.index), inside, drawn_first))
+            drawn = self._drawn(node, row, ids.get(node.index), inside, drawn_first)
+            takes = tuple((start + maker, result) for maker, result in node.takes if maker < shown)
+            self.nodes.append(replace(drawn, takes=takes[:MOST_VALUES]))
             self._add_edges(flow, node, start, shown)
         for stop in flow.stops:
             if stop.before < shown:
@@ -247,6 +249,7 @@ class _Drawing:
             program=None,
             evidence=self._owner.evidence(self._use, node.line),
             first=first,
+            first_result=node.operands[0].result if first is not None else None,
             rows=() if row is None or row.index is None else (row.index,),
         )
 
