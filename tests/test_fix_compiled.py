@@ -314,3 +314,35 @@ def test_a_print_between_two_kernels_goes_behind_them(fusiondoc: Run, tmp_path: 
     assert (found["unchanged"]["groups"], found["together"]["groups"]) == (2, 1)
     moved = [line[1:].strip() for line in found["diff"].splitlines() if line[:1] in "+-" and "print" in line]
     assert moved == ['print("shape", y.shape)'] * 2
+
+
+COPIES = """
+    import torch
+
+
+    def model(q, freqs, x, w):
+        q_ = torch.view_as_complex(q.float().reshape(*q.shape[:-1], -1, 2))
+        turned = torch.view_as_real(q_ * freqs).flatten(2).type_as(q)
+        return turned, x.t().contiguous() @ w
+
+
+    freqs = torch.polar(torch.ones(8, 4), torch.arange(32.0).reshape(8, 4))
+    inputs = (torch.randn(4, 8, 8, dtype=torch.bfloat16), freqs, torch.randn(24, 16), torch.randn(24, 8))
+    """
+
+
+@pytest.mark.torch
+@pytest.mark.nightly  # compiles three times; what is written, and what is better, is held above
+def test_a_copy_and_a_call_go_where_that_is_proved(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "copies.py", COPIES)
+    options = ("--fuser", "inductor", "--runs", "1", "--no-time", "--format", "json")
+    done = fusiondoc("fix", "copies.py", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [(one["kind"], one["outcome"]) for one in found["tried"]] == [
+        ("composition", "kept"),
+        ("layout", "kept"),
+    ]
+    before, after = found["unchanged"], found["together"]
+    assert (before["launches"], after["launches"]) == (5, 3)
+    assert before["bytes_moved"] > after["bytes_moved"]
