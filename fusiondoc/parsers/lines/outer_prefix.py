@@ -43,7 +43,8 @@ TIMES = re.compile(
 (containers' logs as containerd writes them, GitLab's)."""
 
 BEGINS = re.compile(
-    rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.|Launch Parameters: |kernel\d+ run in |======= Codegen output"
+    rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
+    rb"|======= Codegen output"
     rb"|[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\] "
 )
 """What a line of torch begins with, also where it is broken soon after; nothing else does."""
