@@ -291,8 +291,8 @@ TAKEN = (
         "edits of captures of others",
         "test_commands_to_copy.py::test_copies_of_a_capture_of_another_make_no_edits",
         "diagnosis/planned_changes.py",
-        "edits=one.lines if context.request is None or context.own else (),",
-        "edits=one.lines,",
+        "return edits if context.request is None or context.own else ()",
+        "return edits",
     ),
     Taken(
         "commands of saved reports",

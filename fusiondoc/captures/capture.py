@@ -112,7 +112,7 @@ INNER = (
 FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _FAULT, _TIMING, _PROFILE, _TRIES, FIXES, *LOGS)
 
 
-_MOST_BYTES = 256 << 20
+MOST_BYTES = 256 << 20
 """Bytes of a file that is read whole; the log may be larger."""
 
 
@@ -392,7 +392,7 @@ class Capture:
 
     def _bytes(self, name: str) -> bytes:
         try:
-            return read_within(self.path / name, _MOST_BYTES)
+            return read_within(self.path / name, MOST_BYTES)
         except OSError:
             return b""
 

@@ -45,10 +45,15 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
         codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
         note=one.note,
         python=to_keep(one.setting) if one.python is None else one.python or None,
-        edits=one.lines if context.request is None or context.own else (),  # a program applies them
+        edits=_to_apply(one.lines, context),
         setting=one.setting,
         also_at=_further_lines(one.where, one.lines),
     )
+
+
+def _to_apply(edits: tuple[Edit, ...], context: Context) -> tuple[Edit, ...]:
+    """Edits that a program may apply: none of sources that came with the capture of another."""
+    return edits if context.request is None or context.own else ()
 
 
 def _further_lines(where: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
@@ -98,7 +103,7 @@ def planned_step(step: Step, report: Report, context: Context) -> PlannedChange:
         note=one.note,
         also_at=one.where[1:],
         python=to_keep(one.setting) if one.python is None else one.python,
-        edits=one.lines if context.request is None or context.own else (),
+        edits=_to_apply(one.lines, context),
         proof=step.proof,
         setting=one.setting,
     )

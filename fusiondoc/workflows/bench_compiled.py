@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fusiondoc.captures.capture import MOST_BYTES
 from fusiondoc.captures.probe_records import read_records
 from fusiondoc.diagnosis.of_fusers import with_compiled
 from fusiondoc.errors import FusiondocError
@@ -17,6 +18,7 @@ from fusiondoc.model.bench import ByPhase
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
+from fusiondoc.whole_files import read_within
 
 _FORWARD, _BACKWARD = "forward", "backward"
 
@@ -44,7 +46,7 @@ def seen_besides(log: Path, records: Path) -> SeenBesides:
     """What a process left in its log and its records; nothing where they cannot be read."""
     with contextlib.suppress(FusiondocError, OSError):
         report, observed = read_logs([LogInput("log", log)])
-        recorded = read_records(records.read_bytes()).compiled
+        recorded = read_records(read_within(records, MOST_BYTES)).compiled
         compilation = recorded.with_log(observed.compilation)
         made = with_compiled(report, replace(observed, compilation=compilation), None)
         counts = _counts(made) if recorded.graphs else CompiledCounts()
