@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from logs_of_others import BY_NAME, DECORATIONS, Order, decorated, sampled_orders
+from logs_of_others import (
+    BY_NAME,
+    DECORATIONS,
+    Decoration,
+    Order,
+    Where,
+    around_each_row,
+    decorated,
+    sampled_orders,
+)
 from thorough import THOROUGH, every, examples
 
 from fusiondoc.api import parse
@@ -149,6 +158,13 @@ def test_broken_rows_of_torch_compile(name: str, around: tuple[str, ...], tmp_pa
     """Lines of code, of graphs and of IR keep their lines of the log, too."""
     order = tuple(BY_NAME[one] for one in around)
     assert Clean(fixture(name), tmp_path / "run.log").reads_alike(order)
+
+
+@pytest.mark.parametrize("blanks", [b"    ", b"\t"])
+def test_a_log_of_torch_compile_copied_into_a_block_of_a_text(blanks: bytes, tmp_path: Path) -> None:
+    log = Clean(fixture("inductor/2.13/cat_split"), tmp_path / "run.log")
+    indented = Decoration("indented", Where.FILE, around_each_row(blanks, b""))
+    assert log.reads_alike((indented,))
 
 
 _PLAN = re.compile(rb"^(\[DUMP \S+\] )(?:Before Compilation|After TExprFuser): \n((?:\1.*\n)+)", re.MULTILINE)

@@ -42,12 +42,13 @@ TIMES = re.compile(
 """What does not name the process: when, through which of its streams, and whether the line goes on
 (containers' logs as containerd writes them, GitLab's)."""
 
+_OF_COMPILE = rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\] "
 BEGINS = re.compile(
     rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
-    rb"|======= Codegen output"
-    rb"|[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\] "
+    rb"|======= Codegen output|" + _OF_COMPILE
 )
 """What a line of torch begins with, also where it is broken soon after; nothing else does."""
+_LINE_OF_COMPILE = re.compile(_OF_COMPILE)
 _SAMPLED = re.compile(BEGINS.pattern + rb"|" + MARKER.pattern)
 
 _DIGITS = re.compile(rb" *\d+")
@@ -150,6 +151,18 @@ class OuterPrefix:
         if not is_time and _TAG.match(shape) is None:
             return None
         return OuterPrefix.of_shapes(_of_both_streams(shape))
+
+    @staticmethod
+    def of_indented(lines: Sequence[bytes]) -> OuterPrefix | None:
+        """The blanks before all lines of a log of torch.compile that was copied into a block of a text. Other
+        lines of torch are known behind blanks."""
+        starts = [line for line in lines if line and not line.isspace()]
+        first = starts[0] if starts else b""
+        indent = first[: len(first) - len(first.lstrip(b" \t"))]
+        is_common = bool(indent) and all(line.startswith(indent) for line in starts)
+        if not is_common or not any(_LINE_OF_COMPILE.match(line, len(indent)) for line in starts):
+            return None
+        return OuterPrefix([re.escape(indent)], [indent])
 
     @staticmethod
     def of_shapes(shapes: Iterable[bytes], ends_in_blank: bool = False) -> OuterPrefix:

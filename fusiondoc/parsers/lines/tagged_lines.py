@@ -374,7 +374,8 @@ class _Around:
             lines = self._rows.of(lines)
         self.sample = lines
         learnt = OuterPrefix.learn(lines) or OuterPrefix.learn(lines, BEGINS)
-        self.prefix = _either(self.prefix, learnt or OuterPrefix.of_every_line(lines))
+        learnt = learnt or OuterPrefix.of_indented(lines) or OuterPrefix.of_every_line(lines)
+        self.prefix = _either(self.prefix, learnt)
 
     @staticmethod
     def _out_of_objects(objects: JsonObjects, lines: list[bytes]) -> list[bytes]:
