@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from fusiondoc.changes.source_file import ParsedFile, arguments_of, names_in, walk
+from fusiondoc.changes.source_file import ParsedFile, arguments_of, dotted, names_in, walk
 
 
 def assigned_once(file: ParsedFile, name: ast.Name) -> ast.expr | None:
@@ -23,6 +23,12 @@ def assigned_once(file: ParsedFile, name: ast.Name) -> ast.expr | None:
     is_plain = isinstance(statement, ast.Assign) and statement.targets == stores
     before = stores[0].lineno < name.lineno
     return statement.value if isinstance(statement, ast.Assign) and is_plain and before else None
+
+
+def assigned_to(file: ParsedFile, attribute: str) -> list[ast.expr]:
+    """All values that lines of the file assign to an attribute: ``self.act``."""
+    assignments = [node for node in file.nodes if isinstance(node, ast.Assign)]
+    return [one.value for one in assignments if any(dotted(target) == attribute for target in one.targets)]
 
 
 def assigned_last(file: ParsedFile, name: ast.Name) -> ast.expr | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from fusiondoc.changes.assigned_names import assigned_to
 from fusiondoc.changes.by_recipe import rewritten_call
 from fusiondoc.changes.out_of_place import module_class
 from fusiondoc.changes.pattern import Operand, literal_value, operand, parse_expression
@@ -135,10 +136,7 @@ def _given_to_module(file: ParsedFile, node: ast.Call, one: Composition) -> Give
 
 def _constructor(file: ParsedFile, attribute: str, kind: str) -> ast.Call | None:
     """``nn.MaxPool2d(2)`` of ``self.pool = nn.MaxPool2d(2)``; None where lines make several."""
-    found = []
-    for node in file.nodes:
-        if isinstance(node, ast.Assign) and any(dotted(target) == attribute for target in node.targets):
-            found.append(node.value)
+    found = assigned_to(file, attribute)
     made = found[0] if len(found) == 1 else None
     return made if isinstance(made, ast.Call) and module_class(file, made.func) == kind else None
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fusiondoc.changes.assigned_names import assigned_to
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.inserted_lines import defined, spelled
 from fusiondoc.changes.out_of_place import assigned_name, is_method_in_place, module_class
@@ -96,7 +97,8 @@ def _called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: st
     """The same of ``self.act(x)``, if a line of the file gives that attribute a module of torch.nn, made
     without arguments, that calls the operator."""
     kind = recipe.module.rpartition(".")[2] if recipe.module is not None else None
-    if kind is None or not any(_makes(file, node, attribute, kind) for node in file.nodes):
+    made = assigned_to(file, f"self.{attribute}")
+    if kind is None or not any(_makes(file, value, kind) for value in made):
         return
     pattern = parse_expression(recipe.before)
     tensor = pattern.args[0] if isinstance(pattern, ast.Call) and len(pattern.args) == 1 else None
@@ -109,13 +111,11 @@ def _called_as_module(file: ParsedFile, line: int, recipe: Recipe, attribute: st
             yield rewritten_call(file, node, recipe, bound, frozenset([tensor.id]))
 
 
-def _makes(file: ParsedFile, node: ast.AST, attribute: str, kind: str) -> bool:
-    """Whether it is ``self.act = nn.Hardswish()``."""
-    value = node.value if isinstance(node, ast.Assign) else None
-    if not isinstance(node, ast.Assign) or not isinstance(value, ast.Call) or value.args or value.keywords:
+def _makes(file: ParsedFile, value: ast.expr, kind: str) -> bool:
+    """Whether it is ``nn.Hardswish()``."""
+    if not isinstance(value, ast.Call) or value.args or value.keywords:
         return False
-    is_set = any(dotted(target) == f"self.{attribute}" for target in node.targets)
-    return is_set and module_class(file, value.func) == kind
+    return module_class(file, value.func) == kind
 
 
 def rewritten_call(

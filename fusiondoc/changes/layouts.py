@@ -14,9 +14,9 @@ from dataclasses import replace
 from fusiondoc.changes.edits import Edit
 from fusiondoc.changes.rewrite import Rewritten
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.operators import is_in_place
+from fusiondoc.operators import TRANSPOSES, is_in_place, plain_name
 
-_VIEWS = ("transpose", "permute", "t", "movedim", "moveaxis", "swapaxes", "swapdims")
+_VIEWS = frozenset(map(plain_name, TRANSPOSES)) - {"adjoint"}  # which conjugates, too
 _NOTE = "results may have other strides: what needs these of them, such as view(), fails or copies then"
 
 

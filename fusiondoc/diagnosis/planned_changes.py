@@ -122,7 +122,7 @@ def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChang
         unlocks=f"{count(more, 'operator')} more in groups" if more > 0 else "fewer kernels and operators",
         gain_ms=None,
         gain_bytes=None,
-        command=_command_of_fix(report, context),
+        command=command_of_fix(report, context),
         operators=max(more, 0),
         groups=one.after.groups - one.before.groups,
         ops=one.ops,
@@ -133,7 +133,8 @@ def kept_by_fix(one: TriedFix, report: Report, context: Context) -> PlannedChang
     )
 
 
-def _command_of_fix(report: Report, context: Context) -> str:
+def command_of_fix(report: Report, context: Context) -> str:
+    """The run of ``fix`` that makes a change, where the program can be run again."""
     if context.request is not None and can_be_fixed(context):
         return run_again(context.request, command="fix")
     return command_of(report, context)

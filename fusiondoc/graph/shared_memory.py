@@ -38,12 +38,12 @@ class ReadBeside:
         self._memory = _Memory(graph, hands_on)
         self._at_most = _Memory(graph, _may_hand_on)
         self._made_by = self._memory.made_by()
-        self._made_before = self._at_most.made_by()
+        self._made_at_most = self._at_most.made_by()
 
     def holds_of(self, writer: int) -> bool:
         """Whether something behind the operator reads the memory that it changes, and does not take its
         result, or a list has it. False where the plan does not show what made that memory."""
-        made = self._made_before.get(writer)
+        made = self._made_at_most.get(writer)
         return made is not None and self._at_most.is_read_beside(made, writer)
 
     def holds_surely_of(self, writer: int) -> bool:

@@ -58,6 +58,8 @@ HANDS_ON = of(Kind.HANDS_ON)
 """Operators whose result may be their input itself: a cast to its own type, dropout in inference."""
 
 PERMUTATIONS = of(Kind.PERMUTES)
+TRANSPOSES = of(Kind.TRANSPOSES)
+"""Views with the dimensions in another order."""
 
 _MOVES = Kind.RESHAPES | Kind.TRANSPOSES | Kind.PERMUTES | Kind.SELECTS | Kind.JOINS | Kind.COPIES
 PLACES_ELEMENTS = of(_MOVES) - of(Kind.CASTS | Kind.ASSIGNS)

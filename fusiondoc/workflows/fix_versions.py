@@ -281,7 +281,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     version = Version(
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
-        launches=_launches(first, outside, "forward" if compiled is None else None),
+        launches=_launches(first, outside, of_gradients=compiled is not None),
         fallbacks=report.times_fallen_back,
         problem=None if failed is None else failed.in_one_line,
         timeable=None if failed is not None or evaluated else report.fuser.effective,
@@ -328,11 +328,11 @@ def _with_results(
     )
 
 
-def _launches(groups: Sequence[Group], outside: Sequence[Unfused], phase: str | None) -> int:
+def _launches(groups: Sequence[Group], outside: Sequence[Unfused], of_gradients: bool) -> int:
     """Kernel launches of a pass, of its groups and of the operators outside: of the forward one alone, or of
     both."""
-    of_groups = sum(group.count for group in groups if phase is None or group.phase != "backward")
-    rows = [row for row in outside if phase is None or row.phase != "backward"]
+    of_groups = sum(group.count for group in groups if of_gradients or group.phase != "backward")
+    rows = [row for row in outside if of_gradients or row.phase != "backward"]
     return of_groups + sum(row.count for row in rows if row.op not in CONTROL_FLOW and not _is_view(row))
 
 

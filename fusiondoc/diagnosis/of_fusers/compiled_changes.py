@@ -14,14 +14,13 @@ from fusiondoc.changes.change import Change
 from fusiondoc.changes.line_edits import line_edits
 from fusiondoc.changes.source_file import ParsedFile, parsed_text
 from fusiondoc.diagnosis.changes_for_findings import step_of
-from fusiondoc.diagnosis.commands import run_again
 from fusiondoc.diagnosis.of_fusers import compiled_rewrites
 from fusiondoc.diagnosis.of_fusers.compiled_layouts import LayoutLine, layout_lines
-from fusiondoc.diagnosis.planned_changes import Step, can_be_fixed, without_indents
+from fusiondoc.diagnosis.planned_changes import Step, command_of_fix, without_indents
 from fusiondoc.diagnosis.proofs import Proofs
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.rows_by_index import rows_by_index
 from fusiondoc.model.source import Source
 
@@ -46,6 +45,7 @@ _FIRST = ("FD121", "FD122")
 def compiled_changes(report: Report, context: Context) -> list[Step]:
     """The changes: breaks and recompiles first, then what moves most bytes."""
     proofs = Proofs(report, context.fixes)
+    rows = rows_by_index(report)
     found: dict[object, tuple[tuple[int, int], Step]] = {}
     boundaries: set[tuple[str, str | None]] = set()
     for layout, one in _of_layouts(report):
@@ -55,7 +55,7 @@ def compiled_changes(report: Report, context: Context) -> list[Step]:
             found.setdefault(one.lines, ((len(_FIRST), -layout.bytes), made))
             boundaries.update([layout.boundary] if layout.boundary is not None else [])
     for finding in report.findings:
-        written = _of_calls(finding, report)
+        written = _of_calls(finding, rows, report)
         for one in written:
             if not proofs.refutes(one, report):
                 step = replace(step_of(finding, report, context), change=one, bytes=None, ops=finding.ops)
@@ -70,10 +70,9 @@ def compiled_changes(report: Report, context: Context) -> list[Step]:
     return [step for _, step in sorted(found.values(), key=lambda one: one[0])]
 
 
-def _of_calls(finding: Finding, report: Report) -> list[Change]:
+def _of_calls(finding: Finding, rows: Mapping[int | None, Unfused], report: Report) -> list[Change]:
     """The changes of the lines of a finding's calls, with the whole lines; the first of each line."""
     found: dict[str, Change] = {}
-    rows = rows_by_index(report)
     for row in [rows[index] for index in finding.rows if index in rows]:
         for name in row.users_lines:
             for one in _with_lines(name, report, partial(compiled_rewrites.of_call, row)):
@@ -113,9 +112,7 @@ def _as_written(step: Step, report: Report, context: Context, proofs: Proofs) ->
         after=without_indents(first.after),
         python=_definitions(one),
     )
-    fixes = context.request is not None and can_be_fixed(context)
-    command = run_again(context.request, command="fix") if fixes and context.request is not None else None
-    return replace(step, change=change, command=command, proof=proofs.of(one, report))
+    return replace(step, change=change, command=command_of_fix(report, context), proof=proofs.of(one, report))
 
 
 def _definitions(one: Change) -> str | None:

@@ -13,10 +13,13 @@ from fusiondoc.parsers.lines.torn_lines import MARK
 _MOST_PREFIX = 300
 """Bytes; a marker further right stands behind output of the program, not behind a prefix."""
 
+_OF_COMPILE = rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\] "
+"""What torch writes before a line of torch.compile (``TorchLogsFormatter``, torch/_logging/_internal.py)."""
+
 MARKER = re.compile(
     MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|===== No bank confliction|\[fusiondoc\] |(?<!= )graph\(%|  return \("
-    rb"|[VDIWEC]\d{4} [\d:.]{15} +\d+ [^\s:\]]+:\d+\] (?:\[[^\]]*\] )*(?:\[__\w+\]|\{\"|WON'T CONVERT )"
+    rb"|" + _OF_COMPILE + rb"(?:\[[^\]]*\] )*(?:\[__\w+\]|\{\"|WON'T CONVERT )"
 )
 _OF_MARKERS = (
     b"[DUMP ",
@@ -42,7 +45,6 @@ TIMES = re.compile(
 """What does not name the process: when, through which of its streams, and whether the line goes on
 (containers' logs as containerd writes them, GitLab's)."""
 
-_OF_COMPILE = rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\] "
 BEGINS = re.compile(
     rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|" + _OF_COMPILE

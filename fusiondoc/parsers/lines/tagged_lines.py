@@ -252,11 +252,13 @@ class TaggedLog:
         else:
             chunks = whole_lines(self._blocks, self._cut)
         coloured: Layers | None = None
+        is_first = True
         for chunk in chunks:
             if self._read is not None:
                 self._read(len(chunk))
             if coloured is None and b"\x1b" in chunk:
-                coloured = _rows_with_colours(chunk)
+                coloured = _rows_with_colours(chunk, is_first)
+                is_first = False
             text = clean(coloured.joined(chunk) if coloured is not None else chunk)
             if text:
                 self.without_end = not text.endswith(b"\n")
@@ -397,10 +399,17 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
             number += 1
 
 
-def _rows_with_colours(chunk: bytes) -> Layers | None:
+def _rows_with_colours(chunk: bytes, is_first: bool) -> Layers | None:
     """How a log is broken by a tool for which colours count for the width of a row, or that cuts lines
-    anywhere, also within a colour; None where its first lines do not show it yet."""
+    anywhere, also within a colour; None where its first lines do not show it yet.
+
+    Args:
+        is_first: no piece with colours came before. It may show it without a line of torch; to look for that
+            in each piece of a long output would take longer than to read it.
+    """
     sample = sample_of(chunk)
+    if sample is None and not is_first:
+        return None
     lines = sample or chunk.rstrip(b"\n").split(b"\n", SAMPLE)[:SAMPLE]
     rows = Layers.learn(lines)
     if rows.of_pieces is not None:
