@@ -121,8 +121,7 @@ def diagnose(
             tuples for several shapes. Of a target, the texts of ``--input``, such as
             ``["float32[8,128]:grad"]``; None takes the file's own.
         backward: add a backward pass to every run.
-        fuser: "auto" (Inductor for a program that calls torch.compile, else nvFuser where this torch really
-            has it, else NNC), "nvfuser", "nnc", "onednn", "inductor" or "none".
+        fuser: the name of a fuser, "none" or "auto", as ``--fuser`` (``fusiondoc diagnose --help``).
         frontend: what builds the groups: "torchscript", "aot", "te", "dynamo" (torch.compile) or "auto", what
             the target uses.
         runs: passes for each shape; a group appears in the second or third.
@@ -135,7 +134,7 @@ def diagnose(
         verify: compare every pass with an eager pass.
         time: run once more without logs, and time it, eager against fused.
         rerun: where groups fell back, run again without fallback to see why.
-        no_freeze, freeze: run a module as it is also under oneDNN Graph; freeze it under every fuser.
+        no_freeze, freeze: freeze a module under no fuser, or under every one; else where its fuser needs it.
         peak: memory bandwidth of the GPU in GB/s to hold kernels against.
         script, script_args: run a file, or a module by its name, as it is; python: the interpreter.
         step_function: of a script, whose calls are its steps; by default those of its optimizer.
@@ -296,7 +295,7 @@ def bench(
 
     Args:
         target: FILE.py, FILE.py:NAME, package.module:NAME or an archive.
-        variants: the variants to time beside eager, such as ``["nnc", "inductor"]``.
+        variants: the variants to time beside eager, such as ``["none", "aot"]``.
         inputs: the texts of ``--input``, instead of the file's own.
         shapes: the texts of ``--shapes``: sets of sizes, each combination a shape.
         pythons: interpreters, each with all variants; by default this one.
@@ -383,7 +382,7 @@ def capture(
     File descriptors 1 and 2 go to a file of the capture meanwhile, in true order. What the program prints
     through Python's streams is shown as usual too; what compiled code and child processes print is in the
     file only (``run.log``). The JIT log level is set for the block. All of it is put back on every way out:
-    the end, an exception, ``sys.exit``, Ctrl-C. Of nvFuser's dumps, which it reads once, ``run.notes`` states
+    the end, an exception, ``sys.exit``, Ctrl-C. Of dumps that a fuser reads once, ``run.notes`` states
     what to set before the start. What AOTAutograd compiles and the block scripts is in the report by name.
 
     Args:

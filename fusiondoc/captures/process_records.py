@@ -53,8 +53,7 @@ class RanInstead:
     frames: int = 0
     graphs: int = 0
     kernels: int = 0
-    """Kernels that inductor generated."""
-    inductor: bool = False
+    """Kernels that its default backend generated."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,6 @@ def _most(processes: Sequence[RanInstead]) -> RanInstead:
         frames=max(process.frames for process in processes),
         graphs=max(process.graphs for process in processes),
         kernels=max(process.kernels for process in processes),
-        inductor=any(process.inductor for process in processes),
     )
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from fusiondoc.captures.process_records import check_step_function
 from fusiondoc.errors import UsageError
-from fusiondoc.fusers import COMPILER as INDUCTOR
-from fusiondoc.fusers import DYNAMO, facts_of
+from fusiondoc.fusers import COMPILER, DYNAMO, facts_of
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import KeptResults
@@ -166,7 +165,7 @@ def _why_not(path: Path, text: str) -> str:
     if path.is_dir():
         return ": it is a folder"
     if path.suffix.lower() == _EXPORTED:
-        return ": it is an archive of torch.export or AOTInductor, which no TorchScript fuser runs"
+        return ": it is an archive of torch.export, compiled or not, which no TorchScript fuser runs"
     if path.is_file():
         return f": the ending '{path.suffix}' is unknown" if path.suffix else ": it has no ending"
     return ""
@@ -176,7 +175,7 @@ def _next_step(path: Path, text: str) -> str:
     if path.suffix.lower() == _EXPORTED:
         return (
             "Name the Python that makes the model: FILE.py:NAME. To see what torch.compile makes of it: "
-            "fusiondoc bench FILE.py --variant eager --variant inductor"
+            f"fusiondoc bench FILE.py --variant eager --variant {COMPILER}"
         )
     if path.is_file() and path.suffix in (".log", ".txt", ".gz", ".xz", ".bz2", ".zst", ".out", ".err"):
         return f"For a report from a log: fusiondoc parse {text}"
@@ -204,7 +203,7 @@ class RunRequest:
 
     ``inputs`` are the texts of ``--input``; ``script`` runs the file as it is, with steps that are calls of
     ``step_function`` (None: of its optimiser); ``timeout`` is in seconds;
-    ``dumps`` are names of PYTORCH_NVFUSER_DUMP beyond the usual ones; ``device`` None leaves everything where
+    ``dumps`` are names of ``--dump`` beyond the usual ones; ``device`` None leaves everything where
     the program puts it.
     """
 
@@ -215,7 +214,7 @@ class RunRequest:
     """The frontend that builds the fusion groups: "torchscript", "aot", "te" or "dynamo"; "auto" is the one
     that the target uses."""
     recipes: tuple[str, ...] = ()
-    """Recipes of Transformer Engine to run under, one after the other; without any the model's own."""
+    """Recipes of te.ops to run under, one after the other; without any the model's own."""
     runs: int = DEFAULTS["runs"]
     backward: bool = False
     trace: bool = False
@@ -235,9 +234,9 @@ class RunRequest:
     dynamic: bool = False
     """Torch.compile compiles for any sizes at once."""
     no_run: bool = False
-    """Inductor generates kernels, and neither compiles nor runs them."""
+    """Torch.compile generates kernels, and neither compiles nor runs them."""
     no_freeze: bool = False
-    """Leave a module unfrozen under oneDNN Graph."""
+    """Leave a module unfrozen under a fuser that sees weights only in frozen ones."""
     freeze: bool = False  # the same under every fuser, in eval mode
     eval: bool = False  # a module is put into that mode before it is scripted
     in_place_off: bool = False
@@ -315,20 +314,21 @@ class RunRequest:
 
 def _check_frontend(request: RunRequest) -> None:
     """Refuse options of torch.compile for a run without it, and the reverse (UsageError)."""
-    inductor = request.fuser == INDUCTOR or request.frontend == DYNAMO.name
-    if inductor and (
-        request.fuser not in ("auto", INDUCTOR) or request.frontend not in ("auto", DYNAMO.name)
+    title = facts_of(COMPILER).title
+    compiled = request.fuser == COMPILER or request.frontend == DYNAMO.name
+    if compiled and (
+        request.fuser not in ("auto", COMPILER) or request.frontend not in ("auto", DYNAMO.name)
     ):
         raise UsageError(
             f"--fuser {request.fuser} does not go with --frontend {request.frontend}",
-            f"Inductor is the fuser of torch.compile: --fuser {INDUCTOR}, or --frontend {DYNAMO.name}.",
+            f"{title} is the fuser of torch.compile: --fuser {COMPILER}, or --frontend {DYNAMO.name}.",
         )
     if request.no_run and (request.verify or request.timing or request.profile):
         raise UsageError(
             "--no-run computes no results: there is nothing to compare or to time", "Leave one of them out."
         )
-    if request.no_run and request.fuser not in ("auto", INDUCTOR):
-        raise UsageError("--no-run is for Inductor", f"Add --fuser {INDUCTOR}.")
+    if request.no_run and request.fuser not in ("auto", COMPILER):
+        raise UsageError(f"--no-run is for {title}", f"Add --fuser {COMPILER}.")
 
 
 @dataclass(frozen=True)

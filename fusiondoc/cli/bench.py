@@ -145,7 +145,7 @@ def command(
     \b
     Examples:
       fusiondoc bench model.py
-      fusiondoc bench model.py --backward --variant nvfuser --variant inductor
+      fusiondoc bench model.py --backward --variant none --variant aot
       fusiondoc bench model.py --shapes 'float32[8,{64,128,256},1024]'
       fusiondoc bench model.py --python old/bin/python --python new/bin/python
       fusiondoc bench --suite tutorial -o tutorial.html -o tutorial.json

@@ -43,7 +43,7 @@ def command(
       fusiondoc env
       fusiondoc env --python .venv/bin/python --format json
       fusiondoc env --measure
-      fusiondoc env --export train.py --fuser nvfuser --knob single_node=on
+      fusiondoc env --export train.py --knob fusion_strategy=STATIC:20
     """
     if export is not None:
         if measure:

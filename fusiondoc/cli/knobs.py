@@ -229,7 +229,7 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, format
     \b
     Examples:
       fusiondoc knobs
-      fusiondoc knobs single_node PYTORCH_NVFUSER_DUMP
+      fusiondoc knobs fusion_strategy PYTORCH_JIT_LOG_LEVEL
       fusiondoc knobs --all --python old/bin/python --format json
     """
     from fusiondoc.fuser_knobs.overview import SCHEMA, find, overview

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fusiondoc.changes.recipes import RECIPES, Recipe
-from fusiondoc.fusers import FUSERS, fuser_title, taken_by
+from fusiondoc.fusers import EVERYWHERE, FUSERS, fuser_of_dumps, fuser_title, taken_by
 
 _REPLACE = """\
 class Written(torch.nn.Module):
@@ -23,10 +23,11 @@ replace(model, {module})
 """
 
 
-_ABOUT = """\
+_TRIED, _ON_GPU = fuser_title(EVERYWHERE), fuser_of_dumps().name
+_ABOUT = f"""\
 Operators that a fuser does not take, written with operators that it takes. Each is tried in a test: outputs
-and gradients against eager in float64, float32 and bfloat16, and the fused result under NNC.
-`python benchmarks/recipes.py nvfuser` tries them on a GPU. A report names the recipe where it helps the run
+and gradients against eager in float64, float32 and bfloat16, and the fused result under {_TRIED}.
+`python benchmarks/recipes.py {_ON_GPU}` tries them on a GPU. A report names the recipe where it helps the run
 at hand; `fusiondoc explain hardswish` prints one."""
 
 _WITHOUT = """\

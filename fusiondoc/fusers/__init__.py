@@ -165,6 +165,12 @@ def titles(holds: Callable[[Fuser], object]) -> str:
     return " and ".join(fuser.title for fuser in FUSERS.values() if holds(fuser))
 
 
+def order_of_choice() -> str:
+    """The fusers of TorchScript that "auto" chooses from, as a clause: the last works wherever torch does."""
+    known = (fuser.title for fuser in FUSERS.values() if fuser.by_default)
+    return " where this torch really has it, else ".join(known)
+
+
 def with_evaluator() -> str:
     """The title of what runs groups through an evaluator where torch has no compiler for the CPU."""
     return titles(lambda fuser: fuser.limits.evaluator_without_llvm)
@@ -179,6 +185,12 @@ def how_to_leave_out() -> str:
 def choices() -> tuple[str, ...]:
     """What can be requested for a run: a fuser by name, or none at all."""
     return (*(fuser.name for fuser in FUSERS.values() if fuser.can_be_requested), "none")
+
+
+def own_dumps() -> tuple[str, ...]:
+    """Dumps of TorchScript's fusers that are no options of a variable."""
+    fusers = (fuser for fuser in FUSERS.values() if fuser.of_torchscript)
+    return tuple(dump.name for fuser in fusers for dump in fuser.catalogue.dumps)
 
 
 def of_torchscript() -> tuple[str, ...]:

@@ -24,6 +24,8 @@ class FuserLimits:
     """Types of the devices that it compiles for, as torch prints them."""
     in_training: bool = True
     """Whether it works in runs that record gradients."""
+    frozen_only: bool = False
+    """Whether it sees weights only in frozen modules."""
     only_profiled: bool = False
     """Whether it fuses only graphs that the profiling executor of torch has profiled."""
     dtypes: frozenset[str] | None = None

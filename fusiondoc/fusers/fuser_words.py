@@ -30,10 +30,6 @@ the tensor; ``chosen_number``: of ``where``; ``tensor_limits``: of ``clamp``; ``
 ``other_arguments``: of ``to``; ``other_types``: of the types in ``Overload.types``."""
 
 
-WhyUnknown = Literal["log", "onednn", "te_version", "te_operator"]
-"""Why the reason of an operator is not known: a fuser that logs none has its name here."""
-
-
 @dataclass(frozen=True)
 class FuserWords:
     """A sentence for each condition that a fuser states or that its rules have."""

@@ -24,10 +24,10 @@ class OpNode:
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of an nvFuser group that became a kernel of its own."""
+    """A part of a group that its fuser made a kernel of its own."""
 
     index: int
-    """From 0, as nvFuser numbers them; the order is not that of execution."""
+    """From 0, as the fuser numbers them; the order is not that of execution."""
     scheduler: str | None
     """The scheduler it got: pointwise, reduction, persistent ..."""
     refused: tuple[tuple[str, str], ...]
@@ -56,7 +56,7 @@ class Group:
 
     id: str
     kind: str
-    """CudaFusionGroup, TensorExprGroup, oneDNNFusionGroup, FusionGroup, or "te.ops." and a class."""
+    """The kind of its node without ``prim::``, such as CudaFusionGroup; or "te.ops." and a class."""
     name: str
     """The name as first printed, such as ``prim::CudaFusionGroup_0``; not unique."""
     phase: str | None
@@ -81,7 +81,7 @@ class Group:
     guard_misses: tuple[GuardMiss, ...] = ()
     """Of a specialisation: how its inputs differ from those of the first and of the one before it."""
     segments: tuple[Segment, ...] = ()
-    """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
+    """More than one where the fuser cut the group into several kernels; empty where the log does not tell."""
     instances: tuple[Instance, ...] = (Instance(None, (), None),)
     """The nodes: equal layers, unrolled copies, equal plans of several executors."""
     time: Time | None = None

@@ -115,7 +115,7 @@ class Dump:
     """What one dump option printed of a kernel."""
 
     option: str
-    """Its name in PYTORCH_NVFUSER_DUMP (``cuda_kernel``), or the log of another fuser."""
+    """Its name in the variable that lists dumps (``cuda_kernel``), or the log of the fuser."""
     text: str
     evidence: Sequence[Evidence] = ()
     evidence_left_out: int = 0
@@ -134,7 +134,7 @@ class Kernel:
     smem_bytes: int | None
     ms: Spread | None
     gb_per_s: Spread | None
-    """GB/s (10^9 bytes) of inputs plus outputs, as nvFuser computes it."""
+    """GB/s (10^9 bytes) of inputs plus outputs, as the fuser computes it."""
     peak_fraction: float | None
     """Median bandwidth over ``Report.peak``, where that is known. Above 1 the data come from a cache."""
     registers: int | None
@@ -152,14 +152,14 @@ class Kernel:
     first_ms: float | None = None
     """Median of the first launches after a compile, which ``ms`` leaves out, unless there were no others."""
     bytes_moved: int | None = None
-    """Bytes that a launch must move: as nvFuser prints them or counted them, or those of its only group."""
+    """Bytes that a launch must move: as the fuser prints them or counted them, or those of its only group."""
     bound: str | None = None
     """"bandwidth", "cache" (faster than the memory: the data stay there) or "launch" (moves too little)."""
     groups_left_out: int = 0
     """Groups of its graph that ``groups`` does not list: hundreds of kernels share hundreds of them."""
     evidence_left_out: int = 0
     implementation: str | None = None
-    """What computes a partition of oneDNN Graph, such as ``brg_matmul:avx512_core`` or ``ref:any``."""
+    """What computes the partition of a library, such as ``brg_matmul:avx512_core`` or ``ref:any``."""
     traits: KernelTraits | None = None
     launches_of_groups: tuple[LaunchesOfGroup, ...] = ()  # of a shared kernel, where the log shows them
 
@@ -327,7 +327,7 @@ class Report:
     aot: tuple[AotFunction, ...] = ()
     """Functions that the program handed to AOTAutograd."""
     te: TeReport | None = None
-    """What Transformer Engine's operation fuser planned, where it was at work."""
+    """What the operation fuser of te.ops planned, where it was at work."""
     compiled: CompiledReport | None = None
     """What torch.compile made of the program, where it was at work."""
     fused_modules: tuple[FusedModules, ...] = ()

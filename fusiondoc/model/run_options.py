@@ -13,7 +13,19 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, Flag, auto
 from typing import Any, NamedTuple
 
-from fusiondoc.fusers import COMPILE_MODES, frontend_choices, recipes, requests
+from fusiondoc.fusers import (
+    COMPILE_MODES,
+    COMPILER,
+    FRONTENDS,
+    facts_of,
+    frontend_choices,
+    fuser_of_dumps,
+    order_of_choice,
+    own_dumps,
+    recipes,
+    requests,
+    titles,
+)
 
 
 class Kind(Enum):
@@ -30,7 +42,7 @@ class Kind(Enum):
     TEXT = "text"
     """``--device cuda``: a str."""
     CHOICE = "choice"
-    """``--fuser nnc``: one of ``RunOption.choices``."""
+    """``--frontend aot``: one of ``RunOption.choices``."""
     CHOICES = "choices"
     """``--recipe delayed --recipe block``: a tuple of these."""
     TEXTS = "texts"
@@ -77,6 +89,9 @@ class RunOption(NamedTuple):
     """The option that is on where this one is switched off: ``--freeze/--no-freeze``."""
 
 
+_COMPILER = facts_of(COMPILER).title
+_FOR_FROZEN = titles(lambda fuser: fuser.limits.frozen_only)
+
 RUN_OPTIONS = (
     RunOption(
         "fuser",
@@ -84,8 +99,7 @@ RUN_OPTIONS = (
         "auto",
         ANY_RUN,
         "--fuser",
-        "auto: Inductor for a program that calls torch.compile, else nvFuser where this torch really has "
-        "it, else NNC.",
+        f"auto: {_COMPILER} for a program that calls torch.compile, else {order_of_choice()}.",
         choices=requests(),
     ),
     RunOption(
@@ -95,7 +109,7 @@ RUN_OPTIONS = (
         ANY_RUN,
         "--frontend",
         "What builds the fusion groups: TorchScript, AOTAutograd (memory_efficient_fusion) before it, "
-        "te.ops of Transformer Engine, or torch.compile (dynamo); auto: what the target uses.",
+        f"te.ops of {FRONTENDS['te'].title}, or torch.compile (dynamo); auto: what the target uses.",
         choices=frontend_choices(),
     ),
     RunOption(
@@ -124,7 +138,7 @@ RUN_OPTIONS = (
         False,
         EVERYWHERE,
         "--freeze",
-        "Freeze a module in eval mode first; default: only under oneDNN Graph without --backward.",
+        f"Freeze a module in eval mode first; default: only under {_FOR_FROZEN} without --backward.",
         opposite="no_freeze",
     ),
     RunOption(
@@ -136,7 +150,7 @@ RUN_OPTIONS = (
         COMPILE_MODES[0],
         EVERYWHERE,
         "--mode",
-        "Mode of torch.compile, under Inductor.",
+        f"Mode of torch.compile, under {_COMPILER}.",
         choices=COMPILE_MODES,
     ),
     RunOption(
@@ -145,7 +159,7 @@ RUN_OPTIONS = (
         False,
         EVERYWHERE,
         "--dynamic",
-        "Let torch.compile compile for any sizes at once, under Inductor.",
+        f"Let torch.compile compile for any sizes at once, under {_COMPILER}.",
     ),
     RunOption(
         "no_run",
@@ -153,7 +167,7 @@ RUN_OPTIONS = (
         False,
         EVERYWHERE,
         "--no-run",
-        "Under Inductor: generate kernels, and neither compile nor run them; for a report in seconds.",
+        f"Under {_COMPILER}: generate kernels, and neither compile nor run them; for a report in seconds.",
     ),
     RunOption("no_freeze", Kind.FLAG, False, EVERYWHERE, "--no-freeze"),
     RunOption(
@@ -199,8 +213,8 @@ RUN_OPTIONS = (
         (),
         EVERYWHERE,
         "--dump",
-        "Also print kernels: options of PYTORCH_NVFUSER_DUMP, or nnc_ir, nnc_stages, "
-        "nnc_cuda, onednn_verbose under those fusers (fusiondoc knobs lists them).",
+        f"Also print kernels: options of {fuser_of_dumps().switches.dump_variable}, or "
+        f"{', '.join(own_dumps())} under those fusers (fusiondoc knobs lists them).",
         "NAME[,NAME]",
     ),
     RunOption(

@@ -219,7 +219,7 @@ def _numbered(name: str) -> Any:
 
 def _compiled() -> dict[str, Any]:
     """Torch.compile's own counters (torch/_dynamo/utils.py, 2.0 to 2.13)."""
-    found: dict[str, Any] = {"frames": 0, "graphs": 0, "kernels": 0, "inductor": False}
+    found: dict[str, Any] = {"frames": 0, "graphs": 0, "kernels": 0}
     with contextlib.suppress(Exception):
         counters = sys.modules["torch._dynamo.utils"].counters
         found["frames"] = int(counters["frames"].get("ok", 0))
@@ -227,7 +227,6 @@ def _compiled() -> dict[str, Any]:
     metrics = sys.modules.get("torch._inductor.metrics")
     with contextlib.suppress(Exception):
         found["kernels"] = int(getattr(metrics, "generated_kernel_count", 0))
-    found["inductor"] = found["kernels"] > 0 or "torch._inductor.compile_fx" in sys.modules
     return found
 
 

@@ -27,6 +27,7 @@ LIMITS = FuserLimits(
     where="torch 1.12 or newer for x86-64",
     devices=frozenset(("cpu",)),
     in_training=False,
+    frozen_only=True,
     partitions=True,
     exact_sizes=True,  # seen with a dynamic fusion strategy on torch 2.13
 )

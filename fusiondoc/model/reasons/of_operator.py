@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fusiondoc.fusers.fuser_words import GivenOverload, WhyUnknown
+from fusiondoc.fusers.fuser_words import GivenOverload
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.reasons.parts import Condition, OperatorAt
 
@@ -215,9 +215,9 @@ class NotKnown:
     """Nothing tells why."""
 
     kind: Literal["not_known"] = field(default="not_known", init=False)
-    because: WhyUnknown
-    """The log does not state it; the fuser of that name logs no reasons; the version of the package of
-    te.ops, or the operator in its plan, is not known."""
+    because: str
+    """"log": the log does not state it; the name of a fuser: that logs no reasons; "te_version",
+    "te_operator": the version of the package of te.ops, or the operator in its plan, is not known."""
 
 
 Refusal = NoRule | NewerRule | Overload | NotConstant | Argument
