@@ -51,7 +51,7 @@ def child(arguments: argparse.Namespace) -> dict[str, float]:
     import torch._inductor.compile_fx
 
     stage("import the compiler")
-    from fusiondoc.probe.inductor_run import without_kernels
+    from fusiondoc.probe.fusers import without_kernels
     from fusiondoc.probe.inductor_watch import InductorWatch
     from fusiondoc.probe.log_and_records import Records
 

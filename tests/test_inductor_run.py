@@ -312,7 +312,7 @@ IN_PROCESS = """
 import sys
 import torch
 import fusiondoc
-from fusiondoc.probe.inductor_run import without_kernels
+from fusiondoc.probe.fusers import without_kernels
 from fusiondoc.probe.passes import _parameters
 
 with fusiondoc.capture(sys.argv[1], fuser=sys.argv[2]) as run, without_kernels(torch):

@@ -31,7 +31,6 @@ from . import (
 )
 from .aot_watch import Watch
 from .frontends import FusedModules
-from .inductor_watch import InductorWatch
 from .input_watch import InputWatch
 from .log_and_records import Clock, Records
 from .model_run import ModelRun
@@ -171,25 +170,25 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     modules = FusedModules(torch, records, watch)
     switches = SwitchWatch(torch, records, fuser, spec["knobs"], own)
     switches.start()
-    watches_aot = fuser != fusers.INDUCTOR and spec.get("frontend") in (None, "auto", "aot")
+    watches_aot = not fusers.is_compiler(fuser) and spec.get("frontend") in (None, "auto", "aot")
     if watches_aot:
         watch.start()
         if not spec.get("timing"):
             modules.start()
     te_watch = _te_watch(spec, records, clock, watch)
-    inductor = _inductor_watch(torch, spec, records, fuser)
+    compiler = _compiler_watch(torch, spec, records, fuser)
     if script:
         watching = [watch, modules] if watches_aot else []
         try:
             with log_and_records.LOG.recorded_when_put_back(records.write), _kernels(torch, spec):
-                run_as_script(torch, spec, records, clock, fuser, [*watching, *inductor], switches)
+                run_as_script(torch, spec, records, clock, fuser, [*watching, *compiler], switches)
         finally:
             switches.write_own_fuser()
             log_and_records.mark("end")
             watch.finish()
             modules.finish()
             te_watch.end(None)
-            _end_of_compiled_script(spec, records, inductor)
+            _end_of_compiled_script(spec, records, compiler)
             _write_end_of_script(torch, spec, records)
     else:
         try:
@@ -197,8 +196,8 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         finally:
             watch.finish()
             modules.finish()
-            for inductor_watch in inductor:
-                inductor_watch.finish()
+            for compiler_watch in compiler:
+                compiler_watch.finish()
 
 
 def _found_as_script(spec: dict[str, Any], records: Records) -> bool:
@@ -242,7 +241,7 @@ def _write_end_of_script(torch: Any, spec: dict[str, Any], records: Records) -> 
 
 def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
     """Set the fuser, then the knobs, which override it; record the values that both read back as."""
-    wanted = fusers.INDUCTOR if spec.get("frontend") == "dynamo" else spec["fuser"]
+    wanted = fusers.COMPILER if spec.get("frontend") == "dynamo" else spec["fuser"]
     fuser, why = fusers.choose_fuser(torch, wanted)
     fusers.switch_on(torch, fuser)
     live = fusers.is_on(torch, fuser)
@@ -261,7 +260,7 @@ def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch) -> te_plans.Waiting:
-    """The recorder of Transformer Engine's plans, which begins when that is imported."""
+    """The recorder of the plans of te.ops, which begins when that is imported."""
     waiting = te_plans.Waiting(records)
     frontend = spec.get("frontend") or "auto"
     if frontend == "te":
@@ -272,33 +271,29 @@ def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch
     return waiting
 
 
-def _inductor_watch(torch: Any, spec: dict[str, Any], records: Records, fuser: str) -> list[InductorWatch]:
-    """The watch of Inductor, which is on; none of a run that is timed, or that cannot come to Inductor."""
+def _compiler_watch(torch: Any, spec: dict[str, Any], records: Records, fuser: str) -> list[Any]:
+    """The watch of torch.compile, which is on; none of a run that is timed, or that cannot come to that."""
     quiet = spec.get("timing") or spec.get("profile")
-    if quiet or not fusers.may_be_inductor(torch, spec, fuser):
+    if quiet or not fusers.may_be_compiled(torch, spec, fuser):
         return []
-    watch = InductorWatch(torch, records)
+    watch = fusers.compiler_watch(torch, records)
     watch.start()
     return [watch]
 
 
 def _kernels(torch: Any, spec: dict[str, Any]) -> Any:
-    """The block in which a script runs: without kernels of Inductor for ``--no-run``."""
+    """The block in which a script runs: without kernels of torch.compile for ``--no-run``."""
     if not spec.get("no_run"):
         return contextlib.nullcontext()
-    from .inductor_run import without_kernels
-
-    return without_kernels(torch)
+    return fusers.without_kernels(torch)
 
 
-def _end_of_compiled_script(spec: dict[str, Any], records: Records, watches: list[InductorWatch]) -> None:
+def _end_of_compiled_script(spec: dict[str, Any], records: Records, watches: list[Any]) -> None:
     """Under an automatic choice, a script that compiled graphs is one of torch.compile."""
     for watch in watches:
         watch.finish()
         if watch.graphs:
-            from .inductor_run import write_choice
-
-            write_choice(records, spec, "the program calls torch.compile")
+            fusers.write_compiled(records, spec, "the program calls torch.compile")
 
 
 def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Callable, Sequence
 
 from . import Refused, UserError, first_line
 from .benchmark_steps import Built, Given, Steps, build
-from .fusers import TORCHSCRIPT
+from .fusers import TORCHSCRIPT, traced_on_cpu
 from .log_and_records import Records
 from .pass_inputs import (
     Shape,
@@ -290,9 +290,7 @@ class Bench:
 
         The loop is the one that is timed, all of it one step to the profiler.
         """
-        if self._variant == "inductor" and not cuda:
-            # The C++ code that it generates is in a trace only where it was compiled with
-            # torch._inductor.config.cpp.enable_kernel_profile (torch/_inductor/config.py, 2.13).
+        if not (cuda or traced_on_cpu(self._variant)):
             return None
         sizes = steps.given.sizes
         number = max(1, min(most, MOST_TRACED) // sizes) * sizes

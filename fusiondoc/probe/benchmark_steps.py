@@ -1,9 +1,9 @@
 """The variants of a model that ``fusiondoc bench`` compares, and the loop of their steps that is timed: as
 little beside the model as in a loop written by hand.
 
-``--random-sizes`` takes inputs of other sizes for every step, as in the dynamic part of the nvFuser
-tutorial: the first two sizes are changed by -2 to 2, twenty times, and the last, which parameters share,
-never (pytorch.org/tutorials/intermediate/nvfuser_intro_tutorial.html, "nvFuser & Dynamic Shapes").
+``--random-sizes`` takes inputs of other sizes for every step, as in the dynamic part of the tutorial
+that ``--suite tutorial`` times (its address: ``suites/__init__.py``): the first two sizes are changed by -2
+to 2, twenty times, and the last, which parameters share, never.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def build(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, tr
         raise _cannot("the model is TorchScript already, and %s compiles Python" % variant)
     if variant in AOT:
         return _aot(torch, variant, model, shape)
-    return _inductor(torch, model)
+    return _compiled(torch, model)
 
 
 def _cannot(why: str, hint: str | None = None) -> Refused:
@@ -130,7 +130,7 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
 
 
 def _wrapped_anew(wrap: Callable[[Any], Any], model: Any) -> Callable[..., Any]:
-    """Calls a new wrapper each time, as modules of xFormers 0.0.12 to 0.0.21 do (components/nvfuser)."""
+    """Calls a new wrapper each time, as modules of xFormers 0.0.12 to 0.0.21 do (``NVFused...``)."""
 
     def call(*arguments: Any) -> Any:
         return wrap(model)(*arguments)
@@ -185,7 +185,7 @@ class _Scripted:
         return 0, 0
 
 
-def _inductor(torch: Any, model: Any) -> Built:
+def _compiled(torch: Any, model: Any) -> Built:
     if not hasattr(torch, "compile"):
         raise _cannot("torch.compile is in torch from 2.0 on; this is torch %s" % torch.__version__)
     try:
@@ -202,16 +202,15 @@ def _inductor(torch: Any, model: Any) -> Built:
 def _watched(torch: Any, records: Records) -> Iterator[None]:
     """Nothing of the watch is left behind the block. Graph breaks are logged too: of a function that is not
     compiled because of one, Dynamo keeps nothing."""
-    from .inductor_facts import or_none
-    from .inductor_watch import InductorWatch
-
-    watch = InductorWatch(torch, records)
+    watch = fusers.compiler_watch(torch, records)
     watch.start()
-    or_none(lambda: torch._logging.set_logs(graph_breaks=True))  # not in torch 2.0
+    with contextlib.suppress(Exception):  # not in torch 2.0
+        torch._logging.set_logs(graph_breaks=True)
     try:
         yield
     finally:
-        or_none(lambda: torch._logging.set_logs())
+        with contextlib.suppress(Exception):
+            torch._logging.set_logs()
         watch.finish()
         watch.stop()
 

@@ -195,7 +195,7 @@ def ran_compiled(
         Refused, UserError: as ``CompiledRun``.
     """
     own = None
-    if fusers.may_be_inductor(torch, spec, fuser):
+    if fusers.may_be_compiled(torch, spec, fuser):
         own = comes_to_torch_compile(torch, loaded.model)
     if own is None and not fusers.is_compiler(fuser):
         return False

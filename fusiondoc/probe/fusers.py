@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any, ContextManager
 
 from . import CANNOT_RUN, FUSER, Refused, first_line
 from .environment import torch_release
 from .inductor_tools import tools_of_inductor
 from .log_and_records import KeptStderr, Records
+
+if TYPE_CHECKING:
+    from .inductor_watch import InductorWatch
 
 _FUSERS: dict[str, tuple[str | None, tuple[bool, ...]]] = {
     # node of a group, (fuse on CPU, fuse on GPU, tensor expressions, nvFuser, oneDNN Graph)
@@ -83,7 +87,9 @@ def why_no_onednn(torch: Any) -> str | None:
     return None if works else "torch %s does not switch oneDNN Graph on" % torch.__version__
 
 
-INDUCTOR = "inductor"
+# -- the fuser of torch.compile --------------------------------------------------------------------------
+
+COMPILER = "inductor"
 """The fuser of torch.compile, which no switch of TorchScript concerns."""
 
 _FIRST_INDUCTOR = (2, 6)
@@ -98,22 +104,56 @@ def why_no_inductor(torch: Any) -> str | None:
 
 def is_compiler(fuser: str) -> bool:
     """Whether it is the fuser of torch.compile."""
-    return fuser == INDUCTOR
+    return fuser == COMPILER
 
 
-def may_be_inductor(torch: Any, spec: dict[str, Any], fuser: str) -> bool:
+def may_be_compiled(torch: Any, spec: dict[str, Any], fuser: str) -> bool:
     """Whether the run is one of torch.compile if the program comes to that by itself.
 
     Args:
         fuser: the one that is switched on.
     """
-    if fuser == INDUCTOR:
+    if fuser == COMPILER:
         return True
     automatic = spec["fuser"] == "auto" and (spec.get("frontend") or "auto") == "auto"
     return automatic and why_no_inductor(torch) is None
 
 
-_PROBLEMS = {"nvfuser": why_no_nvfuser, "onednn": why_no_onednn, INDUCTOR: why_no_inductor}
+def write_compiled(records: Records, spec: dict[str, Any], why: str) -> None:
+    """Record that torch.compile and its fuser are at work, and why."""
+    records.write("frontend", requested=spec.get("frontend"), effective="dynamo", why=why)
+    if spec["fuser"] == "auto":
+        records.write("fuser", requested="auto", effective=COMPILER, live=True, why="auto: " + why)
+
+
+def compiler_watch(torch: Any, records: Records) -> InductorWatch:
+    """What records the graphs, groups and kernels of the compiler, once it is started."""
+    from .inductor_watch import InductorWatch
+
+    return InductorWatch(torch, records)
+
+
+def without_kernels(torch: Any) -> ContextManager[None]:
+    """A block in which the compiler generates kernels, and neither compiles nor runs them."""
+    from .inductor_without_kernels import without_kernels as block
+
+    return block(torch)
+
+
+def generated_kernels() -> int:
+    """How many kernels the compiler has generated in this process (torch/_inductor/metrics.py)."""
+    return int(getattr(sys.modules.get("torch._inductor.metrics"), "generated_kernel_count", 0))
+
+
+def traced_on_cpu(variant: str) -> bool:
+    """Whether a trace shows its code on the CPU. Code of Inductor in C++ is there only where it was compiled
+    with torch._inductor.config.cpp.enable_kernel_profile (torch/_inductor/config.py, 2.13)."""
+    return not is_compiler(variant)
+
+
+# -- which fusers work here ------------------------------------------------------------------------------
+
+_PROBLEMS = {"nvfuser": why_no_nvfuser, "onednn": why_no_onednn, COMPILER: why_no_inductor}
 """Fusers that some releases, builds or machines do not have."""
 
 
@@ -141,7 +181,7 @@ def choose_fuser(torch: Any, requested: str) -> tuple[str, str | None]:
             "interpreter), or --fuser nnc here.",
             CANNOT_RUN,
         )
-    if requested == INDUCTOR:
+    if requested == COMPILER:
         problem = why_no_inductor(torch)
         if problem is not None:
             raise Refused(
@@ -173,7 +213,7 @@ def note_on_fuser(torch: Any, fuser: str) -> str | None:
 
 def switch_on(torch: Any, fuser: str) -> None:
     """Set every switch for ``fuser``."""
-    if fuser == INDUCTOR:
+    if fuser == COMPILER:
         return
     cpu, gpu, tensor_expressions, nvfuser, onednn = _FUSERS[fuser][1]
     switch = torch._C
@@ -199,7 +239,7 @@ def switch_on(torch: Any, fuser: str) -> None:
 
 def is_on(torch: Any, fuser: str) -> bool:
     """Whether the switches read back as ``fuser`` needs them."""
-    if fuser == INDUCTOR:
+    if fuser == COMPILER:
         return why_no_inductor(torch) is None
     switch = torch._C
     if fuser == "nvfuser":
@@ -277,7 +317,7 @@ def try_fusers(torch: Any, records: Records) -> None:
     records.write("available", fuser="none", available=True, why=note_on_fuser(torch, "none"), device=None)
     problem = why_no_inductor(torch)
     can, why = (False, problem) if problem is not None else tools_of_inductor(torch)
-    records.write("available", fuser=INDUCTOR, available=can, why=why, device=None)
+    records.write("available", fuser=COMPILER, available=can, why=why, device=None)
     for name in GROUPS:
         records.write("trying", fuser=name)
         records.write("available", fuser=name, **_try(torch, name))

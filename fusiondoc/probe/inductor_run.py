@@ -1,21 +1,16 @@
-"""Runs a model under torch.compile with its default backend, Inductor.
-
-With ``--no-run`` the functions that compile a kernel's source (``AsyncCompile`` of
-torch/_inductor/async_compile.py) return kernels that do nothing, and new tensors are zeros, so that indices
-in them are valid. Graphs, fusion and generated code are those of a real run; results are not.
-"""
+"""Runs a model under torch.compile with its default backend, Inductor; with ``--no-run`` without kernels
+(``inductor_without_kernels.py``)."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import importlib
-import sys
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator
 
 from . import CANNOT_RUN, Refused, UserError, first_line
-from .fusers import INDUCTOR
+from .fusers import write_compiled
 from .inductor_facts import or_none
+from .inductor_without_kernels import without_kernels
 from .log_and_records import Clock, Records
 from .models import prepared
 from .pass_inputs import arguments_of, backward_from_ones, call, positional, tensors_in
@@ -25,31 +20,6 @@ from .targets import Ready
 
 _NO_COMPILER = "InvalidCxxCompiler"
 """The class of Inductor's error where there is no C++ compiler (torch/_inductor/exc.py, 2.6 to 2.13)."""
-_COMPILES = (
-    "cpp",
-    "cpp_pybinding",
-    "triton",
-    "cuda",
-    "cutlass",
-    "rocm",
-    "xpu",
-    "halide",
-    "cutedsl",
-    "pallas",
-    "nv_universal_gemm",
-    "multi_kernel",
-    "size_hint_multi_kernel",
-)
-"""Methods of ``AsyncCompile`` that return a kernel; a version has some of them."""
-_EMPTY = ("_empty_strided_cpu", "_empty_strided_cuda", "_empty_strided_cpu_pinned", "_empty_strided_xpu")
-"""Functions of ``torch._C._dynamo.guards`` with which generated code makes tensors."""
-
-
-def write_choice(records: Records, spec: dict[str, Any], why: str) -> None:
-    """Record that Inductor is the fuser, and why."""
-    records.write("frontend", requested=spec.get("frontend"), effective="dynamo", why=why)
-    if spec["fuser"] == "auto":
-        records.write("fuser", requested="auto", effective=INDUCTOR, live=True, why="auto: " + why)
 
 
 class CompiledRun:
@@ -88,7 +58,7 @@ class CompiledRun:
         model = prepared(torch, self._loaded.model, spec)
         eager = self._eager if self._own is not None else model
         records.write("target", how="model", label=self._loaded.label, signature=None)
-        write_choice(records, spec, why)
+        write_compiled(records, spec, why)
         with clock.users_work():
             if spec.get("results") and eager is not None:
                 from .changed_program import keep_or_compare_results
@@ -216,48 +186,3 @@ def _is_of_compiler(error: BaseException) -> bool:
     """Whether it is an error of Dynamo or Inductor, by its class (torch/_dynamo/exc.py,
     torch/_inductor/exc.py)."""
     return type(error).__module__.startswith(_COMPILER)
-
-
-class _NoKernel:
-    """Stands for a kernel: whatever is called of it does nothing."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """A call of a C++ function."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self  # ``run`` of a Triton kernel
-
-
-@contextlib.contextmanager
-def without_kernels(torch: Any) -> Iterator[None]:
-    """Inside the block Inductor generates kernels and compiles none; calls of them do nothing."""
-    from .replaced import Replaced
-
-    replaced = Replaced()
-    home = importlib.import_module("torch._inductor.async_compile")
-    config = importlib.import_module("torch._inductor.config")
-    guards = sys.modules.get("torch._C._dynamo.guards")
-    isa_was_known = config.cpp.vec_isa_ok
-    for name in _COMPILES:
-        if hasattr(home.AsyncCompile, name):
-            replaced.put(home.AsyncCompile, name, lambda *args, **kwargs: _NoKernel())
-    for name in _EMPTY:
-        if hasattr(guards, name):
-            replaced.put(guards, name, _zeros(torch, name))
-    config.cpp.vec_isa_ok = True  # else it compiles a small program for each set of instructions
-    try:
-        yield
-    finally:
-        config.cpp.vec_isa_ok = isa_was_known
-        replaced.take_back()
-
-
-def _zeros(torch: Any, name: str) -> Any:
-    device = "cpu" if "cpu" in name else name.rpartition("_")[2]
-
-    def zeros_strided(size: Sequence[int], stride: Sequence[int], dtype: Any) -> Any:
-        return torch.empty_strided(size, stride, dtype=dtype, device=device).zero_()
-
-    return zeros_strided

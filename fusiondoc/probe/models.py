@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Iterator
 
 from . import Refused, UserError, first_line, folder_of
-from .fusers import needs_frozen
+from .fusers import COMPILER, needs_frozen
 from .pass_inputs import by_position, named_of
 from .replaced import Replaced
 
@@ -95,7 +95,7 @@ def frozen_for_run(
 
 _COMPILED = (
     "the target is compiled with torch.compile, whose code no TorchScript fuser sees: what it wraps is run "
-    "under TorchScript here; for torch.compile itself: --fuser inductor"
+    "under TorchScript here; for torch.compile itself: --fuser %s" % COMPILER
 )
 
 

@@ -17,6 +17,7 @@ import weakref
 from typing import Any, Callable
 
 from . import OWN_FOLDER, folder_of
+from .fusers import generated_kernels
 from .log_and_records import Records
 from .models import source_map
 from .replaced import AfterImport, Replaced, takes_frames_up
@@ -224,9 +225,8 @@ def _compiled() -> dict[str, Any]:
         counters = sys.modules["torch._dynamo.utils"].counters
         found["frames"] = int(counters["frames"].get("ok", 0))
         found["graphs"] = int(counters["stats"].get("unique_graphs", 0))
-    metrics = sys.modules.get("torch._inductor.metrics")
     with contextlib.suppress(Exception):
-        found["kernels"] = int(getattr(metrics, "generated_kernel_count", 0))
+        found["kernels"] = generated_kernels()
     return found
 
 

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, Iterator
 
 from . import Refused, UserError, first_line
+from .fusers import COMPILER
 from .log_and_records import Clock
 from .models import device_of, home, move, signature
 from .pass_inputs import from_module, from_texts
@@ -307,7 +308,7 @@ def _archive(torch: Any, path: str, device: Any) -> Any:
                 "target",
                 "%s is an archive of torch.export, which holds no TorchScript" % os.path.basename(path),
                 "Name the Python that makes the model: FILE.py:NAME, with --input. To see what torch.compile "
-                "makes of it: fusiondoc bench FILE.py --variant eager --variant inductor",
+                "makes of it: fusiondoc bench FILE.py --variant eager --variant %s" % COMPILER,
             ) from None
         first = first_line(error).split(". ")[0]  # the rest is torch's guess at what to blame
         raise Refused(

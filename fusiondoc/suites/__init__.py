@@ -87,6 +87,7 @@ def _tensor(dtype: str, *sizes: int, grad: bool = True) -> str:
 
 
 # -- the nvFuser tutorial ---------------------------------------------------------------------------------
+# (pytorch.org/tutorials/intermediate/nvfuser_intro_tutorial.html; random sizes: "nvFuser & Dynamic Shapes")
 
 _BLOCKS = {"composite": 3, "primitive": 3, "rms_norm": 2}
 """How many vectors each takes: weight, bias, and a second bias where there is a shift."""

@@ -29,9 +29,7 @@ from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, facts_of, fuser_of_dumps, re
 from fusiondoc.model.report import Report
 from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
-from fusiondoc.probe.fusers import off_in_process, switched_on
-from fusiondoc.probe.inductor_run import write_choice
-from fusiondoc.probe.inductor_watch import InductorWatch
+from fusiondoc.probe.fusers import compiler_watch, off_in_process, switched_on, write_compiled
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.own_switches import OwnSwitches
@@ -233,7 +231,7 @@ class LiveRun:
         self._aot.after_import[te_plans.OPS] = self._te.imported
         undo.callback(self._aot.stop)
         self._aot.start()
-        self._compiled = InductorWatch(torch, self._records)
+        self._compiled = compiler_watch(torch, self._records)
         undo.callback(self._compiled.stop)
         self._compiled.start()
         undo.callback(self._modules.stop)
@@ -315,7 +313,7 @@ class LiveRun:
         if now == self._switched_on and not (now == "none" and _names_a_group(self.log)):
             records.write("fuser", requested=None, effective=now, live=None, why=None)
         if self._compiled.graphs and not _names_a_group(self.log):
-            write_choice(records, {"fuser": "auto"}, "the block calls torch.compile")
+            write_compiled(records, {"fuser": "auto"}, "the block calls torch.compile")
         records.write("done", seconds=None, own_seconds=None)
         records.close()
         ended_well = kind is None or issubclass(kind, SystemExit)
