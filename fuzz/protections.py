@@ -16,6 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from code_texts import replaced_once  # noqa: E402
+
 _SECONDS = 240
 
 
@@ -637,9 +641,10 @@ def tried(taken: Taken, copy: Path) -> str:
             file = copy / "fusiondoc" / place
             text = file.read_text(encoding="utf-8")
             texts.setdefault(file, text)
-            if text.count(old) != 1:
-                return f"{place} has {text.count(old)} of what is taken away"
-            file.write_text(text.replace(old, new), encoding="utf-8")
+            try:
+                file.write_text(replaced_once(text, old, new), encoding="utf-8")
+            except ValueError as error:
+                return f"{old!r} {error} in {place}"
         done = subprocess.run(
             command, cwd=copy, capture_output=True, text=True, timeout=_SECONDS, check=False
         )

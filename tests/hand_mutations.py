@@ -27,6 +27,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from code_texts import replaced_once
+
 ROOT = Path(__file__).resolve().parent.parent
 LEAST_KILLED = 0.9
 """Share of the mutants that the tests have to kill."""
@@ -53,7 +55,7 @@ class Mutation(NamedTuple):
     file: str
     """Below ``fusiondoc/``."""
     old: str
-    """Stands in the file exactly once."""
+    """Stands in the file exactly once, wherever its lines break."""
     new: str
 
     @property
@@ -396,10 +398,10 @@ def changed(mutation: Mutation, root: Path) -> str:
         ValueError: the old text is not in the file exactly once.
     """
     text = (root / "fusiondoc" / mutation.file).read_text("utf-8")
-    times = text.count(mutation.old)
-    if times != 1:
-        raise ValueError(f"stands {times} times in its file: {mutation.name}")
-    return text.replace(mutation.old, mutation.new)
+    try:
+        return replaced_once(text, mutation.old, mutation.new)
+    except ValueError as error:
+        raise ValueError(f"{error} in its file: {mutation.name}") from None
 
 
 class Copy:

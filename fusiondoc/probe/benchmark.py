@@ -297,7 +297,8 @@ class Bench:
         try:
             with profiling(self._torch, cuda):  # The first run of a profiler sets it up.
                 steps.loop(built, sizes)
-            with profiling(self._torch, cuda) as run, self._torch.profiler.record_function(STEP):
+            step = self._torch.profiler.record_function(STEP)
+            with profiling(self._torch, cuda) as run, step:
                 steps.loop(built, number)
             run.export_chrome_trace(path)
         except Exception:  # As above: it costs the parts alone.
