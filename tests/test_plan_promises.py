@@ -419,3 +419,21 @@ def test_an_addition_to_a_part_is_a_change_of_its_own() -> None:
     assert (whole.operators, whole.groups) == (3, 0)
     parts = changes["Join the parts with torch.cat instead of changing slices in place"]
     assert [edit.line for edit in parts.edits] == [41, 42, 43, 93], "43 calls a function for its value"
+
+
+@pytest.mark.torch
+def test_an_assignment_of_several_lines_and_a_cast_in_it_are_written_together() -> None:
+    """``centre[:, :, 0] = points[:, :, 0] - (`` with ``coords[:, 1].to(points.dtype)`` on its second line.
+    Types of what is cast were not profiled, as NNC does not take such a cast."""
+    name, folder = "pointpillars_scatter", "promise_programs_14"
+    report = diagnosed(name, folder=folder)
+    (change,) = [one for one in report.plan if one.change.startswith("Write to() with operators that fuse; ")]
+    assert {row.reason.code for row in report.unfused if row.op == "aten::to"} == {"FD211"}
+    lines = (BENCHMARKS / folder / f"{name}.py").read_text().split("\n")
+    for edit in sorted(change.edits, key=lambda edit: -edit.line):
+        assert lines[edit.line - 1] == edit.before
+        lines[edit.line - 1 : edit.line] = edit.after.split("\n") if edit.after else []
+    text = "\n".join(lines)
+    compile(text, name, "exec")
+    assert ".to(" not in text, "each cast is written with type_as"
+    assert text.count("centre = torch.cat(") == 2

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
@@ -91,6 +92,38 @@ _REWRITTEN = (ChangeKind.OUT_OF_PLACE, ChangeKind.RECIPE, ChangeKind.DIMENSIONS)
 """Kinds of changes that replace an expression at its own line."""
 
 
+_Where = tuple[str, int]
+"""A file, and a line of it."""
+
+
+def _takes_away(edit: Edit) -> bool:
+    return bool(edit.before) and not edit.after
+
+
+def _lines_of_one_edit(
+    name: str, line: int, edits: Mapping[_Where, Edit], gone: AbstractSet[_Where]
+) -> range:
+    """The lines that go with a line of a file, where one edit changes several: its first becomes all of them.
+
+    Args:
+        gone: lines that an edit takes away.
+    """
+    first, last = line, line
+    while (name, first) in gone and (name, first - 1) in edits:
+        first -= 1
+    while (name, last + 1) in gone:
+        last += 1
+    return range(first, last + 1)
+
+
+def _with_edits(lines: Sequence[str], edits: Sequence[Edit]) -> list[str]:
+    """The lines of a file, changed; what becomes of several lines stands at the first."""
+    result = list(lines)
+    for edit in sorted(edits, key=lambda edit: -edit.line):
+        result[edit.line - 1 : edit.line] = [] if _takes_away(edit) else edit.after.split("\n")
+    return result
+
+
 class _LinesChangedTogether:
     """Joins changes that replace parts of the same lines."""
 
@@ -123,36 +156,55 @@ class _LinesChangedTogether:
         meeting = [where for where, edit in written.items() if of_other.get(where, edit) != edit]
         if not meeting:
             return None
-        for where in meeting:
-            edit = self._written_twice(where, one, other)
-            if edit is None:
-                return None
-            written[where] = edit
-        return self._of_both(one, other, tuple({**of_other, **written}.values()))
+        every = self._with_both({**of_other, **written}, meeting, one, other)
+        return self._of_both(one, other, tuple(every.values())) if every is not None else None
 
-    def _written_twice(self, where: tuple[str, int], one: Change, other: Change) -> Edit | None:
-        """A line with the rewrites of both changes; None where one of them no longer fits, or changes other
-        lines too."""
-        name, line = where
+    def _with_both(
+        self, edits: dict[_Where, Edit], meeting: Sequence[_Where], one: Change, other: Change
+    ) -> Mapping[_Where, Edit] | None:
+        """The edits of both changes, with those of the lines where they meet written anew; None where that
+        cannot be."""
+        both = (*one.lines, *other.lines)
+        gone = {(edit.file, edit.line) for edit in both if _takes_away(edit)}
+        seen: set[_Where] = set()
+        for name, line in meeting:
+            if (name, line) in seen:
+                continue
+            at = _lines_of_one_edit(name, line, edits, gone)
+            written = self._written_twice(name, at, one, other)
+            if written is None:
+                return None
+            seen.update((name, number) for number in at)
+            edits.update({(name, edit.line): edit for edit in written})
+        return edits
+
+    def _written_twice(self, name: str, at: range, one: Change, other: Change) -> Sequence[Edit] | None:
+        """Lines with the rewrites of both changes, from the last line to the first, so that those above stay
+        where they are; None where one of them no longer fits, or changes other lines too."""
         texts = self._report.texts
         text = texts.source(name) if texts is not None else None
         if text is None:
             return None
         lines = text.split("\n")
-        before, last = lines[line - 1], line
-        for change in (one, other):
-            for row in self._rows_at(change, where):
-                file = parsed_text("\n".join(lines), name)
-                if file is None:
+        before, behind = lines[at.start - 1 : at.stop - 1], len(lines) - at.stop + 1
+        for line in reversed(at):
+            before_it = len(lines)  # an insertion before the line moves it
+            for row in [*self._rows_at(one, (name, line)), *self._rows_at(other, (name, line))]:
+                found = self._first_written(row, "\n".join(lines), name, line + len(lines) - before_it)
+                if found is None or not all(line <= edit.line <= len(lines) - behind for edit in found):
                     return None
-                at = Line(file, last, shown=self._lines.shown(self._report.unfused[row]))
-                found = first_written(self._kinds[row], at, name)
-                if found is None or [edit.line for edit in found.lines] != [last]:
-                    return None
-                after = found.lines[0].after.split("\n")
-                lines[last - 1 : last] = after
-                last += len(after) - 1
-        return Edit(name, line, before, "\n".join(lines[line - 1 : last]))
+                lines = _with_edits(lines, found)
+        after = "\n".join(lines[at.start - 1 : len(lines) - behind])
+        first = Edit(name, at.start, before[0], after)
+        return [first, *(Edit(name, line, old, "") for line, old in zip(at[1:], before[1:], strict=True))]
+
+    def _first_written(self, row: int, text: str, name: str, line: int) -> Sequence[Edit] | None:
+        file = parsed_text(text, name)
+        if file is None:
+            return None
+        at = Line(file, line, shown=self._lines.shown(self._report.unfused[row]))
+        found = first_written(self._kinds[row], at, name)
+        return found.lines if found is not None else None
 
     def _rows_at(self, change: Change, where: tuple[str, int]) -> list[int]:
         """The rows of a change on a line, each operator once."""
@@ -166,12 +218,14 @@ class _LinesChangedTogether:
 
     def _of_both(self, one: Change, other: Change, lines: tuple[Edit, ...]) -> Change:
         rows = (*one.rows, *other.rows)
+        lines = tuple(sorted(lines, key=lambda edit: (edit.file, edit.line)))
         return replace(
             one,
             kind=ChangeKind.RECIPE,
             title=self._title(one, other),
             rows=rows,
-            lines=tuple(sorted(lines, key=lambda edit: (edit.file, edit.line))),
+            lines=lines,
+            where=tuple(dict.fromkeys([f"{lines[0].file}:{lines[0].line}", *one.where, *other.where])),
             note=joined_notes(*dict.fromkeys((one.note, other.note))) or None,
             conditional=one.conditional or other.conditional,
             before=None,

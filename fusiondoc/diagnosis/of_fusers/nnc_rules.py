@@ -72,16 +72,25 @@ def _list_is_given(place: Place) -> bool:
 
 
 def _not_profiled(place: Place, stated: Reason) -> Reason | None:
-    """FD211: results are profiled only of what NNC takes (``needsProfiledOutput`` of
-    torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13): where the types of all inputs are known and
-    that of the result is not, NNC does not take the overload, or reductions are off."""
+    """FD211: results and inputs are profiled only of what NNC takes (``needsProfiledOutput`` and
+    ``needsProfiledInputs`` of torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13, which ask
+    ``isSupported``): where the types of all inputs are known and that of the result is not, or that of the
+    result and not those of the inputs, NNC does not take the overload, or reductions are off. Of one that may
+    never have run only what holds for any types is known."""
     node = place.node
+    if stated.code != "FD212" or is_of_a_formula(node.source):
+        return None
     known = [parse_type(text) for text in node.inputs]
     typed = [isinstance(one, TensorType) and one.sizes is not None for one in known]
-    if stated.code != "FD212" or not typed or not all(typed) or set(node.outputs) != {"Tensor"}:
+    result_unknown = bool(typed) and all(typed) and set(node.outputs) == {"Tensor"}
+    inputs_unknown = "Tensor" in node.inputs
+    if not result_unknown and not inputs_unknown:
         return None
-    detail = None if is_of_a_formula(node.source) else _overload(place)
-    return Reason.of("FD211", detail) if detail is not None else None
+    detail = _overload(place)
+    ran = result_unknown or "Tensor" not in node.outputs
+    if detail is None or not (ran or isinstance(detail, (NotConstant, ReductionsOff))):
+        return None
+    return Reason.of("FD211", detail)
 
 
 def _overload(place: Place) -> PythonCall | ReductionsOff | NotConstant | Argument | Overload | None:
