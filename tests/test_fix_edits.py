@@ -598,7 +598,10 @@ def test_settings_of_changes_add_up() -> None:
 
 def test_another_fuser_is_a_setting_and_no_edit() -> None:
     asked = Version(1, 2, 9, 0), SimpleNamespace()
-    measure = lambda bundle, name: (Version(1, 2, 9 if bundle.setting.fuser is None else 3, 0), None)  # noqa: E731
+
+    def measure(bundle: Bundle, name: str) -> tuple[Version, None]:
+        return Version(1, 2, 9 if bundle.setting.fuser is None else 3, 0), None
+
     search: Any = fix_search.Search(versions(measure), asked, 9, False, lambda line: None)
     other = Change(ChangeKind.FUSER, "--fuser nnc", setting=Setting(fuser="nnc"))
     search.run([Bundle((other,))])

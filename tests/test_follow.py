@@ -193,8 +193,11 @@ def test_a_log_that_is_truncated_loses_nothing_that_was_read(grown: bool, tmp_pa
     before.write_bytes(text[:half])
     after.write_bytes(text[half:])
     both = report_from([str(before), str(after)])
-    told = lambda one: [(row.kind, row.ops, row.count, len(row.evidence)) for row in one.groups]  # noqa: E731
-    assert told(report) == told(both)
+
+    def groups(one: Report) -> list[tuple[object, ...]]:
+        return [(row.kind, row.ops, row.count, len(row.evidence)) for row in one.groups]
+
+    assert groups(report) == groups(both)
     assert report.parse.lines == both.parse.lines
     assert "was truncated" in seen.words[-1]
     names = {one.file for group in report.groups for one in group.evidence}

@@ -243,8 +243,14 @@ def gpu_step(begin: float) -> list[dict[str, Any]]:
         event("cpu_op", "<forward op>", begin + 50, 100),
         event("cpu_op", "run_fused_kernel", begin + 60, 50),
         event("cuda_driver", "cuLaunchKernel", begin + 70, 5, correlation=number + 2),
-        event("kernel", "CudaCodeGen::kernel1(CudaCodeGen::Tensor<float, 3>)", begin + 420, 100, 7,
-              correlation=number + 2),
+        event(
+            "kernel",
+            "CudaCodeGen::kernel1(CudaCodeGen::Tensor<float, 3>)",
+            begin + 420,
+            100,
+            7,
+            correlation=number + 2,
+        ),
         event("cpu_op", "aten::copy_", begin + 160, 20),
         event("cuda_runtime", "cudaMemcpyAsync", begin + 165, 5, correlation=number + 4),
         event("gpu_memcpy", "Memcpy DtoD", begin + 200, 20, 8, correlation=number + 4),
@@ -253,7 +259,7 @@ def gpu_step(begin: float) -> list[dict[str, Any]]:
         event("cpu_op", "aten::add", begin + 402, 30, 2),
         event("cuda_runtime", "cudaLaunchKernel", begin + 403, 5, 2, correlation=number + 3),
         event("kernel", "vectorized_elementwise_kernel", begin + 600, 50, 7, correlation=number + 3),
-    ]  # fmt: skip
+    ]
 
 
 CUDA = Profiled(3, 1.0, 1.0, False, "cuda", 2000.0, "highest", False)
@@ -308,14 +314,19 @@ def test_another_launch_is_not_the_kernel_of_that_number() -> None:
 
 def test_float32_products_without_tf32_are_told() -> None:
     trace = read_trace([one for n in range(3) for one in gpu_step(n * 1000.5)])
-    hint = lambda told: (with_step_times(layer_norm(), trace, told).steps or pytest.fail()).hint  # noqa: E731
+
+    def hint(profiled: Profiled) -> str | None:
+        return (with_step_times(layer_norm(), trace, profiled).steps or pytest.fail()).hint
+
     told = hint(CUDA)
     assert told is not None and "allow_tf32" in told and "set_float32_matmul_precision" in told
     assert hint(replace(CUDA, allow_tf32=True)) is None
     name = "sm90_xmma_gemm_f16f16_f16f32"
-    half = replace(trace, units=tuple(
+    units = [
         replace(unit, launched=tuple(replace(one, name=name) for one in unit.launched))
-        for unit in trace.units))  # fmt: skip
+        for unit in trace.units
+    ]
+    half = replace(trace, units=tuple(units))
     assert (with_step_times(layer_norm(), half, CUDA).steps or pytest.fail()).hint is None
 
 
@@ -357,8 +368,11 @@ def test_whole_microseconds_lose_half_of_one_each() -> None:
     whole = [{**one, "ts": int(one["ts"]), "dur": int(one["dur"])} for one in gpu_step(0)]
     trace = read_trace(whole)
     assert {unit.name: round(unit.device_ms, 6) for unit in trace.units} == {
-        "aten::linear": 0.4005, "run_fused_kernel": 0.1005, "aten::copy_": 0.0205, "aten::add": 0.0505,
-    }  # fmt: skip
+        "aten::linear": 0.4005,
+        "run_fused_kernel": 0.1005,
+        "aten::copy_": 0.0205,
+        "aten::add": 0.0505,
+    }
 
 
 def test_an_operator_that_begins_where_another_ends_is_not_inside_it() -> None:

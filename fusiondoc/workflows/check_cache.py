@@ -212,7 +212,8 @@ def _installed(folder: str) -> str:
     """A digest of the names of installed packages, which have their versions in them."""
     endings = (".dist-info", ".egg-info", ".egg-link", ".pth")
     with contextlib.suppress(OSError):
-        return digest_of(sorted(name for name in os.listdir(folder) if name.endswith(endings)))  # noqa: PTH208
+        names = os.listdir(folder)  # noqa: PTH208 - names alone
+        return digest_of(sorted(name for name in names if name.endswith(endings)))
     return ""
 
 
