@@ -9,6 +9,7 @@ from fusiondoc.captures.raw_records import RawRecords
 from fusiondoc.fusers.te import TE
 from fusiondoc.fusers.te.records import BasicOperator, Plan
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.aot import FusedModules
 
 
 @dataclass(frozen=True)
@@ -124,18 +125,6 @@ class GraphBreaks:
 
 
 @dataclass(frozen=True)
-class FusedModuleUsed:
-    """A class of modules that fuse themselves, by the end of the run."""
-
-    kind: str
-    calls: int = 0
-    fused: int = 0
-    wraps: int = 0
-    layers: tuple[str, ...] = ()
-    eager: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class AotRecords:
     """All records of AOTAutograd."""
 
@@ -147,7 +136,7 @@ class AotRecords:
     failed: tuple[SiteFailed, ...] = ()
     breaks: GraphBreaks = GraphBreaks()
     plain: tuple[GraphLines, ...] = ()
-    modules: tuple[FusedModuleUsed, ...] = ()
+    modules: tuple[FusedModules, ...] = ()
 
     @property
     def phases(self) -> dict[str, str]:
@@ -185,7 +174,7 @@ def read_aot(records: RawRecords) -> AotRecords:
         failed=read("aot_failed", SiteFailed),
         plain=read("graph_lines", GraphLines),
         breaks=breaks[-1] if breaks else GraphBreaks(),
-        modules=read("fused_module", FusedModuleUsed),
+        modules=read("fused_module", FusedModules),
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from fusiondoc.captures.frontend_records import (
     AotRecords,
-    FusedModuleUsed,
     GraphBreaks,
     GraphLines,
     PartitionDone,
@@ -27,6 +26,7 @@ from fusiondoc.captures.frontend_records import (
 from fusiondoc.captures.raw_records import RawRecords
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
+from fusiondoc.model.aot import FusedModules
 
 _T = TypeVar("_T", TracedGraph, PartitionDone, Scripted, SiteFailed)
 
@@ -140,7 +140,7 @@ class _JoinedProcesses:
         self._failed: list[SiteFailed] = []
         self._plain: list[GraphLines] = []
         self._breaks: list[GraphBreaks] = []
-        self._modules: dict[str, FusedModuleUsed] = {}
+        self._modules: dict[str, FusedModules] = {}
 
     def add(self, process: AotRecords) -> None:
         numbers = self._numbers(process)
@@ -173,16 +173,9 @@ class _JoinedProcesses:
             numbers[site.site] = known.site
         return numbers
 
-    def _add_module(self, module: FusedModuleUsed) -> None:
-        known = self._modules.get(module.kind, FusedModuleUsed(module.kind))
-        self._modules[module.kind] = FusedModuleUsed(
-            module.kind,
-            known.calls + module.calls,
-            known.fused + module.fused,
-            known.wraps + module.wraps,
-            tuple(dict.fromkeys(known.layers + module.layers)),
-            tuple(dict.fromkeys(known.eager + module.eager)),
-        )
+    def _add_module(self, module: FusedModules) -> None:
+        known = self._modules.get(module.kind)
+        self._modules[module.kind] = module if known is None else known.joined(module)
 
     def records(self) -> AotRecords:
         files = Counter(code.file for code in self._scripted)

@@ -22,7 +22,7 @@ from fusiondoc.captures.frontend_records import (
     TracedNode,
 )
 from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
-from fusiondoc.model.aot import AotFunction, AotGraph, AotNode, AotValue, FusedModules, Partition
+from fusiondoc.model.aot import AotFunction, AotGraph, AotNode, AotValue, Partition
 from fusiondoc.model.report import Report
 from fusiondoc.model.script_models import ScriptModel, ScriptRun
 from fusiondoc.model.source import Source
@@ -49,14 +49,6 @@ def aot_functions(records: AotRecords, report: Report) -> tuple[AotFunction, ...
     """A row for each call site that hands functions to AOTAutograd, in order."""
     fates = _fates(report)
     return tuple(_function(index, site, records, fates) for index, site in enumerate(records.sites, 1))
-
-
-def fused_modules(records: AotRecords) -> tuple[FusedModules, ...]:
-    """The modules that fuse themselves, as the report has them."""
-    return tuple(
-        FusedModules(module.kind, module.layers, module.calls, module.fused, module.wraps, module.eager)
-        for module in records.modules
-    )
 
 
 def _fates(report: Report) -> Mapping[tuple[str, int], Fate]:

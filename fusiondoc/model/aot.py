@@ -130,3 +130,14 @@ class FusedModules:
     """Calls of memory_efficient_fusion in them."""
     eager: tuple[str, ...]
     """Why the others did not, each once."""
+
+    def joined(self, other: FusedModules) -> FusedModules:
+        """With what modules of the class did in another process."""
+        return FusedModules(
+            self.kind,
+            tuple(dict.fromkeys(self.layers + other.layers)),
+            self.calls + other.calls,
+            self.fused + other.fused,
+            self.wraps + other.wraps,
+            tuple(dict.fromkeys(self.eager + other.eager)),
+        )

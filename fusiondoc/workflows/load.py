@@ -305,7 +305,7 @@ def report_of(
         others: captures of the same run on other machines, with ranks of their own.
     """
     # Only here: a log alone has none of it, so its report does not wait for these imports.
-    from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules, script_run
+    from fusiondoc.diagnosis.aot_functions import aot_functions, script_run
     from fusiondoc.diagnosis.of_fusers.te_report import te_report
     from fusiondoc.workflows.fuser_by_itself import own_fuser
     from fusiondoc.workflows.speed import speed_of, with_profile
@@ -340,7 +340,7 @@ def report_of(
         speed_note=note,
         frontend=run_records.frontend.effective or (AOT.name if run_records.aot.sites else report.frontend),
         aot=aot_functions(run_records.aot, report),
-        fused_modules=fused_modules(run_records.aot),
+        fused_modules=run_records.aot.modules,
     )
     report = with_profile(report, capture)
     if run_records.frontend.effective == TE.name or run_records.te.plans:

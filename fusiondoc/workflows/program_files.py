@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from fusiondoc.model import dataclass, field
+from fusiondoc.model import dataclass
 from fusiondoc.whole_files import read_within
 from fusiondoc.workflows.program_names import Imported, ProgramNames, names_in
 from fusiondoc.workflows.repository_since import RepositorySince
@@ -28,12 +28,6 @@ class ProgramFiles:
     files: frozenset[str]
     unknown: str | None = None
     """Why there may be more: ``models/m.py:7: it calls exec``."""
-
-
-@dataclass
-class _Found:
-    files: set[str] = field(default_factory=set)
-    unknown: str | None = None
 
 
 class FilesOfPrograms:
@@ -67,7 +61,8 @@ class FilesOfPrograms:
             imports: further modules that it imports.
             texts: what it is called with.
         """
-        found = _Found()
+        files: set[str] = set()
+        unknown = None
         waiting = [*first]
         for imported in (*imports, *_IMPLICIT):
             waiting += self._imported(imported, "")
@@ -75,23 +70,22 @@ class FilesOfPrograms:
             waiting += self._named(text)
         while waiting:
             path = waiting.pop()
-            if path in found.files:
-                continue
-            found.files.add(path)
-            waiting += self._next(path, found)
-        return ProgramFiles(frozenset(found.files), found.unknown)
+            if path not in files:
+                files.add(path)
+                names = self._names_in(path) if self._is_source(path) else ProgramNames()
+                unknown = unknown or self._why_opaque(path) or self._why_unknown(names, path)
+                waiting += self._next(names, path)
+        return ProgramFiles(frozenset(files), unknown)
 
-    def _next(self, path: str, found: _Found) -> Iterator[str]:
-        """The files that a file names. What cannot be known is kept in ``found``."""
-        unknown = self._why_opaque(path)
-        if path.endswith(".py") and path in self._repository.now:
-            names = self._names_in(path)
-            unknown = unknown or self._why_unknown(names, path)
-            for imported in names.imports:
-                yield from self._imported(imported, path)
-            for text in names.texts:
-                yield from self._named(text)
-        found.unknown = found.unknown or unknown
+    def _is_source(self, path: str) -> bool:
+        return path.endswith(".py") and path in self._repository.now
+
+    def _next(self, names: ProgramNames, path: str) -> Iterator[str]:
+        """The files that a file names."""
+        for imported in names.imports:
+            yield from self._imported(imported, path)
+        for text in names.texts:
+            yield from self._named(text)
 
     def _why_opaque(self, path: str) -> str | None:
         """Why what a file depends on cannot be read in it."""

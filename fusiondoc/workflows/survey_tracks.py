@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fusiondoc.alignment import Marks, align
-from fusiondoc.model import dataclass
 from fusiondoc.workflows.survey_plans import Operator, Plan
 
 Line = tuple[str, int]
@@ -182,28 +181,22 @@ def _same_files(
     return pairs
 
 
-@dataclass(frozen=True)
-class _Held:
-    """The groups and operators of a plan."""
-
-    groups: tuple[tuple[str | None, Mapping[Node, int], int], ...]
-    together: Mapping[str | None, Mapping[Node, int]]
-    """By phase, operators of all its groups."""
-
-
 class Holdings:
-    """How many instances of each track the plan of a run holds."""
+    """How many instances of each track the plan of a run holds. All by the digest of a plan."""
 
     def __init__(self, programs: Programs, plans: Iterable[Plan]) -> None:
-        self._held: dict[str, _Held] = {}
+        self._groups: dict[str, list[tuple[str | None, Mapping[Node, int], int]]] = {}
+        """Phase, operators and instances of its groups."""
+        self._together: dict[str, Mapping[str | None, Mapping[Node, int]]] = {}
+        """By phase, operators of all its groups."""
         self.tracks: dict[str, dict[Track, int]] = {}
-        """By the digest of a plan: its groups as tracks, with their index in the plan."""
+        """Its groups as tracks, with their index in the plan."""
         for plan in plans:
-            if plan.digest not in self._held:
+            if plan.digest not in self._groups:
                 self._add(programs, plan)
 
     def _add(self, programs: Programs, plan: Plan) -> None:
-        groups = []
+        groups: list[tuple[str | None, Mapping[Node, int], int]] = []
         together: dict[str | None, Counter[Node]] = defaultdict(Counter)
         tracks: dict[Track, int] = {}
         for index, group in enumerate(plan.groups):
@@ -215,23 +208,24 @@ class Holdings:
             tracks.setdefault(Track(group.key.phase, tuple(sorted(nodes))), index)
             for node, number in counts.items():
                 together[group.key.phase][node] += number * group.instances
-        self._held[plan.digest] = _Held(tuple(groups), together)
+        self._groups[plan.digest] = groups
+        self._together[plan.digest] = together
         self.tracks[plan.digest] = tracks
 
     def count(self, track: Track, plan: Plan) -> int:
         """Instances of the track whose operators are all in groups of this plan: of one that stands on lines
         in any groups, else in one group that holds them all."""
         needed = Counter(track.nodes)
-        held = self._held[plan.digest]
         if all(line >= 0 for _, line in needed):
-            phases = [phase for phase in held.together if _may_be(phase, track.phase)]
+            together = self._together[plan.digest]
+            phases = [phase for phase in together if _may_be(phase, track.phase)]
             return min(
-                sum(held.together[phase].get(node, 0) for phase in phases) // number
+                sum(together[phase].get(node, 0) for phase in phases) // number
                 for node, number in needed.items()
             )
         return sum(
             count * min(counts.get(node, 0) // number for node, number in needed.items())
-            for phase, counts, count in held.groups
+            for phase, counts, count in self._groups[plan.digest]
             if _may_be(phase, track.phase)
         )
 

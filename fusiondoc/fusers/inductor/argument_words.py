@@ -1,11 +1,15 @@
-"""Words that graphs after the post-grad passes give to operators as arguments: approximations, roundings and
-ways to reduce (schemas of ``aten``), operators behind a product (``mkldnn``), kinds of random numbers."""
+"""Words that graphs after the post-grad passes give to operators as arguments."""
 
 from __future__ import annotations
 
-_REDUCTIONS = ("mean", "sum", "amax", "amin", "prod", "max")
-_OF_ONEDNN = ("relu", "gelu", "silu", "sigmoid", "tanh", "add", "mul", "hardtanh", "leaky_relu", "swish")
-
 ARGUMENT_WORDS = frozenset(
-    ("", "none", "floor", "trunc", "rand", "randn", "linear", *_REDUCTIONS, *_OF_ONEDNN)
+    (
+        # approximations, roundings and ways to reduce (schemas of ``aten``)
+        *("", "none", "floor", "trunc", "mean", "sum", "amax", "amin", "prod", "max"),
+        # operators behind a product (``mkldnn``)
+        *("relu", "gelu", "silu", "sigmoid", "tanh", "add", "mul", "hardtanh", "leaky_relu", "swish"),
+        # kinds of random numbers
+        *("rand", "randn"),
+        "linear",
+    )
 )
