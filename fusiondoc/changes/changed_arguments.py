@@ -8,7 +8,7 @@ import builtins
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from fusiondoc.changes.out_of_place import inplace_flag
+from fusiondoc.changes.out_of_place import assigned_in_place, inplace_flag, is_method_in_place
 from fusiondoc.changes.source_file import Function, ParsedFile, arguments_of, dotted, names_in
 from fusiondoc.operators import FLAGS, HANDS_ON, IN_PLACE_ASSIGNS, VIEWS, is_in_place, plain_name, sign_of
 from fusiondoc.operators.signs import NODE_OF_SIGN
@@ -242,11 +242,9 @@ def _changed(file: ParsedFile, node: ast.AST, flagged: bool, any_module: bool = 
         flagged: a function with an argument ``inplace`` works in place, whatever stands there.
         any_module: what is called by a name, too, may be a module that works in place.
     """
-    if isinstance(node, ast.AugAssign):
-        return node.target
-    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-        return node.targets[0]
-    return _changed_by_call(file, node, flagged, any_module) if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call):
+        return _changed_by_call(file, node, flagged, any_module)
+    return assigned_in_place(node)
 
 
 def _changed_by_call(
@@ -257,7 +255,7 @@ def _changed_by_call(
     owner, _, name = (file.meaning(call.func) or "").rpartition(".")
     if owner == "torch.nn.functional" and name in FLAGS:
         return first if flagged or inplace_flag(call, FLAGS[name]) is not None else None
-    if isinstance(call.func, ast.Attribute) and is_in_place(call.func.attr):
+    if isinstance(call.func, ast.Attribute) and is_method_in_place(call):
         return first if owner else call.func.value
     return first if not owner and _may_be_module(call.func, any_module) else None
 

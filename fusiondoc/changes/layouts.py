@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fusiondoc.changes.edits import Edit
+from fusiondoc.changes.out_of_place import assigned_in_place, is_method_in_place
 from fusiondoc.changes.rewrite import Rewritten
 from fusiondoc.changes.source_file import ParsedFile
-from fusiondoc.operators import TRANSPOSES, is_in_place, plain_name
+from fusiondoc.operators import TRANSPOSES, plain_name
 
 _VIEWS = frozenset(map(plain_name, TRANSPOSES)) - {"adjoint"}  # which conjugates, too
 _NOTE = "results may have other strides: what needs these of them, such as view(), fails or copies then"
@@ -80,9 +81,6 @@ def _changes_in_place(file: ParsedFile, node: ast.AST) -> bool:
 
 
 def _is_change(node: ast.AST) -> bool:
-    if isinstance(node, ast.AugAssign):
-        return True
-    if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Subscript) for target in node.targets)
-    called = node.func if isinstance(node, ast.Call) else None
-    return isinstance(called, ast.Attribute) and is_in_place(called.attr)
+    if isinstance(node, ast.Call):
+        return is_method_in_place(node)
+    return assigned_in_place(node) is not None

@@ -158,6 +158,15 @@ def is_method_in_place(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Attribute) and is_in_place(node.func.attr)
 
 
+def assigned_in_place(node: ast.AST) -> ast.expr | None:
+    """The tensor, or the part of one, that an assignment changes in place: ``x`` of ``x += y``, ``x[0]`` of
+    ``x[0] = y``."""
+    if isinstance(node, ast.AugAssign):
+        return node.target
+    targets = node.targets if isinstance(node, ast.Assign) else ()
+    return next((target for target in targets if isinstance(target, ast.Subscript)), None)
+
+
 def _last_in_place(file: ParsedFile, node: ast.Call) -> ast.Call:
     """The last call of a chain of methods in place: ``x.add_(y)`` alone would leave ``mul_`` to the new
     tensor."""
