@@ -7,7 +7,8 @@ import pytest
 from fusiondoc.fusers import FUSER_OF_KIND, FUSERS, at_work, choices, fuser_title
 from fusiondoc.fusers.nvfuser import log as nvfuser_log
 from fusiondoc.model.code_kinds import Family, Loss
-from fusiondoc.model.codes import CODES, Code
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.finding_code import Code
 from fusiondoc.model.inductor_codes import LOSE_NOTHING
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.parsers.jit import FUSION_KINDS

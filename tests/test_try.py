@@ -23,7 +23,8 @@ from fusiondoc.diagnosis.tries import effect
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Try
-from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.finding_code import MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.reason import Reason
 from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Unfused

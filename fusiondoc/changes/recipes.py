@@ -1,8 +1,8 @@
 """Recipes: operators that a fuser does not take, written with operators that it takes.
 
 Each is tried in ``tests/test_recipes.py``: outputs and gradients against eager in several dtypes, the
-operators of ``after`` against what its scripted graph holds, and real NNC on the CPU.
-``benchmarks/recipes.py`` tries them under nvFuser too. Which fuser takes what is ``fusiondoc/fusers``.
+operators of ``after`` against what its scripted graph holds, and a real fuser on the CPU.
+``benchmarks/recipes.py`` tries them on a GPU too. Which fuser takes what is ``fusiondoc/fusers``.
 The definitions are those of the documentation of torch.nn.functional and of ATen/native (Activation.cpp,
 ReduceOps.cpp, RNN.cpp, group_norm.cpp; 1.12 to 2.13).
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from fusiondoc.fusers import facts_of, taken_by
+from fusiondoc.fusers import EVERYWHERE, facts_of, fuser_title, knob_for, taken_by
 from fusiondoc.fusers.fuser_words import GivenOverload
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import Detail, Overload, WrongDevice, WrongType
@@ -65,8 +65,9 @@ class Recipe:
     """A condition on ``child``, of the type ``module``, under which the recipe is what it computes."""
 
     numbers_too: bool = False
-    """Under NNC a number does in the place of the tensor that ``needs`` asks for, where no gradients are
-    recorded: nvFuser has no rule for that overload, and torch no gradient formula."""
+    """Under a fuser that takes numbers for tensors (``FuserLimits.numbers_for_tensors``) a number does in the
+    place of the tensor that ``needs`` asks for, where no gradients are recorded: torch has no gradient
+    formula for that overload."""
 
     @property
     def replaces(self) -> frozenset[str]:
@@ -180,6 +181,8 @@ def smooth_l1_loss(x, y):
 
 _WITH_LOGITS = "torch.clamp(x, min=0) - x * y + torch.log1p(torch.exp(-torch.abs(x)))"
 _OTHER_REDUCTION = "all dimensions listed; without the mean for reduction='none', with the sum for 'sum'"
+
+_KNOB = knob_for("aten::sum")
 
 # fmt: off
 RECIPES: tuple[Recipe, ...] = (
@@ -347,7 +350,7 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("layer_norm native_layer_norm", "F.layer_norm(x, [8], weight, bias, 1e-5)",
         "layer_norm(x, weight, bias, 1e-5)",
         "x=float32[4,8] weight=float32[8] bias=float32[8]", "sum div sub mul add rsqrt",
-        needs="the knob nnc_reductions under NNC", module="torch.nn.LayerNorm", helper=_LAYER_NORM,
+        needs=_KNOB, module="torch.nn.LayerNorm", helper=_LAYER_NORM,
         half=_SQUARES,
         caution="layer_norm has one fast kernel of its own: keep the change only if it is faster"),
     # What has a kernel of the library, and what is around it
@@ -380,7 +383,7 @@ RECIPES: tuple[Recipe, ...] = (
 
 CHUNKED = frozenset(op for one in RECIPES if one.left == "prim::ConstantChunk" for op in one.replaces)
 """Operators of which a recipe begins with a chunk of the input. With gradients what makes the input is not in
-the group of what comes behind the chunk (seen of NNC, torch 2.13)."""
+the group of what comes behind the chunk (seen on the CPU with torch 2.13)."""
 
 
 _OF_EXTREMES = ("all_elements", "with_indices", "not_two_tensors")
@@ -395,7 +398,9 @@ _AMAX = Remedy(
 """Few fusers have rules for these, and torch has no gradient formula for them."""
 
 _OTHER_TYPES: Mapping[str, str | Remedy] = {
-    "gpu_only": nothing("Nothing on the CPU: no recipe for it is known;", "on the GPU NNC takes it."),
+    "gpu_only": nothing(
+        "Nothing on the CPU: no recipe for it is known;", f"on the GPU {fuser_title(EVERYWHERE)} takes it."
+    ),
     "cpu_only": nothing("Nothing on the GPU: it has a kernel of a library there."),
     "floating": "Cast its input to float32 before it.",
     "integer": "Cast its input to int32 before it.",
@@ -403,8 +408,8 @@ _OTHER_TYPES: Mapping[str, str | Remedy] = {
         ("not_on_cpu", "some_on_cpu"), "Compute in float32 on the CPU, and cast outside the block."
     ),
 }
-"""``WrongType.takes`` or ``WrongDevice.problem`` of an operator that NNC takes with some types or on some
-devices -> what to do."""
+"""``WrongType.takes`` or ``WrongDevice.problem`` of an operator that the fuser takes with some types or on
+some devices -> what to do."""
 
 
 def for_other_types(detail: Detail | None) -> str | Remedy | None:

@@ -17,7 +17,7 @@ from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.numbers import whole_number
 
 if TYPE_CHECKING:
-    from fusiondoc.model.codes import Code
+    from fusiondoc.model.finding_code import Code
 
 _CLASSES = {
     "FD0": "Environment and knobs",

@@ -10,7 +10,8 @@ from fusiondoc.diagnosis.changes_of_operators import NO_RULE
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fusers import FUSERS, facts_of, operators_of_knobs, taken_by
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.codes import CODES, DYNAMIC, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.codes import CODES, DYNAMIC
+from fusiondoc.model.finding_code import MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.reasons.lacking_constants import lacks_constant
 from fusiondoc.model.remedies import Setting
 from fusiondoc.model.report import Report, Unfused

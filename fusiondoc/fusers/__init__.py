@@ -118,6 +118,14 @@ def operators_of_knobs() -> dict[str, frozenset[str]]:
     return {knob.knob: knob.operators for knob in knobs}
 
 
+def knob_for(op: str) -> str:
+    """The knobs with which alone some fusers take an operator: "the knob nnc_reductions under NNC"."""
+    rows = ((fuser.operators.with_knob, fuser.title) for fuser in FUSERS.values())
+    return " or ".join(
+        f"the knob {row.knob} under {title}" for row, title in rows if row and op in row.operators
+    )
+
+
 def taken_by_default(op: str) -> bool:
     """Whether all fusers take an operator that may run where none is chosen."""
     return all(op in fuser.operators.takes for fuser in FUSERS.values() if fuser.by_default)

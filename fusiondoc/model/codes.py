@@ -5,9 +5,9 @@ They are stable: a code is never given to another meaning.
 
 from __future__ import annotations
 
-from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.code_kinds import Cause, Family, Loss
+from fusiondoc.model.code_kinds import Cause, Loss
+from fusiondoc.model.finding_code import DYNAMIC_SIZES, MORE_RUNS, OTHER_FUSER, REDUCTIONS, TRACE, Code
 from fusiondoc.model.inductor_codes import (
     DYNAMIC as DYNAMIC,
 )
@@ -20,56 +20,14 @@ from fusiondoc.model.inductor_codes import (
     OF_RUNS,
     TRIES,
 )
+from fusiondoc.model.nnc_codes import OF_NNC
+from fusiondoc.model.nvfuser_codes import OF_NVFUSER
 from fusiondoc.model.remedies import Remedy, nothing
 from fusiondoc.model.te import NOTHING_LOST, OF_TE
 
-OTHER_FUSER = "another fuser"
-MORE_RUNS = "runs doubled"
-TRACE = "--trace"
-EVAL = "eval mode"
-_DYNAMIC = "fusion_strategy=DYNAMIC:10"
 _SINGLE = "single_node=on"
-_REDUCTIONS = "nnc_reductions=on"
 _NOT_HORIZONTAL = "horizontal=off"
 _KEEP_SMALL, _KEEP_REGIONS = "fusion_group_inlining=off", "autodiff_inlining=off"
-
-
-@dataclass(frozen=True)
-class Code:
-    """A finding code."""
-
-    code: str
-    severity: str
-    """The usual one: error, warning or note."""
-    title: str
-    """Fits on one line of a terminal."""
-    remedy: Remedy | None = None
-    """What to change, where one answer fits all operators with this reason. A code without it has a rule that
-    words its advice."""
-    tries: tuple[str, ...] = ()
-    """What ``diagnose --try`` changes for it: knobs as ``name=value``, or OTHER_FUSER, MORE_RUNS, TRACE."""
-    loss: Loss = Loss.RESULT
-    """Of a reason; so is ``cause``."""
-    cause: Cause = Cause.NEIGHBOUR
-    change: ChangeKind = ChangeKind.REPAIR
-    """What the plan has for a finding that is a step of its own."""
-    whole_run: bool = False
-    """It sums up the run, though others of its family are about one group or kernel."""
-
-    @property
-    def advice(self) -> str | None:
-        """The sentences of ``remedy``."""
-        return self.remedy.text if self.remedy is not None else None
-
-    @property
-    def family(self) -> Family:
-        return Family(self.code[2])
-
-    @property
-    def of_the_run(self) -> bool:
-        """It is about the run or the log as a whole: with other figures it is still the same finding."""
-        return self.whole_run or self.family in (Family.ENVIRONMENT, Family.RUNS, Family.LOG)
-
 
 _ALL = (
     Code("FD001", "warning", "nvFuser is not in this torch, or a knob does nothing here"),
@@ -110,144 +68,8 @@ _ALL = (
     Code("FD109", "warning", "A module that fuses itself ran its plain operators"),
     *(Code(*row) for row in OF_TE if row[0] < "FD2"),
     *(Code(*row) for row in OF_RUNS),
-    Code(
-        "FD201",
-        "warning",
-        "nvFuser has no rule for the operator",
-        remedy=Remedy(
-            "Replace it with operators that nvFuser fuses, or accept that it splits the groups around it."
-        ),
-        tries=(OTHER_FUSER,),
-        cause=Cause.OPERATOR,
-    ),
-    Code(
-        "FD202",
-        "warning",
-        "nvFuser does not support the type of an input",
-        remedy=Remedy(
-            "Cast the input to float16, bfloat16, float32 or float64 first;",
-            "ranks above 8 are rejected too: reshape.",
-        ),
-        tries=(OTHER_FUSER,),
-        cause=Cause.OPERATOR,
-    ),
-    Code(
-        "FD203",
-        "warning",
-        "nvFuser does not support the type of an output",
-        remedy=Remedy(
-            "Cast the output to float16, bfloat16, float32 or float64;",
-            "ranks above 8 are rejected too: reshape.",
-        ),
-        tries=(OTHER_FUSER,),
-        cause=Cause.OPERATOR,
-    ),
-    Code(
-        "FD204",
-        "warning",
-        "The operator does not run on a CUDA device",
-        remedy=Remedy("Move its tensors to the GPU (.to('cuda'));", "one CPU tensor keeps the operator out."),
-        cause=Cause.OPERATOR,
-    ),
-    Code(
-        "FD205",
-        "note",
-        "The GPU is too old to fuse anything but elementwise operators",
-        remedy=Remedy("On this GPU only element-wise operators fuse: use a Volta GPU or newer."),
-        cause=Cause.SETTING,
-    ),
-    Code(
-        "FD206",
-        "note",
-        "The GPU is too old to fuse bfloat16",
-        remedy=Remedy("Use float16 or float32 on this GPU;", "bfloat16 fuses from Ampere on."),
-        cause=Cause.SETTING,
-    ),
-    Code(
-        "FD207",
-        "warning",
-        "The operator runs on another device than the group",
-        remedy=Remedy("Keep all tensors of the block on one GPU."),
-    ),
-    Code(
-        "FD211",
-        "warning",
-        "NNC does not support the operator",
-        remedy=Remedy(
-            "Replace it with operators that NNC fuses, or accept that it splits the groups around it."
-        ),
-        tries=(_REDUCTIONS, OTHER_FUSER),
-        cause=Cause.OPERATOR,
-    ),
-    Code(
-        "FD212",
-        "warning",
-        "NNC does not know the shapes",
-        remedy=Remedy(
-            "Run it in the first passes, so that its shapes are profiled, without views of unknown shape"
-            " and branches around it."
-        ),
-        tries=(MORE_RUNS, _DYNAMIC),
-        cause=Cause.SETTING,
-    ),
-    Code(
-        "FD213",
-        "warning",
-        "NNC may not fuse on this device",
-        remedy=Remedy(
-            "Turn fusion on for its device: torch._C._jit_override_can_fuse_on_cpu(True) or ..._on_gpu(True)."
-        ),
-        cause=Cause.SETTING,
-    ),
-    Code(
-        "FD214",
-        "note",
-        "NNC found no single device for the operator",
-        remedy=Remedy("Give it tensor inputs on one device."),
-        cause=Cause.OPERATOR,
-    ),
-    Code(
-        "FD215",
-        "warning",
-        "NNC does not support the types",
-        remedy=Remedy(
-            "Use another type, such as float32, which NNC takes everywhere, and constant arguments."
-        ),
-        tries=(OTHER_FUSER,),
-        cause=Cause.OPERATOR,
-    ),
-    Code(
-        "FD216",
-        "note",
-        "Order or shared memory prevents moving the operator into the group",
-        remedy=Remedy(
-            "Reorder the program so that nothing between the operator and the group depends on it,"
-            " and avoid in-place changes."
-        ),
-    ),
-    Code(
-        "FD217",
-        "note",
-        "The operator is switched off by PYTORCH_TENSOREXPR_DONT_FUSE",
-        remedy=Remedy("Remove it from PYTORCH_TENSOREXPR_DONT_FUSE."),
-        cause=Cause.OPERATOR,
-    ),
-    Code(
-        "FD218",
-        "warning",
-        "The group would have too many arguments",
-        remedy=Remedy("Split the block: a group takes at most 128 inputs and outputs."),
-    ),
-    Code(
-        "FD219",
-        "note",
-        "NNC states another condition that failed",
-        remedy=Remedy(
-            "Change the operator's arguments;", "the condition in the reason names those that NNC requires."
-        ),
-        tries=(_REDUCTIONS, OTHER_FUSER),
-        cause=Cause.OPERATOR,
-    ),
+    *OF_NVFUSER,
+    *OF_NNC,
     Code(
         "FD220",
         "note",
@@ -317,7 +139,7 @@ _ALL = (
             "move one that computes nothing, such as a view or a gather, before or after the element-wise"
             " operators.",
         ),
-        tries=(_NOT_HORIZONTAL, _REDUCTIONS),
+        tries=(_NOT_HORIZONTAL, REDUCTIONS),
     ),
     Code(
         "FD228",
@@ -374,7 +196,7 @@ _ALL = (
             "Replace it with operators that this fuser takes (fusiondoc explain FD233), or move it"
             " out of the block."
         ),
-        tries=(_REDUCTIONS, OTHER_FUSER),
+        tries=(REDUCTIONS, OTHER_FUSER),
         cause=Cause.OPERATOR,
     ),
     Code(
@@ -439,13 +261,17 @@ _ALL = (
     Code("FD302", "error", "A group fell back while running", tries=(_NOT_HORIZONTAL, OTHER_FUSER)),
     Code("FD303", "error", "The process died while compiling or running a group", tries=(OTHER_FUSER,)),
     Code(
-        "FD304", "note", "An unfused copy ran because a guard failed", tries=(_DYNAMIC,), cause=Cause.SETTING
+        "FD304",
+        "note",
+        "An unfused copy ran because a guard failed",
+        tries=(DYNAMIC_SIZES,),
+        cause=Cause.SETTING,
     ),
     Code(
         "FD305",
         "warning",
         "Many specialisations of one function",
-        tries=(_DYNAMIC,),
+        tries=(DYNAMIC_SIZES,),
         change=ChangeKind.STATIC_SHAPES,
     ),
     Code("FD306", "error", "The CUDA of this torch does not fit this GPU"),
@@ -463,7 +289,7 @@ _ALL = (
         "FD407",
         "warning",
         "Compiled again for every shape",
-        tries=(_DYNAMIC,),
+        tries=(DYNAMIC_SIZES,),
         change=ChangeKind.STATIC_SHAPES,
     ),
     Code("FD408", "note", "A copy next to a group that only changes the layout"),

@@ -1,0 +1,53 @@
+"""A finding code: what is known of it whatever the run."""
+
+from __future__ import annotations
+
+from fusiondoc.model import dataclass
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.code_kinds import Cause, Family, Loss
+from fusiondoc.model.remedies import Remedy
+
+OTHER_FUSER = "another fuser"
+MORE_RUNS = "runs doubled"
+TRACE = "--trace"
+"""What ``diagnose --try`` changes beside knobs (``Code.tries``)."""
+
+DYNAMIC_SIZES = "fusion_strategy=DYNAMIC:10"
+REDUCTIONS = "nnc_reductions=on"
+
+
+@dataclass(frozen=True)
+class Code:
+    """A finding code."""
+
+    code: str
+    severity: str
+    """The usual one: error, warning or note."""
+    title: str
+    """Fits on one line of a terminal."""
+    remedy: Remedy | None = None
+    """What to change, where one answer fits all operators with this reason. A code without it has a rule that
+    words its advice."""
+    tries: tuple[str, ...] = ()
+    """What ``diagnose --try`` changes for it: knobs as ``name=value``, or OTHER_FUSER, MORE_RUNS, TRACE."""
+    loss: Loss = Loss.RESULT
+    """Of a reason; so is ``cause``."""
+    cause: Cause = Cause.NEIGHBOUR
+    change: ChangeKind = ChangeKind.REPAIR
+    """What the plan has for a finding that is a step of its own."""
+    whole_run: bool = False
+    """It sums up the run, though others of its family are about one group or kernel."""
+
+    @property
+    def advice(self) -> str | None:
+        """The sentences of ``remedy``."""
+        return self.remedy.text if self.remedy is not None else None
+
+    @property
+    def family(self) -> Family:
+        return Family(self.code[2])
+
+    @property
+    def of_the_run(self) -> bool:
+        """It is about the run or the log as a whole: with other figures it is still the same finding."""
+        return self.whole_run or self.family in (Family.ENVIRONMENT, Family.RUNS, Family.LOG)
