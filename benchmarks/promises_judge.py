@@ -187,18 +187,21 @@ def count(lines: list[str]) -> dict[str, Any]:
     for each graph in it (profiling_graph_executor_impl.cpp, 2.13). Those of differentiable graphs are plans
     of their own. Where the guard of a group fails, its operators get a plan of their own for other types:
     that is no group more. With differentiable graphs it may be that of another layer: there are as many as
-    graphs with parameters of these names in the outer plan. The debug state of the executors has the plans as
+    graphs with these operators in the outer plan, or, where torch changed these, with parameters of these
+    names. The debug state of the executors has the plans as
     objects, but not of gradients where one of them never ran (it asserts that).
     """
     found: dict[str, Any] = {"groups": 0, "inside": 0, "outside": collections.Counter()}
     bodies: dict[tuple[str, ...], set[str]] = {}
     seen: collections.Counter[tuple[Names, Names]] = collections.Counter()
-    expected: collections.Counter[Names] = collections.Counter()
+    expected: collections.Counter[tuple[Names, Names]] = collections.Counter()
+    of_names: collections.Counter[Names] = collections.Counter()
     regions = False
     for sections in plans(lines):
         inner = [one for one in sections if one.name == OWN_EXECUTOR[0]]
         if not regions:  # those of fallbacks are in it too
-            expected.update(tuple(one.parameters) for one in inner)
+            expected.update((tuple(one.parameters), operators_of(one.nodes)) for one in inner)
+            of_names.update(tuple(one.parameters) for one in inner)
         regions = regions or bool(inner)
         own = [one for one in sections if not one.name.startswith(OWN_EXECUTOR)]
         nodes = [(one.name, node) for one in own for node in one.nodes]
@@ -208,7 +211,7 @@ def count(lines: list[str]) -> dict[str, Any]:
             continue
         parameters = tuple(sections[0].parameters)
         seen[parameters, operators] += 1
-        if seen[parameters, operators] > max(1, expected[parameters]):
+        if seen[parameters, operators] > max(1, expected[parameters, operators] or of_names[parameters]):
             continue
         for name, node in nodes:
             if node.kind in GROUPS:

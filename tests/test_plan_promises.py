@@ -437,3 +437,14 @@ def test_an_assignment_of_several_lines_and_a_cast_in_it_are_written_together() 
     compile(text, name, "exec")
     assert ".to(" not in text, "each cast is written with type_as"
     assert text.count("centre = torch.cat(") == 2
+
+
+@pytest.mark.torch
+def test_a_cast_takes_the_tensor_of_which_it_read_the_dtype() -> None:
+    """``target.flatten(1).to(pred.dtype)`` as ``type_as(pred)`` stands behind the group of ``pred``, and is
+    looked at where ``target`` is used last: it joins that group, and no product before that use. torch's plan
+    of the changed program has as many groups."""
+    report = diagnosed("matrix_nms_solo", backward=True, folder="promise_programs_14")
+    (change,) = [one for one in report.plan if one.change == "Write to() with operators that fuse"]
+    assert (change.operators, change.groups) == (2, 0)
+    assert change.unlocks == "to+square joins 1 group of this run (together with 2)"

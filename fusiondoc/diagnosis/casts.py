@@ -7,7 +7,9 @@ float32 weight, ``weight * h.to(x.dtype)`` is not ``weight * h.type_as(weight)``
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from fusiondoc.changes.change import Change
 from fusiondoc.graph import Graph, graph_of
 from fusiondoc.model.report import ProgramNode, Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type
@@ -32,6 +34,25 @@ def casts_to_other_types(report: Report) -> frozenset[int]:
             for met in _met(graph, place, kind, inside):
                 (same if met in (kind, _UNKNOWN) else other).update(node.rows)
     return frozenset(other - same)
+
+
+def with_tensors_cast_to(report: Report, found: Sequence[Change]) -> Report:
+    """The report as casts of these changes make it, written as ``x.type_as(y)``: each takes the tensor of
+    which it read the dtype, a number, before."""
+    rows = {report.unfused[row].index for one in found for row in one.rows if _is_cast(report, row)}
+    if not rows:
+        return report
+    programs = []
+    for program in report.programs:
+        more = [edge for edge in program.waits if program.nodes[edge[1]].row in rows]
+        waits = tuple(edge for edge in program.waits if edge not in more)
+        edges = tuple(dict.fromkeys([*program.edges, *more]))
+        programs.append(replace(program, edges=edges, waits=waits))
+    return replace(report, programs=tuple(programs))
+
+
+def _is_cast(report: Report, row: int) -> bool:
+    return report.unfused[row].op == "aten::to"
 
 
 def _met(

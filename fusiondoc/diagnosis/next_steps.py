@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
+from fusiondoc.diagnosis.casts import with_tensors_cast_to
 from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
 from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, PlansFor, Rated, best
 from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
@@ -115,9 +116,11 @@ def _plans_for(report: Report, run: RunFacts) -> PlansFor:
     def plans_for(found: Sequence[Change]) -> Plans:
         between, joins = _between_regions(found, report), _rows_joined(found)
         numbers = [one for one in found if one.kind is ChangeKind.NUMBER]
-        key = (between, joins, *(one.rows for one in numbers))
+        recipes = [one for one in found if one.kind is ChangeKind.RECIPE]
+        key = (between, joins, *(one.rows for one in (*numbers, *recipes)))
         if key not in known:
-            plan_of = regions_as_groups(with_numbers(report, numbers), between)
+            plan_of = with_tensors_cast_to(with_numbers(report, numbers), recipes)
+            plan_of = regions_as_groups(plan_of, between)
             known[key] = Plans(plan_of, run.fuser, run.torch, run.gradients, joins)
         return known[key]
 

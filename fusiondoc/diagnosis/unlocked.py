@@ -189,6 +189,7 @@ class Plans:
             takes=order.takes,
             waits=waits,
             skipped=skipped,
+            at_last_use=self._gradients and any(node.program is not None for node in nodes),
         )
 
     def _takes_given(self, graph: PlanGraph, index: int) -> bool:

@@ -39,6 +39,10 @@ class Limits:
     """Node -> nodes that have to run before it, whose result it does not take."""
     skipped: AbstractSet[int] = frozenset()
     """Nodes that go."""
+    at_last_use: bool = False
+    """A node is looked at where its result is taken last, whatever takes it there: with gradients the type of
+    what an operator takes is noted before it by a node of its own, which differentiable graphs take in
+    (``prim::profile`` in torch/csrc/jit/passes/create_autodiff_subgraphs.cpp, 1.12 to 2.13)."""
 
 
 def would_fuse(graph: Graph[AnyNode], free: Sequence[bool], limits: Limits) -> list[list[int]]:
@@ -103,6 +107,7 @@ class _Block:
         self._free: set[int] = set()
         """Nodes that can be in a group."""
         self._pulled_in = limits.pulled_in
+        self._at_last_use = limits.at_last_use
         self._with_alone = set(limits.alone)
         """Groups with a node of which a group has one at most."""
         self._order: list[int] = []
@@ -152,7 +157,7 @@ class _Block:
         """Whether anything was joined, from the last group to the first. What is moved behind a group is
         looked at the next time."""
         changed = False
-        todo = sorted(self._may_take_more, key=self._position.__getitem__)
+        todo = sorted(self._may_take_more, key=self._turn)
         left = set(todo)
         while left:
             group = todo.pop()
@@ -169,6 +174,14 @@ class _Block:
             todo.append(joined)
             changed = True
         return changed
+
+    def _turn(self, group: int) -> tuple[int, bool]:
+        """Where it is looked at: at its position, or just before what takes its result last."""
+        own = self._position[group]
+        if not self._at_last_use:
+            return own, True
+        last = max((self._position[one] for one in self._needed_by[group]), default=own)
+        return (last, False) if last > own else (own, True)
 
     def _next_to_join(self, group: int) -> int | None:
         """What a group takes and can be joined with, the latest of several. Nothing else that the group needs
