@@ -188,8 +188,9 @@ def count(lines: list[str]) -> dict[str, Any]:
     of their own. Where the guard of a group fails, its operators get a plan of their own for other types:
     that is no group more. With differentiable graphs it may be that of another layer: there are as many as
     graphs with these operators in the outer plan, or, where torch changed these, with parameters of these
-    names. The debug state of the executors has the plans as
-    objects, but not of gradients where one of them never ran (it asserts that).
+    names (a fallback, as in the first step of a loop whose state has no gradient yet, can have them in
+    another order). The debug state of the executors has the plans as objects, but not of gradients where one
+    of them never ran (it asserts that).
     """
     found: dict[str, Any] = {"groups": 0, "inside": 0, "outside": collections.Counter()}
     bodies: dict[tuple[str, ...], set[str]] = {}
@@ -200,8 +201,8 @@ def count(lines: list[str]) -> dict[str, Any]:
     for sections in plans(lines):
         inner = [one for one in sections if one.name == OWN_EXECUTOR[0]]
         if not regions:  # those of fallbacks are in it too
-            expected.update((tuple(one.parameters), operators_of(one.nodes)) for one in inner)
-            of_names.update(tuple(one.parameters) for one in inner)
+            expected.update((tuple(sorted(one.parameters)), operators_of(one.nodes)) for one in inner)
+            of_names.update(tuple(sorted(one.parameters)) for one in inner)
         regions = regions or bool(inner)
         own = [one for one in sections if not one.name.startswith(OWN_EXECUTOR)]
         nodes = [(one.name, node) for one in own for node in one.nodes]
@@ -209,7 +210,7 @@ def count(lines: list[str]) -> dict[str, Any]:
         others = bodies.get(operators)
         if not regions and others is not None and types_of([node for _, node in nodes]) not in others:
             continue
-        parameters = tuple(sections[0].parameters)
+        parameters = tuple(sorted(sections[0].parameters))
         seen[parameters, operators] += 1
         if seen[parameters, operators] > max(1, expected[parameters, operators] or of_names[parameters]):
             continue

@@ -126,7 +126,7 @@ def test_a_plan_has_three_changes_of_which_what_may_not_hold_counts_half() -> No
         made.node(op, "FD230", types="Tensor"), made.node("aten::tanh", "FD227", types="Tensor")
         edges += [(first, first + 1), (first + 1, first + 2)]
     last = made.node("aten::exp", "FD227", types="Tensor")
-    report = made.report(*edges, (last - 1, last), groups=())
+    report = made.report(*edges, (last - 2, last), groups=())
     plan = planned(report).plan
     assert len(plan) == 3 and plan[0].ops == ("aten::div_",)  # of four operators
     rows = [row for row, one in enumerate(report.unfused) if one.op.endswith("_")]

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from fusiondoc.changes.change import Change
-from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
+from fusiondoc.diagnosis.unlocked import Brought, Plans, WouldBeGroup
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Report
@@ -52,6 +52,8 @@ class Rated:
     gain: Gain
     groups: Sequence[WouldBeGroup]
     """The groups that it has part in."""
+    instead: Brought | None = None
+    """What it brings where the groups of the run are taken apart, if that is less than these groups."""
 
     @property
     def is_known(self) -> bool:
@@ -62,7 +64,26 @@ class Rated:
 
     @property
     def groups_are_sure(self) -> bool:
+        if self.instead is not None and not (self.instead.sure and self.instead.fewer_launches > 0):
+            return False
         return all(group.sure for group in self.groups)
+
+    @property
+    def operators(self) -> int:
+        """How many more are in groups with it."""
+        return self.instead.operators if self.instead is not None else self.gain.operators
+
+    def counts_on(self, other: Rated) -> bool:
+        """Whether another change makes some of the same groups."""
+        changed = {row for group in self.groups for row in group.changed}
+        return other is not self and not changed.isdisjoint(other.change.rows)
+
+    @property
+    def more_groups(self) -> int | None:
+        """By how many groups the run has more with it; one that takes in two of the run makes them fewer."""
+        if self.instead is not None:
+            return self.instead.groups
+        return sum(1 - group.joined for group in self.groups) if self.groups else None
 
     def milliseconds(self, report: Report) -> float | None:
         """Of a step: moving the bytes at the measured bandwidth, without it by the profile of the rows; None
@@ -104,6 +125,27 @@ def best(
         if len(left) == len(together):
             return rated[:MOST]
         together = left  # no promise counts on what is not shown
+
+
+def tried(rated: Sequence[Rated], plans_for: PlansFor) -> list[Rated]:
+    """The changes, each tried where the groups of the run are taken apart: a change may part one of them, as
+    NNC makes one of neighbours that share no tensor, and what the change brings may have to run between
+    these."""
+    return [_tried(one, [other for other in rated if one.counts_on(other)], plans_for) for one in rated]
+
+
+def _tried(one: Rated, others: Sequence[Rated], plans_for: PlansFor) -> Rated:
+    if not one.groups or not one.is_known:
+        return one
+    changes = [one.change, *(other.change for other in others)]
+    brought = plans_for(changes).brought_by(frozenset(row for change in changes for row in change.rows))
+    if brought is None:
+        return one
+    groups = {id(group): group for each in (one, *others) for group in each.groups}
+    more = sum(1 - group.joined for group in groups.values())
+    if brought.sure and brought.operators >= one.gain.operators and brought.groups <= more:
+        return one
+    return replace(one, instead=replace(brought, sure=brought.sure and not others))
 
 
 _REBUILT = (ChangeKind.MOVE_VIEW, ChangeKind.BRANCH, ChangeKind.CONSTANT, ChangeKind.SPLIT, ChangeKind.MOVE)

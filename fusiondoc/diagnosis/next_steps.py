@@ -14,7 +14,7 @@ from dataclasses import replace
 from fusiondoc.changes.change import Change
 from fusiondoc.diagnosis.casts import with_tensors_cast_to
 from fusiondoc.diagnosis.changes_for_findings import blocking_steps, faster_products, later_steps
-from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, PlansFor, Rated, best
+from fusiondoc.diagnosis.gains import MOST, MOST_TRIED, PlansFor, Rated, best, tried
 from fusiondoc.diagnosis.groups_kept_apart import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.joined_changes import joined
 from fusiondoc.diagnosis.nothing_to_do import nothing_to_do
@@ -92,7 +92,9 @@ def _changes(
     """The best of the changes that operators outside groups suggest, and what else ``fix`` proved."""
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[MOST_TRIED:]
-    rated = best(found, _plans_for(report, run), report, list(prints_between_groups(report, run)))
+    plans_for = _plans_for(report, run)
+    rated = best(found, plans_for, report, list(prints_between_groups(report, run)))
+    rated = sorted(tried(rated, plans_for), key=lambda one: not one.is_known)
     first = _folds_groups_of_others(rated)
     if first is not None:
         rated = [first, *(one for one in rated if one is not first)]
@@ -156,12 +158,7 @@ def _between_regions(found: Sequence[Change], report: Report) -> frozenset[int]:
 
 def _with_others(one: Rated, plan: Sequence[Rated]) -> list[int]:
     """The numbers in the plan, from 1, of other changes that make the same groups."""
-    changed = {row for group in one.groups for row in group.changed}
-    numbers = []
-    for number, other in enumerate(plan, 1):
-        if other is not one and not changed.isdisjoint(other.change.rows):
-            numbers.append(number)
-    return numbers
+    return [number for number, other in enumerate(plan, 1) if one.counts_on(other)]
 
 
 _FOLDED = "counted before 1, which folds batch_norm into convolutions: after it these groups are without it"

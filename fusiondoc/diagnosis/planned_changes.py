@@ -11,7 +11,7 @@ from fusiondoc.diagnosis.commands import can_run_again, command_of, run_again, t
 from fusiondoc.diagnosis.gains import Rated
 from fusiondoc.diagnosis.proofs import by_fix
 from fusiondoc.diagnosis.rules import Context
-from fusiondoc.diagnosis.unlocked import WouldBeGroup
+from fusiondoc.diagnosis.unlocked import Brought, WouldBeGroup
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange, Proof, TriedFix
 from fusiondoc.model.operator_places import folded
@@ -36,10 +36,10 @@ def planned(rated: Rated, with_others: Sequence[int], report: Report, context: C
         after=after,
         unlocks=_unlocks(rated, with_others, report),
         gain_ms=rated.milliseconds(report),
-        gain_bytes=rated.gain.bytes,
+        gain_bytes=rated.gain.bytes if rated.instead is None else None,
         command=_command_of(one, report, context),
-        operators=rated.gain.operators if rated.is_known else 0,
-        groups=_more_groups(rated.groups) if rated.groups_are_sure else None,
+        operators=rated.operators if rated.is_known else 0,
+        groups=rated.more_groups if rated.groups_are_sure else None,
         together_with=tuple(with_others),
         ops=tuple(dict.fromkeys(row.op for row in rows)),
         codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
@@ -175,6 +175,8 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
     one, gain = rated.change, rated.gain
     if one.removes:
         text = f"removes {count(gain.operators, 'operator')} from the program"
+    elif rated.instead is not None and rated.groups_are_sure:
+        text = _of_brought(rated.instead)
     elif rated.groups and rated.groups_are_sure:
         text = _of_groups(rated.groups) + _in_layers(rated, report)
     else:
@@ -187,9 +189,11 @@ def _unlocks(rated: Rated, with_others: Sequence[int], report: Report) -> str:
     return text
 
 
-def _more_groups(groups: Sequence[WouldBeGroup]) -> int | None:
-    """By how many groups the run has more with these; one that takes in two of the run makes them fewer."""
-    return sum(1 - group.joined for group in groups) if groups else None
+def _of_brought(brought: Brought) -> str:
+    """``2 operators more in groups, 1 group more``."""
+    more = brought.groups
+    groups = f", {count(abs(more), 'group')} {'more' if more > 0 else 'fewer'}" if more else ""
+    return f"{count(brought.operators, 'operator')} more in groups{groups}"
 
 
 def _of_groups(groups: Sequence[WouldBeGroup]) -> str:

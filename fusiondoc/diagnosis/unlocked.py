@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from fusiondoc.changes.recipes import CHUNKED
 from fusiondoc.diagnosis.kept_out import is_lost_outside
 from fusiondoc.diagnosis.operator_in_plan import NOTHING_TO_GAIN
+from fusiondoc.diagnosis.plan_graphs import PlanGraph, PlanOfRun, made_otherwise, plan_of, plan_taken_apart
 from fusiondoc.diagnosis.shown_operators import dimensions_of
 from fusiondoc.fusers import facts_of, taken_by, taken_by_default
-from fusiondoc.graph import Graph, graph_of
 from fusiondoc.graph.shared_memory import order_of
 from fusiondoc.graph.would_fuse import Limits, would_fuse
 from fusiondoc.model import dataclass
 from fusiondoc.model.reasons import Detail, Detour, DissolvedRegion, OutOfRegion
-from fusiondoc.model.report import Program, ProgramNode, Report
+from fusiondoc.model.report import ProgramNode, Report
 from fusiondoc.operators import (
     ELEMENTWISE,
     IN_PLACE_ASSIGNS,
@@ -29,8 +29,6 @@ from fusiondoc.operators import (
     VIEWS,
 )
 from fusiondoc.parsers.ir.types import HALVES, TensorType, parse_type
-
-PlanGraph = Graph[ProgramNode]
 
 
 @dataclass(frozen=True)
@@ -58,39 +56,33 @@ class WouldBeGroup:
     """False where the fuser may join its parts with others first, or leave one out."""
 
 
-_COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
-
-
 @dataclass(frozen=True)
-class _Plan:
-    """A plan of the run."""
+class Brought:
+    """What changes bring."""
 
-    graph: PlanGraph
-    rows: Sequence[int | None]
-    """For each node the position of its row in ``report.unfused``; None without one."""
-    waits: Sequence[tuple[int, int]]
-    """The second node needs the first, and takes no tensor of it on an edge."""
-    stops: Mapping[int | None, Sequence[int]]
-    """Block -> of each side effect in it that no group reaches across, how many nodes stand before it."""
+    operators: int
+    """In groups, of those outside."""
+    groups: int
+    """More than without them."""
+    sure: bool
+    """False where the unchanged plan would not give the groups of the run."""
 
-    def stops_between(self, maker: int, taker: int) -> bool:
-        """Whether such a side effect stands between two nodes, in the block of the second."""
-        stops = self.stops.get(self.graph.nodes[taker].inside, ())
-        return bisect(stops, maker) < bisect(stops, taker)
+    @property
+    def fewer_launches(self) -> int:
+        return self.operators - self.groups
 
 
-def _plan_of(program: Program, position: Mapping[int | None, int], stops: bool) -> _Plan:
-    """
-    Args:
-        position: of each row in ``report.unfused``.
-        stops: no group reaches across a side effect.
-    """
-    return _Plan(
-        graph_of(program),
-        [position.get(node.row) for node in program.nodes],
-        program.waits,
-        _by_block(program.stops if stops else ()),
-    )
+class _Inside(NamedTuple):
+    """What groups of a plan hold."""
+
+    operators: frozenset[int]
+    """Nodes that compute something."""
+    groups: int
+
+
+_BRANCH = "prim::If"
+_TAKES_LIST = "aten::cat"
+_COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
 
 
 class Plans:
@@ -125,11 +117,14 @@ class Plans:
         position.pop(None, None)
         stops = self._facts.limits.stops_at_side_effects
         self._plans = [
-            _plan_of(program, position, stops) for program in report.programs if program.specialisation == 1
+            plan_of(program, position, stops) for program in report.programs if program.specialisation == 1
         ]
         nodes = Counter(row for plan in self._plans for row in plan.rows if row is not None)
         self._times = {at: max(1, report.unfused[at].count // number) for at, number in nodes.items()}
         """Row -> how often its nodes stand in plans that are equal to those of the report."""
+        self._groups = {group.id: group for group in report.groups}
+        self._unchanged: dict[int, tuple[PlanOfRun, list[list[int]]]] = {}
+        """By the identity of a plan: the plan with its groups taken apart, and the groups that it gives."""
         self._ops_of_groups = {group.id: group.ops for group in report.groups}
         self._inputs_of_groups = {group.id: group.inputs for group in report.groups}
         self._instances = _instances(report, self._plans)
@@ -143,14 +138,58 @@ class Plans:
         for plan in self._plans:
             if changed.isdisjoint(row for row in plan.rows if row is not None):
                 continue
-            free = [self._free(node, row, changed) for node, row in zip(plan.graph.nodes, plan.rows)]
-            self._keep_views_that_must_stay(plan.graph, free)
-            self._keep_views_of_gradients(plan.graph, free)
-            for members in would_fuse(plan.graph, free, self._limits(plan, free, changed)):
+            for members in self._joined(plan, changed):
                 group = self._group(plan, members, changed)
                 if group is not None:
                     found += [group] * min(self._times[row] for row in group.changed)
         return self._with_groups_that_exist(found)
+
+    def brought_by(self, changed: AbstractSet[int]) -> Brought | None:
+        """What the fuser makes of the plans with these changes, where the groups of the run are taken apart
+        into their operators as far as these are known; None where its last step is not known."""
+        if not self._facts.limits.merges_neighbours:
+            return None
+        found = [self._brought(plan, changed) for plan in self._plans if plan.changes(changed)]
+        operators, groups = sum(one.operators for one in found), sum(one.groups for one in found)
+        return Brought(operators, groups, all(one.sure for one in found))
+
+    def _brought(self, plan: PlanOfRun, changed: AbstractSet[int]) -> Brought:
+        if id(plan) not in self._unchanged:
+            apart = plan_taken_apart(plan, self._groups)
+            self._unchanged[id(plan)] = apart, self._joined(apart, frozenset())
+        apart, before = self._unchanged[id(plan)]
+        after = self._joined(apart, changed)
+        was, comes = (self._inside(apart, groups, changed) for groups in (before, after))
+        times = min(self._times[row] for row in plan.changes(changed))
+        more = [index for index in comes.operators if index not in was.operators]
+        operators = len(more) + self._beside(apart, more, changed)
+        unknown = made_otherwise(apart, before)
+        sure = not any(
+            not unknown.isdisjoint(apart.origin[index] for index in members)
+            for members in after
+            if not changed.isdisjoint(apart.rows[index] for index in members)
+        )
+        return Brought(operators * times, (comes.groups - was.groups) * times, sure)
+
+    def _inside(self, plan: PlanOfRun, groups: Sequence[Sequence[int]], changed: AbstractSet[int]) -> _Inside:
+        found, number = list[int](), 0
+        for members in groups:
+            nodes = [plan.graph.nodes[index] for index in members]
+            if len(members) + self._beside(plan, members, changed) > 1 or nodes[0].group is not None:
+                number += 1
+                found += (
+                    index
+                    for index in members
+                    if _computes(plan.graph.nodes[index], plan.rows[index], changed)
+                )
+        return _Inside(frozenset(found), number)
+
+    def _joined(self, plan: PlanOfRun, changed: AbstractSet[int]) -> list[list[int]]:
+        """The groups of a plan, if operators of these rows could be in groups."""
+        free = [self._free(node, row, changed) for node, row in zip(plan.graph.nodes, plan.rows)]
+        self._keep_views_that_must_stay(plan.graph, free)
+        self._keep_views_of_gradients(plan.graph, free)
+        return would_fuse(plan.graph, free, self._limits(plan, free, changed))
 
     def _with_groups_that_exist(self, found: Sequence[WouldBeGroup]) -> list[WouldBeGroup]:
         """The groups, so that together they take in no more of the run's than it has.
@@ -170,7 +209,7 @@ class Plans:
                 joined -= taken
         return result
 
-    def _limits(self, plan: _Plan, free: Sequence[bool], changed: AbstractSet[int]) -> Limits:
+    def _limits(self, plan: PlanOfRun, free: Sequence[bool], changed: AbstractSet[int]) -> Limits:
         """What keeps free nodes apart beside the ways between them."""
         nodes = plan.graph.nodes
         inside = _blocks(plan, changed)
@@ -190,6 +229,9 @@ class Plans:
             waits=waits,
             skipped=skipped,
             at_last_use=self._gradients and any(node.program is not None for node in nodes),
+            merges_neighbours=plan.is_apart,
+            divided=plan.stops_between,
+            take_lists={index for index in every if nodes[index].op == _TAKES_LIST},
         )
 
     def _takes_given(self, graph: PlanGraph, index: int) -> bool:
@@ -198,20 +240,15 @@ class Plans:
         inputs = self._inputs_of_groups.get(node.group or "", node.inputs)
         return len(graph.before[index]) < len(inputs)
 
-    def _apart(self, plan: _Plan) -> Callable[[int, int], bool]:
+    def _apart(self, plan: PlanOfRun) -> Callable[[int, int], bool]:
         """Whether the run shows that two nodes are not joined, whatever else changes."""
         details = [self._details[row] if row is not None else None for row in plan.rows]
 
         def apart(maker: int, taker: int) -> bool:
             if _waits_for_number(details[maker], details[taker]):
                 return True
-            first, last = plan.graph.nodes[maker], plan.graph.nodes[taker]
-            if last.op in self._cut_before or plan.stops_between(maker, taker):
-                return True
-            if not (first.kind == last.kind == "group" and first.inside == last.inside):
-                return False  # those of two blocks were kept apart by the branch between them
-            # The run did not join these two groups, and nothing that a change could take away is between.
-            return plan.graph.detour(maker, taker) is None
+            cut = plan.graph.nodes[taker].op in self._cut_before or plan.stops_between(maker, taker)
+            return cut or plan.are_kept_apart(maker, taker)
 
         return apart
 
@@ -246,7 +283,7 @@ class Plans:
         views = {
             index
             for index, node in enumerate(graph.nodes)
-            if free[index] and _is_view(node) and not self._takes(node.op)
+            if free[index] and node.kind == "operator" and _is_view(node) and not self._takes(node.op)
         }
         todo = sorted(views)
         while todo:
@@ -262,7 +299,7 @@ class Plans:
         if not self._gradients:
             return
         for index, node in enumerate(graph.nodes):
-            if free[index] and node.op in self._facts.operators.pulled_in:
+            if free[index] and node.kind == "operator" and node.op in self._facts.operators.pulled_in:
                 takers = (graph.nodes[taker] for taker in graph.after[index])
                 free[index] = not any(one.kind == "operator" and len(one.inputs) > 1 for one in takers)
 
@@ -285,7 +322,9 @@ class Plans:
         """Whether no group has two of its kind."""
         return self._facts.operators.one_library_call and not LIBRARY.isdisjoint(self._ops_of(node))
 
-    def _group(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int]) -> WouldBeGroup | None:
+    def _group(
+        self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int]
+    ) -> WouldBeGroup | None:
         """The group of these nodes; None without a change in it, or of one operator."""
         every = [row for row in (plan.rows[index] for index in members) if row is not None]
         rows = frozenset(every)
@@ -308,16 +347,38 @@ class Plans:
         sure = self._is_sure(plan, members, changed, len(names))
         return WouldBeGroup(rows & changed, rows, ops, groups, len(names), saved, views, written, sure)
 
-    def _is_sure(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int], joined: int) -> bool:
+    def _may_have_run(self, plan: PlanOfRun, members: Sequence[int]) -> bool:
+        """Whether anything shows that the branch ran in which a group would be. With gradients the log does
+        not show which side of a branch ran, but some of what ran has types, or plans of its own."""
+        nodes = plan.graph.nodes
+        around = plan.graph.inside[members[0]]
+        if not self._gradients or around is None or nodes[around].op != _BRANCH:
+            return True
+        todo, seen = list(members), set(members)
+        while todo:
+            node = todo.pop()
+            if nodes[node].kind in ("group", "region") or any(map(_has_type, nodes[node].outputs)):
+                return True
+            for one in (*plan.graph.before[node], *plan.graph.after[node]):
+                if one not in seen and plan.graph.inside[one] == around:
+                    seen.add(one)
+                    todo.append(one)
+        return False
+
+    def _is_sure(
+        self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int], joined: int
+    ) -> bool:
         """Whether no change brings a reduction into it that makes groups of the run one. Where each of these
         may be joined with what reads the same tensors first, other groups and fewer operators come than the
         edges show: 2 of 2 such changes, torch 2.1.2."""
+        if not self._may_have_run(plan, members):
+            return False
         if joined < 2 or not self._facts.limits.joins_readers:
             return True
         brought = (plan.graph.nodes[index].op for index in members if plan.rows[index] in changed)
         return OF_MANY_ELEMENTS.isdisjoint(brought)
 
-    def _beside(self, plan: _Plan, members: Sequence[int], changed: AbstractSet[int]) -> int:
+    def _beside(self, plan: PlanOfRun, members: Sequence[int], changed: AbstractSet[int]) -> int:
         """How many of the members a change makes two operators of: an addition to a part, and what joins the
         parts."""
         joined = [index for index in members if plan.rows[index] in changed & self._joins]
@@ -355,11 +416,10 @@ class Plans:
         return self._many[ops]
 
 
-def _by_block(stops: Iterable[tuple[int, int | None]]) -> Mapping[int | None, Sequence[int]]:
-    found: dict[int | None, list[int]] = {}
-    for before, block in stops:
-        found.setdefault(block, []).append(before)
-    return found
+def _has_type(text: str) -> bool:
+    """Whether more is known than that it is a tensor."""
+    one = parse_type(text)
+    return isinstance(one, TensorType) and one.dtype is not None
 
 
 def _device_of(tensor: TensorType) -> str | None:
@@ -383,7 +443,7 @@ def views_of(graph: PlanGraph) -> set[int]:
     return {index for index, node in enumerate(graph.nodes) if _is_view(node)}
 
 
-def _instances(report: Report, plans: Iterable[_Plan]) -> Counter[str]:
+def _instances(report: Report, plans: Iterable[PlanOfRun]) -> Counter[str]:
     """Group -> how many the run has: of differentiable graphs in a loop not each need be one."""
     found = Counter({group.id: group.count for group in report.groups})
     outside_loops: Counter[str] = Counter()
@@ -394,7 +454,7 @@ def _instances(report: Report, plans: Iterable[_Plan]) -> Counter[str]:
     return found | outside_loops
 
 
-def _blocks(plan: _Plan, changed: AbstractSet[int]) -> list[int | None]:
+def _blocks(plan: PlanOfRun, changed: AbstractSet[int]) -> list[int | None]:
     """The block that each node stands in, without the branches that a change takes away."""
     nodes = plan.graph.nodes
     gone = {index for index, row in enumerate(plan.rows) if row in changed and nodes[index].kind == "control"}

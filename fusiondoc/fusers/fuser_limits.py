@@ -49,5 +49,7 @@ class FuserLimits:
     no kernel."""
     joins_readers: bool = False
     """Whether its pass joins operators that read one tensor, though neither takes the other's result."""
+    merges_neighbours: bool = False
+    """Whether groups that follow each other become one at last, though they share nothing."""
     stops_at_side_effects: bool = False
     """Whether its pass moves no operator past a print or a warning, so that groups end there."""

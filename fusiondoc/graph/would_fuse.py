@@ -43,6 +43,13 @@ class Limits:
     """A node is looked at where its result is taken last, whatever takes it there: with gradients the type of
     what an operator takes is noted before it by a node of its own, which differentiable graphs take in
     (``prim::profile`` in torch/csrc/jit/passes/create_autodiff_subgraphs.cpp, 1.12 to 2.13)."""
+    merges_neighbours: bool = False
+    """Whether groups of several nodes that follow each other become one at last, though nothing goes from one
+    to the other (``createFusionGroups`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, 1.12 to 2.13)."""
+    divided: Callable[[int, int], bool] = lambda first, last: False
+    """Whether something that nothing is moved past stands between two nodes."""
+    take_lists: AbstractSet[int] = frozenset()
+    """Nodes that are a group of two for that, with the list that they take."""
 
 
 def would_fuse(graph: Graph[AnyNode], free: Sequence[bool], limits: Limits) -> list[list[int]]:
@@ -66,7 +73,7 @@ def would_fuse(graph: Graph[AnyNode], free: Sequence[bool], limits: Limits) -> l
             blocks[limits.inside[last]].connect(first, last, joinable)
     found: list[list[int]] = []
     for block in blocks.values():
-        found += block.joined()
+        found += block.joined(limits.merges_neighbours)
     return sorted(found)
 
 
@@ -108,6 +115,8 @@ class _Block:
         """Nodes that can be in a group."""
         self._pulled_in = limits.pulled_in
         self._at_last_use = limits.at_last_use
+        self._take_lists = limits.take_lists
+        self._divided = limits.divided
         self._with_alone = set(limits.alone)
         """Groups with a node of which a group has one at most."""
         self._order: list[int] = []
@@ -147,10 +156,12 @@ class _Block:
         if not joinable:
             self._apart[taker].add(maker)
 
-    def joined(self) -> list[list[int]]:
+    def joined(self, merges_neighbours: bool) -> list[list[int]]:
         """Join what can be joined; the groups, each in the order of the plan."""
         while self._join_from_the_end():
             pass
+        if merges_neighbours:
+            self._merge_neighbours()
         return [sorted(members) for group, members in self._members.items() if group in self._free]
 
     def _join_from_the_end(self) -> bool:
@@ -182,6 +193,53 @@ class _Block:
             return own, True
         last = max((self._position[one] for one in self._needed_by[group]), default=own)
         return (last, False) if last > own else (own, True)
+
+    def _merge_neighbours(self) -> None:
+        """Make one group of those that follow each other, where the later can be moved before the earlier."""
+        groups = [
+            one
+            for one in self._order
+            if one in self._free and (len(self._members[one]) > 1 or one in self._take_lists)
+        ]
+        last: int | None = None
+        for group in groups:
+            last = self._merge(last, group) if last is not None and self._may_merge(last, group) else group
+
+    def _may_merge(self, earlier: int, later: int) -> bool:
+        """Whether a group, and what it waits for, can be moved before another one."""
+        divided = self._divided(self._members[earlier][0], self._members[later][0])
+        return not divided and not self._needs_in_any_way(later, earlier)
+
+    def _needs_in_any_way(self, group: int, other: int) -> bool:
+        """Whether a group waits for another one, also through what stands between."""
+        todo, seen = [group], {group}
+        first = self._position[other]
+        while todo:
+            for need in self._needs[todo.pop()]:
+                if need == other:
+                    return True
+                if need not in seen and self._position[need] > first:
+                    seen.add(need)
+                    todo.append(need)
+        return False
+
+    def _merge(self, earlier: int, later: int) -> int:
+        """Make a group of two, in the place of the earlier. What the later waits for goes before both."""
+        start, end = self._position[earlier], self._position[later]
+        between = self._order[start + 1 : end]
+        needed, todo = set[int](), [later]
+        while todo:
+            for need in self._needs[todo.pop()]:
+                if need not in needed and start < self._position[need] < end:
+                    needed.add(need)
+                    todo.append(need)
+        first = [one for one in between if one in needed]
+        rest = [one for one in between if one not in needed]
+        self._order[start : end + 1] = [*first, earlier, *rest]
+        self._position.update(zip(self._order[start:], range(start, len(self._order))))
+        self._members[earlier] += self._members.pop(later)
+        self._take_edges(later, earlier)
+        return earlier
 
     def _next_to_join(self, group: int) -> int | None:
         """What a group takes and can be joined with, the latest of several. Nothing else that the group needs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusiondoc.model import dataclass
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.evidence import Evidence
 from fusiondoc.model.group_runs import GroupRuntime, GuardMiss
 from fusiondoc.model.runs import Time
@@ -20,6 +20,17 @@ class OpNode:
     op: str
     source: str | None
     user_source: str | None
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """How tensors flow in a group; empty where its graph is not known."""
+
+    takes: tuple[tuple[int, ...], ...] = ()
+    """For each operator what it takes, also in a list: an operator of the group before it by its index, an
+    input of the group by -1 less its place."""
+    makes: tuple[int, ...] = ()
+    """For each output of the group the operator that makes it."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,7 @@ class Group:
     """Operators beyond those in ``nodes``."""
     instances_left_out: int = 0
     """Nodes of plans beyond those in ``instances``."""
+    wiring: Wiring = field(default=Wiring(), metadata={"json": False})
 
     @property
     def ops(self) -> tuple[str, ...]:

@@ -242,6 +242,9 @@ class ProgramNode:
     """Which of the results of that node it is, where that is known."""
     takes: tuple[tuple[int, int], ...] = field(default=(), metadata={"json": False})
     """Nodes and which of their results it takes, as far as that is known."""
+    given: tuple[tuple[int, int] | None, ...] = field(default=(), metadata={"json": False})
+    """Of a group, for each of its inputs the node and the result of it that it is; None where no one node
+    makes it."""
     rows: tuple[int, ...] = ()
     """Of an operator outside every group, or a branch: ``Unfused.index`` of its row, and of that of each
     further rank which has the same program."""

@@ -169,5 +169,6 @@ LIMITS = FuserLimits(
     evaluator_without_llvm=True,
     any_size=True,
     stops_at_side_effects=True,
+    merges_neighbours=True,
     only_profiled=True,
 )

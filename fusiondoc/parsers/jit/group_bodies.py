@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from fusiondoc.model.groups import Wiring
 from fusiondoc.parsers.jit import SizedOnly
 from fusiondoc.parsers.jit.layers import Layers
 from fusiondoc.parsers.jit.patterns import Canonical
@@ -63,7 +64,19 @@ def group_of(
         at.conditional,
         at.node,
         at.sized,
+        _wiring(body, nodes),
     )
+
+
+def _wiring(body: Graph, nodes: Sequence[Node]) -> Wiring:
+    """How tensors flow between these nodes of a body. Constants are none of them."""
+    made = {value.name: -1 - place for place, value in enumerate(body.params)}
+    takes = []
+    for index, node in enumerate(nodes):
+        takes.append(tuple([made[name] for name in node.inputs if name in made]))
+        made.update((value.name, index) for value in node.outputs)
+    makes = tuple([made[name] for name in body.outputs if name in made])
+    return Wiring(tuple(takes), makes) if len(makes) == len(body.outputs) else Wiring()
 
 
 def _cache_key(body: Graph, nodes: Sequence[Node]) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.groups import Wiring
 from fusiondoc.parsers.jit import SizedOnly
 from fusiondoc.parsers.jit.flow import Flow
 from fusiondoc.parsers.jit.gradient_plans import GradientPlan
@@ -49,6 +50,7 @@ class PlanGroup(NamedTuple):
     """Its index in the flow of its graph; -1 for a graph printed alone."""
     sized: tuple[SizedOnly, ...] = ()
     """Reductions over constant dimensions of which the plan computes the size."""
+    wiring: Wiring = Wiring()
 
 
 class LooseNode(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from fusiondoc.model.group_runs import GroupRuntime, GuardMiss
+from fusiondoc.model.groups import Wiring
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
@@ -107,6 +108,7 @@ def _finished(
         ),
         nodes_left_out=max(0, len(group.body) - MOST_OPERATORS),
         instances_left_out=max(0, len(row.members) - MOST_INSTANCES),
+        wiring=group.wiring if len(group.body) <= MOST_OPERATORS else Wiring(),
     )
 
 

@@ -13,7 +13,7 @@ from fusiondoc.model.reasons.words_of_parts import condition_words
 from fusiondoc.model.report import Program, ProgramNode, Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
-from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow, FlowNode
+from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, REGION, Flow, FlowNode
 from fusiondoc.parsers.jit.plan import Flows, Plan, PlanGroup, hashed
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.finished_groups import MOST_VALUES, beyond_the_most
@@ -217,7 +217,8 @@ class _Drawing:
             row = self._stream.row(self._use, graph.part, node.index)
             drawn = self._drawn(node, row, ids.get(node.index), inside, drawn_first)
             takes = tuple((start + maker, result) for maker, result in node.takes if maker < shown)
-            self.nodes.append(replace(drawn, takes=takes[:MOST_VALUES]))
+            given = tuple(_given(node, start, shown)) if node.kind == GROUP else ()
+            self.nodes.append(replace(drawn, takes=takes[:MOST_VALUES], given=given))
             self._add_edges(flow, node, start, shown)
         for stop in flow.stops:
             if stop.before < shown:
@@ -267,6 +268,15 @@ class _Drawing:
 def _maker_of_first_operand(node: FlowNode) -> int | None:
     """The index of the only node that makes an operator's first operand."""
     return node.operands[0].by if node.kind == OPERATOR and node.operands else None
+
+
+def _given(node: FlowNode, start: int, shown: int) -> Iterator[tuple[int, int] | None]:
+    """For each input of a node the node that makes it, and which of its results it is."""
+    for one in node.operands:
+        if one.by is None or one.result is None or one.by >= shown:
+            yield None
+        else:
+            yield start + one.by, one.result
 
 
 class _Graph(NamedTuple):

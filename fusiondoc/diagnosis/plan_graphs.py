@@ -1,0 +1,119 @@
+"""The plans of a run as graphs with their rows, as the fuser left them and with their groups taken apart."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from fusiondoc.graph import Graph, graph_of
+from fusiondoc.graph.taken_apart import taken_apart
+from fusiondoc.model import dataclass
+from fusiondoc.model.report import Group, Program, ProgramNode
+
+PlanGraph = Graph[ProgramNode]
+
+
+@dataclass(frozen=True)
+class PlanOfRun:
+    """A plan of the run."""
+
+    graph: PlanGraph
+    rows: Sequence[int | None]
+    """For each node the position of its row in ``report.unfused``; None without one."""
+    waits: Sequence[tuple[int, int]]
+    """The second node needs the first, and takes no tensor of it on an edge."""
+    stops: Mapping[int | None, Sequence[int]]
+    """Block -> of each side effect in it that no group reaches across, how many nodes stand before it."""
+    whole: PlanGraph
+    """The plan with whole groups: ``graph`` itself, or that of which the groups are taken apart in it."""
+    origin: Sequence[int]
+    """For each node the node of ``whole`` that it is, or is a part of."""
+
+    def stops_between(self, maker: int, taker: int) -> bool:
+        """Whether such a side effect stands between two nodes, in the block of the second."""
+        stops = self.stops.get(self.graph.nodes[taker].inside, ())
+        return bisect(stops, maker) < bisect(stops, taker)
+
+    @property
+    def is_apart(self) -> bool:
+        return self.graph is not self.whole
+
+    def are_kept_apart(self, maker: int, taker: int) -> bool:
+        """Whether they are of two groups of one block that the run did not join, and nothing that a change
+        could take away is between. Those of two blocks were kept apart by the branch between them."""
+        one, other = self.origin[maker], self.origin[taker]
+        first, last = self.whole.nodes[one], self.whole.nodes[other]
+        if one == other or not first.kind == last.kind == "group" or first.inside != last.inside:
+            return False
+        return self.whole.detour(one, other) is None
+
+    def changes(self, changed: Iterable[int]) -> list[int]:
+        """Those of these rows that it has."""
+        mine = {row for row in self.rows if row is not None}
+        return [row for row in changed if row in mine]
+
+
+def plan_of(program: Program, position: Mapping[int | None, int], stops: bool) -> PlanOfRun:
+    """
+    Args:
+        position: of each row in ``report.unfused``.
+        stops: no group reaches across a side effect.
+    """
+    graph = graph_of(program)
+    return PlanOfRun(
+        graph,
+        [position.get(node.row) for node in program.nodes],
+        program.waits,
+        _by_block(program.stops if stops else ()),
+        graph,
+        range(len(graph.nodes)),
+    )
+
+
+def plan_taken_apart(plan: PlanOfRun, groups: Mapping[str, Group]) -> PlanOfRun:
+    """A plan with those of its groups taken apart of which the graphs are known."""
+    apart = taken_apart(plan.graph, groups)
+    stops = (
+        (apart.before(number), block if block is None else apart.parts[block][0])
+        for block, numbers in plan.stops.items()
+        for number in numbers
+    )
+    return PlanOfRun(
+        apart.graph,
+        [plan.rows[origin] for origin in apart.origin],
+        list(apart.waits(plan.waits)),
+        _by_block(stops),
+        plan.graph,
+        apart.origin,
+    )
+
+
+def made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> frozenset[int]:
+    """Nodes of the plan with whole groups of which the plan with its groups taken apart gives others, though
+    nothing changed: what the fuser makes of these with a change is not known.
+
+    Args:
+        unchanged: its groups.
+    """
+    return frozenset(_made_otherwise(plan, unchanged))
+
+
+def _made_otherwise(plan: PlanOfRun, unchanged: Sequence[Sequence[int]]) -> Iterator[int]:
+    home: dict[int, set[int]] = {}
+    for number, members in enumerate(unchanged):
+        origins = {plan.origin[node] for node in members}
+        if len(origins) > 1:
+            yield from origins
+        for origin in origins:
+            home.setdefault(origin, set()).add(number)
+    inside = {plan.origin[node] for members in unchanged for node in members}
+    for index in inside:
+        if len(home[index]) > 1:
+            yield index
+
+
+def _by_block(stops: Iterable[tuple[int, int | None]]) -> Mapping[int | None, Sequence[int]]:
+    found: dict[int | None, list[int]] = {}
+    for before, block in stops:
+        found.setdefault(block, []).append(before)
+    return found

@@ -1,0 +1,194 @@
+"""A plan with its groups taken apart into their operators, as the fusion pass could have found it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fusiondoc.graph import Graph
+from fusiondoc.model import dataclass
+from fusiondoc.model.groups import Wiring
+from fusiondoc.model.report import Group, ProgramNode
+
+_LIST = "prim::ListConstruct"
+
+
+@dataclass(frozen=True)
+class TakenApart:
+    """A plan of which each group whose graph is known is its operators."""
+
+    graph: Graph[ProgramNode]
+    origin: Sequence[int]
+    """For each node the node of the plan that it is, or is a part of."""
+    parts: Sequence[Sequence[int]]
+    """For each node of the plan its nodes here."""
+    makers: Sequence[Sequence[int]]
+    """For each node of the plan those of them that make its results."""
+
+    def waits(self, waits: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Pairs of nodes of the plan as pairs of nodes here."""
+        for first, last in waits:
+            for one in self.makers[first]:
+                for other in self.parts[last]:
+                    yield one, other
+
+    def before(self, number: int) -> int:
+        """How many nodes stand here before so many of the plan."""
+        return self.parts[number][0] if number < len(self.parts) else len(self.origin)
+
+
+def taken_apart(graph: Graph[ProgramNode], groups: Mapping[str, Group]) -> TakenApart:
+    """The plan with those of its groups taken apart of which the graphs are known."""
+    bodies = {}
+    for index, node in enumerate(graph.nodes):
+        group = groups.get(node.group or "")
+        if group is not None and _is_known(group, node):
+            bodies[index] = _Body(group)
+    return _Parts(graph, bodies).joined()
+
+
+def _is_known(group: Group, node: ProgramNode) -> bool:
+    """Whether all operators of a group, and what each takes, are known; a differentiable graph that stands
+    for its group has other inputs."""
+    takes = group.wiring.takes
+    if not takes or len(takes) != len(group.nodes) or group.nodes_left_out:
+        return False
+    return len(group.inputs) == len(node.given) and not group.values_left_out
+
+
+class _Body:
+    """The operators of a group without lists, in the order in which the pass could have found them: each part
+    that shares no tensor with the others was moved before the part that it became one group with
+    (``tryMerge`` of tensorexpr_fuser.cpp), so the last was the first."""
+
+    def __init__(self, group: Group) -> None:
+        wiring = _without_lists([one.op == _LIST for one in group.nodes], group.wiring)
+        ops = [one.op for one in group.nodes if one.op != _LIST]
+        order = [index for part in reversed(_parts(wiring)) for index in part]
+        number = {index: at for at, index in enumerate(order)}
+        self.ops = [ops[index] for index in order]
+        self.takes = [[number.get(one, one) for one in wiring.takes[index]] for index in order]
+        self.makes = [number.get(one, one) for one in wiring.makes]
+
+
+def _parts(wiring: Wiring) -> list[list[int]]:
+    """The operators of a group that tensors in it connect."""
+    part_of: list[list[int]] = []
+    for index, taken in enumerate(wiring.takes):
+        mine = [index]
+        for other in {id(part_of[one]): part_of[one] for one in taken if one >= 0}.values():
+            mine += other
+        for one in mine[1:]:
+            part_of[one] = mine
+        part_of.append(mine)
+    parts = {id(part): part for part in part_of}
+    return sorted(map(sorted, parts.values()))
+
+
+def _without_lists(lists: Sequence[bool], wiring: Wiring) -> Wiring:
+    """What takes a list takes its elements."""
+    number: dict[int, int] = {}
+    elements: dict[int, tuple[int, ...]] = {}
+    takes: list[tuple[int, ...]] = []
+    for index, (is_list, taken) in enumerate(zip(lists, wiring.takes)):
+        own: list[int] = []
+        for one in taken:
+            own += elements[one] if one in elements else (number.get(one, one),)
+        if is_list:
+            elements[index] = tuple(own)
+        else:
+            number[index] = len(takes)
+            takes.append(tuple(own))
+    return Wiring(tuple(takes), tuple(number.get(one, one) for one in wiring.makes))
+
+
+class _Parts:
+    """Makes the nodes and edges of a plan with some groups taken apart."""
+
+    def __init__(self, graph: Graph[ProgramNode], bodies: Mapping[int, _Body]) -> None:
+        self._graph = graph
+        self._bodies = bodies
+        self._parts: list[range] = []
+        start = 0
+        for index in range(len(graph.nodes)):
+            size = len(bodies[index].ops) if index in bodies else 1
+            self._parts.append(range(start, start + size))
+            start += size
+
+    def joined(self) -> TakenApart:
+        nodes: list[ProgramNode] = []
+        origin: list[int] = []
+        for index, node in enumerate(self._graph.nodes):
+            nodes += self._nodes_of(index, node)
+            origin += [index] * len(self._parts[index])
+        before: list[list[int]] = [[] for _ in nodes]
+        after: list[list[int]] = [[] for _ in nodes]
+        for maker, taker in dict.fromkeys(self._edges()):
+            before[taker].append(maker)
+            after[maker].append(taker)
+        graph = Graph(nodes, before, after, [node.inside for node in nodes])
+        makers = [self._makers(index, None) for index in range(len(self._parts))]
+        return TakenApart(graph, origin, self._parts, makers)
+
+    def _nodes_of(self, index: int, node: ProgramNode) -> Iterator[ProgramNode]:
+        """The nodes that a node of the plan is."""
+        inside = self._parts[node.inside][0] if node.inside is not None else None
+        body = self._bodies.get(index)
+        if body is None:
+            first = self._maker(node.first, node.first_result) if node.first is not None else None
+            takes = dict.fromkeys(
+                (self._maker(maker, result), self._result(maker, result)) for maker, result in node.takes
+            )
+            result = node.first_result if node.first not in self._bodies else 0
+            yield replace(node, inside=inside, first=first, first_result=result, takes=tuple(takes))
+            return
+        for op, taken in zip(body.ops, body.takes):
+            made = [node.given[-1 - one] if one < 0 else None for one in taken]
+            inputs = tuple("Tensor" if one < 0 else "" for one in taken)
+            yield replace(node, op=op, group=None, inside=inside, inputs=inputs, takes=(), given=tuple(made))
+
+    def _maker(self, node: int, result: int | None) -> int:
+        """The node that makes a result of a node of the plan."""
+        body = self._bodies.get(node)
+        if body is None or result is None or result >= len(body.makes) or body.makes[result] < 0:
+            return self._parts[node][-1]
+        return self._parts[node][body.makes[result]]
+
+    def _result(self, node: int, result: int) -> int:
+        return 0 if node in self._bodies else result
+
+    def _makers(self, node: int, taker: ProgramNode | None) -> list[int]:
+        """Those that make what another node of the plan takes of a node, or all that it makes."""
+        if node not in self._bodies:
+            return [self._parts[node][0]]
+        results = [result for maker, result in taker.takes if maker == node] if taker is not None else []
+        every = results or range(len(self._bodies[node].makes))
+        return [self._maker(node, result) for result in every]
+
+    def _edges(self) -> Iterator[tuple[int, int]]:
+        for taker, node in enumerate(self._graph.nodes):
+            body = self._bodies.get(taker)
+            if body is not None:
+                yield from self._edges_into(taker, node, body)
+                continue
+            for maker in self._graph.before[taker]:
+                for one in self._makers(maker, node):
+                    yield one, self._parts[taker][0]
+
+    def _edges_into(self, taker: int, node: ProgramNode, body: _Body) -> Iterator[tuple[int, int]]:
+        """The edges to the operators of a group, and between them."""
+        start = self._parts[taker][0]
+        known = {made[0] for made in node.given if made is not None}
+        unknown = [maker for maker in self._graph.before[taker] if maker not in known]
+        for index, taken in enumerate(body.takes):
+            for one in taken:
+                if one >= 0:
+                    yield start + one, start + index
+                    continue
+                made = node.given[-1 - one]
+                if made is not None:
+                    yield self._maker(*made), start + index
+                else:
+                    for maker in unknown:
+                        for part in self._makers(maker, node):
+                            yield part, start + index

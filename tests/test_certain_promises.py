@@ -1,0 +1,138 @@
+"""A promise has the number that comes, or none: changes that part a group of the run, and branches of which
+the log does not show that they ran. Each change is made, and NNC runs the program again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from running import python_apart
+
+import fusiondoc
+from fusiondoc.model.change_plan import PlannedChange
+from fusiondoc.model.report import Report
+
+pytestmark = pytest.mark.torch
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+def diagnosed(text: str, path: Path, backward: bool = False) -> Report:
+    pytest.importorskip("torch")
+    path.write_text(text)
+    return fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=backward)
+
+
+def brought(text: str, change: PlannedChange, before: Report, path: Path) -> tuple[int, int]:
+    """Operators fewer outside groups, and groups more, with the edits of a change."""
+    lines = text.split("\n")
+    for edit in change.edits:
+        assert lines[edit.line - 1] == edit.before
+        lines[edit.line - 1] = edit.after
+    after = diagnosed("\n".join(lines), path)
+    outside = [sum(row.count for row in report.unfused) for report in (before, after)]
+    return outside[0] - outside[1], after.fusion_groups - before.fusion_groups
+
+
+TAKES_THE_TENSOR = """\
+import torch
+
+
+def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    z = torch.cumsum(x, 0).exp()
+    a = (y * 2.0).relu() > 0.5
+    b = torch.flip(z, [0]) - 1.0
+    c = b.clamp(min=0.1) * y
+    return a.to(z.dtype), c
+
+
+inputs = (torch.randn(4, 8), torch.randn(4, 8))
+"""
+"""``a`` and ``c`` share nothing, and NNC makes one group of both at last. With ``type_as(z)`` the operators
+of ``a`` take ``exp`` too, and ``c`` has to wait for that."""
+
+
+def test_a_group_that_a_change_parts_is_counted_twice(tmp_path: Path) -> None:
+    report = diagnosed(TAKES_THE_TENSOR, tmp_path / "cast.py")
+    assert report.fusion_groups == 1
+    (change,) = report.plan
+    assert (change.operators, change.groups) == (2, 1)
+    assert change.unlocks == "2 operators more in groups, 1 group more"
+    assert brought(TAKES_THE_TENSOR, change, report, tmp_path / "cast_changed.py") == (2, 1)
+
+
+BETWEEN_ITS_PARTS = """\
+import torch
+
+
+def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    p = x.neg()
+    a = (torch.flip(p, [0]) + 1.0).exp()
+    m = torch.cumsum(y, 0)
+    m *= p
+    c = (m.sort(0)[0] + 2.0).relu()
+    return a, m, c, (m + a.sum(0)).exp()
+
+
+inputs = (torch.randn(4, 8), torch.randn(4, 8))
+"""
+"""``m *= p`` joins the last group, which waits for ``a``, and ``c`` waits for that: a group more."""
+
+
+def test_what_brings_as_many_groups_as_operators_is_worth_a_try(tmp_path: Path) -> None:
+    report = diagnosed(BETWEEN_ITS_PARTS, tmp_path / "parted.py")
+    change = next(one for one in report.plan if one.edits)
+    assert (change.operators, change.groups) == (0, None)
+    assert change.unlocks.startswith("worth a try")
+    assert brought(BETWEEN_ITS_PARTS, change, report, tmp_path / "parted_changed.py") == (1, 1)
+
+
+BRANCHES = """\
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self, keep: float) -> None:
+        super().__init__()
+        self.keep = keep
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = torch.flip(self.linear(x), [0])
+        if self.training and self.keep < 1.0:
+            h = h / self.keep
+            h *= 2.0
+        return torch.flip(h, [1])
+
+
+model = nn.Sequential(Layer(0.5), Layer(1.0))
+inputs = (torch.randn(4, 4),)
+"""
+
+
+def test_with_gradients_a_branch_of_which_nothing_shows_that_it_ran_is_not_promised(tmp_path: Path) -> None:
+    """The branch of the second layer does not run, and its plan is that of the first."""
+    change = diagnosed(BRANCHES, tmp_path / "branches.py", backward=True).plan[0]
+    assert "h * 2.0" in change.change and (change.operators, change.groups) == (0, None)
+    forward = diagnosed(BRANCHES, tmp_path / "branches.py").plan[0]
+    assert "h * 2.0" in forward.change and (forward.operators, forward.groups) == (2, 1)
+    assert brought(BRANCHES, forward, diagnosed(BRANCHES, tmp_path / "b.py"), tmp_path / "c.py") == (2, 1)
+
+
+@pytest.mark.nightly
+def test_a_fallback_with_its_parameters_in_another_order_is_no_group_more(tmp_path: Path) -> None:
+    """In the first step of a loop the state has no gradient: the guard of a differentiable graph fails."""
+    pytest.importorskip("torch")
+    text = (BENCHMARKS / "promise_programs_13" / "seq2seq_pointer.py").read_text()
+    line = "features += self.w_c(coverage.unsqueeze(2))"
+    assert line in text
+    for name, changed in (("one", text), ("other", text.replace(line, line.replace("+=", "= features +")))):
+        (tmp_path / f"{name}.py").write_text(changed)
+    code = (
+        "import sys\nsys.path.insert(0, sys.argv[1])\nimport promises_judge\n"
+        "sys.argv[1:] = ['nnc', '1', *sys.argv[2:]]\npromises_judge.main()\n"
+    )
+    done = python_apart(BENCHMARKS, tmp_path / "one.py", tmp_path / "other.py", code=code)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("JUDGE ")]
+    groups = [row.partition('"forward": {"groups": ')[2].partition(",")[0] for row in rows]
+    assert groups == ["6", "7"], done
