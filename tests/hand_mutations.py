@@ -165,12 +165,29 @@ MUTATIONS: Sequence[Mutation] = (
             "not one.kind.in_source or not one.sure",
         ),
         ("self.bytes - (other.bytes or 0)", "self.bytes"),
+        ("return other is not self and not changed.isdisjoint", "return not changed.isdisjoint"),
+    ),
+    *_of(
+        "certain_promises",
+        "diagnosis/gains.py",
+        ("self.instead.fewer_launches > 0", "self.instead.fewer_launches >= 0"),
+        ("and brought.groups <= more", ""),
+    ),
+    *_of(
+        "certain_promises",
+        "diagnosis/unlocked.py",
+        ("if not self._may_have_run(plan, members):", "if not members:"),
+        ("nodes[taker].op == _CAST and plan.rows[taker] in changed", "not nodes"),
+    ),
+    *_of(
+        "graph",
+        "graph/would_fuse.py",
+        ("not divided and not self._needs_in_any_way(later, earlier)", "not divided"),
     ),
     *_of(
         "limits_of_changes plan_changes plan",
         "diagnosis/next_steps.py",
         ("[: MOST - bool(changes)] + changes", "[:MOST] + changes"),
-        ("if other is not one and not changed.isdisjoint", "if not changed.isdisjoint"),
         (
             "[one for one in steps if named.isdisjoint(one.change.codes)]",
             "list(steps)",

@@ -129,7 +129,7 @@ def best(
 
 def tried(rated: Sequence[Rated], plans_for: PlansFor) -> list[Rated]:
     """The changes, each tried where the groups of the run are taken apart: a change may part one of them, as
-    NNC makes one of neighbours that share no tensor, and what the change brings may have to run between
+    a fuser makes one of neighbours that share no tensor, and what the change brings may have to run between
     these."""
     return [_tried(one, [other for other in rated if one.counts_on(other)], plans_for) for one in rated]
 

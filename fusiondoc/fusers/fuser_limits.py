@@ -50,6 +50,7 @@ class FuserLimits:
     joins_readers: bool = False
     """Whether its pass joins operators that read one tensor, though neither takes the other's result."""
     merges_neighbours: bool = False
-    """Whether groups that follow each other become one at last, though they share nothing."""
+    """Whether groups that follow each other become one at last, though they share nothing: its pass is known
+    to the end (``createFusionGroups`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, 1.12 to 2.13)."""
     stops_at_side_effects: bool = False
     """Whether its pass moves no operator past a print or a warning, so that groups end there."""

@@ -59,7 +59,7 @@ def _is_known(group: Group, node: ProgramNode) -> bool:
 class _Body:
     """The operators of a group without lists, in the order in which the pass could have found them: each part
     that shares no tensor with the others was moved before the part that it became one group with
-    (``tryMerge`` of tensorexpr_fuser.cpp), so the last was the first."""
+    (``tryMerge``), so the last was the first."""
 
     def __init__(self, group: Group) -> None:
         wiring = _without_lists([one.op == _LIST for one in group.nodes], group.wiring)

@@ -45,7 +45,7 @@ class Limits:
     (``prim::profile`` in torch/csrc/jit/passes/create_autodiff_subgraphs.cpp, 1.12 to 2.13)."""
     merges_neighbours: bool = False
     """Whether groups of several nodes that follow each other become one at last, though nothing goes from one
-    to the other (``createFusionGroups`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, 1.12 to 2.13)."""
+    to the other (the end of ``createFusionGroups``)."""
     divided: Callable[[int, int], bool] = lambda first, last: False
     """Whether something that nothing is moved past stands between two nodes."""
     take_lists: AbstractSet[int] = frozenset()
