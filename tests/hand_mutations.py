@@ -177,7 +177,6 @@ MUTATIONS: Sequence[Mutation] = (
         "certain_promises",
         "diagnosis/unlocked.py",
         ("if not self._may_have_run(plan, members):", "if not members:"),
-        ("nodes[taker].op == _CAST and plan.rows[taker] in changed", "not nodes"),
     ),
     *_of(
         "graph",
