@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.groups import OpNode
 
 SCHEMA = "fusiondoc.survey/1"
 
@@ -247,24 +248,16 @@ class Survey:
 
 
 @dataclass(frozen=True)
-class SavedNode:
-    """An operator of a group in a saved report. These classes have of it what a survey takes, under the names
-    of the report model, so that both are read alike; whole reports take ten times as long to read."""
-
-    op: str
-    source: str | None = None
-    user_source: str | None = None
-
-
-@dataclass(frozen=True)
 class SavedGroup:
-    """Its instances count, whatever they hold."""
+    """A group in a saved report; its instances count, whatever they hold. These classes have of a report what
+    a survey takes, under the names of the report model, so that both are read alike; whole reports take ten
+    times as long to read."""
 
     kind: str
     phase: str | None
     specialisation: int
     fallback: bool
-    nodes: tuple[SavedNode, ...]
+    nodes: tuple[OpNode, ...]
     instances: tuple[Any, ...]
     kernels: tuple[str, ...]
     nodes_left_out: int = 0

@@ -22,7 +22,6 @@ from fusiondoc.model.survey_answers import (
     RunRow,
     SavedGroup,
     SavedKernel,
-    SavedNode,
     SavedReport,
     SavedSteps,
     SavedTarget,
@@ -190,7 +189,7 @@ class _Groups:
     def __init__(self, model: str | None) -> None:
         self._model = model
         self.facts: dict[GroupKey, GroupFact] = {}
-        self.nodes: dict[GroupKey, Sequence[OpNode | SavedNode]] = {}
+        self.nodes: dict[GroupKey, Sequence[OpNode]] = {}
         self.kernel_names: dict[str, str] = {}
         """Id of a kernel -> the text of its group, and which of its kernels it is."""
         self.instances = 0
@@ -277,7 +276,7 @@ def _reasons(rows: Iterable[Unfused | SavedUnfused]) -> dict[ReasonKey, ReasonFa
 _NO_REASON = ReasonFact("", 0, 0, 0, 0)
 
 
-def _line(node: OpNode | SavedNode) -> str | None:
+def _line(node: OpNode) -> str | None:
     """``file:line`` of an operator without folders, in which the same program lies on another machine."""
     text = node.user_source or node.source
     if text is None:

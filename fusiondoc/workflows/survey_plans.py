@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import OpNode, Report, Unfused
 from fusiondoc.model.source import Source
-from fusiondoc.model.survey_answers import SavedNode, SavedReport, SavedUnfused
+from fusiondoc.model.survey_answers import SavedReport, SavedUnfused
 from fusiondoc.workflows.survey_keys import GroupFact, GroupKey
 
 ENDED_EARLY = frozenset({"FD101", "FD303", "FD307", "FD902", "FD905"})
@@ -64,7 +64,7 @@ class Plan:
 def plan_of(
     report: Report | SavedReport,
     groups: Mapping[GroupKey, GroupFact],
-    nodes: Mapping[GroupKey, Sequence[OpNode | SavedNode]],
+    nodes: Mapping[GroupKey, Sequence[OpNode]],
 ) -> Plan:
     """The plan of a run; ``nodes`` are the operators of each group."""
     planned = sorted(
@@ -99,7 +99,7 @@ def plan_of(
 _FOLDERS = re.compile(r"[/\\]")
 
 
-def _operator(node: OpNode | Unfused | SavedNode | SavedUnfused) -> Operator:
+def _operator(node: OpNode | Unfused | SavedUnfused) -> Operator:
     source = Source.parse(node.user_source or node.source)
     if source is None:
         return Operator(node.op, "", 0, -1)
