@@ -21,7 +21,7 @@ from fusiondoc.parsers import read as read_module
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit import message_runs
 from fusiondoc.parsers.kernels import launches
-from fusiondoc.parsers.kernels.dump_kinds import KINDS
+from fusiondoc.parsers.kernels.kernel_dumps import KINDS
 from fusiondoc.parsers.lines import failures, other_tools, torch_warnings
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.program_output import SIGNS, Pieces

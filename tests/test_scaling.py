@@ -23,7 +23,7 @@ from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.graph import Graph
 from fusiondoc.model.report import Evidence, Fallback, Group, Report
 from fusiondoc.parsers.jit import hubs, statements
-from fusiondoc.parsers.kernels import dump_kinds
+from fusiondoc.parsers.kernels import kept_texts
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
 from fusiondoc.parsers.rows import bounded_report, finished_groups, kernel_rows, programs, runtimes, tallies
@@ -271,7 +271,7 @@ def test_texts_of_kernels_beyond_the_most_are_counted(
     ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "one.log").write_text(kernels(ranks))
-    monkeypatch.setattr(dump_kinds, "BUDGET", 1_500)
+    monkeypatch.setattr(kept_texts, "BUDGET", 1_500)
     report = report_from([str(tmp_path / "one.log")])
     assert [kernel.code is not None for kernel in report.kernels] == ([True] * 7 + [False] * 3) * ranks
     assert {kernel.compiles for kernel in report.kernels} == {2}

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from fusiondoc.fusers.aot import AOT
+from fusiondoc.fusers.dump_kind import DumpKind
 from fusiondoc.fusers.frontend import Frontend
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.fusers.inductor import INDUCTOR
@@ -139,6 +140,11 @@ def stdout_marks() -> tuple[bytes, ...]:
 def signs() -> tuple[bytes, ...]:
     """Parts of lines, of which each line of a fuser's dumps holds one."""
     return tuple(sign for fuser in FUSERS.values() for sign in fuser.log.signs)
+
+
+def dump_kinds() -> tuple[DumpKind, ...]:
+    """The dumps of fusers that carry text."""
+    return tuple(kind for fuser in FUSERS.values() for kind in fuser.log.dump_kinds)
 
 
 def kernel_names() -> tuple[str, ...]:

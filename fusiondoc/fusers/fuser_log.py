@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from re import Pattern
 
+from fusiondoc.fusers.dump_kind import DumpKind
+
 
 @dataclass(frozen=True)
 class Refusals:
@@ -81,6 +83,8 @@ class FuserLog:
     """A line that shows that the user set a variable of it."""
     signs: tuple[bytes, ...] = ()
     """Each of its lines that no other mark of a log shows holds one of these."""
+    dump_kinds: tuple[DumpKind, ...] = ()
+    """Its dumps that carry text, the more particular ones first."""
     kernel_names: tuple[str, ...] = ()
     """Regular expressions for names in the code of its kernels that a counter makes."""
     profile_names: tuple[str, ...] = ()

@@ -90,7 +90,7 @@ class TextDump(NamedTuple):
     """A text that a dump option prints, from its first line to its last."""
 
     kind: int
-    """Its index in ``KINDS`` of ``kernels/dump_kinds.py``."""
+    """Its index in ``KINDS`` of ``kernels/kernel_dumps.py``."""
     lines: list[bytes]
 
 

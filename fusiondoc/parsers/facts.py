@@ -20,7 +20,7 @@ from fusiondoc.parsers.jit.kept_statements import KeptStatements
 from fusiondoc.parsers.jit.patterns import Kept
 from fusiondoc.parsers.jit.plan import Flows, HashedOps, Plan, PlanGroup, PlanParts, Traits
 from fusiondoc.parsers.jit.statements import Statements
-from fusiondoc.parsers.kernels.dump_kinds import TextStore
+from fusiondoc.parsers.kernels.kept_texts import TextStore
 from fusiondoc.parsers.lines.other_tools import OtherTools
 
 _LINE_BITS = 40

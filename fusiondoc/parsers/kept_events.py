@@ -31,7 +31,7 @@ from fusiondoc.parsers.jit.nnc_failed_conditions import (
     FailedConditions,
 )
 from fusiondoc.parsers.jit.statements import BlockAgain
-from fusiondoc.parsers.kernels.dump_kinds import digest_of
+from fusiondoc.parsers.kernels.kept_texts import digest_of
 
 
 class GraphAgain(NamedTuple):

@@ -28,7 +28,7 @@ from fusiondoc.model.source import SourceMap
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, position, unpack
 from fusiondoc.parsers.inductor import may_hold_lines
 from fusiondoc.parsers.jit.regions import LiveLayers
-from fusiondoc.parsers.kernels.dump_kinds import TextStore
+from fusiondoc.parsers.kernels.kept_texts import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.parsers.lines.machines import Machines
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, rank_of, ranks, source_of_ranks

@@ -8,7 +8,7 @@ from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import count
 from fusiondoc.model.remedies import nothing
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.parsers.kernels.dump_kinds import BUDGET
+from fusiondoc.parsers.kernels.kept_texts import BUDGET
 from fusiondoc.parsers.rows.finished_groups import MOST_INSTANCES, MOST_OPERATORS
 from fusiondoc.parsers.rows.programs import MOST_EDGES
 from fusiondoc.parsers.rows.tallies import MOST_ROWS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from fusiondoc.fusers.fuser_log import FuserLog, Refusals
-from fusiondoc.fusers.nvfuser import errors
+from fusiondoc.fusers.nvfuser import dumps, errors
 
 REFUSALS = Refusals(
     file="partition",
@@ -83,6 +83,7 @@ LOG = FuserLog(
         *(b"Scheduler _", b"ptxas ", b"Max register count: ", b"Propagator::", b"HaloInfo:", b"Index type: "),
         *(b"Parallel dimension map", b"PRINTING: __tmp_", b"SyncMap:", b"segmentation ", b"num_sms="),
     ),
+    dump_kinds=dumps.KINDS,
     # ``kernel1`` in torch, ``nvfuser_1`` and the long form of the package that stands alone, and a namespace.
     kernel_names=(
         r"(?:kernel|nvfuser_)(?:\w*_)?\d+\b",

@@ -17,11 +17,12 @@ from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 
+from fusiondoc.fusers.dump_kind import COMPILE, GROUP, SCHEDULE, DumpKind
 from fusiondoc.model import dataclass, field
 from fusiondoc.numbers import whole_numbers
 from fusiondoc.parsers.facts import DumpSeen, Facts, KernelUse, Runtime
 from fusiondoc.parsers.fuser_work import CacheInstance
-from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind, TextStore
+from fusiondoc.parsers.kernels.kept_texts import TextStore
 
 _PARAMETERS = re.compile(rb"=+ (\w+) Parameters =+")
 _TENSOR = re.compile(r"T(\d{1,9})_")
@@ -188,7 +189,7 @@ class _Compile:
     whole: bool = False
     """One of the dumps is printed once a compile: so this is one compile."""
 
-    def over(self, option: str, kind: Kind) -> bool:
+    def over(self, option: str, kind: DumpKind) -> bool:
         """Whether this dump is of the next compile: one that was printed already, or of the scheduling when
         the lowering has begun."""
         if option in _SCHEDULING and not self.dumps.keys() <= _SCHEDULING:
@@ -215,7 +216,7 @@ class Placer:
         if sum(seen.option == option for seen in kernel.dumps) < _TEXTS:
             self._add(kernel, self._seen(option, text_of(lines), pos))
 
-    def dumped(self, kind: Kind, lines: list[bytes], pos: int) -> None:
+    def dumped(self, kind: DumpKind, lines: list[bytes], pos: int) -> None:
         """A dump of a compile or of a group."""
         text = text_of(lines)
         if kind.stage == COMPILE:
@@ -234,7 +235,7 @@ class Placer:
         elif kind.stage in (GROUP, SCHEDULE):
             self._of_group(kind, text, pos)
 
-    def _of_group(self, kind: Kind, text: bytes, pos: int) -> None:
+    def _of_group(self, kind: DumpKind, text: bytes, pos: int) -> None:
         seen = self._seen(kind.option, text, pos)
         if seen is None:
             return
@@ -358,7 +359,7 @@ def _begins(runtime: Runtime, text: bytes) -> bool:
     return text.startswith(_SEGMENTS) and runtime.segments is not None
 
 
-def _option(kind: Kind, text: bytes) -> str:
+def _option(kind: DumpKind, text: bytes) -> str:
     """fusion_ir_presched prints as fusion_ir_math does, before anything is bound to threads; without its
     transforms a ``%kernel`` is the lowered one."""
     if kind.option == "fusion_ir_math" and b"blockIdx." not in text and b"threadIdx." not in text:

@@ -10,17 +10,20 @@ import re
 from collections.abc import Callable, Mapping
 from re import Pattern
 
+from fusiondoc.fusers import dump_kinds
+from fusiondoc.fusers.dump_kind import BUILT, COMPILE, GROUP, SCHEDULE, DumpKind, Section
 from fusiondoc.model import dataclass
 from fusiondoc.numbers import figure, whole_number, whole_numbers
 from fusiondoc.parsers.facts import KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import scheduler_of_parameters
-from fusiondoc.parsers.kernels.dump_kinds import BUILT, COMPILE, GROUP, KINDS, SCHEDULE, Kind, Section
 from fusiondoc.parsers.kernels.launches import LAUNCH, PERF, KernelTracker, launch_of
 
+KINDS = dump_kinds()
 
-def _starts() -> dict[int, tuple[Pattern[bytes], list[Kind]]]:
+
+def _starts() -> dict[int, tuple[Pattern[bytes], list[DumpKind]]]:
     """By first byte: a pattern with a group for each kind that can begin so."""
-    kinds: dict[int, list[Kind]] = {}
+    kinds: dict[int, list[DumpKind]] = {}
     for kind in KINDS:
         for byte in kind.first:
             kinds.setdefault(byte, []).append(kind)
@@ -48,7 +51,7 @@ class DumpReader:
         self.inside = False
         """The last line was of a dump: an empty line after it belongs to it."""
         self._sink = sink
-        self._kind: Kind | None = None
+        self._kind: DumpKind | None = None
         self._section: Section | None = None
         self._lines: list[bytes] = []
         self._pos = 0

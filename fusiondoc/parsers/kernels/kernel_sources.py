@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fusiondoc.parsers.jit.message_runs import FRAME
-from fusiondoc.parsers.kernels.dump_kinds import digest_of
+from fusiondoc.parsers.kernels.kept_texts import digest_of
 from fusiondoc.parsers.kernels.launches import FRAME_END
 
 NEXT_FRAME = (b"======= Codegen output for kernel: ", b"==== codegen output for kernel: ")

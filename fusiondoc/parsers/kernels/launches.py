@@ -18,7 +18,7 @@ from fusiondoc.parsers.events import Event, Launched, LibraryLine, Performed, Ra
 from fusiondoc.parsers.facts import Facts, KernelUse
 from fusiondoc.parsers.fuser_work import CacheInstance
 from fusiondoc.parsers.kernels.dump_kernel import Placer
-from fusiondoc.parsers.kernels.dump_kinds import digest_of
+from fusiondoc.parsers.kernels.kept_texts import digest_of
 
 _OF_LIBRARY = stdout_marks()
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
