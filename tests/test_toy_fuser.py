@@ -153,3 +153,11 @@ def test_a_fuser_without_dumps_prints_no_kernels_that_are_read(toy: Path, run: T
     done = run(toy, "kernels", "toy.log")
     note = "fusiondoc reads no kernels of the toy fuser; it reads those of nvFuser and NNC"
     assert note in " ".join(done.stderr.split())
+
+
+def test_its_dump_is_no_output_of_the_program(toy: Path, run: Toy, fusiondoc: Run) -> None:
+    (toy / "toy.log").write_text(f"Toy plan {{\n  mul\n  tanh\n}}\n{LOG}")
+    arguments = ("parse", "toy.log", "--format", "json")
+    with_it, without = run(toy, *arguments), fusiondoc(*arguments, cwd=toy)
+    printed = [json.loads(done.stdout)["parse"]["user_output"] for done in (with_it, without)]
+    assert printed == [0, 4]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from fusiondoc.fusers import register
+from fusiondoc.fusers.dump_kind import COMPILE, DumpKind, sections
 from fusiondoc.fusers.fuser import Fuser
 from fusiondoc.fusers.fuser_limits import FuserLimits
 from fusiondoc.fusers.fuser_log import FuserLog, Refusals
@@ -29,6 +30,10 @@ TOY = Fuser(
         pass_start="Before ToyFuser:",
         plan_header="After ToyFuser:",
         guards=frozenset(("prim::ToyGuard",)),
+        signs=(b"Toy plan {",),
+        dump_kinds=(
+            DumpKind("toy_plan", COMPILE, b"T", rb"Toy plan \{$", sections(main=rb"(?P<end>\}$)|  \S")),
+        ),
         refusals=Refusals(
             file="toy_fuser",
             mark=b"skipping node",
